@@ -1,0 +1,1 @@
+"""The App contract, sources and input-rate patterns; one folder per built-in app."""

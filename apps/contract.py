@@ -1,0 +1,69 @@
+"""What an app is: stages written once as methods, and what surrounds them.
+
+A complete app::
+
+    class Words(App):
+        name = "words"
+        stages = (Stage("split"), Stage("count", StageKind.STATEFUL))
+
+        def split(self, line):
+            return line.split()
+
+        def count(self, words, state):
+            state = (state or 0) + len(words)
+            return state, state
+
+A stateless stage is a method ``(value) -> value``; a stateful one ``(value, state) -> (value, state)``, whose state is
+``None`` before the first item and is kept by the service, item by item in order, wherever the stage runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from compositions.model import Stage
+
+
+class Options(BaseModel):
+    """Typed options of an app, validated from the start body or ``-o KEY=VALUE``; unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class App:
+    """Base class of all apps. One instance lives in each worker, one in the runner (source and sink side)."""
+
+    name: ClassVar[str]
+    description: ClassVar[str] = ""
+    stages: ClassVar[tuple[Stage, ...]]
+    options_model: ClassVar[type[Options]] = Options
+    compositions_file: ClassVar[Path | None] = None
+    """YAML beside the app; ``None`` means ``compositions/<name>.yaml`` of the service, then all-sequential alone."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options if options is not None else self.options_model()
+
+    def setup(self) -> None:
+        """Called once in each worker before its first item: load models, open databases."""
+
+    def prepare(self) -> None:
+        """Called once in the runner before any worker starts: build what all workers will read (a database file)."""
+
+    def items(self, path: Path | None) -> Iterator[Any]:
+        """The app's data set, once through, for source ``replay``: of the user's ``path``, or its own.
+
+        Raises: RecomposeError when there is none, with a sentence that says what would be accepted.
+        """
+        raise NotImplementedError(f"app {self.name} has no data set of its own; start it with source push")
+
+    def from_json(self, value: Any) -> Any:
+        """Turns a pushed JSON value into an item. Raises: ValueError with a sentence when it is not acceptable."""
+        return value
+
+    def encode_result(self, value: Any) -> Any:
+        """Turns the last stage's value into plain JSON data for ``/results`` and ``--out``; no timings in it."""
+        return value

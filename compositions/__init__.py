@@ -1,0 +1,1 @@
+"""The vocabulary: stages, groups, compositions, their notation, YAML, enumeration and capacity."""

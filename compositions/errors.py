@@ -1,0 +1,29 @@
+"""The one root of the errors that a user can cause and read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class RecomposeError(Exception):
+    """Root of all errors whose text is a sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong at one place of a document; ``path`` as in ``compositions[2].groups[0].stages[1]``."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class CompositionError(RecomposeError):
+    """A compositions document or a notation was refused; carries every fault found."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))

@@ -1,0 +1,78 @@
+"""Stages, groups and compositions: frozen values that every other package speaks in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class StageKind(StrEnum):
+    """What a stage may keep between items (Prasaad et al., section 2)."""
+
+    STATELESS = "stateless"
+    STATEFUL = "stateful"
+
+
+class Pattern(StrEnum):
+    """How the workers of a group are arranged."""
+
+    SEQ = "seq"
+    PAR = "par"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One function of an app; ``time_limit_s`` is the wall time after which a call counts as hung."""
+
+    name: str
+    kind: StageKind = StageKind.STATELESS
+    time_limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Adjacent stages run by the same ``replicas`` workers."""
+
+    stages: tuple[str, ...]
+    pattern: Pattern = Pattern.SEQ
+    replicas: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """An arrangement of all stages of an app in groups. ``name`` is a label: equality of shape ignores it."""
+
+    name: str
+    groups: tuple[Group, ...]
+
+    @property
+    def workers(self) -> int:
+        """Workers it needs: the sum of the replicas of its groups."""
+        return sum(group.replicas for group in self.groups)
+
+    @property
+    def shape(self) -> tuple[tuple[tuple[str, ...], int], ...]:
+        """What makes two compositions the same: stages and replicas of every group, whatever the spelling."""
+        return tuple((group.stages, group.replicas) for group in self.groups)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """All stage names, in the app's order."""
+        return tuple(self.iter_stages())
+
+    def iter_stages(self) -> Iterator[str]:
+        for group in self.groups:
+            yield from group.stages
+
+    def group_of(self, stage: str) -> Group:
+        """The group that runs ``stage``. Raises: KeyError when no group does."""
+        for group in self.groups:
+            if stage in group.stages:
+                return group
+        raise KeyError(stage)
+
+
+def all_sequential(stages: Sequence[Stage], name: str = "sequential") -> Composition:
+    """One sequential group per stage: the most accurate one to profile (Vogel et al., section 3.2, step 1)."""
+    return Composition(name, tuple(Group((stage.name,)) for stage in stages))

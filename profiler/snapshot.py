@@ -1,0 +1,83 @@
+"""What the monitor saw: frozen values that the manager decides on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StageTiming:
+    """One execution of one stage on one item, measured in the worker while busy."""
+
+    stage: str
+    wall_s: float
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StageProfile:
+    """Service time of a stage over the profile window; ``cv`` is the coefficient of variation."""
+
+    name: str
+    service_time_s: float
+    cpu_time_s: float
+    cv: float
+    p50_s: float
+    p95_s: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyStats:
+    """Arrival at the source to delivery at the sink, over a window of ``samples`` delivered items."""
+
+    mean_s: float
+    p50_s: float
+    p95_s: float
+    p99_s: float
+    samples: int
+
+    def statistic(self, name: str) -> float:
+        """The value of ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""
+        return float(getattr(self, f"{name}_s"))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a running app at ``now_s``. ``None`` means not measured, never zero.
+
+    ``throughput_per_s``, ``latency`` and ``inside`` cover only items delivered since ``window_start_s``: the later of
+    the last window reset (a switch, a new SLO) and ``now_s`` minus the window length.
+    """
+
+    now_s: float
+    composition: str
+    """Name of the active composition."""
+    switching: bool
+    """A switch is under way; nothing measured now belongs to one composition alone."""
+    stable_since_s: float
+    """When the last switch ended, or the app started."""
+    window_start_s: float
+    input_rate_per_s: float | None
+    """Offered: what the source is set to or asked to take, not what a full buffer lets in."""
+    throughput_per_s: float | None
+    delivered: int
+    """Items delivered in the window."""
+    latency: LatencyStats | None
+    inside: LatencyStats | None
+    """Like ``latency``, but counted from the first dispatch: without the wait in the admission buffer."""
+    queued: int
+    """Items waiting for admission to the composition."""
+    queued_change_per_s: float | None
+    """How fast ``queued`` grew over the window; negative while a backlog is worked off."""
+    in_flight: int
+    stages: tuple[StageProfile, ...]
+    """In the app's order; stages without samples are missing."""
+    cores: int
+    """Cores that the workers of this app may use."""
+    workers_alive: int
+    hop_s: float
+    """Measured price of one group-to-group hop: time between a result leaving a worker and the next worker's start."""
+
+    def stage(self, name: str) -> StageProfile | None:
+        return next((stage for stage in self.stages if stage.name == name), None)

@@ -1,0 +1,1 @@
+"""How compositions run: one pure dispatcher, three pools of workers that it drives (local, simulated, ray)."""

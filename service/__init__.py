@@ -1,0 +1,1 @@
+"""Manager and strategies (pure), runner, control plane, command line, state."""

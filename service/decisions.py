@@ -1,0 +1,105 @@
+"""What the manager says: decisions with their candidates, refusals with their reason, commands to the runner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from compositions.model import Composition
+
+
+class Trigger(StrEnum):
+    START = "start"
+    SLO = "slo"
+    VIOLATION = "violation"
+    INPUT_RATE = "input_rate"
+    PROFILE = "profile"
+    COMPOSITIONS = "compositions"
+    FAILURE = "failure"
+    MANUAL = "manual"
+
+
+class CandidateStatus(StrEnum):
+    REJECTED = "rejected"
+    SHORTLISTED = "shortlisted"
+    TRIED = "tried"
+    CHOSEN = "chosen"
+
+
+class State(StrEnum):
+    """States of an app, as in the API."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    PROFILING = "profiling"
+    TRIAL = "trial"
+    SWITCHING = "switching"
+    STABLE = "stable"
+    FAILED = "failed"
+
+
+class Mode(StrEnum):
+    AUTO = "auto"
+    OBSERVE = "observe"
+    PINNED = "pinned"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One composition in a decision. Rates in items/s, latencies in seconds; ``None`` where unknown or unbounded."""
+
+    name: str
+    workers: int
+    status: CandidateStatus
+    reason: str
+    predicted_throughput_per_s: float | None = None
+    predicted_latency_s: float | None = None
+    measured_throughput_per_s: float | None = None
+    measured_latency_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A finished decision. Drain and gap figures are filled in by the runner from the switch it caused."""
+
+    id: int
+    at_s: float
+    trigger: Trigger
+    from_name: str
+    to_name: str
+    reason: str
+    candidates: tuple[Candidate, ...] = ()
+    trials: int = 0
+    duration_s: float = 0.0
+    infeasible: bool = False
+    """No known composition can meet the SLO here; ``to_name`` is the best found."""
+    acted: bool = True
+    """False in observe mode: the decision says what would have been done."""
+    gap_s: float | None = None
+    drain_estimate_s: float | None = None
+    drain_actual_s: float | None = None
+    outcome: str | None = None
+    """What came of it: the prediction against what was measured once the window was full."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoChange:
+    """Nothing to do, and why: a result, never None."""
+
+    at_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchTo:
+    """Command to the runner: make this composition the active one."""
+
+    composition: Composition
+
+
+@dataclass(frozen=True, slots=True)
+class ResetWindow:
+    """Command to the runner: start the measuring window anew."""
+
+
+Command = SwitchTo | ResetWindow
