@@ -207,7 +207,7 @@ class SwitchEnded:
     handed_over_s: float | None = None
     """When the old composition got its last item."""
     drain_actual_s: float | None = None
-    """Hand-over to the old composition's last result; ``None`` for a drain cut short, disturbed by a failure, or empty."""
+    """Hand-over to the old composition's last result; ``None`` for a drain cut short, disturbed, or empty."""
     overdue: bool = False
     migrated: int = 0
     """Items moved to the new composition because the drain passed its limit."""

@@ -1,0 +1,63 @@
+"""What starts a run: one set of models for the start body, the command line and the runner."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from compositions.model import Composition
+from profiler.slo import Slo
+from service.decisions import Mode
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class SourceSpec(Frozen):
+    """Where items come from. ``video`` is named in the API and refused with a sentence until an app reads it."""
+
+    kind: Literal["replay", "video", "push"] = "replay"
+    path: str | None = None
+    """Files of the user; None for the app's own data set."""
+    loop: bool = True
+
+
+class InputSpec(Frozen):
+    """Input rate: fixed, by pattern (SPBench, section 3.3), from a trace file, or (nothing given) as fast as accepted."""
+
+    rate_per_s: float | None = Field(None, gt=0, le=1_000_000)
+    pattern: Literal["wave", "binary", "increasing", "decreasing", "spike", "trace"] | None = None
+    period_s: float | None = Field(None, gt=0)
+    min_per_s: float | None = Field(None, ge=0)
+    max_per_s: float | None = Field(None, gt=0)
+    size_percent: float = Field(10.0, gt=0, le=100)
+    path: str | None = None
+    """Trace file: one arrival time in seconds a line, compressed to ``period_s``."""
+
+
+class RunSpec(Frozen):
+    """Everything a runner needs; picklable."""
+
+    app: str
+    apps_dirs: tuple[str, ...] = ()
+    options: dict[str, Any] = Field(default_factory=dict)
+    source: SourceSpec = SourceSpec()
+    input: InputSpec = InputSpec()
+    overload: Literal["block", "shed"] = "block"
+    compositions: tuple[Composition, ...] = ()
+    composition: str | None = None
+    """First (or pinned) composition; None: all stages sequential."""
+    slo: Slo | None = None
+    mode: Mode = Mode.AUTO
+    strategy: str = "model"
+    switch_style: Literal["seamless", "drain"] = "seamless"
+    pool: Literal["local", "ray"] = "ray"
+    items: int | None = None
+    """End after this many items; None: when the source ends, or never."""
+    duration_s: float | None = None
+    out_path: str | None = None
+    dead_letters_path: str | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Overrides of manager settings, for experiments (``trial_s``, ``check_interval_s`` …)."""
