@@ -25,14 +25,14 @@ class SourceSpec(Frozen):
 
 
 class InputSpec(Frozen):
-    """Input rate: fixed, by pattern (SPBench, section 3.3), from a trace file, or (nothing given) as fast as accepted."""
+    """Input rate: fixed, by pattern (SPBench, section 3.3), from a trace file, or (nothing given) unpaced."""
 
-    rate_per_s: float | None = Field(None, gt=0, le=1_000_000)
+    rate_per_s: float | None = Field(default=None, gt=0, le=1_000_000)
     pattern: Literal["wave", "binary", "increasing", "decreasing", "spike", "trace"] | None = None
-    period_s: float | None = Field(None, gt=0)
-    min_per_s: float | None = Field(None, ge=0)
-    max_per_s: float | None = Field(None, gt=0)
-    size_percent: float = Field(10.0, gt=0, le=100)
+    period_s: float | None = Field(default=None, gt=0)
+    min_per_s: float | None = Field(default=None, ge=0)
+    max_per_s: float | None = Field(default=None, gt=0)
+    size_percent: float = Field(default=10.0, gt=0, le=100)
     path: str | None = None
     """Trace file: one arrival time in seconds a line, compressed to ``period_s``."""
 
