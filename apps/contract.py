@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from compositions.errors import RecomposeError
 from compositions.model import Stage
 
 
@@ -39,7 +40,9 @@ class App:
 
     name: ClassVar[str]
     description: ClassVar[str] = ""
-    stages: ClassVar[tuple[Stage, ...]]
+    stages: tuple[Stage, ...]
+    """Set on the class. An app whose options decide its stages sets it again on the instance in ``__init__``, so code
+    that has an instance reads ``app.stages`` of that, never of its class."""
     options_model: ClassVar[type[Options]] = Options
     compositions_file: ClassVar[Path | None] = None
     """YAML beside the app; ``None`` means ``compositions/<name>.yaml`` of the service, then all-sequential alone."""
@@ -58,7 +61,7 @@ class App:
 
         Raises: RecomposeError when there is none, with a sentence that says what would be accepted.
         """
-        raise NotImplementedError(f"app {self.name} has no data set of its own; start it with source push")
+        raise RecomposeError(f"app {self.name!r} has no data set of its own; start it with source push")
 
     def from_json(self, value: Any) -> Any:
         """Turns a pushed JSON value into an item. Raises: ValueError with a sentence when it is not acceptable."""
