@@ -148,14 +148,7 @@ class KillWorker:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
-    """Send a ``Tick`` at this time at the latest."""
-
-    at_s: float
-
-
-Instruction = SendTask | StartWorkers | StopWorker | KillWorker | WakeAt
+Instruction = SendTask | StartWorkers | StopWorker | KillWorker
 
 
 # --- outcomes: what the world is told --------------------------------------------------------------------------------
@@ -177,7 +170,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """An item was dropped before it started, to make room (overload policy ``shed``)."""
+    """An item was dropped before it started, to make room (overload policy ``shed``); reported in its place."""
 
     at_s: float
     serial: int
@@ -211,8 +204,6 @@ class SwitchEnded:
     overdue: bool = False
     migrated: int = 0
     """Items moved to the new composition because the drain passed its limit."""
-    gap_s: float | None = None
-    """Old composition's last delivery to new composition's first."""
     error: str | None = None
 
 
@@ -236,7 +227,16 @@ class WorkersChanged:
     reason: str = ""
 
 
-Outcome = Delivered | Shed | TaskTimed | SwitchEnded | SwitchOverdue | WorkersChanged
+@dataclass(frozen=True, slots=True)
+class StartFailed:
+    """A worker could not start; ``consecutive`` such failures in a row. The dispatcher keeps trying, with a pause."""
+
+    at_s: float
+    reason: str
+    consecutive: int
+
+
+Outcome = Delivered | Shed | TaskTimed | SwitchEnded | SwitchOverdue | WorkersChanged | StartFailed
 
 
 # --- a look inside, for status and the drain estimate ----------------------------------------------------------------

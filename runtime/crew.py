@@ -1,0 +1,100 @@
+"""The workers of an app: who is there, who is bound to which group, how many are wanted. No message goes to a worker
+for a binding: workers hold all stages, and a task names the ones to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from runtime.events import WorkerId, WorkerJoined
+from runtime.pipeline import GroupState, Pipeline, WorkerState
+
+
+class Crew:
+    def __init__(self) -> None:
+        self.workers: dict[WorkerId, WorkerState] = {}
+        self.starting = 0
+        self.restarts = 0
+
+    def __len__(self) -> int:
+        return len(self.workers)
+
+    def join(self, event: WorkerJoined) -> None:
+        self.starting = max(0, self.starting - 1)
+        self.workers[event.worker] = WorkerState(event.worker, event.pid, event.node, event.at_s)
+
+    def remove(self, worker: WorkerId) -> WorkerState | None:
+        """Takes a worker off the list and off its group; None when it was not on it any more."""
+        state = self.workers.pop(worker, None)
+        if state is not None:
+            self.unbind(state)
+        return state
+
+    def missing(self, wanted: int) -> int:
+        """Workers to start so that ``wanted`` are there or on their way."""
+        return max(0, wanted - len(self.workers) - self.starting)
+
+    def free(self) -> list[WorkerState]:
+        return [worker for worker in self.workers.values() if worker.group is None]
+
+    def bind(self, worker: WorkerState, group: GroupState) -> None:
+        self.unbind(worker)
+        worker.group = group
+        group.workers.append(worker)
+
+    def unbind(self, worker: WorkerState) -> None:
+        if worker.group is not None:
+            worker.group.workers.remove(worker)
+            worker.group = None
+
+    def release(self, pipeline: Pipeline) -> None:
+        """Frees all workers of a pipeline that has nothing left to do."""
+        for group in pipeline.groups:
+            for worker in list(group.workers):
+                self.unbind(worker)
+
+    def release_dry(self, draining: Pipeline) -> bool:
+        """Frees idle workers of a draining pipeline that no remaining item can need: a pipeline drains from the front,
+        and the new composition fills up behind it with the same workers. Returns whether any was freed."""
+        freed, ahead = False, 0
+        for group in draining.groups:
+            ahead += group.load
+            for worker in [w for w in group.workers if not w.outstanding]:
+                if len(group.workers) > ahead:
+                    self.unbind(worker)
+                    freed = True
+        return freed
+
+    def assign(self, draining: Pipeline | None, active: Pipeline) -> list[GroupState]:
+        """Binds free workers where they are wanted; returns the groups that got one.
+
+        Order: groups of the old composition that still have items and nobody to run them, then the groups of the active
+        one from the front. A group left with nobody borrows from the group with the most workers, if that has two.
+        """
+        changed = []
+        free = self.free()
+        for group in self._wanting(draining, active):
+            if not free:
+                break
+            self.bind(free.pop(), group)
+            changed.append(group)
+        for group in active.groups:
+            if not group.workers and (lender := self._lender(active)):
+                self.bind(min(lender.workers, key=lambda worker: len(worker.outstanding)), group)
+                changed.append(group)
+        return changed
+
+    @staticmethod
+    def _wanting(draining: Pipeline | None, active: Pipeline) -> Iterable[GroupState]:
+        if draining is not None:
+            ahead = 0
+            for group in draining.groups:
+                ahead += group.load
+                if ahead and not group.workers:
+                    yield group
+        for group in active.groups:
+            yield from [group] * (group.group.replicas - len(group.workers))
+
+    @staticmethod
+    def _lender(active: Pipeline) -> GroupState | None:
+        lender = max(active.groups, key=lambda group: len(group.workers))
+        return lender if len(lender.workers) > 1 else None

@@ -1,0 +1,114 @@
+"""Couples a dispatcher to a pool: events to the one, instructions to the other, outcomes to the caller."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from compositions.model import Composition
+from runtime.dispatcher import Dispatcher
+from runtime.events import (
+    DispatcherView,
+    Event,
+    Instruction,
+    ItemAdmitted,
+    KillWorker,
+    Outcome,
+    Payload,
+    SendTask,
+    StartWorkers,
+    StopWorker,
+    SwitchRequested,
+    SwitchStyle,
+    Tick,
+)
+from runtime.pool import WorkerPool
+
+TICK_S = 0.25
+"""How often time limits are looked at: a quarter second late is nothing to a limit of seconds."""
+
+
+class Engine:
+    """Runs one app. Not thread-safe: one thread admits, switches and advances."""
+
+    def __init__(self, dispatcher: Dispatcher, pool: WorkerPool) -> None:
+        self._dispatcher = dispatcher
+        self._pool = pool
+        self._outcomes: list[Outcome] = []
+        self._next_tick_s = -math.inf
+
+    def start(self) -> None:
+        self._carry_out(self._dispatcher.start(self._pool.now_s()))
+
+    @property
+    def now_s(self) -> float:
+        return self._pool.now_s()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether ``admit`` is welcome now."""
+        return self._dispatcher.has_room
+
+    @property
+    def idle(self) -> bool:
+        """Every admitted item is out."""
+        return self._dispatcher.idle
+
+    def admit(self, payload: Payload, arrived_s: float) -> int:
+        """Takes an encoded item; returns its serial number. Ask ``has_room`` first: this does not refuse."""
+        serial = self._dispatcher.accepted
+        self._handle(ItemAdmitted(self._pool.now_s(), arrived_s, payload))
+        return serial
+
+    def switch(
+        self,
+        composition: Composition,
+        style: SwitchStyle = SwitchStyle.SEAMLESS,
+        *,
+        drain_estimate_s: float = 0.0,
+        drain_mean_s: float = 0.0,
+        first_result_s: float = 0.0,
+    ) -> None:
+        """Begins a switch; a SwitchEnded outcome tells how it went."""
+        now_s = self._pool.now_s()
+        self._handle(SwitchRequested(now_s, composition, style, drain_estimate_s, drain_mean_s, first_result_s))
+
+    def advance(self, until_s: float) -> list[Outcome]:
+        """Waits for workers until ``until_s`` at the latest, handles what came, returns all outcomes since last time.
+
+        Returns early when something happened or the pool was woken.
+        """
+        if not self._outcomes:
+            wake_s = min(until_s, self._dispatcher.wake_at_s, self._next_tick_s)
+            for event in self._pool.wait(wake_s):
+                self._handle(event)
+        now_s = self._pool.now_s()
+        if now_s >= self._next_tick_s or now_s >= self._dispatcher.wake_at_s:
+            self._next_tick_s = now_s + TICK_S
+            self._handle(Tick(now_s))
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def view(self) -> DispatcherView:
+        return self._dispatcher.view()
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _handle(self, event: Event) -> None:
+        instructions, outcomes = self._dispatcher.handle(event)
+        if outcomes:
+            self._outcomes.extend(outcomes)
+        if instructions:
+            self._carry_out(instructions)
+
+    def _carry_out(self, instructions: Iterable[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, SendTask):
+                self._pool.send(instruction.worker, instruction.task)
+            elif isinstance(instruction, StartWorkers):
+                self._pool.start(instruction.count)
+            elif isinstance(instruction, StopWorker):
+                self._pool.end(instruction.worker)
+            elif isinstance(instruction, KillWorker):
+                self._pool.end(instruction.worker, kill=True)

@@ -1,0 +1,55 @@
+"""Small apps that the contract suite runs on every pool."""
+
+import time
+
+from apps.contract import App, Options
+from compositions.model import Stage, StageKind
+
+
+class ChainOptions(Options):
+    fail_at: tuple[int, ...] = ()
+    hang_at: int | None = None
+    work_s: float = 0.0
+    refuse_setup: bool = False
+
+
+class Chain(App):
+    """Appends the name of each stage to the trail of the item; ``total`` keeps a running sum."""
+
+    name = "chain"
+    stages = (
+        Stage("first", time_limit_s=0.5),
+        Stage("second", time_limit_s=0.5),
+        Stage("total", StageKind.STATEFUL),
+        Stage("last"),
+    )
+    options_model = ChainOptions
+    options: ChainOptions
+
+    def setup(self):
+        if self.options.refuse_setup:
+            raise RuntimeError("no licence for this test")
+
+    def first(self, number):
+        self._work()
+        return [number, "first"]
+
+    def second(self, value):
+        self._work()
+        if value[0] in self.options.fail_at:
+            raise ValueError(f"cannot digest {value[0]}")
+        if value[0] == self.options.hang_at:
+            time.sleep(3)
+        return [*value, "second"]
+
+    def total(self, value, state):
+        state = (state or 0) + value[0]
+        return [*value, state], state
+
+    def last(self, value):
+        self._work()
+        return [*value, "last"]
+
+    def _work(self):
+        if self.options.work_s:
+            time.sleep(self.options.work_s)

@@ -1,0 +1,83 @@
+"""Drives an engine on any pool: feeds numbers, collects outcomes, checks what must hold after every run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from compositions.model import Composition, Stage
+from compositions.notation import parse
+from runtime.dispatcher import Dispatcher, DispatcherSettings
+from runtime.engine import Engine
+from runtime.events import Delivered, Outcome, Shed, SwitchEnded
+from runtime.pool import Codec, WorkerPool
+
+
+@dataclass
+class Rig:
+    """An engine on one pool. ``lose`` kills a worker; ``patience_s`` bounds every wait of a test."""
+
+    stages: tuple[Stage, ...]
+    pool: WorkerPool
+    codec: Codec
+    lose: Callable[[str], None]
+    patience_s: float = 30.0
+    settings: DispatcherSettings = field(default_factory=DispatcherSettings)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def open(self, notation: str) -> Rig:
+        self.engine = Engine(Dispatcher(self.stages, self.composition(notation), self.settings), self.pool)
+        self.engine.start()
+        return self
+
+    def composition(self, notation: str) -> Composition:
+        return parse(notation, self.stages, name=notation)
+
+    def feed(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self.run_until(lambda: self.engine.has_room)
+            self.engine.admit(self.codec.encode(number), self.engine.now_s)
+
+    def run_until(self, done: Callable[[], bool]) -> None:
+        deadline_s = self.engine.now_s + self.patience_s
+        while not done():
+            assert self.engine.now_s < deadline_s, f"not done after {self.patience_s} s: {self.engine.view()}"
+            self.outcomes += self.engine.advance(min(deadline_s, self.engine.now_s + 0.05))
+
+    def finish(self) -> None:
+        self.run_until(lambda: self.engine.idle)
+        self.run_until(lambda: not self.engine.view().switching)
+
+    def switch(self, notation: str, style: Any, **estimates: float) -> None:
+        self.engine.switch(self.composition(notation), style, **estimates)
+
+    @property
+    def delivered(self) -> list[Delivered]:
+        return [outcome for outcome in self.outcomes if isinstance(outcome, Delivered)]
+
+    @property
+    def values(self) -> list[Any]:
+        return [self.codec.decode(item.payload) for item in self.delivered if item.error is None]
+
+    @property
+    def switches(self) -> list[SwitchEnded]:
+        return [outcome for outcome in self.outcomes if isinstance(outcome, SwitchEnded)]
+
+    def check_order(self, count: int) -> None:
+        """Every serial left exactly once, in order."""
+        serials = [outcome.serial for outcome in self.outcomes if isinstance(outcome, Delivered | Shed)]
+        assert serials == list(range(count))
+        view = self.engine.view()
+        assert view.accepted == count == view.delivered + view.failed + view.shed
+        assert (view.queued, view.in_flight) == (0, 0)
+
+
+def expected(numbers: Iterable[int], skip: Iterable[int] = ()) -> list[Any]:
+    """What a sequential run of the chain app gives."""
+    total, values, skipped = 0, [], set(skip)
+    for number in numbers:
+        if number not in skipped:
+            total += number
+            values.append([number, "first", "second", total, "last"])
+    return values

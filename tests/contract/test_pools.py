@@ -1,0 +1,166 @@
+"""What every driver must do: order, exactly once, retries, loss, time limits, switches. One suite, all pools."""
+
+from __future__ import annotations
+
+import pytest
+from rig import Rig, expected
+
+from runtime.dispatcher import DispatcherSettings
+from runtime.events import Delivered, Shed, StartFailed, SwitchStyle, WorkersChanged
+
+SHAPES = [
+    "Seq-Seq-Seq-Seq",
+    "Par-Par-Seq-Par",
+    "Seq(f1,f2,f3,f4)",
+    "Par*3(f1,f2)-Seq(f3,f4)",
+    "Par*2(first)-Seq(second,total)-Par*2(last)",
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_composition_gives_the_sequential_answer(make_rig, shape):
+    rig: Rig = make_rig().open(shape)
+    rig.feed(range(60))
+    rig.finish()
+    rig.check_order(60)
+    assert rig.values == expected(range(60))
+
+
+@pytest.mark.parametrize("style", list(SwitchStyle))
+def test_switches_under_load_lose_double_and_reorder_nothing(make_rig, style):
+    rig: Rig = make_rig(work_s=0.002).open(SHAPES[0])
+    for round_, shape in enumerate([*SHAPES[1:], *SHAPES]):
+        rig.feed(range(round_ * 15, round_ * 15 + 15))
+        rig.switch(shape, style, drain_estimate_s=0.05, drain_mean_s=0.03, first_result_s=0.01)
+        rig.feed([])
+        rig.run_until(lambda: not rig.engine.view().switching)
+    rig.finish()
+    rig.check_order(135)
+    assert rig.values == expected(range(135))
+    assert [switch.error for switch in rig.switches] == [None] * 9
+    assert rig.engine.view().composition.name == SHAPES[-1]
+
+
+def test_a_switch_uses_every_composition_in_serial_order(make_rig):
+    rig: Rig = make_rig(work_s=0.002).open(SHAPES[0])
+    rig.feed(range(20))
+    rig.switch(SHAPES[1], SwitchStyle.SEAMLESS)
+    rig.feed(range(20, 60))
+    rig.finish()
+    names = [item.composition for item in rig.delivered]
+    first_new = names.index(SHAPES[1])
+    assert set(names[:first_new]) == {SHAPES[0]}
+    assert set(names[first_new:]) == {SHAPES[1]}
+
+
+def test_drain_style_starts_the_new_when_the_old_is_empty(make_rig):
+    rig: Rig = make_rig(work_s=0.01).open(SHAPES[0])
+    rig.feed(range(20))
+    rig.switch(SHAPES[1], SwitchStyle.DRAIN)
+    rig.feed(range(20, 40))
+    rig.finish()
+    (switch,) = rig.switches
+    starts = [item.started_s for item in rig.delivered if item.composition == SHAPES[1]]
+    assert min(starts) >= switch.at_s
+    assert switch.drain_actual_s is not None
+    assert switch.drain_actual_s > 0
+
+
+def test_a_second_switch_is_refused_while_one_is_under_way(make_rig):
+    rig: Rig = make_rig(work_s=0.01).open(SHAPES[0])
+    rig.feed(range(10))
+    rig.switch(SHAPES[1], SwitchStyle.DRAIN)
+    rig.switch(SHAPES[2], SwitchStyle.DRAIN)
+    rig.finish()
+    errors = [switch.error for switch in rig.switches]
+    assert sorted(errors, key=str) == sorted([f"a switch to {SHAPES[1]} is under way", None], key=str)
+    assert rig.engine.view().composition.name == SHAPES[1]
+
+
+def test_an_item_whose_stage_raises_is_retried_then_dead_lettered_and_the_stream_goes_on(make_rig):
+    rig: Rig = make_rig(fail_at=(3, 7)).open(SHAPES[1])
+    rig.feed(range(20))
+    rig.finish()
+    rig.check_order(20)
+    assert rig.values == expected(range(20), skip=(3, 7))
+    dead = [item for item in rig.delivered if item.error is not None]
+    assert [item.serial for item in dead] == [3, 7]
+    assert "ValueError: cannot digest 3" in dead[0].error
+    assert "in second" in dead[0].error
+
+
+def test_a_lost_worker_loses_no_item_and_is_replaced(make_rig):
+    rig: Rig = make_rig(work_s=0.005).open("Par-Par-Seq-Par")
+    for burst in range(4):
+        rig.feed(range(burst * 15, burst * 15 + 15))
+        rig.lose(next(worker.worker for worker in rig.engine.view().workers if worker.outstanding))
+    rig.finish()
+    rig.check_order(60)
+    assert rig.values == expected(range(60))
+    assert rig.engine.view().restarts == 4
+    assert sum(len(outcome.lost) for outcome in rig.outcomes if isinstance(outcome, WorkersChanged)) == 4
+
+
+def test_losing_the_only_worker_of_a_group_during_a_switch(make_rig):
+    rig: Rig = make_rig(work_s=0.005).open(SHAPES[0])
+    rig.feed(range(20))
+    rig.switch(SHAPES[1], SwitchStyle.SEAMLESS, drain_estimate_s=0.05, drain_mean_s=0.04)
+    rig.lose(next(worker.worker for worker in rig.engine.view().workers if worker.outstanding))
+    rig.feed(range(20, 40))
+    rig.finish()
+    rig.check_order(40)
+    assert rig.values == expected(range(40))
+    assert rig.switches[0].error is None
+
+
+def test_a_hanging_stage_is_stopped_at_its_time_limit(make_rig):
+    rig: Rig = make_rig(hang_at=5).open("Par(f1,f2)-Seq-Seq")
+    rig.feed(range(12))
+    rig.finish()
+    rig.check_order(12)
+    dead = [item for item in rig.delivered if item.error is not None]
+    assert [item.serial for item in dead] == [5]
+    assert "first, second did not return within its time limit of 1 s" in dead[0].error
+
+
+def test_shedding_drops_the_oldest_unstarted_item_and_counts_it(make_rig):
+    settings = DispatcherSettings(buffer_items=4, overload="shed")
+    rig: Rig = make_rig(settings=settings, work_s=0.02).open(SHAPES[0])
+    rig.feed(range(40))
+    rig.finish()
+    rig.check_order(40)
+    shed = [outcome.serial for outcome in rig.outcomes if isinstance(outcome, Shed)]
+    assert shed
+    assert 39 not in shed
+    assert rig.values == expected(range(40), skip=shed)
+
+
+def test_a_full_buffer_says_so(make_rig):
+    rig: Rig = make_rig(settings=DispatcherSettings(buffer_items=3), work_s=0.02).open(SHAPES[0])
+    while rig.engine.has_room:
+        rig.engine.admit(rig.codec.encode(1), rig.engine.now_s)
+    assert rig.engine.view().queued == 3
+    rig.finish()
+    assert rig.engine.has_room
+
+
+def test_workers_that_cannot_start_are_reported_with_the_reason(make_rig):
+    rig: Rig = make_rig(refuse_setup=True)
+    if rig.pool.__class__.__name__ == "SimulatedPool":
+        with pytest.raises(RuntimeError, match="no licence"):
+            rig.open(SHAPES[0])
+            rig.run_until(lambda: bool(rig.outcomes))
+        return
+    rig.open(SHAPES[0])
+    rig.run_until(lambda: any(isinstance(outcome, StartFailed) for outcome in rig.outcomes))
+    failed = next(outcome for outcome in rig.outcomes if isinstance(outcome, StartFailed))
+    assert "no licence for this test" in failed.reason
+
+
+def test_a_pool_is_closed_twice_without_harm(make_rig):
+    rig: Rig = make_rig().open(SHAPES[0])
+    rig.feed(range(3))
+    rig.finish()
+    rig.engine.close()
+    rig.engine.close()
+    assert all(isinstance(item, Delivered) for item in rig.delivered)
