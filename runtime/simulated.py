@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from apps.contract import App
 from profiler.snapshot import StageTiming
-from runtime.events import Event, Task, TaskDone, TaskFailed, WorkerId, WorkerJoined, WorkerLost
+from runtime.events import Event, Task, TaskDone, TaskFailed, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.local import run_task
 
 
@@ -44,6 +44,7 @@ class Machine:
 @dataclass(slots=True, eq=False)
 class _Worker:
     worker: WorkerId
+    app: App | None = None
     tasks: deque[tuple[Task, float]] = field(default_factory=deque)
     began_s: float = 0.0
     costs: tuple[Cost, ...] = ()
@@ -57,7 +58,7 @@ class SimulatedPool:
     def __init__(self, cost: CostFunction, machine: Machine | None = None, make_app: Callable[[], App] | None = None):
         self._cost = cost
         self._machine = machine or Machine()
-        self._app = make_app() if make_app else None
+        self._make_app = make_app
         self._now_s = 0.0
         self._workers: dict[WorkerId, _Worker] = {}
         self._numbers = itertools.count(1)
@@ -138,6 +139,12 @@ class SimulatedPool:
     # --- a task: [hop] -> compute (odd version) -> wait (even version) -> done ----------------------------------------
 
     def _join(self, worker: _Worker) -> Event:
+        if self._make_app is not None:
+            try:
+                worker.app = self._make_app()
+                worker.app.setup()
+            except Exception as error:
+                return WorkerStartFailed(self._now_s, f"{type(error).__name__}: {error}")
         self._workers[worker.worker] = worker
         return WorkerJoined(self._now_s, worker.worker, 0, "simulated")
 
@@ -179,9 +186,9 @@ class SimulatedPool:
 
     def _result(self, worker: _Worker, task: Task) -> TaskDone | TaskFailed:
         timings = self._timings(worker, task)
-        if self._app is None:
+        if worker.app is None:
             return TaskDone(self._now_s, worker.worker, task.task_id, task.payload, timings)
-        result = run_task(self._app, worker.worker, task, self.now_s)
+        result = run_task(worker.app, worker.worker, task, self.now_s)
         if isinstance(result, TaskFailed):
             return result
         return TaskDone(self._now_s, worker.worker, task.task_id, result.payload, timings, result.states)

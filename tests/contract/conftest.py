@@ -11,9 +11,9 @@ import pytest
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+from apps.registry import create  # noqa: E402
 from rig import Rig  # noqa: E402
 
-from apps.registry import create  # noqa: E402
 from runtime.dispatcher import DispatcherSettings  # noqa: E402
 from runtime.local import LocalPool, PickleCodec  # noqa: E402
 from runtime.simulated import Cost, Machine, SimulatedPool  # noqa: E402

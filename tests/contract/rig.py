@@ -52,6 +52,15 @@ class Rig:
     def switch(self, notation: str, style: Any, **estimates: float) -> None:
         self.engine.switch(self.composition(notation), style, **estimates)
 
+    def lose_a_busy_worker(self) -> None:
+        def busy() -> list[str]:
+            return [worker.worker for worker in self.engine.view().workers if worker.outstanding]
+
+        self.run_until(lambda: bool(busy()))
+        worker = busy()[0]
+        self.lose(worker)
+        self.run_until(lambda: worker not in [view.worker for view in self.engine.view().workers])
+
     @property
     def delivered(self) -> list[Delivered]:
         return [outcome for outcome in self.outcomes if isinstance(outcome, Delivered)]
