@@ -1,0 +1,180 @@
+"""Whatever happens to workers, tasks and switches, in whatever order: every item leaves once, in order, complete."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from runtime.dispatcher import Dispatcher, DispatcherSettings
+from runtime.events import (
+    Delivered,
+    Event,
+    Instruction,
+    ItemAdmitted,
+    KillWorker,
+    SendTask,
+    Shed,
+    StartWorkers,
+    StopWorker,
+    SwitchEnded,
+    SwitchRequested,
+    SwitchStyle,
+    Task,
+    TaskDone,
+    TaskFailed,
+    Tick,
+    WorkerJoined,
+    WorkerLost,
+)
+
+STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
+NAMES = tuple(stage.name for stage in STAGES)
+ACTIONS = ("admit", "admit", "admit", "done", "done", "done", "done", "join", "fail", "lose", "switch", "tick", "late")
+
+
+@st.composite
+def compositions(draw: st.DrawFn) -> Composition:
+    cuts = draw(st.lists(st.booleans(), min_size=3, max_size=3))
+    groups: list[list[str]] = [[NAMES[0]]]
+    for name, cut in zip(NAMES[1:], cuts, strict=True):
+        if cut:
+            groups.append([name])
+        else:
+            groups[-1].append(name)
+    built = []
+    for names in groups:
+        replicas = 1 if "c" in names else draw(st.integers(1, 3))
+        built.append(Group(tuple(names), Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas))
+    return Composition("/".join("".join(group.stages) + str(group.replicas) for group in built), tuple(built))
+
+
+class World:
+    """Plays all workers: carries out instructions, and answers tasks when told to."""
+
+    def __init__(self, composition: Composition, settings_: DispatcherSettings) -> None:
+        self.dispatcher = Dispatcher(STAGES, composition, settings_)
+        self.now_s = 0.0
+        self.tasks: dict[str, deque[Task]] = {}
+        self.gone: list[tuple[str, Task]] = []
+        self.to_start = self.names = self.admitted = 0
+        self.out: list[Delivered | Shed] = []
+        self.requested = self.ended = 0
+        self.carry_out(self.dispatcher.start(0.0))
+
+    def handle(self, event: Event) -> None:
+        instructions, outcomes = self.dispatcher.handle(event)
+        for outcome in outcomes:
+            if isinstance(outcome, Delivered | Shed):
+                self.out.append(outcome)
+            self.ended += isinstance(outcome, SwitchEnded)
+        self.carry_out(instructions)
+
+    def carry_out(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, SendTask):
+                assert len(self.tasks[instruction.worker]) < 2, "more than one task prefetched"
+                self.tasks[instruction.worker].append(instruction.task)
+            elif isinstance(instruction, StartWorkers):
+                self.to_start += instruction.count
+            elif isinstance(instruction, StopWorker | KillWorker):
+                self.forget(instruction.worker)
+
+    def forget(self, worker: str) -> None:
+        self.gone += [(worker, task) for task in self.tasks.pop(worker)]
+
+    def admit(self) -> None:
+        if self.dispatcher.has_room:
+            self.handle(ItemAdmitted(self.now_s, self.now_s, ()))
+            self.admitted += 1
+
+    def join(self) -> None:
+        if self.to_start:
+            self.to_start -= 1
+            self.names += 1
+            self.tasks[f"w{self.names}"] = deque()
+            self.handle(WorkerJoined(self.now_s, f"w{self.names}"))
+
+    def answer(self, pick: int, *, fail: bool = False) -> None:
+        busy = [worker for worker, tasks in self.tasks.items() if tasks]
+        if busy:
+            worker = busy[pick % len(busy)]
+            self.reply(worker, self.tasks[worker].popleft(), fail)
+
+    def reply(self, worker: str, task: Task, fail: bool) -> None:
+        if fail:
+            self.handle(TaskFailed(self.now_s, worker, task.task_id, task.stages[0], "told to fail"))
+            return
+        states = {name: (state or 0) + 1 for name, state in task.states.items()}
+        payload = task.payload + task.stages + tuple(states.values())
+        self.handle(TaskDone(self.now_s, worker, task.task_id, payload, (), states))
+
+    def late(self, pick: int) -> None:
+        """A worker given up speaks again: nobody may listen."""
+        if self.gone:
+            self.reply(*self.gone[pick % len(self.gone)], fail=False)
+
+    def lose(self, pick: int) -> None:
+        if self.tasks:
+            worker = sorted(self.tasks)[pick % len(self.tasks)]
+            self.forget(worker)
+            self.handle(WorkerLost(self.now_s, worker))
+
+    def finish(self) -> None:
+        for step in range(20_000):
+            if self.dispatcher.idle and not self.dispatcher.view().switching:
+                return
+            self.now_s += 0.01
+            self.join()
+            self.answer(step)
+            self.handle(Tick(self.now_s))
+        raise AssertionError(f"stuck: {self.dispatcher.view()}")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_every_item_leaves_once_in_order_and_complete(data: st.DataObject) -> None:
+    overload = data.draw(st.sampled_from(["block", "shed"]))
+    limits = DispatcherSettings(buffer_items=4, overload=overload, losses=2, time_limit_s=1e9, drain_limit_s=0.5)
+    world = World(data.draw(compositions()), limits)
+    for action in data.draw(st.lists(st.sampled_from(ACTIONS), max_size=120)):
+        world.now_s += data.draw(st.sampled_from([0.0, 0.001, 0.2]))
+        if action == "admit":
+            world.admit()
+        elif action == "join":
+            world.join()
+        elif action == "switch":
+            world.requested += 1
+            style = data.draw(st.sampled_from(list(SwitchStyle)))
+            estimate_s = data.draw(st.sampled_from([0.0, 0.05]))
+            world.handle(SwitchRequested(world.now_s, data.draw(compositions()), style, estimate_s, estimate_s))
+        elif action == "tick":
+            world.handle(Tick(world.now_s))
+        else:
+            pick = data.draw(st.integers(0, 5))
+            act(world, action, pick)
+    world.finish()
+    check(world)
+
+
+def act(world: World, action: str, pick: int) -> None:
+    if action == "lose":
+        world.lose(pick)
+    elif action == "late":
+        world.late(pick)
+    else:
+        world.answer(pick, fail=action == "fail")
+
+
+def check(world: World) -> None:
+    assert [outcome.serial for outcome in world.out] == list(range(world.admitted))
+    whole = [item.payload for item in world.out if isinstance(item, Delivered) and item.error is None]
+    counts = [next(entry for entry in payload if isinstance(entry, int)) for payload in whole]
+    assert [tuple(entry for entry in payload if entry in NAMES) for payload in whole] == [NAMES] * len(whole)
+    assert counts == sorted(set(counts)), "the stateful stage saw its items out of order or twice"
+    view = world.dispatcher.view()
+    assert view.accepted == view.delivered + view.failed + view.shed == world.admitted
+    assert (view.queued, view.in_flight, view.positions) == (0, 0, {})
+    assert world.ended == world.requested
