@@ -55,7 +55,7 @@ class SourceThread:
         self._source.close()
         self._stopping.set()
         with self._changed:
-            self._abandoned = not drain
+            self._abandoned = self._abandoned or not drain
             self._changed.notify_all()
 
     def join(self, timeout_s: float | None = None) -> bool:
@@ -102,6 +102,7 @@ class SourceThread:
             self._error = str(error)
         except Exception:  # an app's own code: whatever it raises ends the stream, and must be seen
             self._error = traceback.format_exc()
+        self._source.close()
         with self._changed:
             self._ended = True
         self._wake()

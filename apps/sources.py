@@ -30,11 +30,11 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-class BufferFull(RecomposeError):
+class BufferFull(RecomposeError):  # noqa: N818 - says what happened, as queue.Full does
     """A push source has no room for another item now."""
 
 
-class SourceClosed(RecomposeError):
+class SourceClosed(RecomposeError):  # noqa: N818 - the same
     """A push source takes no items any more."""
 
 

@@ -1,1 +1,5 @@
-class Synthetic: ...
+"""Functions of known cost, for experiments and tests (the synthetic application of Vogel et al.)."""
+
+from apps.synthetic.app import Synthetic
+
+__all__ = ["Synthetic"]

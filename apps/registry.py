@@ -1,0 +1,222 @@
+"""Finds apps, a user's and ours in the same way: by the entry-point group ``recompose.apps`` and in ``--apps`` folders.
+
+Every ``*.py`` file and every package of such a folder is one module. It is loaded under a name made from its path, so
+that two folders may hold files of the same name, and so that classes are pickled by reference between processes which
+were given the same folders. A package reaches its own modules by relative imports; the folder is not on ``sys.path``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import ValidationError
+
+import compositions
+from apps.app_check import faults_of
+from apps.contract import App, Options
+from compositions.errors import Fault, RecomposeError
+
+ENTRY_POINT_GROUP = "recompose.apps"
+AppClass = type[App]
+
+
+class UnknownApp(RecomposeError):  # noqa: N818 - says what happened, as KeyError's kin LookupError cannot
+    """No app of that name was found."""
+
+
+class AppRefused(RecomposeError):  # noqa: N818 - the same
+    """An app or its options are not acceptable; carries every fault found, options under ``options.NAME``."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """All apps by name, and what could not be loaded: where, and why."""
+
+    apps: dict[str, AppClass]
+    faults: tuple[Fault, ...]
+
+
+def discover(apps_dirs: Sequence[Path] = ()) -> dict[str, AppClass]:
+    """All apps by name. What cannot be loaded is left out; ``scan`` tells it."""
+    return scan(apps_dirs).apps
+
+
+def scan(apps_dirs: Sequence[Path] = ()) -> Discovery:
+    """All apps by name and the faults. Of two apps of one name the first found stays: built-in ones, then folders."""
+    apps: dict[str, AppClass] = {}
+    faults: list[Fault] = []
+    for place, found in _found(apps_dirs):
+        if isinstance(found, Fault):
+            faults.append(found)
+        elif found.name in apps:
+            faults.append(Fault(place, f"app {found.name!r} is already defined by {_place_of(apps[found.name])}"))
+        else:
+            apps[found.name] = found
+    return Discovery(apps, tuple(faults))
+
+
+def find(name: str, apps_dirs: Sequence[Path] = ()) -> AppClass:
+    """The class of one app, loading no other where its place can be told from the name (a worker starts sooner so).
+
+    Raises: UnknownApp with the names there are, and what could not be loaded.
+    """
+    for _, found in _found_as(name, apps_dirs):
+        if not isinstance(found, Fault) and found.name == name:
+            return found
+    everything = scan(apps_dirs)
+    if name in everything.apps:
+        return everything.apps[name]
+    known = ", ".join(sorted(everything.apps)) or "none"
+    failed = "".join(f"; {fault}" for fault in everything.faults)
+    raise UnknownApp(f"unknown app {name!r}; known apps are {known}{failed}")
+
+
+def create(name: str, options: Mapping[str, Any] | None = None, apps_dirs: Sequence[Path] = ()) -> App:
+    """An instance of an app with its options validated; ``setup`` and ``prepare`` are the caller's.
+
+    Raises: UnknownApp; AppRefused with one fault for every option that is not acceptable.
+    """
+    app_class = find(name, apps_dirs)
+    app = app_class(_options(app_class, options or {}))
+    faults = faults_of(app)
+    if faults:
+        raise AppRefused([Fault(f"app {name!r}", fault) for fault in faults])
+    return app
+
+
+def compositions_file(app_class: AppClass) -> Path | None:
+    """The app's compositions: the file it names, else ``<name>.yaml`` beside it, else the one the service ships."""
+    if app_class.compositions_file is not None:
+        return app_class.compositions_file
+    folders = [Path(inspect.getfile(app_class)).parent, *map(Path, compositions.__path__)]
+    files = (folder / f"{app_class.name}.yaml" for folder in folders)
+    return next((file for file in files if file.is_file()), None)
+
+
+def _options(app_class: AppClass, options: Mapping[str, Any]) -> Options:
+    try:
+        return app_class.options_model.model_validate(dict(options))
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=False)
+        raise AppRefused([_option_fault(app_class, detail) for detail in details]) from error
+
+
+def _option_fault(app_class: AppClass, detail: Any) -> Fault:
+    path = ".".join(["options", *map(str, detail["loc"])])
+    if detail["type"] == "extra_forbidden":
+        known = ", ".join(app_class.options_model.model_fields) or "none"
+        return Fault(path, f"unknown option; options of app {app_class.name!r} are {known}")
+    message = detail["msg"].removeprefix("Value error, ")
+    return Fault(path, message if detail["type"] == "value_error" else f"{detail['input']!r}: {message}")
+
+
+# --- where apps are ---------------------------------------------------------------------------------------------------
+
+_Found = tuple[str, AppClass | Fault]
+
+
+def _found(apps_dirs: Iterable[Path]) -> Iterator[_Found]:
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP)):
+        yield from _from_entry_point(entry)
+    for folder in apps_dirs:
+        yield from _from_folder(folder)
+
+
+def _found_as(name: str, apps_dirs: Iterable[Path]) -> Iterator[_Found]:
+    for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        yield from _from_entry_point(entry)
+    for folder in apps_dirs:
+        for file in _module_files(folder):
+            if _stem(file) == name:
+                yield from _from_file(file)
+
+
+def _from_entry_point(entry: Any) -> Iterator[_Found]:
+    place = f"entry point {entry.name} = {entry.value}"
+    try:
+        found = entry.load()
+    except Exception as error:  # whatever its imports raise; the other apps still load
+        yield place, Fault(place, _why(error))
+        return
+    if isinstance(found, type) and issubclass(found, App):
+        yield place, _checked(place, found)
+    else:
+        yield place, Fault(place, f"{found!r} is not a subclass of apps.contract.App")
+
+
+def _from_folder(folder: Path) -> Iterator[_Found]:
+    if not folder.is_dir():
+        yield str(folder), Fault(str(folder), "no such folder; --apps takes folders with *.py files or packages")
+        return
+    for file in _module_files(folder):
+        yield from _from_file(file)
+
+
+def _module_files(folder: Path) -> list[Path]:
+    files = [*folder.glob("*.py"), *folder.glob("*/__init__.py")]
+    return sorted(file for file in files if not _stem(file).startswith(("_", ".")))
+
+
+def _stem(file: Path) -> str:
+    return file.parent.name if file.name == "__init__.py" else file.stem
+
+
+def _from_file(file: Path) -> Iterator[_Found]:
+    try:
+        module = _load(file.resolve())
+    except (Exception, SystemExit) as error:  # a script that calls exit() must not end the service
+        yield str(file), Fault(str(file), _why(error))
+        return
+    for value in list(vars(module).values()):
+        if isinstance(value, type) and issubclass(value, App) and _is_defined_in(value, module):
+            yield str(file), _checked(str(file), value)
+
+
+def _load(file: Path) -> ModuleType:
+    digest = hashlib.sha256(str(file).encode()).hexdigest()[:8]
+    name = f"recompose_app_{digest}_{_stem(file)}"
+    if name in sys.modules:
+        return sys.modules[name]
+    folders = [str(file.parent)] if file.name == "__init__.py" else None
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is not a Python module")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _is_defined_in(app_class: AppClass, module: ModuleType) -> bool:
+    """Defined there or in a module of that package, and complete: a class without ``name`` is a base of others."""
+    inside = f"{app_class.__module__}.".startswith(f"{module.__name__}.")
+    return inside and hasattr(app_class, "name")
+
+
+def _checked(place: str, app_class: AppClass) -> AppClass | Fault:
+    faults = faults_of(app_class)
+    return Fault(place, f"app class {app_class.__name__}: {'; '.join(faults)}") if faults else app_class
+
+
+def _place_of(app_class: AppClass) -> str:
+    return inspect.getfile(app_class)
+
+
+def _why(error: BaseException) -> str:
+    return f"cannot be loaded: {type(error).__name__}: {error}"

@@ -1,0 +1,97 @@
+"""Options of the synthetic app."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from apps.contract import Options
+
+
+def _listed(value: Any) -> Any:
+    """``"3,5"`` and ``3`` as the command line gives them."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value,)
+    return tuple(filter(None, value.replace(" ", "").split(","))) if isinstance(value, str) else value
+
+
+ItemNumbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_listed)]
+
+
+class SyntheticOptions(Options):
+    """What an item costs, and what goes wrong. Item numbers count from 0 in the data set."""
+
+    weights: str = "2:2:2"
+    """Share of each stage in the service time; as many stages as numbers. The paper has 2:2:2 and 1:3:2."""
+    total_ms: float = Field(default=24.0, ge=0, le=3_600_000)
+    """Mean service time of an item over all stages, in milliseconds (24 in the paper)."""
+    compute: Literal["cpu", "wait"] = "cpu"
+    """``cpu`` is busy for that much CPU time; ``wait`` sleeps, as for an accelerator or a remote call."""
+    items: int = Field(default=10_000, ge=1)
+    """Length of the data set (10,000 in the paper)."""
+    distribution: Literal["constant", "lognormal", "pareto"] = "constant"
+    cv: float = Field(default=0.5, gt=0, le=10)
+    """Coefficient of variation of lognormal and pareto service times."""
+    drift: float = Field(default=1.0, gt=0, le=1000)
+    """Factor that the service times have reached at the end of the data set, growing linearly from 1."""
+    phases: str = ""
+    """``"5000=2,8000=1:3:1"``: from item 5000 on all stages take twice as long, from 8000 on the second three times."""
+    payload_bytes: int = Field(default=0, ge=0, le=1 << 30)
+    """An array of this size travels with every item."""
+    seed: int = 0
+    time_limit_s: float | None = Field(default=None, gt=0)
+    """Wall time after which a stage counts as hung."""
+    fail_at: ItemNumbers = ()
+    """Items for which the second stage (the only one, if there is one) raises."""
+    hang_at: ItemNumbers = ()
+    """Items for which that stage sleeps for ``hang_s``."""
+    hang_s: float = Field(default=600.0, gt=0)
+    kill_at: ItemNumbers = ()
+    """Items for which that stage kills its process, every time: never use it with workers that are threads."""
+
+    @property
+    def stage_weights(self) -> tuple[float, ...]:
+        return parse_factors(self.weights)
+
+    @property
+    def phase_table(self) -> tuple[tuple[int, tuple[float, ...]], ...]:
+        """(first item, one factor a stage), ascending, beginning with item 0."""
+        return parse_phases(self.phases, len(self.stage_weights))
+
+    @field_validator("weights")
+    @classmethod
+    def _check_weights(cls, text: str) -> str:
+        if not any(parse_factors(text)):
+            raise ValueError(f"weights {text!r}: one of them at least must be above 0")
+        return text
+
+    @field_validator("phases")
+    @classmethod
+    def _check_phases(cls, text: str, info: Any) -> str:
+        if "weights" in info.data:
+            parse_phases(text, len(parse_factors(info.data["weights"])))
+        return text
+
+
+def parse_factors(text: str) -> tuple[float, ...]:
+    """``"1:3:2"`` as numbers. Raises: ValueError unless there are 1 to 64 numbers, each 0 to a million."""
+    try:
+        factors = tuple(float(part) for part in text.split(":"))
+    except ValueError:
+        factors = ()
+    if not (0 < len(factors) <= 64 and all(0 <= factor <= 1e6 for factor in factors)):
+        raise ValueError(f"{text!r} must be 1 to 64 numbers from 0 to a million with colons between, as in '1:3:2'")
+    return factors
+
+
+def parse_phases(text: str, stages: int) -> tuple[tuple[int, tuple[float, ...]], ...]:
+    """See ``SyntheticOptions.phases``. Raises: ValueError with a sentence."""
+    table = {0: (1.0,) * stages}
+    for part in filter(None, text.replace(" ", "").split(",")):
+        first, _, factors = part.partition("=")
+        values = parse_factors(factors) if first.isdecimal() and factors else ()
+        if len(values) not in (1, stages):
+            raise ValueError(f"phase {part!r} must be ITEM=FACTOR, or ITEM= and {stages} factors with colons between")
+        table[int(first)] = values * stages if len(values) == 1 else values
+    return tuple(sorted(table.items()))
