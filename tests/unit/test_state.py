@@ -1,0 +1,121 @@
+"""What must survive a restart, and what must not happen to the file."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from compositions.errors import RecomposeError
+from compositions.model import Composition, Group, Pattern
+from profiler.slo import Slo
+from service import state as state_module
+from service.decisions import Mode
+from service.spec import InputSpec, RunSpec, SourceSpec
+from service.state import Started, State
+
+WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))))
+SPEC = RunSpec(
+    app="words",
+    options={"depth": [1, {"k": None}]},
+    source=SourceSpec(kind="push"),
+    input=InputSpec(pattern="wave", period_s=3, min_per_s=1, max_per_s=2),
+    compositions=(WIDE,),
+    composition="wide",
+    mode=Mode.PINNED,
+)
+
+
+def decision(number: int, **extra: object) -> dict[str, object]:
+    return {"id": number, "at": "2026-01-01T00:00:00Z", "reason": "because", **extra}
+
+
+def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
+    first = State(tmp_path / "new" / "folder")
+    stored = first.put_slo("words", Slo("latency", 400.0, 0.1, "p95"))
+    first.put_started("words", Started(SPEC, 17))
+    first.put_overlay("words", {"wide": WIDE, "gone": None})
+    first.put_decisions("words", [decision(1), decision(2)])
+    first.put_changes("words", [{"reason": "met", "first_at": "a", "last_at": "b", "count": 3}])
+    first.close()
+
+    second = State(tmp_path / "new" / "folder")
+    assert second.instance == first.instance
+    assert second.slo("words") == stored
+    assert second.started() == {"words": Started(SPEC, 17)}
+    assert second.overlay("words") == {"wide": WIDE, "gone": None}
+    assert [each["id"] for each in second.decisions("words", 10)] == [2, 1]
+    assert second.changes("words", 10) == [{"reason": "met", "first_at": "a", "last_at": "b", "count": 3}]
+    second.close()
+
+
+def test_a_new_slo_replaces_the_old_one_under_a_new_id() -> None:
+    state = State(None)
+    first = state.put_slo("words", Slo("latency", 400.0))
+    second = state.put_slo("words", Slo("throughput", "input_rate"))
+    assert second.id > first.id
+    assert state.slos() == [second]
+    state.remove_slo("words")
+    assert state.slo("words") is None
+    state.close()
+
+
+def test_a_decision_whose_outcome_comes_later_is_replaced_not_doubled() -> None:
+    state = State(None)
+    state.put_decisions("words", [decision(1), decision(2)])
+    state.put_decisions("words", [decision(2, gap_ms=41.0)])
+    assert state.decisions("words", 10) == [decision(2, gap_ms=41.0), decision(1)]
+    assert state.last_decision_id("words") == 2
+    assert state.last_decision_id("other") == 0
+    state.close()
+
+
+def test_a_growing_run_of_no_change_stays_one() -> None:
+    state = State(None)
+    for count in (1, 2):
+        state.put_changes("words", [{"reason": "met", "first_at": "t1", "last_at": f"t{count}", "count": count}])
+    assert [each["count"] for each in state.changes("words", 10)] == [2]
+    state.close()
+
+
+def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "HISTORY_LIMIT", 5)
+    state = State(None)
+    for number in range(1, 21):
+        state.put_decisions("words", [decision(number)])
+        state.put_changes("words", [{"first_at": f"{number:02}", "last_at": "", "reason": "", "count": 1}])
+    state.put_decisions("other", [decision(1)])
+    assert [each["id"] for each in state.decisions("words", 100)] == [20, 19, 18, 17, 16]
+    assert [each["first_at"] for each in state.changes("words", 100)] == ["20", "19", "18", "17", "16"]
+    assert len(state.decisions("other", 100)) == 1
+    state.close()
+
+
+def test_one_directory_serves_one_daemon(tmp_path: Path) -> None:
+    first = State(tmp_path)
+    with pytest.raises(RecomposeError, match=r"is in use by another recompose; give --state DIR"):
+        State(tmp_path)
+    first.close()
+    State(tmp_path).close()
+
+
+def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    State(tmp_path).close()
+    db = sqlite3.connect(tmp_path / "recompose.sqlite")
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(RecomposeError, match="has schema version 99, this recompose reads up to 1"):
+        State(tmp_path)
+
+
+def test_a_file_that_is_no_database_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "recompose.sqlite").write_bytes(b"not a database at all, but long enough to have a header " * 10)
+    with pytest.raises(RecomposeError, match="is not a readable state file"):
+        State(tmp_path)
+
+
+def test_a_directory_that_cannot_be_made_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RecomposeError, match="cannot be used: Not a directory"):
+        State(tmp_path / "file" / "state")
