@@ -1,0 +1,82 @@
+"""All compositions of an app within a limit of workers: what ``generate`` of a compositions file asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from compositions.errors import CompositionError, Fault
+from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.notation import short_notation
+from compositions.rules import count_fault
+
+MAX_GENERATED = 10_000
+
+_Tail = tuple[int, tuple[Group, ...]]
+"""Workers and groups of an arrangement of the last stages of an app."""
+
+
+def generate(stages: Sequence[Stage], *, max_workers: int, replicas: Sequence[int]) -> Iterator[Composition]:
+    """Every way to cut ``stages`` into groups of adjacent ones and to give each group a number of ``replicas``.
+
+    Cheapest first: fewest workers, then fewest groups. Shapes are distinct, names are short notations. A group of one
+    worker is Seq; a group with a stateful stage is Seq whatever ``replicas`` offers.
+
+    Raises: CompositionError when there are more than 10,000, or none within ``max_workers``, or replicas below 1.
+    """
+    offered = sorted(set(replicas))
+    for problem in filter(None, (count_fault("replicas", count) for count in offered)):
+        raise _refusal(problem)
+    tails = _arrange(stages, max_workers, offered) if stages else []
+    if not tails:
+        raise _refusal(f"no composition has at most {max_workers} workers with replicas {offered}")
+    tails.sort(key=lambda tail: (tail[0], len(tail[1])))
+    return (Composition(short_notation(Composition("", groups)), groups) for _, groups in tails)
+
+
+def _arrange(stages: Sequence[Stage], max_workers: int, replicas: Sequence[int]) -> list[_Tail]:
+    """Arrangements of the last stage, of the last two …, of all; each list sorted by workers.
+
+    An arrangement is kept only while the stages before it, merged into one group, still fit. So every kept one is the
+    end of at least one composition, and a list that outgrows the limit proves that there are too many.
+    """
+    arranged: list[list[_Tail]] = [[(0, ())]]
+    for first in reversed(range(len(stages))):
+        before = min(_choices(stages[:first], replicas), default=0) if first else 0
+        tails = sorted(_extend(stages, first, arranged, max_workers - before, replicas), key=lambda tail: tail[0])
+        arranged.insert(0, tails)
+    return arranged[0]
+
+
+def _extend(
+    stages: Sequence[Stage], first: int, arranged: Sequence[list[_Tail]], budget: int, replicas: Sequence[int]
+) -> list[_Tail]:
+    """Arrangements of ``stages[first:]`` within ``budget`` workers; ``arranged[i]`` are those from first + 1 + i on."""
+    found: list[_Tail] = []
+    for end in range(first + 1, len(stages) + 1):
+        names = tuple(stage.name for stage in stages[first:end])
+        for count in _choices(stages[first:end], replicas):
+            fitting = len(found)
+            group = Group(names, Pattern.SEQ if count == 1 else Pattern.PAR, count)
+            for workers, groups in arranged[end - first - 1]:
+                if workers + count > budget:
+                    break
+                found.append((workers + count, (group, *groups)))
+                _refuse_too_many(len(found))
+            if len(found) == fitting:
+                break
+    return found
+
+
+def _choices(stages: Sequence[Stage], replicas: Sequence[int]) -> Sequence[int]:
+    return (1,) if any(stage.kind is StageKind.STATEFUL for stage in stages) else replicas
+
+
+def _refuse_too_many(found: int) -> None:
+    if found > MAX_GENERATED:
+        raise _refusal(
+            f"more than {MAX_GENERATED:,} compositions would be generated; lower max_workers or offer fewer replicas"
+        )
+
+
+def _refusal(message: str) -> CompositionError:
+    return CompositionError([Fault("", message)])
