@@ -1,0 +1,240 @@
+"""The pool's side of the transport: one poll over all workers, a message or the loss of a worker per entry.
+
+Every worker keeps one stream connection to the hub, whose end is the end of the worker: a dead process shows at once.
+On the hub's own host it is a unix socket in a directory of mode 0700 and carries the items as well. From another host
+it is tcp and carries nothing but the proof of identity; items then travel on ZeroMQ with CURVE encryption
+(docs/decisions/0002-transport.md).
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import selectors
+import shutil
+import socket
+import struct
+import tempfile
+from collections.abc import Callable
+
+import zmq
+
+from runtime.events import WorkerId
+from runtime.invitation import Invitation, Network
+from runtime.stream import FrameReader, FrameWriter, prepare
+from runtime.wire import Frames, Kind, Message, pack, unpack
+
+_STRANGER_LIMIT_BYTES = 4096
+_ZEROCOPY_FROM_BYTES = 64 * 1024
+
+
+class Link:
+    """One stream connection, from ``accept`` on; ``worker`` is known once it proved who it is."""
+
+    def __init__(self, sock: socket.socket, encrypted: bool) -> None:
+        self.socket = sock
+        self.encrypted = encrypted
+        self.worker: WorkerId | None = None
+        self.identity = b""
+        self.challenge = secrets.token_bytes(32)
+        self.reader = FrameReader(sock, _STRANGER_LIMIT_BYTES)
+        self.writer = FrameWriter(sock)
+
+
+class Hub:
+    """Not thread-safe but for ``wake``."""
+
+    def __init__(self, *, unix: bool = True) -> None:
+        self._secret = secrets.token_bytes(32)
+        self._selector = selectors.DefaultSelector()
+        self._listeners: list[socket.socket] = []
+        self._links: dict[WorkerId, Link] = {}
+        self._strangers: set[Link] = set()
+        self._invited: dict[WorkerId, Invitation] = {}
+        self._routes: dict[bytes, WorkerId] = {}
+        self._inbox: list[tuple[WorkerId, Message | None]] = []
+        self._router: zmq.Socket[bytes] | None = None
+        self._network: Network | None = None
+        self._directory = tempfile.mkdtemp(prefix="recompose-")
+        self._unix_path = os.path.join(self._directory, "items") if unix else None
+        self._wake_in, self._wake_out = socket.socketpair()
+        self._wake_in.setblocking(False)
+        self._wake_out.setblocking(False)
+        self._selector.register(self._wake_out, selectors.EVENT_READ, self._swallow_wake)
+        if self._unix_path:
+            self._listen(socket.AF_UNIX, self._unix_path, encrypted=False)
+
+    def open_network(self, host: str) -> None:
+        """Listens on ``host`` as well, from now on; a second call changes nothing."""
+        if self._network:
+            return
+        port = self._listen(socket.AF_INET, (host, 0), encrypted=True).getsockname()[1]
+        public, private = zmq.curve_keypair()
+        router = zmq.Context().socket(zmq.ROUTER)
+        router.curve_server, router.curve_secretkey = True, private
+        router.router_mandatory, router.linger = True, 0
+        router.sndhwm = router.rcvhwm = 0  # the dispatcher limits what is outstanding
+        endpoint_port = router.bind_to_random_port(f"tcp://{host}")
+        self._selector.register(int(router.fd), selectors.EVENT_READ, self._drain_router)
+        self._router, self._network = router, Network(host, port, f"tcp://{host}:{endpoint_port}", public)
+
+    def invite(self, worker: WorkerId) -> Invitation:
+        invitation = Invitation(worker, self._secret, self._unix_path, self._network)
+        self._invited[worker] = invitation
+        self._routes[invitation.identity] = worker
+        return invitation
+
+    def send(self, worker: WorkerId, message: Message) -> None:
+        """Hands a message over. For a worker whose loss ``poll`` has told or will tell, it is dropped."""
+        link = self._links.get(worker)
+        if link is None:
+            return
+        frames = pack(message)
+        if link.encrypted:
+            self._send_routed(link, frames)
+            return
+        try:
+            link.writer.send(frames)
+        except OSError:
+            return  # the reading side notices the same and reports it
+        if link.writer.pending:
+            self._watch(link, selectors.EVENT_READ | selectors.EVENT_WRITE)
+
+    def poll(self, timeout_s: float | None) -> list[tuple[WorkerId, Message | None]]:
+        """All that has come, in order; ``None`` for a message is the loss of the worker. Blocks for the first."""
+        if self._router is not None:
+            self._drain_router(0)  # its descriptor tells only of what came after the last look
+        for key, mask in self._selector.select(0 if self._inbox else timeout_s):
+            key.data(mask)
+        inbox, self._inbox = self._inbox, []
+        return inbox
+
+    def wake(self) -> None:
+        """Makes a ``poll`` under way return. From any thread, also after ``close``."""
+        try:
+            self._wake_in.send(b"\0")
+        except OSError:
+            pass  # it is closed, or there are wakes enough
+
+    def drop(self, worker: WorkerId) -> None:
+        """Closes a worker's connection, which ends an idle one, and takes its invitation back; reports nothing."""
+        self._uninvite(worker)
+        link = self._links.pop(worker, None)
+        if link is not None:
+            self._forget(link)
+
+    def close(self) -> None:
+        """Closes everything and removes the directory; may be called twice."""
+        for link in [*self._links.values(), *self._strangers]:
+            self._forget(link)
+        self._links.clear()
+        if self._router is not None:
+            self._selector.unregister(int(self._router.fd))
+            self._router.close()
+            self._router.context.term()
+            self._router = None
+        for sock in (*self._listeners, self._wake_in, self._wake_out):
+            sock.close()
+        self._selector.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    # --- what the selector calls ---------------------------------------------------------------------------------
+
+    def _listen(self, family: int, address: str | tuple[str, int], encrypted: bool) -> socket.socket:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.bind(address)
+        listener.listen(128)
+        listener.setblocking(False)
+        self._listeners.append(listener)
+        accept: Callable[[int], None] = lambda mask: self._accept(listener, encrypted)  # noqa: E731
+        self._selector.register(listener, selectors.EVENT_READ, accept)
+        return listener
+
+    def _accept(self, listener: socket.socket, encrypted: bool) -> None:
+        try:
+            sock, _ = listener.accept()
+        except OSError:
+            return  # it hung up before we answered
+        sock.setblocking(False)
+        prepare(sock)
+        link = Link(sock, encrypted)
+        self._strangers.add(link)
+        self._watch(link, selectors.EVENT_READ, register=True)
+        link.writer.send(pack(Message(Kind.HELLO, payload=[link.challenge])))
+
+    def _watch(self, link: Link, events: int, register: bool = False) -> None:
+        change = self._selector.register if register else self._selector.modify
+        change(link.socket, events, lambda mask: self._serve(link, mask))
+
+    def _serve(self, link: Link, mask: int) -> None:
+        try:
+            if mask & selectors.EVENT_WRITE:
+                link.writer.flush()
+                if not link.writer.pending:
+                    self._watch(link, selectors.EVENT_READ)
+            if mask & selectors.EVENT_READ:
+                for frames in link.reader.read():
+                    self._take(link, unpack(frames))
+        except (EOFError, OSError, ValueError, IndexError, struct.error):  # the last three: not our language
+            self._lose(link)
+
+    def _take(self, link: Link, message: Message) -> None:
+        if link.worker is not None:
+            self._inbox.append((link.worker, message))
+        else:
+            self._admit(link, message)
+
+    def _admit(self, link: Link, message: Message) -> None:
+        name, proof = (bytes(frame) for frame in message.payload)
+        worker = name.decode()
+        invitation = self._invited.get(worker)
+        if invitation is None or worker in self._links:
+            raise OSError(f"{worker!r} is not expected")
+        if not hmac.compare_digest(invitation.proof(link.challenge), proof):
+            raise OSError(f"{worker!r} does not have its invitation")
+        link.worker, link.identity = worker, invitation.identity
+        link.reader.limit_bytes = float("inf")
+        self._strangers.discard(link)
+        self._links[worker] = link
+        link.writer.send(pack(Message(Kind.HELLO)))
+
+    def _lose(self, link: Link) -> None:
+        self._forget(link)
+        if link.worker is not None and self._links.pop(link.worker, None) is not None:
+            self._uninvite(link.worker)
+            self._inbox.append((link.worker, None))
+
+    def _forget(self, link: Link) -> None:
+        self._strangers.discard(link)
+        self._selector.unregister(link.socket)
+        link.socket.close()
+
+    def _uninvite(self, worker: WorkerId) -> None:
+        invitation = self._invited.pop(worker, None)
+        if invitation is not None:
+            del self._routes[invitation.identity]
+
+    def _swallow_wake(self, mask: int) -> None:
+        self._wake_out.recv(4096)
+
+    # --- the encrypted way ---------------------------------------------------------------------------------------
+
+    def _send_routed(self, link: Link, frames: Frames) -> None:
+        assert self._router is not None, "only a worker that came by the network is encrypted"
+        large = any(len(frame) >= _ZEROCOPY_FROM_BYTES for frame in frames)
+        try:
+            self._router.send_multipart([link.identity, *frames], copy=not large)
+        except zmq.ZMQError:
+            pass  # unreachable: its lifeline tells the same
+
+    def _drain_router(self, mask: int) -> None:
+        assert self._router is not None, "registered with it"
+        while True:
+            try:
+                identity, *frames = self._router.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            worker = self._routes.get(identity)
+            if worker in self._links and frames:
+                self._inbox.append((worker, unpack(frames)))
