@@ -3,6 +3,7 @@ for a binding: workers hold all stages, and a task names the ones to run."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
 from runtime.events import WorkerId, WorkerJoined
@@ -14,19 +15,30 @@ class Crew:
         self.workers: dict[WorkerId, WorkerState] = {}
         self.starting = 0
         self.restarts = 0
+        self._vacancies: deque[int] = deque()
+        """Restarts of each lost worker that has no replacement yet."""
 
     def __len__(self) -> int:
         return len(self.workers)
 
     def join(self, event: WorkerJoined) -> None:
         self.starting = max(0, self.starting - 1)
-        self.workers[event.worker] = WorkerState(event.worker, event.pid, event.node, event.at_s)
+        restarts = self._vacancies.popleft() + 1 if self._vacancies else 0
+        self.workers[event.worker] = WorkerState(event.worker, event.pid, event.node, event.at_s, restarts)
 
     def remove(self, worker: WorkerId) -> WorkerState | None:
         """Takes a worker off the list and off its group; None when it was not on it any more."""
         state = self.workers.pop(worker, None)
         if state is not None:
             self.unbind(state)
+        return state
+
+    def lose(self, worker: WorkerId) -> WorkerState | None:
+        """Takes a lost worker off the list; the next one to join takes its place."""
+        state = self.remove(worker)
+        if state is not None:
+            self.restarts += 1
+            self._vacancies.append(state.restarts)
         return state
 
     def missing(self, wanted: int) -> int:

@@ -332,9 +332,8 @@ class Dispatcher:
 
     def _give_up(self, worker_id: WorkerId, why: str) -> None:
         """A worker is gone: what it ran counts a loss, what it had not begun does not; all of it runs elsewhere."""
-        worker = self._crew.remove(worker_id)
+        worker = self._crew.lose(worker_id)
         assert worker is not None, "only a known worker is given up"
-        self._crew.restarts += 1
         for position, task in enumerate(worker.outstanding):
             task.group.load -= 1
             task.item.losses += position == 0
@@ -406,9 +405,8 @@ class Dispatcher:
 
     def _worker_view(self, worker: WorkerState) -> WorkerView:
         bound = worker.group if worker.group and worker.group.pipeline is self._active else None
-        return WorkerView(
-            worker.worker, worker.pid, worker.node, bound.index if bound else None, len(worker.outstanding)
-        )
+        index = bound.index if bound else None
+        return WorkerView(worker.worker, worker.pid, worker.node, index, len(worker.outstanding), worker.restarts)
 
     # --- the switch -------------------------------------------------------------------------------------------------
 

@@ -250,6 +250,8 @@ class WorkerView:
     group: int | None
     """Index of the group it is bound to in the active composition; ``None`` for a warm spare."""
     outstanding: int
+    restarts: int
+    """Lost workers in whose place it stands, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ class WorkerState:
     pid: int
     node: str
     idle_since_s: float
+    restarts: int = 0
     group: GroupState | None = None
     outstanding: deque[TaskInWork] = field(default_factory=deque)
     head_since_s: float = 0.0

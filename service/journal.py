@@ -1,0 +1,76 @@
+"""What the manager said and what came of it: decisions, runs of "no change", switches. Bounded, in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from runtime.events import SwitchEnded
+from service.decisions import Decision, NoChange
+
+
+@dataclass(slots=True)
+class NoChangeRun:
+    """The same reason for doing nothing, tick after tick, kept as one entry."""
+
+    reason: str
+    first_at_s: float
+    last_at_s: float
+    count: int = 1
+
+
+@dataclass(slots=True)
+class SwitchRecord:
+    """A switch that ended, and what had been expected of it. Seconds."""
+
+    ended: SwitchEnded
+    drain_mean_s: float | None
+    drain_estimate_s: float | None
+    gap_s: float | None = None
+    """The old composition's last delivery to the new one's first; None until that came."""
+
+
+@dataclass(slots=True)
+class Journal:
+    """Keeps the last ``KEPT`` of each kind."""
+
+    KEPT = 1000
+    decisions: deque[Decision] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
+    changes: deque[NoChangeRun] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
+    switches: deque[SwitchRecord] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
+    switch_count: int = 0
+
+    def note(self, said: Decision | NoChange) -> None:
+        """A tick's answer; the same reason again only prolongs its run."""
+        if isinstance(said, Decision):
+            self.decisions.append(said)
+        elif self.changes and self.changes[-1].reason == said.reason:
+            self.changes[-1].last_at_s = said.at_s
+            self.changes[-1].count += 1
+        else:
+            self.changes.append(NoChangeRun(said.reason, said.at_s, said.at_s))
+
+    def note_outcome(self, decision: Decision) -> None:
+        """What came of an earlier decision."""
+        for position, known in enumerate(self.decisions):
+            if known.id == decision.id:
+                self.decisions[position] = decision
+
+    def note_switch(self, record: SwitchRecord) -> None:
+        self.switches.append(record)
+        self.switch_count += record.ended.error is None
+
+    def with_switches(self, decision: Decision) -> Decision:
+        """The decision with the figures of the switches it caused: the longest gap, the last drain."""
+        since_s = decision.at_s - decision.duration_s
+        caused = [s for s in self.switches if s.ended.error is None and since_s <= s.ended.at_s <= decision.at_s]
+        if not caused:
+            return decision
+        last = caused[-1]
+        gaps = [record.gap_s for record in caused if record.gap_s is not None]
+        return replace(
+            decision,
+            gap_s=max(gaps) if gaps else None,
+            drain_estimate_s=last.drain_estimate_s,
+            drain_actual_s=last.ended.drain_actual_s,
+        )

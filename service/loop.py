@@ -1,0 +1,184 @@
+"""The loop of a running app: observe, estimate, decide, apply. The same in real time and in the simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from profiler.drain import DrainEstimate, DrainEstimator, paper_sample, schedule_sample
+from profiler.monitor import Monitor
+from profiler.service_time import stage_costs
+from profiler.snapshot import Snapshot
+from runtime.engine import Engine
+from runtime.events import (
+    Delivered,
+    DispatcherView,
+    Outcome,
+    Shed,
+    StartFailed,
+    SwitchEnded,
+    SwitchOverdue,
+    SwitchStyle,
+    TaskTimed,
+    WorkersChanged,
+)
+from service.decisions import ResetWindow, SwitchTo
+from service.journal import Journal, SwitchRecord
+from service.manager import Manager, TickResult
+
+TICK_S = 0.25
+"""The manager looks four times a second."""
+
+Sink = Callable[[Delivered | Shed], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """How the loop measures and switches."""
+
+    cores: int
+    """Cores that the workers may use."""
+    style: SwitchStyle = SwitchStyle.SEAMLESS
+    drain_sample: str = "schedule"
+    """``schedule``: by position of the items (ours); ``paper``: in flight times service time over workers."""
+
+
+class ControlLoop:
+    """Carries outcomes to the monitor, snapshots to the manager, and its commands to the engine."""
+
+    def __init__(
+        self, engine: Engine, monitor: Monitor, manager: Manager, settings: LoopSettings, sink: Sink = lambda _: None
+    ) -> None:
+        self.engine = engine
+        self.monitor = monitor
+        self.manager = manager
+        self.journal = Journal()
+        self.drain = DrainEstimator()
+        self.snapshot: Snapshot | None = None
+        self.result: TickResult | None = None
+        self.start_failure: StartFailed | None = None
+        self._settings = settings
+        self._sink = sink
+        self._next_tick_s = engine.now_s
+        self._stable_since_s = engine.now_s
+        self._last_delivered: Delivered | None = None
+        self._expected: DrainEstimate | None = None
+        """What the drain of the switch under way was expected to take."""
+
+    def step(self, until_s: float) -> list[Outcome]:
+        """Waits for something to happen until ``until_s`` at the latest, and ticks when it is time."""
+        outcomes = self.engine.advance(min(until_s, self._next_tick_s))
+        for outcome in outcomes:
+            self._observe(outcome)
+        now_s = self.engine.now_s
+        if now_s >= self._next_tick_s:
+            self._next_tick_s = max(self._next_tick_s + TICK_S, now_s)
+            self.tick(now_s)
+        return outcomes
+
+    def tick(self, now_s: float) -> None:
+        """One turn of the manager."""
+        view = self.engine.view()
+        self.snapshot = self._snapshot(now_s, view)
+        self._sample_drain(view, self.snapshot)
+        self.result = self.manager.tick(now_s, self.snapshot)
+        self.journal.note(self.result.decision)
+        for decision in self.manager.outcomes():
+            self.journal.note_outcome(decision)
+        for command in self.result.commands:
+            if isinstance(command, SwitchTo):
+                self._switch(command, self.snapshot)
+            elif isinstance(command, ResetWindow):
+                self.monitor.reset_window(now_s)
+
+    # --- observe ----------------------------------------------------------------------------------------------------
+
+    def _observe(self, outcome: Outcome) -> None:
+        if isinstance(outcome, TaskTimed):
+            self.monitor.record_timings(outcome.at_s, outcome.timings)
+            if outcome.hop_s is not None:
+                self.monitor.record_hop(outcome.hop_s)
+        elif isinstance(outcome, Delivered):
+            self._delivered(outcome)
+        elif isinstance(outcome, Shed):
+            self._sink(outcome)
+        elif isinstance(outcome, SwitchEnded):
+            self._switched(outcome)
+        elif isinstance(outcome, SwitchOverdue):
+            self.drain.overdue()
+        elif isinstance(outcome, WorkersChanged):
+            if outcome.lost:
+                self.manager.workers_lost(outcome.at_s, outcome.reason)
+            self.start_failure = None if outcome.joined else self.start_failure
+        elif isinstance(outcome, StartFailed):
+            self.start_failure = outcome
+
+    def _delivered(self, item: Delivered) -> None:
+        last, self._last_delivered = self._last_delivered, item
+        if last is not None and last.composition != item.composition:
+            self._note_gap(item, item.at_s - last.at_s)
+        if item.error is None:
+            self.monitor.record_delivery(item.at_s, item.arrived_s, item.started_s)
+        self._sink(item)
+
+    def _note_gap(self, item: Delivered, gap_s: float) -> None:
+        for record in reversed(self.journal.switches):
+            if record.ended.to_name == item.composition and record.ended.error is None:
+                record.gap_s = gap_s
+                return
+
+    def _switched(self, ended: SwitchEnded) -> None:
+        if ended.error is not None:
+            self.drain.end(None)
+            self.journal.note_switch(SwitchRecord(ended, None, None))
+            self.manager.switch_failed(ended.error)
+            return
+        expected, self._expected = self._expected, None
+        self.drain.end(ended.drain_actual_s)
+        self.journal.note_switch(
+            SwitchRecord(ended, expected.srtt_s if expected else None, expected.bound_s if expected else None)
+        )
+        self.drain.restart()
+        self._stable_since_s = ended.at_s
+        self.monitor.reset_window(ended.at_s)
+
+    # --- estimate ---------------------------------------------------------------------------------------------------
+
+    def _snapshot(self, now_s: float, view: DispatcherView) -> Snapshot:
+        return self.monitor.snapshot(
+            now_s,
+            composition=view.composition.name,
+            switching=view.switching,
+            stable_since_s=self._stable_since_s,
+            queued=view.queued,
+            in_flight=view.in_flight,
+            cores=self._settings.cores,
+            workers_alive=len(view.workers),
+        )
+
+    def _sample_drain(self, view: DispatcherView, snapshot: Snapshot) -> None:
+        if view.switching or not view.in_flight or not snapshot.stages:
+            return
+        costs = stage_costs(snapshot.stages, self._settings.cores)
+        if self._settings.drain_sample == "paper":
+            mean_s = sum(cost.service_s for cost in costs.values()) / len(costs)
+            self.drain.sample(paper_sample(view.in_flight, mean_s, view.composition.workers))
+            return
+        sample_s = schedule_sample(
+            view.composition, view.positions, costs, cores=self._settings.cores, hop_s=snapshot.hop_s
+        )
+        self.drain.sample(None if sample_s is None else sample_s * self.drain.calibration)
+
+    # --- apply ------------------------------------------------------------------------------------------------------
+
+    def _switch(self, command: SwitchTo, snapshot: Snapshot) -> None:
+        expected = self._expected = self.drain.begin()
+        costs = stage_costs(snapshot.stages, self._settings.cores)
+        first_s = sum(cost.service_s for cost in costs.values()) + snapshot.hop_s * len(command.composition.groups)
+        self.engine.switch(
+            command.composition,
+            self._settings.style,
+            drain_estimate_s=expected.bound_s if expected else 0.0,
+            drain_mean_s=expected.srtt_s if expected else 0.0,
+            first_result_s=first_s,
+        )

@@ -1,0 +1,90 @@
+"""The end of the stream: results in order to a bounded window, a file, and the dead-letter file."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from compositions.errors import RecomposeError
+from runtime.events import Delivered, Payload, Shed
+
+
+class ResultSink:
+    """Takes what leaves the dispatcher. ``decode`` turns a payload into the plain JSON value of a result.
+
+    Counts what must never happen, from the serial numbers alone: a skipped, repeated or late one.
+    """
+
+    KEPT = 2000
+
+    def __init__(
+        self, decode: Callable[[Payload], Any], out_path: str | None = None, dead_letters_path: str | None = None
+    ) -> None:
+        self.decode = decode
+        self._kept: deque[dict[str, Any]] = deque(maxlen=self.KEPT)
+        self._out = _opened(out_path, "w")
+        self._dead_letters = _opened(dead_letters_path, "a")
+        self._next_serial = 0
+        self.lost = self.misordered = 0
+
+    def take(self, item: Delivered | Shed) -> None:
+        """The next item in order, or its place."""
+        self._check(item.serial)
+        result = self._result(item)
+        self._kept.append(result)
+        if self._out is not None:
+            self._out.write(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def results(self, after: int, limit: int) -> list[dict[str, Any]]:
+        """Results with ``serial > after``, oldest first, of those still kept."""
+        return [result for result in self._kept if result["serial"] > after][:limit]
+
+    def flush(self) -> None:
+        for file in (self._out, self._dead_letters):
+            if file is not None:
+                file.flush()
+
+    def close(self) -> None:
+        for file in (self._out, self._dead_letters):
+            if file is not None:
+                file.close()
+
+    def _check(self, serial: int) -> None:
+        self.lost += max(0, serial - self._next_serial)
+        self.misordered += serial < self._next_serial
+        self._next_serial = max(self._next_serial, serial + 1)
+
+    def _result(self, item: Delivered | Shed) -> dict[str, Any]:
+        if isinstance(item, Shed):
+            return {"serial": item.serial, "error": "shed to make room for newer items"}
+        if item.error is not None:
+            self._bury(item.serial, item.error)
+            return {"serial": item.serial, "error": item.error}
+        try:
+            value = self.decode(item.payload)
+            json.dumps(value, allow_nan=False)
+        except Exception as error:  # the app's own encoder: whatever it raises concerns this item alone
+            why = f"the result cannot be written as JSON: {type(error).__name__}: {error}"
+            self._bury(item.serial, why)
+            return {"serial": item.serial, "error": why}
+        return {"serial": item.serial, "value": value}
+
+    def _bury(self, serial: int, error: str) -> None:
+        if self._dead_letters is not None:
+            letter = {"serial": serial, "at": datetime.now(UTC).isoformat(), "error": error}
+            self._dead_letters.write(json.dumps(letter) + "\n")
+            self._dead_letters.flush()
+
+
+def _opened(path: str | None, mode: str) -> TextIO | None:
+    """Raises: RecomposeError when the file cannot be written."""
+    if path is None:
+        return None
+    try:
+        return Path(path).open(mode, encoding="utf-8")
+    except OSError as error:
+        raise RecomposeError(f"cannot write {path!r}: {error.strerror}; give a file in a folder that exists") from error
