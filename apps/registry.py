@@ -120,7 +120,9 @@ def _option_fault(app_class: AppClass, detail: Any) -> Fault:
         known = ", ".join(app_class.options_model.model_fields) or "none"
         return Fault(path, f"unknown option; options of app {app_class.name!r} are {known}")
     message = detail["msg"].removeprefix("Value error, ")
-    return Fault(path, message if detail["type"] == "value_error" else f"{detail['input']!r}: {message}")
+    if detail["type"] == "value_error":
+        return Fault(path, message)
+    return Fault(path, f"{detail['input']!r} is not accepted: {message[:1].lower()}{message[1:]}")
 
 
 # --- where apps are ---------------------------------------------------------------------------------------------------

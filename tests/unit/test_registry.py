@@ -1,0 +1,220 @@
+"""Apps are found, checked and made; everything that is refused is refused with a sentence."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from apps.app_check import faults_of
+from apps.contract import App, Options
+from apps.registry import AppRefused, UnknownApp, compositions_file, create, discover, scan
+from compositions.model import Stage, StageKind
+
+HEAD = """
+from apps.contract import App, Options
+from compositions.model import Stage, StageKind
+"""
+ECHO = (
+    HEAD
+    + """
+class Item:
+    def __eq__(self, other):
+        return isinstance(other, Item)
+
+class EchoOptions(Options):
+    times: int = 1
+
+class Echo(App):
+    name = "echo"
+    stages = (Stage("say"),)
+    options_model = EchoOptions
+    def say(self, value):
+        return value * self.options.times
+"""
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "echo.py").write_text(ECHO)
+    return tmp_path
+
+
+def test_built_in_apps_are_found_by_entry_point():
+    assert discover()["synthetic"].__module__ == "apps.synthetic.app"
+
+
+def test_app_of_a_folder_is_found_beside_the_built_in_ones(folder):
+    found = discover([folder])
+    assert {"echo", "synthetic"} <= found.keys()
+    assert create("echo", {"times": 3}, [folder]).say("ab") == "ababab"
+
+
+def test_package_with_relative_imports_is_found(tmp_path):
+    package = tmp_path / "shout"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .inner import Shout")
+    inner = ECHO.replace("Echo", "Shout").replace("echo", "shout")
+    (package / "inner.py").write_text(inner)
+    assert scan([tmp_path]).faults == scan().faults
+    assert create("shout", {}, [tmp_path]).say("a") == "a"
+
+
+def test_app_whose_file_has_another_name_is_found(folder):
+    (folder / "echo.py").rename(folder / "other.py")
+    assert create("echo", {}, [folder]).name == "echo"
+
+
+def test_creating_one_app_loads_no_other_file(folder):
+    (folder / "other.py").write_text("raise RuntimeError('loaded for nothing')")
+    assert create("echo", {}, [folder]).name == "echo"
+
+
+def test_discovering_twice_gives_the_same_classes(folder):
+    assert discover([folder])["echo"] is discover([folder])["echo"]
+
+
+def test_two_folders_may_have_files_of_the_same_name(folder, tmp_path_factory):
+    second = tmp_path_factory.mktemp("second")
+    (second / "echo.py").write_text(ECHO.replace('"echo"', '"echo2"'))
+    assert {"echo", "echo2"} <= discover([folder, second]).keys()
+
+
+def test_values_of_a_users_class_pass_between_processes(folder):
+    item = sys.modules[discover([folder])["echo"].__module__].Item()
+    script = (
+        "import pickle, sys; from pathlib import Path; from apps.registry import create\n"
+        f"create('echo', {{}}, [Path({str(folder)!r})])\n"
+        "sys.stdout.buffer.write(pickle.dumps(pickle.load(sys.stdin.buffer)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], input=pickle.dumps(item), capture_output=True, check=True)
+    assert pickle.loads(done.stdout) == item
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("import no_such_module", "broken.py: cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("raise SystemExit(3)", "broken.py: cannot be loaded: SystemExit: 3"),
+        ("class (", "broken.py: cannot be loaded: SyntaxError: invalid syntax"),
+        (
+            HEAD + "class A(App):\n    name = 'a'",
+            "broken.py: app class A: stages is (); must be a tuple of one or more",
+        ),
+        (ECHO, "app 'echo' is already defined by"),
+    ],
+)
+def test_file_that_fails_is_told_and_the_others_load(folder, source, sentence):
+    (folder / "broken.py").write_text(source)
+    found = scan([folder])
+    assert "echo" in found.apps
+    assert any(sentence in str(fault) for fault in found.faults), found.faults
+
+
+def test_files_without_apps_and_hidden_ones_are_no_fault(folder):
+    (folder / "helper.py").write_text("x = 1")
+    (folder / "_private.py").write_text("raise RuntimeError")
+    (folder / "base.py").write_text(HEAD + "class Base(App):\n    pass")
+    assert scan([folder]).faults == scan().faults
+
+
+def test_missing_folder_is_told(tmp_path):
+    faults = scan([tmp_path / "gone"]).faults
+    assert any("no such folder; --apps takes folders" in str(fault) for fault in faults)
+
+
+def test_unknown_app_lists_what_there_is_and_what_failed(folder):
+    (folder / "broken.py").write_text("1 / 0")
+    with pytest.raises(UnknownApp, match=r"unknown app 'ech'; known apps are echo, .*synthetic.*ZeroDivisionError"):
+        create("ech", {}, [folder])
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "message"),
+    [
+        ({"tims": 1}, "options.tims", "unknown option; options of app 'echo' are times"),
+        ({"times": "many"}, "options.times", "'many' is not accepted: input should be a valid integer"),
+    ],
+)
+def test_bad_options_are_refused_by_path(folder, options, path, message):
+    with pytest.raises(AppRefused) as refused:
+        create("echo", options, [folder])
+    assert refused.value.faults[0].path == path
+    assert message in refused.value.faults[0].message
+
+
+def test_stages_set_by_options_are_checked_on_the_instance(folder):
+    by_options = ECHO + "    def __init__(self, options=None):\n        super().__init__(options)\n"
+    by_options += "        self.stages = tuple(Stage(f's{k}') for k in range(self.options.times))\n"
+    (folder / "echo.py").write_text(by_options)
+    with pytest.raises(AppRefused, match="app 'echo': stage 's0' has no method of that name"):
+        create("echo", {}, [folder])
+
+
+# --- what an acceptable app is ----------------------------------------------------------------------------------------
+
+
+class Fine(App):
+    name = "fine"
+    stages = (Stage("one"), Stage("two", StageKind.STATEFUL), Stage("three"))
+
+    def one(self, value):
+        return value
+
+    def two(self, value, state):
+        return value, state
+
+    @staticmethod
+    def three(value):
+        return value
+
+
+def variant(**attributes):
+    return type("Variant", (Fine,), attributes)
+
+
+def test_acceptable_app_has_no_faults():
+    assert faults_of(Fine) == faults_of(Fine()) == []
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sentence"),
+    [
+        ({"name": "Not Good"}, "name is 'Not Good'; must be 1 to 64 lower-case letters"),
+        ({"options_model": dict}, "options_model is <class 'dict'>; must be a subclass of apps.contract.Options"),
+        ({"stages": ()}, "stages is (); must be a tuple of one or more Stage"),
+        ({"stages": ("one",)}, "stages is ('one',); must be a tuple of one or more Stage"),
+        ({"stages": (Stage("one"), Stage("one"))}, "stage 'one' is listed 2 times"),
+        ({"stages": (Stage("four"),)}, "stage 'four' has no method of that name"),
+        ({"stages": (Stage("setup"),)}, "stage 'setup' has the name of something that App itself has"),
+        ({"stages": (Stage("options"),)}, "stage 'options' has the name of something that App itself has"),
+        ({"one": 5}, "stage 'one' has no method of that name"),
+        ({"one": lambda self: 1}, "the method of stateless stage 'one' must take (self, value)"),
+        ({"two": lambda self, value: 1}, "the method of stateful stage 'two' must take (self, value, state)"),
+    ],
+)
+def test_class_that_is_not_acceptable_is_told_why(attributes, sentence):
+    assert any(sentence in fault for fault in faults_of(variant(**attributes)))
+
+
+# --- compositions beside the app --------------------------------------------------------------------------------------
+
+
+def test_compositions_file_beside_the_app_or_named_or_none(folder):
+    app = discover([folder])["echo"]
+    assert compositions_file(app) is None
+    (folder / "echo.yaml").write_text("app: echo")
+    assert compositions_file(app) == folder / "echo.yaml"
+    assert compositions_file(variant(compositions_file=Path("named.yaml"))) == Path("named.yaml")
+
+
+def test_built_in_app_has_the_compositions_that_the_service_ships():
+    file = compositions_file(discover()["synthetic"])
+    assert file is not None
+    assert file.parent.name == "compositions"
+
+
+def test_options_base_class_is_accepted():
+    assert variant(options_model=Options)().options == Options()

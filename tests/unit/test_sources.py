@@ -1,0 +1,277 @@
+"""Sources and the thread that runs them. Races are staged with events; no test sleeps."""
+
+import itertools
+import threading
+
+import pytest
+
+from apps.contract import App
+from apps.rates import Fixed
+from apps.source_thread import SourceThread
+from apps.sources import Arrival, BufferFull, Push, SourceClosed, open_source
+from compositions.errors import RecomposeError
+from compositions.model import Stage
+
+WAIT_S = 20.0
+
+
+class Numbers(App):
+    name = "numbers"
+    stages = (Stage("keep"),)
+    data = (0, 1, 2)
+
+    def keep(self, value):
+        return value
+
+    def items(self, path):
+        return iter(self.data if path is None else path.read_text().split())
+
+
+class Bare(App):
+    name = "bare"
+    stages = (Stage("keep"),)
+
+    def keep(self, value):
+        return value
+
+
+def ticking():
+    return itertools.count(100.0).__next__
+
+
+class Consumer:
+    """Starts a source thread, and in the end sees to it that none is left."""
+
+    def __init__(self):
+        self.woken = threading.Semaphore(0)
+        self.thread = None
+
+    def run(self, source, pattern=None, **settings):
+        self.thread = SourceThread(source, pattern, wake=self.woken.release, **settings)
+        self.thread.start()
+        return self.thread
+
+    def awaited(self):
+        assert self.woken.acquire(timeout=WAIT_S)
+
+    def rest(self):
+        """All items until the source has finished."""
+        taken = []
+        while True:
+            while got := self.thread.take():
+                taken += got
+            if self.thread.finished:
+                return taken
+            self.awaited()
+
+
+@pytest.fixture
+def consumer():
+    made = Consumer()
+    yield made
+    made.thread.stop(drain=False)
+    assert made.thread.join(WAIT_S), "the source thread still runs"
+
+
+def values(arrivals):
+    return [arrival.value for arrival in arrivals]
+
+
+# --- replay -----------------------------------------------------------------------------------------------------------
+
+
+def test_replay_once():
+    assert values(open_source(Numbers(), "replay", clock=ticking(), loop=False)) == [0, 1, 2]
+
+
+def test_replay_over_and_over():
+    source = open_source(Numbers(), "replay", clock=ticking())
+    assert values(itertools.islice(source, 7)) == [0, 1, 2, 0, 1, 2, 0]
+
+
+def test_replay_of_a_path(tmp_path):
+    file = tmp_path / "numbers.txt"
+    file.write_text("7 8")
+    assert values(open_source(Numbers(), "replay", str(file), clock=ticking(), loop=False)) == ["7", "8"]
+
+
+def test_replayed_item_arrives_when_its_read_begins():
+    now_s = [0.0]
+
+    class Slow(Numbers):
+        def items(self, path):
+            for value in self.data:
+                now_s[0] += 1.0  # decoding takes a second
+                yield value
+
+    arrivals = list(open_source(Slow(), "replay", clock=lambda: now_s[0], loop=False))
+    assert arrivals == [Arrival(1.0, 0), Arrival(1.0, 1), Arrival(2.0, 2)]  # the first was read when it was opened
+
+
+def test_closed_replay_ends():
+    source = open_source(Numbers(), "replay", clock=ticking())
+    iterator = iter(source)
+    next(iterator)
+    source.close()
+    assert list(iterator) == []
+
+
+@pytest.mark.parametrize(
+    ("app", "kind", "path", "sentence"),
+    [
+        (
+            Numbers,
+            "replay",
+            "/no/such",
+            "source path '/no/such' does not exist; give a file or folder of app 'numbers'",
+        ),
+        (Bare, "replay", None, "app 'bare' has no data set of its own; start it with source push"),
+        (Numbers, "push", "/tmp", "source push takes no path, but '/tmp' was given"),
+        (Numbers, "video", None, "source 'video' is not there yet; use replay or push"),
+        (Numbers, "kafka", None, "unknown source kind 'kafka'; known kinds are replay and push"),
+    ],
+)
+def test_source_refused_with_a_sentence(app, kind, path, sentence):
+    with pytest.raises(RecomposeError) as refused:
+        open_source(app(), kind, path, clock=ticking())
+    assert sentence in str(refused.value)
+
+
+def test_empty_data_set_is_refused_at_the_start(tmp_path):
+    file = tmp_path / "empty.txt"
+    file.touch()
+    with pytest.raises(RecomposeError, match=r"source path '.*empty\.txt' has no items"):
+        open_source(Numbers(), "replay", file, clock=ticking())
+
+
+# --- push -------------------------------------------------------------------------------------------------------------
+
+
+def test_push_keeps_order_and_arrival_and_gives_serials():
+    source = Push(10, clock=ticking())
+    assert [source.put(value) for value in "abc"] == [0, 1, 2]
+    source.close()
+    assert list(source) == [Arrival(100.0, "a"), Arrival(101.0, "b"), Arrival(102.0, "c")]
+
+
+def test_push_says_when_it_is_full_and_has_room_again():
+    source = Push(2, clock=ticking())
+    source.put("a")
+    source.put("b")
+    with pytest.raises(BufferFull, match="holds 2 items and is full"):
+        source.put("c")
+    assert next(iter(source)).value == "a"
+    assert source.put("c") == 2
+
+
+def test_push_after_close_is_refused():
+    source = Push(2, clock=ticking())
+    source.close()
+    with pytest.raises(SourceClosed, match="takes no more items"):
+        source.put("a")
+
+
+def test_push_needs_room():
+    with pytest.raises(RecomposeError, match="capacity = 0"):
+        open_source(Numbers(), "push", clock=ticking(), capacity=0)
+
+
+# --- the thread -------------------------------------------------------------------------------------------------------
+
+
+def test_thread_hands_over_everything_encoded_and_in_order(consumer):
+    source = open_source(Numbers(), "replay", clock=ticking(), loop=False)
+    consumer.run(source, clock=ticking(), encode=lambda value: value * 10, capacity=1)
+    assert values(consumer.rest()) == [0, 10, 20]
+    assert consumer.thread.error is None
+
+
+def test_limit_ends_an_endless_source(consumer):
+    consumer.run(open_source(Numbers(), "replay", clock=ticking()), clock=ticking(), limit=5)
+    assert values(consumer.rest()) == [0, 1, 2, 0, 1]
+
+
+def test_full_hand_over_blocks_the_source(consumer):
+    third_encoded = threading.Event()
+    encoded = []
+
+    def encode(value):
+        encoded.append(value)
+        if len(encoded) == 3:
+            third_encoded.set()
+        return value
+
+    source = open_source(Numbers(), "replay", clock=ticking())
+    thread = consumer.run(source, clock=ticking(), encode=encode, capacity=2, limit=6)
+    assert third_encoded.wait(WAIT_S)  # two handed over, the third in hand
+    assert len(encoded) == 3
+    assert values(thread.take(1)) == [0]
+    assert values(consumer.rest()) == [1, 2, 0, 1, 2]
+
+
+def test_stop_with_drain_loses_nothing_that_was_pushed(consumer):
+    source = Push(10, clock=ticking())
+    thread = consumer.run(source, clock=ticking(), capacity=1)
+    for value in range(6):
+        source.put(value)
+    thread.stop()
+    assert values(consumer.rest()) == [0, 1, 2, 3, 4, 5]
+
+
+def test_stop_ends_a_long_wait_for_the_next_item(consumer):
+    source = open_source(Numbers(), "replay", clock=ticking())
+    thread = consumer.run(source, Fixed(1e-6), clock=lambda: 0.0)
+    consumer.awaited()
+    thread.stop()
+    assert thread.join(WAIT_S)
+    assert values(thread.take()) == [0]
+    assert thread.finished
+
+
+def test_stop_without_drain_frees_a_blocked_source(consumer):
+    source = open_source(Numbers(), "replay", clock=ticking())
+    thread = consumer.run(source, clock=ticking(), capacity=1)
+    consumer.awaited()
+    thread.stop(drain=False)
+    assert thread.join(WAIT_S)
+    assert values(thread.take()) == [0]
+
+
+def test_pushed_items_are_refused_once_the_limit_is_reached(consumer):
+    source = Push(10, clock=ticking())
+    thread = consumer.run(source, clock=ticking(), limit=1)
+    source.put("a")
+    assert thread.join(WAIT_S)
+    with pytest.raises(SourceClosed):
+        source.put("b")
+
+
+def test_pattern_can_be_set_while_the_source_waits(consumer):
+    source = open_source(Numbers(), "replay", clock=ticking(), loop=False)
+    thread = consumer.run(source, Fixed(1e-6), clock=lambda: 0.0)
+    consumer.awaited()
+    assert thread.offered_per_s(0.0) == 1e-6
+    thread.set_pattern(None)
+    assert thread.offered_per_s(0.0) is None
+    assert values(consumer.rest()) == [0, 1, 2]
+
+
+def test_failing_data_set_is_reported_and_what_was_read_stays(consumer):
+    class Broken(Numbers):
+        def items(self, path):
+            yield 1
+            raise OSError("the disk is gone")
+
+    thread = consumer.run(open_source(Broken(), "replay", clock=ticking()), clock=ticking())
+    assert values(consumer.rest()) == [1]
+    assert "OSError: the disk is gone" in thread.error
+    assert "Traceback" in thread.error
+
+
+def test_data_set_that_empties_between_passes_is_reported_as_a_sentence(consumer):
+    app = Numbers()
+    source = open_source(app, "replay", clock=ticking())
+    app.data = ()
+    thread = consumer.run(source, clock=ticking())
+    assert values(consumer.rest()) == [0, 1, 2]
+    assert thread.error == "the data set of app 'numbers' has no items"
