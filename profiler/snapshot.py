@@ -25,6 +25,17 @@ class StageProfile:
     p50_s: float
     p95_s: float
     samples: int
+    busy: float = 0.0
+    """Mean number of workers that were running it at once (Little's law); 0 where not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateWindow:
+    """Mean rate over ``length_s``; ``counted``: of arrivals, with the scatter of a count, not a rate that was set."""
+
+    rate_per_s: float
+    length_s: float
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +89,8 @@ class Snapshot:
     workers_alive: int
     hop_s: float
     """Measured price of one group-to-group hop: time between a result leaving a worker and the next worker's start."""
+    input_rate_windows: tuple[RateWindow, ...] = ()
+    """The last two seconds of the input rate, older first, for ``input_rate_change``; empty until both are known."""
 
     def stage(self, name: str) -> StageProfile | None:
         return next((stage for stage in self.stages if stage.name == name), None)

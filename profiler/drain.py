@@ -1,0 +1,237 @@
+"""How long it takes until a composition is empty (Vogel et al., section 3.3, after Jacobson and Karels' TCP timer)."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compositions.capacity import StageCost
+from compositions.model import Composition, Group
+
+# --- samples ---------------------------------------------------------------------------------------------------------
+
+
+def paper_sample(in_flight: int, mean_service_s: float, workers: int) -> float:
+    """``in_flight · s̄ / P`` in seconds, as published: all workers are taken to share whatever is left."""
+    return in_flight * mean_service_s / workers
+
+
+def schedule_sample(
+    composition: Composition,
+    positions: Mapping[str, int],
+    costs: Mapping[str, StageCost],
+    *,
+    cores: int,
+    hop_s: float = 0.0,
+) -> float | None:
+    """Expected seconds until every in-flight item has left; ours. ``None`` without items or without a stage's cost.
+
+    ``positions``: in-flight items by the stage they need next. List scheduling: the items of a group go first come,
+    first served to its replicas, each takes the service time of the stages it still needs plus ``hop_s``, and then
+    joins the next group. Up to one item a replica is already in work and has its residual time left. Never below the
+    CPU time that is left divided by ``cores``.
+
+    The published sample divides by all workers, also by those whose group is already empty; on a pipeline with one
+    slow stage it is too low by the share of that stage's workers.
+    """
+    if not sum(positions.values()) or any(stage not in costs for stage in composition.iter_stages()):
+        return None
+    ready: list[float] = []
+    cpu_left_s = 0.0
+    for group in composition.groups:
+        cpu_left_s += len(ready) * sum(costs[stage].cpu_s for stage in group.stages)
+        residuals, waiting, cpu_s = _local_work(group, positions, costs, hop_s)
+        cpu_left_s += cpu_s
+        arriving = [(ready_s, _service_s(group.stages, costs) + hop_s) for ready_s in ready]
+        ready = _finish_times(group.replicas, residuals, [(0.0, work_s) for work_s in waiting] + arriving)
+    return max(*ready, cpu_left_s / cores)
+
+
+def _service_s(stages: Sequence[str], costs: Mapping[str, StageCost]) -> float:
+    return sum(costs[stage].service_s for stage in stages)
+
+
+def _local_work(
+    group: Group, positions: Mapping[str, int], costs: Mapping[str, StageCost], hop_s: float
+) -> tuple[list[float], list[float], float]:
+    """Residual times of the items in work, work of the items that wait, and CPU time left; those furthest on first."""
+    tails = [
+        group.stages[i:] for i in reversed(range(len(group.stages))) for _ in range(positions.get(group.stages[i], 0))
+    ]
+    in_work, waiting = tails[: group.replicas], tails[group.replicas :]
+    residuals = [_residual_s(stages, costs, rank, len(in_work)) + hop_s for rank, stages in enumerate(in_work, start=1)]
+    cpu_s = sum(costs[stage].cpu_s for stages in waiting for stage in stages)
+    cpu_s += sum(costs[stage].cpu_s for stages in in_work for stage in stages) / 2
+    return residuals, [_service_s(stages, costs) + hop_s for stages in waiting], cpu_s
+
+
+def _residual_s(stages: Sequence[str], costs: Mapping[str, StageCost], rank: int, in_work: int) -> float:
+    """Time left of the ``rank``-th to finish among ``in_work`` replicas looked at in the middle of their work.
+
+    The mean residual of one is s(1 + cv²)/2 (renewal theory); several finish one after the other, at the order
+    statistics of evenly spread ends: ``2 · rank / (in_work + 1)`` of that.
+    """
+    service_s = _service_s(stages, costs)
+    variance = sum((costs[stage].cv * costs[stage].service_s) ** 2 for stage in stages)
+    mean_residual_s = (service_s + variance / service_s) / 2 if service_s > 0 else 0.0
+    return mean_residual_s * 2 * rank / (in_work + 1)
+
+
+def _finish_times(replicas: int, residuals: Sequence[float], jobs: Sequence[tuple[float, float]]) -> list[float]:
+    """When the items leave a group, in order: those in work, then ``jobs`` (ready at, work) first come first served."""
+    free = [0.0] * (replicas - len(residuals)) + list(residuals)
+    heapq.heapify(free)
+    finished = list(residuals)
+    for ready_s, work_s in jobs:
+        end_s = max(ready_s, free[0]) + work_s
+        heapq.heapreplace(free, end_s)
+        finished.append(end_s)
+    return sorted(finished)
+
+
+# --- the estimate ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DrainEstimate:
+    """Smoothed drain time and its mean deviation, seconds."""
+
+    srtt_s: float
+    rttvar_s: float
+
+    @classmethod
+    def first(cls, sample_s: float) -> DrainEstimate:
+        """From the first sample: half of it as deviation (RFC 6298, 2.2)."""
+        return cls(sample_s, sample_s / 2)
+
+    def updated(self, sample_s: float) -> DrainEstimate:
+        """Jacobson and Karels 1988: gains 1/8 for the mean, 1/4 for the deviation."""
+        error_s = sample_s - self.srtt_s
+        return DrainEstimate(self.srtt_s + error_s / 8, self.rttvar_s + (abs(error_s) - self.rttvar_s) / 4)
+
+    @property
+    def bound_s(self) -> float:
+        """The time a drain is expected to stay below: srtt + 4 rttvar."""
+        return self.srtt_s + 4 * self.rttvar_s
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRecord:
+    """One undisturbed drain: what was expected when it began, and what it took, seconds."""
+
+    mean_s: float
+    bound_s: float
+    actual_s: float
+
+    @property
+    def error_ratio(self) -> float:
+        """|mean - actual| / actual."""
+        return abs(self.mean_s - self.actual_s) / self.actual_s
+
+
+@dataclass(frozen=True, slots=True)
+class DrainStatus:
+    """The figures of ``drain`` in ``/status``, in seconds; ``None`` means not measured."""
+
+    estimate_s: float | None
+    srtt_s: float | None
+    rttvar_s: float | None
+    last_actual_s: float | None
+    last_error_ratio: float | None
+    count: int
+
+
+class DrainEstimator:
+    """Drain estimate of the active composition, its back-off, and a log of how good it was.
+
+    Order of calls: ``sample`` again and again; at a switch ``begin``, ``overdue`` each time the bound has passed,
+    ``end``; the first sample after that starts anew, because it is of another composition.
+    """
+
+    LOG = 100
+    CALIBRATION_GAIN = 0.25
+    CALIBRATION_LIMIT = 2.0
+
+    def __init__(self) -> None:
+        self._estimate: DrainEstimate | None = None
+        self._expected: DrainEstimate | None = None
+        self._backoff = 1
+        self._log: deque[DrainRecord] = deque(maxlen=self.LOG)
+        self._count = 0
+        self.calibration = 1.0
+        """Learned ratio of actual to expected; multiply samples with it. Within a factor of two either way."""
+
+    @property
+    def draining(self) -> bool:
+        return self._expected is not None
+
+    @property
+    def mean_s(self) -> float | None:
+        """srtt: when the drain is expected to end; frozen while draining."""
+        return None if self._current is None else self._current.srtt_s
+
+    @property
+    def estimate_s(self) -> float | None:
+        """srtt + 4 rttvar, doubled for each time that the drain under way was overdue."""
+        return None if self._current is None else self._current.bound_s * self._backoff
+
+    @property
+    def log(self) -> tuple[DrainRecord, ...]:
+        """The last undisturbed drains, oldest first."""
+        return tuple(self._log)
+
+    def sample(self, sample_s: float | None) -> None:
+        """Take a sample; ``None`` (nothing in flight) and samples while draining change nothing."""
+        if sample_s is not None and not self.draining:
+            self._take(sample_s)
+
+    def begin(self) -> DrainEstimate | None:
+        """A drain begins now: freezes and returns what is expected; ``None`` when nothing was ever sampled."""
+        self._expected = self._estimate
+        return self._expected
+
+    def overdue(self) -> float | None:
+        """The drain outlived its estimate: back off, and return the doubled estimate (RFC 6298, 5.5)."""
+        self._backoff *= 2
+        return self.estimate_s
+
+    def end(self, actual_s: float | None) -> None:
+        """The drain ended after ``actual_s``; ``None`` for one disturbed or cut short, which gives no sample (Karn)."""
+        expected, self._expected = self._expected, None
+        self._backoff = 1
+        if actual_s is not None and actual_s > 0:
+            self._take(actual_s)
+            if expected is not None:
+                self._learn(DrainRecord(expected.srtt_s, expected.bound_s, actual_s))
+
+    def restart(self) -> None:
+        """Another composition is active: its first sample starts the estimate anew. Log and calibration stay."""
+        self._estimate = None
+
+    def status(self) -> DrainStatus:
+        current = self._current
+        last = self._log[-1] if self._log else None
+        return DrainStatus(
+            estimate_s=self.estimate_s,
+            srtt_s=self.mean_s,
+            rttvar_s=current.rttvar_s if current else None,
+            last_actual_s=last.actual_s if last else None,
+            last_error_ratio=last.error_ratio if last else None,
+            count=self._count,
+        )
+
+    @property
+    def _current(self) -> DrainEstimate | None:
+        return self._expected if self._expected is not None else self._estimate
+
+    def _take(self, sample_s: float) -> None:
+        self._estimate = DrainEstimate.first(sample_s) if self._estimate is None else self._estimate.updated(sample_s)
+
+    def _learn(self, record: DrainRecord) -> None:
+        self._log.append(record)
+        self._count += 1
+        if record.mean_s > 0:
+            learned = self.calibration * (record.actual_s / record.mean_s) ** self.CALIBRATION_GAIN
+            self.calibration = min(max(learned, 1 / self.CALIBRATION_LIMIT), self.CALIBRATION_LIMIT)

@@ -1,0 +1,191 @@
+"""The one collector: takes what happened, as it happens, and says at any time what was seen.
+
+Recording is on the dispatcher's path, so it appends and nothing more; all summing up is done when someone looks, at
+4 Hz. Not thread-safe: one loop owns it. All times are seconds of one clock that does not run backwards.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from profiler.service_time import ProfileSettings, ServiceTimes
+from profiler.snapshot import LatencyStats, RateWindow, Snapshot, StageTiming
+from profiler.stats import Samples, latency_stats, slope_per_s
+from profiler.windows import Instant, counted_window, mean_of_steps, offered_windows, rate_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorSettings:
+    """How far back the monitor looks."""
+
+    window_s: float = 10.0
+    """Longest window that decisions rest on: the check interval of Vogel et al., section 3.2, step 6."""
+    instant_s: float = 0.25
+    """Window of the instantaneous values: the shortest that SPBench (section 3) takes for meaningful."""
+    rate_window_s: float = 1.0
+    """Each of the two windows in which a changed input rate must show: a step is seen within two seconds."""
+    growth_span_s: float = 1.0
+    """Least time between the first and the last queue sample before a growth is reported."""
+    hop_s: float = 0.0003
+    """Price of a hop until one was measured: small items through the ZeroMQ hub on a 2-core machine."""
+    hop_samples: int = 256
+    """The hop is the median of the newest so many: a mean would carry every pause of the garbage collector."""
+    capacity: int = 32_768
+    """Events stored a kind: ten seconds at 3,000 items/s; beyond that rate the windows are shorter."""
+    profile: ProfileSettings = field(default_factory=ProfileSettings)
+
+
+class Monitor:
+    """Collects arrivals, deliveries, timings, hops and queue lengths of one running app."""
+
+    def __init__(self, settings: MonitorSettings, stages: Sequence[str], cores: int) -> None:
+        self._settings = settings
+        self._cores = cores
+        self._service_times = ServiceTimes(stages, settings.profile)
+        self._arrivals = Samples(settings.capacity)
+        self._deliveries = Samples(settings.capacity)
+        self._queue = Samples(settings.capacity // 8)
+        self._offered = Samples(settings.capacity // 8)
+        self._hops: deque[float] = deque(maxlen=settings.hop_samples)
+        self._delivered = 0
+        self._started_s: float | None = None
+        self._reset_s: float | None = None
+
+    # --- what happens -------------------------------------------------------------------------------------------
+
+    def record_arrival(self, at_s: float) -> None:
+        self._arrivals.add(at_s)
+
+    def record_delivery(self, at_s: float, arrived_s: float, started_s: float) -> None:
+        """An item left in order: read at the source at ``arrived_s``, first sent to a worker at ``started_s``."""
+        self._delivered += 1
+        self._deliveries.add(at_s, at_s - arrived_s, at_s - started_s)
+
+    def record_timings(self, at_s: float, timings: Sequence[StageTiming]) -> None:
+        """A task came back. Raises: KeyError for a stage that the app does not have."""
+        self._service_times.add(at_s, timings)
+
+    def record_hop(self, hop_s: float) -> None:
+        self._hops.append(hop_s)
+
+    def record_queue(self, at_s: float, queued: int, in_flight: int) -> None:
+        """Queue lengths at this moment; ``snapshot`` records its own, more are needed only for finer charts."""
+        self._queue.add(at_s, queued, in_flight)
+
+    def set_offered_rate(self, at_s: float, rate_per_s: float | None) -> None:
+        """The source is asked for this rate from now on; ``None``: for no particular rate, arrivals are counted."""
+        if rate_per_s is None:
+            self._offered.clear()
+        elif not self._offered or self._offered.last_x() != rate_per_s:
+            self._offered.add(at_s, rate_per_s)
+
+    def reset_window(self, at_s: float) -> None:
+        """Start measuring anew: only what is delivered from now on counts (after a switch, with a new SLO)."""
+        self._reset_s = at_s
+
+    # --- what was seen ------------------------------------------------------------------------------------------
+
+    def snapshot(
+        self,
+        now_s: float,
+        *,
+        composition: str,
+        switching: bool,
+        stable_since_s: float,
+        queued: int,
+        in_flight: int,
+        workers_alive: int,
+        cores: int | None = None,
+    ) -> Snapshot:
+        """What the manager decides on. ``cores``: where they changed since the start."""
+        self.record_queue(now_s, queued, in_flight)
+        start_s = self._window_start_s(now_s, self._settings.window_s)
+        first = self._deliveries.first_at_or_after(start_s)
+        return Snapshot(
+            now_s=now_s,
+            composition=composition,
+            switching=switching,
+            stable_since_s=stable_since_s,
+            window_start_s=start_s,
+            input_rate_per_s=self._input_rate(now_s, self._settings.window_s),
+            throughput_per_s=self._throughput(now_s, self._settings.window_s),
+            delivered=len(self._deliveries) - first,
+            latency=latency_stats(self._deliveries.xs(first)),
+            inside=latency_stats(self._deliveries.ys(first)),
+            queued=queued,
+            queued_change_per_s=self._queue_growth(start_s),
+            in_flight=in_flight,
+            stages=self._service_times.profiles(now_s),
+            cores=self._cores if cores is None else cores,
+            workers_alive=workers_alive,
+            hop_s=self.hop_s,
+            input_rate_windows=self._input_rate_windows(now_s),
+        )
+
+    def instantaneous(self, now_s: float, window_s: float | None = None) -> Instant:
+        """The last 250 ms (or ``window_s``), for charts and for the SLO-hit series."""
+        length_s = self._settings.instant_s if window_s is None else window_s
+        return Instant(
+            now_s=now_s,
+            window_s=length_s,
+            throughput_per_s=self._throughput(now_s, length_s),
+            input_rate_per_s=self._input_rate(now_s, length_s),
+            latency=self._latency(now_s - length_s),
+            queued=int(self._queue.last_x()) if self._queue else None,
+            in_flight=int(self._queue.last_y()) if self._queue else None,
+            delivered=self._delivered,
+        )
+
+    @property
+    def hop_s(self) -> float:
+        return median(self._hops) if self._hops else self._settings.hop_s
+
+    # --- how it is computed -------------------------------------------------------------------------------------
+
+    def _window_start_s(self, now_s: float, window_s: float) -> float:
+        return max(self._measured_since_s(now_s), now_s - window_s)
+
+    def _measured_since_s(self, now_s: float) -> float:
+        """The last reset, or the start."""
+        return self._start(now_s) if self._reset_s is None else self._reset_s
+
+    def _start(self, now_s: float) -> float:
+        """The first thing ever recorded, or the first time someone looked."""
+        if self._started_s is None:
+            sources = (self._arrivals, self._deliveries, self._queue, self._offered)
+            self._started_s = min((samples.at(0) for samples in sources if samples), default=now_s)
+        return self._started_s
+
+    def _latency(self, since_s: float) -> LatencyStats | None:
+        return latency_stats(self._deliveries.xs(self._deliveries.first_after(since_s)))
+
+    def _throughput(self, now_s: float, window_s: float) -> float | None:
+        since_s = self._measured_since_s(now_s)
+        return rate_per_s(
+            self._deliveries, now_s, window_s=window_s, since_s=since_s, silence_s=self._settings.window_s
+        )
+
+    def _input_rate(self, now_s: float, window_s: float) -> float | None:
+        """Offered, over the same window as the throughput, where that is known; else counted, which a reset must not
+        interrupt, because a count needs its time."""
+        if self._offered:
+            return mean_of_steps(self._offered, self._window_start_s(now_s, window_s), now_s)
+        since_s = self._start(now_s)
+        return rate_per_s(self._arrivals, now_s, window_s=window_s, since_s=since_s, silence_s=self._settings.window_s)
+
+    def _input_rate_windows(self, now_s: float) -> tuple[RateWindow, ...]:
+        length_s = self._settings.rate_window_s
+        middle_s, start_s = now_s - length_s, now_s - 2 * length_s
+        if start_s < self._start(now_s):
+            return ()
+        if not self._offered:
+            return (counted_window(self._arrivals, start_s, middle_s), counted_window(self._arrivals, middle_s, now_s))
+        return offered_windows(self._offered, (start_s, middle_s, now_s))
+
+    def _queue_growth(self, start_s: float) -> float | None:
+        first = self._queue.first_at_or_after(start_s)
+        span_s = self._settings.growth_span_s
+        return slope_per_s(self._queue.times(first), self._queue.xs(first), min_span_s=span_s)

@@ -1,0 +1,148 @@
+"""Service time of every stage while busy, and the bottlenecks it shows (Vogel et al., section 3.2, step 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compositions.capacity import StageCost
+from profiler.snapshot import StageProfile, StageTiming
+from profiler.stats import Samples
+
+EQUAL = 1e-9
+"""Relative difference below which two service times are equal: 1.2 x 0.02 s must count as 20 % above 0.02 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSettings:
+    """Which samples a profile rests on. The defaults let an old phase of the app fade within seconds."""
+
+    horizon_s: float = 30.0
+    """Older samples are left out: three check intervals of Vogel et al., in which a slow app still collects some."""
+    max_samples: int = 512
+    """At most so many of the newest: the mean is then known to cv/23."""
+    min_span_s: float = 2.0
+    """... but never less than this time: at thousands of items a second 512 are a tenth of a second, one hiccup."""
+    keep: int = 8
+    """The newest so many count whatever their age: of a stage that ran once a minute nothing better is known."""
+    capacity: int = 4096
+    """Samples stored a stage: 2 s at 2,000 items/s; beyond that rate the span is shorter."""
+
+
+class ServiceTimes:
+    """Timings of all stages of one app, in the app's order."""
+
+    def __init__(self, stages: Sequence[str], settings: ProfileSettings | None = None) -> None:
+        self._settings = settings if settings is not None else ProfileSettings()
+        self._samples = {stage: Samples(self._settings.capacity) for stage in stages}
+
+    def add(self, at_s: float, timings: Sequence[StageTiming]) -> None:
+        """Take the timings of one task that came back. Raises: KeyError for a stage the app does not have."""
+        for timing in timings:
+            self._samples[timing.stage].add(at_s, timing.wall_s, timing.cpu_s)
+
+    def profiles(self, now_s: float) -> tuple[StageProfile, ...]:
+        """One profile a stage, in the app's order; stages without samples are missing."""
+        return tuple(
+            profile_of(stage, samples, now_s, self._settings) for stage, samples in self._samples.items() if samples
+        )
+
+
+def window_start(samples: Samples, now_s: float, settings: ProfileSettings) -> int:
+    """Index of the first sample that counts at ``now_s``."""
+    known = len(samples)
+    in_horizon = known - samples.first_at_or_after(now_s - settings.horizon_s)
+    in_span = known - samples.first_at_or_after(now_s - settings.min_span_s)
+    counted = min(in_horizon, max(settings.max_samples, in_span))
+    return max(0, known - max(counted, settings.keep))
+
+
+def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSettings) -> StageProfile:
+    """The profile of one stage from its samples (``x`` wall, ``y`` CPU seconds), of which there is at least one."""
+    start = window_start(samples, now_s, settings)
+    wall, cpu = samples.xs(start), samples.ys(start)
+    mean = float(wall.mean())
+    p50, p95 = np.percentile(wall, (50, 95)).tolist()
+    span_s = now_s - samples.at(start) + mean
+    return StageProfile(
+        name=stage,
+        service_time_s=mean,
+        cpu_time_s=float(cpu.mean()),
+        cv=float(wall.std()) / mean if mean > 0 else 0.0,
+        p50_s=p50,
+        p95_s=p95,
+        samples=int(wall.size),
+        busy=float(wall.sum()) / span_s if span_s > 0 else 0.0,
+    )
+
+
+# --- bottlenecks -----------------------------------------------------------------------------------------------------
+
+
+def ranked(profiles: Sequence[StageProfile]) -> tuple[str, ...]:
+    """Stage names, the most intensive first; equal ones in the app's order."""
+    return tuple(profile.name for profile in sorted(profiles, key=lambda p: -p.service_time_s))
+
+
+def bottlenecks(profiles: Sequence[StageProfile], threshold: float = 0.2) -> tuple[str, ...]:
+    """The stage whose mean service time is at least ``threshold`` above that of every other one, or none.
+
+    Vogel et al., section 3.2, step 1. At most one stage can be that much above *every* other; a single stage always is.
+    """
+    heaviest = next_bottleneck(profiles, (), threshold)
+    return () if heaviest is None else (heaviest,)
+
+
+def next_bottleneck(profiles: Sequence[StageProfile], tagged: Collection[str], threshold: float = 0.2) -> str | None:
+    """The additional bottleneck to tag when the SLO is missed again: judged by the same rule among the untagged rest.
+
+    Vogel et al., section 3.2, step 6. ``None`` when no untagged stage stands out, or none is left.
+    """
+    rest = sorted((p for p in profiles if p.name not in tagged), key=lambda p: -p.service_time_s)
+    if not rest:
+        return None
+    stands_out = len(rest) == 1 or rest[0].service_time_s >= (1 + threshold) * rest[1].service_time_s * (1 - EQUAL)
+    return rest[0].name if stands_out else None
+
+
+# --- what a stage costs on free cores --------------------------------------------------------------------------------
+
+SATURATED_FROM, SATURATED_TO = 0.7, 0.95
+"""Share of the cores that the stages keep busy, below which no contention is assumed, and from which on all of it."""
+
+
+def crowding(profiles: Sequence[StageProfile], cores: int) -> float:
+    """How many busy workers share a core, 1.0 where the cores are not the limit; an upper bound of the inflation.
+
+    Busy workers on cores that stand idle are waiting for something else, so nothing is counted below 70 % of the cores'
+    CPU time, all of it from 95 % on, and a share in between, so that a cost does not jump.
+    """
+    busy = sum(profile.busy for profile in profiles)
+    cpu_busy = sum(p.busy * p.cpu_time_s / p.service_time_s for p in profiles if p.service_time_s > 0)
+    share = (cpu_busy / cores - SATURATED_FROM) / (SATURATED_TO - SATURATED_FROM)
+    return 1.0 + max(0.0, busy / cores - 1.0) * min(1.0, max(0.0, share))
+
+
+def free_service_s(profile: StageProfile, crowd: float) -> float:
+    """Service time the stage would have if no other worker wanted its core, seconds.
+
+    Wall time is CPU time, plus what the stage waits for (sleep, I/O, an accelerator), plus the time it was ready but
+    another worker had the core. With ``crowd`` busy workers on a core and a fair scheduler the last part is at most
+    ``(crowd - 1)`` times the CPU time, so that much is taken off, and never more than leaves the CPU time. So a
+    CPU-bound stage loses its contention (wall 40 ms, CPU 20 ms, two workers a core: 20 ms), and a stage that sleeps
+    has no CPU time to multiply and keeps its sleep. A stage that does both comes out too cheap by at most its CPU time
+    times ``crowd - 1``, and only while the cores are saturated.
+
+    A low percentile of wall less CPU time would not do as the wait: of a sleep that varies it shows the shortest, and
+    of a long stage under lasting contention every single sample is contended.
+    """
+    without_contention = profile.service_time_s - (crowd - 1.0) * profile.cpu_time_s
+    return min(profile.service_time_s, max(without_contention, profile.cpu_time_s))
+
+
+def stage_costs(profiles: Sequence[StageProfile], cores: int) -> Mapping[str, StageCost]:
+    """What the capacity model needs, by stage name: free service time, CPU time, both in seconds, and cv."""
+    crowd = crowding(profiles, cores)
+    return {p.name: StageCost(free_service_s(p, crowd), p.cpu_time_s, p.cv) for p in profiles}

@@ -1,0 +1,94 @@
+"""Bounded, time-stamped samples: cheap to add to, cut and summed up only when someone looks."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.snapshot import LatencyStats
+
+Floats = npt.NDArray[np.float64]
+
+
+class Samples:
+    """Rows ``(at_s, x, y)``, newest last; ``x`` and ``y`` mean what the owner says. Times must not decrease.
+
+    At least the newest ``capacity`` rows are kept, at most twice as many, so that adding costs O(1) amortised.
+    """
+
+    __slots__ = ("_at", "_capacity", "_limit", "_x", "_y")
+
+    def __init__(self, capacity: int) -> None:
+        self._at, self._x, self._y = array("d"), array("d"), array("d")
+        self._capacity = capacity
+        self._limit = 2 * capacity
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def add(self, at_s: float, x: float = 0.0, y: float = 0.0) -> None:
+        """Append one row. This is the hot path: three appends and a comparison."""
+        self._at.append(at_s)
+        self._x.append(x)
+        self._y.append(y)
+        if len(self._at) >= self._limit:
+            self._trim()
+
+    def clear(self) -> None:
+        for column in (self._at, self._x, self._y):
+            del column[:]
+
+    def at(self, index: int) -> float:
+        """Time of the row at ``index``, negative from the end. Raises: IndexError when there is no such row."""
+        return self._at[index]
+
+    def last_x(self) -> float:
+        """``x`` of the newest row. Raises: IndexError when there is none."""
+        return self._x[-1]
+
+    def last_y(self) -> float:
+        """``y`` of the newest row. Raises: IndexError when there is none."""
+        return self._y[-1]
+
+    def first_at_or_after(self, at_s: float) -> int:
+        """Index of the first row that is not before ``at_s``; ``len`` when there is none."""
+        return bisect_left(self._at, at_s)
+
+    def first_after(self, at_s: float) -> int:
+        """Index of the first row later than ``at_s``; ``len`` when there is none."""
+        return bisect_right(self._at, at_s)
+
+    def times(self, start: int = 0) -> Floats:
+        """``at_s`` of the rows from index ``start`` on, as a copy."""
+        return np.frombuffer(self._at[start:], dtype=np.float64)
+
+    def xs(self, start: int = 0) -> Floats:
+        """``x`` of the rows from index ``start`` on, as a copy."""
+        return np.frombuffer(self._x[start:], dtype=np.float64)
+
+    def ys(self, start: int = 0) -> Floats:
+        """``y`` of the rows from index ``start`` on, as a copy."""
+        return np.frombuffer(self._y[start:], dtype=np.float64)
+
+    def _trim(self) -> None:
+        for column in (self._at, self._x, self._y):
+            del column[: -self._capacity]
+
+
+def latency_stats(latencies_s: Floats) -> LatencyStats | None:
+    """Mean and linearly interpolated percentiles; ``None`` without samples, never zero."""
+    if not latencies_s.size:
+        return None
+    p50, p95, p99 = np.percentile(latencies_s, (50, 95, 99)).tolist()
+    return LatencyStats(float(latencies_s.mean()), p50, p95, p99, int(latencies_s.size))
+
+
+def slope_per_s(times_s: Floats, values: Floats, *, min_span_s: float) -> float | None:
+    """Least-squares growth of ``values`` per second; ``None`` below three samples or below ``min_span_s``."""
+    if times_s.size < 3 or times_s[-1] - times_s[0] < min_span_s:
+        return None
+    centred = times_s - times_s.mean()
+    return float(centred @ values / (centred @ centred))

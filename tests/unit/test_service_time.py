@@ -1,0 +1,166 @@
+"""Service-time profile: what counts, what fades, and which stage is the bottleneck."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from profiler.service_time import (
+    ProfileSettings,
+    ServiceTimes,
+    bottlenecks,
+    crowding,
+    free_service_s,
+    next_bottleneck,
+    ranked,
+    stage_costs,
+)
+from profiler.snapshot import StageProfile, StageTiming
+
+
+def profile(name: str, wall_s: float, cpu_s: float | None = None, **more: float) -> StageProfile:
+    cpu_s = wall_s if cpu_s is None else cpu_s
+    return StageProfile(name, wall_s, cpu_s, 0.0, wall_s, wall_s, 100, **more)
+
+
+def profiles(**walls_s: float) -> list[StageProfile]:
+    return [profile(name, wall_s) for name, wall_s in walls_s.items()]
+
+
+def feed(times: ServiceTimes, stage: str, walls_s: list[float], *, from_s: float, every_s: float) -> float:
+    for i, wall_s in enumerate(walls_s):
+        times.add(from_s + i * every_s, (StageTiming(stage, wall_s, wall_s / 2),))
+    return from_s + (len(walls_s) - 1) * every_s
+
+
+def test_profile_gives_mean_cpu_cv_and_percentiles() -> None:
+    times = ServiceTimes(["a"])
+    now_s = feed(times, "a", [0.010, 0.020, 0.030, 0.040], from_s=0.0, every_s=0.1)
+    [a] = times.profiles(now_s)
+    assert (a.service_time_s, a.cpu_time_s, a.samples) == (pytest.approx(0.025), pytest.approx(0.0125), 4)
+    assert a.cv == pytest.approx(math.sqrt(1.25e-4) / 0.025)
+    assert a.p50_s == pytest.approx(0.025)
+    assert a.p95_s == pytest.approx(0.0385)
+
+
+def test_stages_come_in_the_apps_order_and_only_those_with_samples() -> None:
+    times = ServiceTimes(["segment", "extract", "rank"])
+    feed(times, "rank", [0.1], from_s=0.0, every_s=1.0)
+    feed(times, "segment", [0.1], from_s=0.0, every_s=1.0)
+    assert [p.name for p in times.profiles(0.0)] == ["segment", "rank"]
+
+
+def test_a_stage_that_the_app_does_not_have_is_an_error() -> None:
+    with pytest.raises(KeyError, match="rnak"):
+        ServiceTimes(["rank"]).add(0.0, (StageTiming("rnak", 0.1, 0.1),))
+
+
+def test_an_old_phase_fades_by_time() -> None:
+    times = ServiceTimes(["a"])
+    feed(times, "a", [0.010] * 100, from_s=0.0, every_s=0.1)
+    now_s = feed(times, "a", [0.050] * 100, from_s=35.0, every_s=0.1)
+    assert times.profiles(now_s)[0].service_time_s == pytest.approx(0.050)
+
+
+def test_an_old_phase_fades_by_count_at_a_high_rate() -> None:
+    times = ServiceTimes(["a"])
+    feed(times, "a", [0.010] * 1000, from_s=0.0, every_s=0.02)
+    now_s = feed(times, "a", [0.050] * 512, from_s=20.0, every_s=0.02)
+    [a] = times.profiles(now_s)
+    assert a.service_time_s == pytest.approx(0.050)
+    assert a.samples == 512
+
+
+def test_thousands_a_second_are_averaged_over_seconds_not_over_one_hiccup() -> None:
+    times = ServiceTimes(["a"])
+    feed(times, "a", [0.001] * 2000, from_s=0.0, every_s=0.001)
+    now_s = feed(times, "a", [0.009] * 100, from_s=2.0, every_s=0.001)
+    [a] = times.profiles(now_s)
+    assert a.samples == pytest.approx(2000, abs=2)
+    assert a.service_time_s == pytest.approx(0.001 + 0.008 * 100 / 2000, rel=0.01)
+
+
+def test_a_stage_that_runs_once_a_minute_keeps_its_newest_samples() -> None:
+    times = ServiceTimes(["a"])
+    feed(times, "a", [9.0] * 10 + [1.0] * 8, from_s=0.0, every_s=60.0)
+    [a] = times.profiles(2000.0)
+    assert (a.service_time_s, a.samples) == (pytest.approx(1.0), 8)
+
+
+def test_memory_is_bounded_and_the_newest_stay() -> None:
+    times = ServiceTimes(["a"], ProfileSettings(capacity=600))
+    now_s = feed(times, "a", [float(i) for i in range(5000)], from_s=0.0, every_s=1e-4)
+    [a] = times.profiles(now_s)
+    assert 600 <= a.samples <= 1200
+    assert a.service_time_s == pytest.approx(4999 - (a.samples - 1) / 2)
+
+
+# --- bottlenecks -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("walls_s", "expected"),
+    [
+        ({"a": 0.008, "b": 0.008, "c": 0.008}, ()),
+        ({"a": 0.004, "b": 0.012, "c": 0.008}, ("b",)),
+        ({"a": 0.020, "b": 0.024}, ("b",)),
+        ({"a": 0.020, "b": 0.0239}, ()),
+        ({"a": 0.024, "b": 0.024, "c": 0.001}, ()),
+        ({"only": 0.5}, ("only",)),
+        ({}, ()),
+    ],
+    ids=["balanced", "unbalanced", "exactly 20 %", "just below", "two alike", "one stage", "no profile"],
+)
+def test_bottleneck_is_20_percent_above_every_other(walls_s: dict[str, float], expected: tuple[str, ...]) -> None:
+    assert bottlenecks(profiles(**walls_s)) == expected
+
+
+def test_ranked_most_intensive_first() -> None:
+    assert ranked(profiles(a=1.0, b=3.0, c=2.0, d=2.0)) == ("b", "c", "d", "a")
+
+
+def test_additional_bottleneck_is_judged_among_the_rest() -> None:
+    unbalanced = profiles(f1=0.004, f2=0.012, f3=0.008)
+    assert next_bottleneck(unbalanced, ("f2",)) == "f3"
+    assert next_bottleneck(unbalanced, ("f2", "f3")) == "f1"
+    assert next_bottleneck(unbalanced, ("f1", "f2", "f3")) is None
+    assert next_bottleneck(profiles(f1=0.008, f2=0.012, f3=0.008), ("f2",)) is None
+
+
+# --- contention ------------------------------------------------------------------------------------------------------
+
+
+def test_a_contended_cpu_stage_loses_the_contention() -> None:
+    contended = [profile("rank", 0.040, 0.020, busy=4.0)]
+    assert crowding(contended, cores=2) == pytest.approx(2.0)
+    assert stage_costs(contended, cores=2)["rank"].service_s == pytest.approx(0.020)
+
+
+def test_a_sleeping_stage_keeps_its_sleep_beside_a_contended_one() -> None:
+    cpu, sleeper = profile("cpu", 0.040, 0.020, busy=4.0), profile("sleep", 0.050, 0.0001, busy=3.0)
+    costs = stage_costs([cpu, sleeper], cores=2)
+    assert costs["cpu"].service_s == pytest.approx(0.020)
+    assert costs["sleep"].service_s == pytest.approx(0.050, rel=0.01)
+
+
+def test_sleep_on_idle_cores_is_no_contention() -> None:
+    sleepers = [profile("sleep", 0.050, 0.0001, busy=12.0)]
+    assert crowding(sleepers, cores=2) == 1.0
+    assert stage_costs(sleepers, cores=2)["sleep"].service_s == 0.050
+
+
+@pytest.mark.parametrize("crowd", [1.0, 1.5, 3.0, 100.0])
+def test_free_service_stays_between_what_it_needs_and_what_was_measured(crowd: float) -> None:
+    mixed = profile("mixed", 0.030, 0.010)
+    assert 0.010 <= free_service_s(mixed, crowd) <= 0.030
+
+
+def test_threads_of_a_stage_may_use_more_cpu_than_wall_time() -> None:
+    assert free_service_s(profile("blas", 0.010, 0.035), 1.0) == 0.010
+
+
+def test_busy_counts_the_workers_that_ran_it_at_once() -> None:
+    times = ServiceTimes(["a"])
+    now_s = feed(times, "a", [0.2] * 400, from_s=0.0, every_s=0.05)
+    assert times.profiles(now_s)[0].busy == pytest.approx(4.0, rel=0.02)

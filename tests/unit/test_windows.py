@@ -1,0 +1,193 @@
+"""Rates and windows: right for slow streams, absent before enough is known, zero when the stream has stopped."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from profiler.snapshot import RateWindow
+from profiler.stats import Samples, latency_stats, slope_per_s
+from profiler.windows import counted_window, input_rate_change, mean_of_steps, offered_windows, rate_per_s
+
+
+def events(times_s: Iterable[float]) -> Samples:
+    samples = Samples(10_000)
+    for at_s in times_s:
+        samples.add(at_s)
+    return samples
+
+
+def rate(times_s: Iterable[float], now_s: float, *, window_s: float = 10.0, since_s: float = 0.0) -> float | None:
+    return rate_per_s(events(times_s), now_s, window_s=window_s, since_s=since_s)
+
+
+# --- rates -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("per_s", [0.05, 0.3, 3.0, 10.0, 777.0])
+@pytest.mark.parametrize("phase", [0.01, 0.5, 0.99])
+def test_a_regular_stream_is_measured_exactly_whatever_the_phase(per_s: float, phase: float) -> None:
+    times_s = [i / per_s for i in range(60)]
+    now_s = times_s[-1] + phase / per_s
+    assert rate(times_s, now_s, window_s=2.0) == pytest.approx(per_s)
+
+
+def test_before_two_gaps_nothing_is_reported() -> None:
+    assert rate([], 3.0) is None
+    assert rate([1.0], 3.0) is None
+    assert rate([1.0, 2.0], 3.0) is None
+    assert rate([1.0, 2.0, 3.0], 3.0) == pytest.approx(1.0)
+
+
+def test_a_whole_window_without_any_event_is_zero() -> None:
+    assert rate([], 9.9) is None
+    assert rate([], 10.0) == 0.0
+
+
+def test_a_stopped_stream_falls_to_zero_without_a_jump() -> None:
+    times_s = [i / 3 for i in range(31)]
+    seen = [rate(times_s, 10.0 + silent_s) for silent_s in (0.2, 1.0, 3.0, 6.0, 9.9, 10.1)]
+    assert seen[0] == pytest.approx(3.0)
+    assert all(later < earlier for earlier, later in zip(seen, seen[1:], strict=False))
+    assert seen[-2] < 0.5
+    assert seen[-1] == 0.0
+
+
+def test_a_slow_stream_is_not_taken_as_stopped() -> None:
+    times_s = [0.0, 20.0, 40.0, 60.0]
+    assert rate(times_s, 79.0) == pytest.approx(0.05)
+    assert 0.0 < rate(times_s, 120.0) < 0.05
+    assert rate(times_s, 141.0) == 0.0
+
+
+def test_events_before_the_reset_do_not_count() -> None:
+    fast_then_slow = [i * 0.01 for i in range(100)] + [1.0, 2.0, 3.0, 4.0]
+    assert rate(fast_then_slow, 4.0, since_s=1.0) == pytest.approx(1.0)
+    assert rate(fast_then_slow, 2.5, since_s=1.0) is None
+
+
+def test_events_after_now_do_not_count() -> None:
+    assert rate([0.0, 1.0, 2.0, 2.1, 2.2], 2.0) == pytest.approx(1.0)
+
+
+def test_items_let_go_together_do_not_inflate_the_rate() -> None:
+    clumps = [float(second) for second in range(5) for _ in range(4)]
+    assert rate(clumps, 4.5) == pytest.approx(4.0)
+    assert rate(clumps, 4.5, window_s=0.25) == pytest.approx(4.0)
+
+
+def test_a_random_stream_is_measured_without_much_bias() -> None:
+    rng = random.Random(7)
+    seen = []
+    for _ in range(400):
+        times_s = np.cumsum([rng.expovariate(5.0) for _ in range(200)])
+        seen.append(rate(times_s.tolist(), 20.0))
+    assert np.mean(seen) == pytest.approx(5.0, rel=0.03)
+
+
+# --- offered and counted input rate ----------------------------------------------------------------------------------
+
+
+def steps(*pairs: tuple[float, float]) -> Samples:
+    samples = Samples(100)
+    for at_s, per_s in pairs:
+        samples.add(at_s, per_s)
+    return samples
+
+
+def test_offered_rate_is_weighted_by_time() -> None:
+    offered = steps((0.0, 2.0), (9.0, 12.0))
+    assert mean_of_steps(offered, 0.0, 10.0) == pytest.approx(3.0)
+    assert mean_of_steps(offered, 9.0, 9.5) == pytest.approx(12.0)
+    assert mean_of_steps(offered, 4.0, 8.0) == pytest.approx(2.0)
+
+
+def test_offered_rate_before_it_was_set_is_left_out() -> None:
+    offered = steps((5.0, 8.0))
+    assert mean_of_steps(offered, 0.0, 4.0) is None
+    assert mean_of_steps(offered, 0.0, 10.0) == pytest.approx(8.0)
+    assert mean_of_steps(offered, 10.0, 10.0) == pytest.approx(8.0)
+    assert offered_windows(offered, (4.0, 5.0, 6.0)) == ()
+    assert offered_windows(offered, (5.0, 6.0, 7.0)) == (RateWindow(8.0, 1.0), RateWindow(8.0, 1.0))
+
+
+def windows(*rates: float, counted: bool = False) -> tuple[RateWindow, ...]:
+    return tuple(RateWindow(per_s, 1.0, counted) for per_s in rates)
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [((12.1, 12.5), 12.5), ((7.9, 7.0), 7.0), ((12.0, 12.0), None), ((10.0, 15.0), None), ((15.0, 5.0), None)],
+    ids=["up", "down", "not above 20 %", "once only", "up and down"],
+)
+def test_input_rate_changed_when_both_windows_say_so(rates: tuple[float, ...], expected: float | None) -> None:
+    assert input_rate_change(10.0, windows(*rates)) == expected
+
+
+def test_nothing_to_compare_is_no_change() -> None:
+    assert input_rate_change(None, windows(5.0, 5.0)) is None
+    assert input_rate_change(5.0, ()) is None
+
+
+def test_from_and_to_zero_is_a_change() -> None:
+    assert input_rate_change(0.0, windows(3.0, 3.0)) == 3.0
+    assert input_rate_change(3.0, windows(0.0, 0.0)) == 0.0
+
+
+def test_the_scatter_of_counted_random_arrivals_is_no_change() -> None:
+    rng = np.random.default_rng(3)
+    pairs = rng.poisson(10.0, size=(4000, 2))
+    alarms = sum(input_rate_change(10.0, windows(*pair, counted=True)) is not None for pair in pairs.tolist())
+    uncounted = sum(input_rate_change(10.0, windows(*pair)) is not None for pair in pairs.tolist())
+    assert alarms <= 4
+    assert uncounted > 200
+    assert input_rate_change(10.0, windows(20.0, 21.0, counted=True)) == 21.0
+
+
+def test_a_count_becomes_a_rate() -> None:
+    arrivals = events([0.0, 0.1, 0.9, 1.0, 1.9, 2.0])
+    assert counted_window(arrivals, 1.0, 2.0) == RateWindow(2.0, 1.0, counted=True)
+    assert counted_window(arrivals, 5.0, 7.0) == RateWindow(0.0, 2.0, counted=True)
+
+
+# --- statistics ------------------------------------------------------------------------------------------------------
+
+
+def test_latency_statistics_of_1_to_100_ms() -> None:
+    stats = latency_stats(np.arange(1, 101) / 1000)
+    assert stats is not None
+    assert stats.samples == 100
+    assert [stats.statistic(name) for name in ("mean", "p50", "p95", "p99")] == pytest.approx(
+        [0.0505, 0.0505, 0.09505, 0.09901]
+    )
+
+
+def test_no_samples_no_latency() -> None:
+    assert latency_stats(np.empty(0)) is None
+
+
+def test_growth_is_the_least_squares_slope() -> None:
+    times_s = np.array([100.0, 100.5, 101.0, 102.0])
+    noise = np.array([0.4, -0.3, 0.2, -0.1])
+    values = 7 + 3 * times_s + noise
+    expected = np.polyfit(times_s - 100, values, 1)[0]
+    assert slope_per_s(times_s, values, min_span_s=1.0) == pytest.approx(expected)
+
+
+def test_growth_needs_three_samples_and_some_time() -> None:
+    assert slope_per_s(np.array([0.0, 9.0]), np.array([1.0, 2.0]), min_span_s=1.0) is None
+    assert slope_per_s(np.array([0.0, 0.1, 0.2]), np.array([1.0, 2.0, 3.0]), min_span_s=1.0) is None
+
+
+def test_samples_keep_the_newest_and_stay_bounded() -> None:
+    samples = Samples(100)
+    for i in range(1050):
+        samples.add(float(i), 2.0 * i, 3.0 * i)
+    assert 100 <= len(samples) < 200
+    assert (samples.at(-1), samples.last_x(), samples.last_y()) == (1049.0, 2098.0, 3147.0)
+    assert samples.times()[0] == 1050 - len(samples)
+    samples.clear()
+    assert (len(samples), samples.xs().size) == (0, 0)
