@@ -84,7 +84,7 @@ class CompositionDirectory:
         every_s: float = 5.0,
         debounce_s: float = 0.2,
     ) -> None:
-        """Refreshes at every change on disk until ``stop`` is set, and reports each time; run it in a thread of its own.
+        """Refreshes and reports at every change on disk until ``stop`` is set; run it in a thread of its own.
 
         It also looks every ``every_s`` without a notice, for file systems that send none.
         """
@@ -102,7 +102,7 @@ class CompositionDirectory:
     def _listed(self) -> Iterator[Path]:
         for path in self._paths:
             if path.is_dir():
-                yield from sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES)
+                yield from sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES and each.is_file())
             else:
                 yield path
 

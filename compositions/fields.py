@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from compositions.errors import CompositionError, Fault
 from compositions.rules import count_fault, shown, sub_path
 
-
 MAX_FAULTS = 1_000
 """Faults beyond are counted only: a megabyte of nonsense shall not answer with a hundred."""
 

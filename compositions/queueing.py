@@ -1,0 +1,57 @@
+"""Waiting in a chain of worker groups: closed approximations, elementwise over arrays.
+
+Sources: Allen, Probability, Statistics and Queueing Theory, 1990 (two-moment scaling of waits, Allen-Cunneen);
+Sakasegawa, An approximation formula, 1977 (several servers); Krämer and Langenbach-Belz, Approximate formulae for the
+delay in the queueing system GI/G/1, 1976 (regular arrivals); Whitt, The Queueing Network Analyzer, 1983 (departures).
+All times in seconds; ``scv`` is a squared coefficient of variation; ``utilization`` is below 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+# E[max over j >= 0 of (Z_j - j x)] for independent standard normal Z_j, integrated numerically, at these x.
+_SPACING = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+_LEAD = (1.8739, 1.5084, 1.2116, 0.9017, 0.65, 0.4947, 0.3306, 0.2273, 0.1092, 0.0507, 0.0086, 0.001, 0.0)
+
+_NORMAL_QUANTILES = {"p50": 0.0, "p95": 1.6449, "p99": 2.3263}
+
+
+def wait_if_any(utilization: Array, servers: Array, service_s: Array, arrival_scv: Array, service_scv: Array) -> Array:
+    """Mean wait of the items that have to wait at all, in a G/G/c queue."""
+    variability = arrival_scv + service_scv
+    regular = np.maximum(0.0, 1.0 - arrival_scv)
+    # Regular arrivals rarely meet a queue before the group is nearly full.
+    damped = np.exp(-2.0 * (1.0 - utilization) * regular**2 / (3.0 * utilization * variability))
+    wait: Array = damped * variability / 2.0 * service_s / (servers * (1.0 - utilization))
+    return wait
+
+
+def share_that_waits(utilization: Array, servers: Array) -> Array:
+    """Probability that all servers are busy (Sakasegawa's exponent)."""
+    share: Array = utilization ** (np.sqrt(2.0 * (servers + 1.0)) - 1.0)
+    return share
+
+
+def departure_scv(utilization: Array, arrival_scv: Array, service_scv: Array) -> Array:
+    """Of the items that leave a group. The single-server form for all: replicas with equal times scatter nothing."""
+    busy = utilization**2
+    return (1.0 - busy) * arrival_scv + busy * service_scv
+
+
+def reorder_wait(spread_s: Array, interarrival_s: float) -> Array:
+    """Mean wait for earlier items that replicas finish later, given the standard deviation of an item's way.
+
+    The way of each item is taken as normal and independent of its neighbours'.
+    """
+    return spread_s * np.interp(interarrival_s / spread_s, _SPACING, _LEAD)
+
+
+def percentiles(mean_s: Array, variance_s2: Array) -> dict[str, Array]:
+    """``p50``, ``p95``, ``p99`` of a latency taken as lognormal with this mean and variance."""
+    log_variance = np.log1p(variance_s2 / mean_s**2)
+    centre = np.log(mean_s) - log_variance / 2.0
+    return {name: np.exp(centre + z * np.sqrt(log_variance)) for name, z in _NORMAL_QUANTILES.items()}
