@@ -1,0 +1,236 @@
+"""Drain estimate: the arithmetic of Jacobson and Karels, Karn's rule, and samples against a simulated pipeline."""
+
+from __future__ import annotations
+
+import heapq
+import random
+
+import pytest
+
+from compositions.capacity import StageCost
+from compositions.model import Composition, Group, Pattern
+from profiler.drain import DrainEstimate, DrainEstimator, paper_sample, schedule_sample
+
+
+def composition(*groups: tuple[str, int]) -> Composition:
+    """``("a,b", 2)`` is a group of stages a and b with two replicas."""
+    return Composition("c", tuple(Group(tuple(names.split(",")), Pattern.PAR, n) for names, n in groups))
+
+
+def costs(cpu_share: float = 0.0, cv: float = 0.0, **service_s: float) -> dict[str, StageCost]:
+    return {name: StageCost(s, s * cpu_share, cv) for name, s in service_s.items()}
+
+
+# --- the estimate ----------------------------------------------------------------------------------------------------
+
+
+def test_first_sample_as_in_rfc_6298() -> None:
+    first = DrainEstimate.first(0.8)
+    assert (first.srtt_s, first.rttvar_s, first.bound_s) == (0.8, 0.4, pytest.approx(2.4))
+
+
+def test_updates_by_hand() -> None:
+    """0.8, then 1.6 and 0.0: errors +0.8 and -0.9."""
+    second = DrainEstimate.first(0.8).updated(1.6)
+    assert (second.srtt_s, second.rttvar_s) == (pytest.approx(0.9), pytest.approx(0.5))
+    third = second.updated(0.0)
+    assert (third.srtt_s, third.rttvar_s) == (pytest.approx(0.7875), pytest.approx(0.6))
+
+
+def test_nothing_is_known_before_the_first_sample() -> None:
+    estimator = DrainEstimator()
+    estimator.sample(None)
+    assert (estimator.mean_s, estimator.estimate_s, estimator.begin()) == (None, None, None)
+    assert estimator.status().count == 0
+
+
+def test_an_undisturbed_drain_is_a_sample_and_is_logged() -> None:
+    estimator = DrainEstimator()
+    estimator.sample(0.240)
+    estimator.begin()
+    estimator.end(0.320)
+    status = estimator.status()
+    assert (status.srtt_s, status.rttvar_s) == (pytest.approx(0.250), pytest.approx(0.110))
+    assert (status.last_actual_s, status.last_error_ratio, status.count) == (0.320, pytest.approx(0.25), 1)
+    [record] = estimator.log
+    assert (record.mean_s, record.bound_s) == (0.240, pytest.approx(0.720))
+
+
+def test_a_disturbed_drain_gives_no_sample() -> None:
+    estimator = DrainEstimator()
+    estimator.sample(0.240)
+    estimator.begin()
+    estimator.end(None)
+    assert (estimator.mean_s, estimator.log, estimator.draining) == (0.240, (), False)
+
+
+def test_overdue_doubles_for_this_drain_alone() -> None:
+    estimator = DrainEstimator()
+    estimator.sample(0.100)
+    assert estimator.begin() == DrainEstimate(0.100, 0.050)
+    assert estimator.overdue() == pytest.approx(0.600)
+    assert estimator.overdue() == pytest.approx(1.200)
+    estimator.end(None)
+    assert estimator.estimate_s == pytest.approx(0.300)
+
+
+def test_the_bound_in_the_log_is_the_one_before_any_back_off() -> None:
+    estimator = DrainEstimator()
+    estimator.sample(0.100)
+    estimator.begin()
+    estimator.overdue()
+    estimator.end(0.400)
+    assert estimator.log[0].bound_s == pytest.approx(0.300)
+
+
+def test_samples_while_draining_change_nothing() -> None:
+    estimator = DrainEstimator()
+    estimator.sample(0.240)
+    estimator.begin()
+    estimator.sample(0.001)
+    assert estimator.mean_s == 0.240
+
+
+def test_another_composition_starts_anew_but_keeps_the_log() -> None:
+    estimator = DrainEstimator()
+    estimator.sample(0.2)
+    estimator.begin()
+    estimator.end(0.2)
+    estimator.restart()
+    estimator.sample(1.0)
+    assert (estimator.mean_s, estimator.status().count) == (1.0, 1)
+
+
+def test_a_lasting_bias_is_learned() -> None:
+    estimator = DrainEstimator()
+    for _ in range(10):
+        estimator.restart()
+        estimator.sample(0.1 * estimator.calibration)
+        estimator.begin()
+        estimator.end(0.16)
+    assert estimator.calibration == pytest.approx(1.6, rel=0.05)
+    assert estimator.status().last_error_ratio == pytest.approx(0.0, abs=0.05)
+
+
+def test_calibration_stays_within_a_factor_of_two() -> None:
+    estimator = DrainEstimator()
+    for actual_s in [50.0] * 20:
+        estimator.sample(0.1)
+        estimator.begin()
+        estimator.end(actual_s)
+        estimator.restart()
+    assert estimator.calibration == 2.0
+
+
+# --- samples ---------------------------------------------------------------------------------------------------------
+
+
+def test_paper_sample() -> None:
+    assert paper_sample(6, 0.1, 3) == pytest.approx(0.2)
+
+
+def test_nothing_in_flight_or_an_unknown_stage_gives_no_sample() -> None:
+    shape = composition(("a", 1), ("b", 1))
+    assert schedule_sample(shape, {}, costs(a=1, b=1), cores=2) is None
+    assert schedule_sample(shape, {"a": 1}, costs(a=1), cores=2) is None
+
+
+@pytest.mark.parametrize(
+    ("positions", "expected_s"),
+    [
+        ({"c": 1}, 0.5),
+        ({"b": 1}, 0.5 + 1),
+        ({"a": 1}, 0.5 + 1 + 1),
+        ({"c": 3}, 0.5 + 2),
+        ({"a": 1, "c": 1}, 2.5),
+        ({"a": 3}, 0.5 + 2 + 1 + 1),
+    ],
+)
+def test_three_sequential_stages_of_a_second(positions: dict[str, int], expected_s: float) -> None:
+    shape = composition(("a", 1), ("b", 1), ("c", 1))
+    assert schedule_sample(shape, positions, costs(a=1, b=1, c=1), cores=8) == pytest.approx(expected_s)
+
+
+def test_workers_of_a_group_that_is_empty_do_not_help() -> None:
+    """The slip of the published sample on a pipeline: it divides by workers that have nothing left to do."""
+    shape = composition(("light", 4), ("heavy", 1))
+    ours = schedule_sample(shape, {"heavy": 4}, costs(light=0.01, heavy=1.0), cores=8)
+    assert ours == pytest.approx(3.5)
+    assert paper_sample(4, 1.0, shape.workers) == pytest.approx(0.8)
+
+
+def test_an_item_in_the_middle_of_a_merged_group_needs_its_rest_alone() -> None:
+    shape = composition(("a,b", 1))
+    assert schedule_sample(shape, {"b": 1}, costs(a=5.0, b=1.0), cores=8) == pytest.approx(0.5)
+
+
+def test_every_task_pays_its_hop() -> None:
+    shape = composition(("a", 1), ("b", 1))
+    assert schedule_sample(shape, {"a": 1}, costs(a=1.0, b=1.0), cores=8, hop_s=0.1) == pytest.approx(1.7)
+
+
+def test_few_cores_bound_it_from_below() -> None:
+    shape = composition(("a", 4))
+    on_cores = [schedule_sample(shape, {"a": 8}, costs(cpu_share=1.0, a=1.0), cores=cores) for cores in (1, 2, 64)]
+    assert on_cores == [pytest.approx(6.0), pytest.approx(3.0), pytest.approx(1.8)]
+
+
+@pytest.mark.parametrize("cv", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    ("groups", "positions"),
+    [
+        ((("a", 1), ("b", 1), ("c", 1)), {"a": 2, "b": 2, "c": 1}),
+        ((("a,b", 1), ("c", 3)), {"a": 1, "c": 4}),
+        ((("a", 2), ("b", 2), ("c", 2)), {"a": 4, "b": 3, "c": 3}),
+        ((("a", 1), ("b,c", 4)), {"a": 2, "b": 6}),
+    ],
+)
+def test_close_to_the_mean_of_a_simulated_drain(
+    cv: float, groups: tuple[tuple[str, int], ...], positions: dict[str, int]
+) -> None:
+    shape, stage_costs = composition(*groups), costs(cv=cv, a=0.2, b=0.4, c=1.0)
+    rng = random.Random(11)
+    actual_s = [simulated_drain(shape, positions, stage_costs, rng) for _ in range(400)]
+    expected_s = schedule_sample(shape, positions, stage_costs, cores=64)
+    assert expected_s == pytest.approx(sum(actual_s) / 400, rel=0.25)
+
+
+def simulated_drain(
+    shape: Composition, positions: dict[str, int], stage_costs: dict[str, StageCost], rng: random.Random
+) -> float:
+    """One random drain: events in time order, gamma service times, workers found in the middle of theirs."""
+    queues = [positions.get(group.stages[0], 0) for group in shape.groups]
+    idle = [group.replicas for group in shape.groups]
+    events: list[tuple[float, int]] = []
+    now_s = 0.0
+
+    def start(group: int, *, midway: bool = False) -> None:
+        while queues[group] and idle[group]:
+            queues[group] -= 1
+            idle[group] -= 1
+            names = shape.groups[group].stages
+            heapq.heappush(events, (now_s + service_s(names, stage_costs, rng, midway), group))
+
+    for group in range(len(queues)):
+        start(group, midway=True)
+    while events:
+        now_s, group = heapq.heappop(events)
+        idle[group] += 1
+        start(group)
+        if group + 1 < len(queues):
+            queues[group + 1] += 1
+            start(group + 1)
+    return now_s
+
+
+def service_s(names: tuple[str, ...], stage_costs: dict[str, StageCost], rng: random.Random, midway: bool) -> float:
+    """A service time; ``midway``: what is left of one that a random moment fell into (longer ones more often)."""
+
+    def drawn() -> float:
+        picked = [stage_costs[name] for name in names]
+        return sum(rng.gammavariate(c.cv**-2, c.service_s * c.cv**2) if c.cv else c.service_s for c in picked)
+
+    if not midway:
+        return drawn()
+    draws = [drawn() for _ in range(20)]
+    return rng.choices(draws, weights=draws)[0] * rng.random()

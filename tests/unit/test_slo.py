@@ -1,0 +1,205 @@
+"""SLOs: what may be asked for, when it counts as met, and how often it was."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from profiler.slo import Slo, SloError, SloStatus, Verdict, differ, evaluate, judge, parse_slo, validated
+from profiler.slo_hits import SloHits
+from profiler.snapshot import LatencyStats, Snapshot
+
+LATENCY = Slo("latency", 400)
+THROUGHPUT = Slo("throughput", 10)
+FOLLOW = Slo("throughput", "input_rate")
+
+
+def latency(mean_ms: float, p95_ms: float | None = None) -> LatencyStats:
+    p95_ms = mean_ms if p95_ms is None else p95_ms
+    return LatencyStats(mean_ms / 1e3, mean_ms / 1e3, p95_ms / 1e3, p95_ms / 1e3, 50)
+
+
+def snapshot(**changes: Any) -> Snapshot:
+    base = Snapshot(
+        now_s=100.0,
+        composition="1",
+        switching=False,
+        stable_since_s=50.0,
+        window_start_s=90.0,
+        input_rate_per_s=10.0,
+        throughput_per_s=9.9,
+        delivered=99,
+        latency=latency(181),
+        inside=latency(170),
+        queued=0,
+        queued_change_per_s=0.0,
+        in_flight=3,
+        stages=(),
+        cores=2,
+        workers_alive=5,
+        hop_s=0.0003,
+    )
+    return replace(base, **changes)
+
+
+# --- evaluation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("slo", "changes", "status", "reason"),
+    [
+        (LATENCY, {"latency": latency(480)}, "met", "latency 480 ms is at most 480 ms"),
+        (LATENCY, {"latency": latency(481)}, "violated", "latency 481 ms is above 480 ms"),
+        (Slo("latency", 400, 0.0), {"latency": latency(401)}, "violated", "latency 401 ms is above 400 ms"),
+        (Slo("latency", 400, 0.2, "p95"), {"latency": latency(100, 2100)}, "violated", "p95 latency 2100 ms is above"),
+        (LATENCY, {"latency": None}, "unknown", "no latency measured yet"),
+        (THROUGHPUT, {"throughput_per_s": 8.0}, "met", "throughput 8 items/s is at least 8 items/s"),
+        (THROUGHPUT, {"throughput_per_s": 7.9}, "violated", "throughput 7.9 items/s is below 8 items/s"),
+        (THROUGHPUT, {"throughput_per_s": None}, "unknown", "no throughput measured yet"),
+        (FOLLOW, {"throughput_per_s": 9.9}, "met", "is at least 8 items/s"),
+        (FOLLOW, {"input_rate_per_s": 20.0}, "violated", "throughput 9.9 items/s is below 16 items/s"),
+        (FOLLOW, {"input_rate_per_s": None}, "unknown", "the input rate is not known yet"),
+        (FOLLOW, {"input_rate_per_s": 0.0, "throughput_per_s": 0.0}, "met", "is at least 0 items/s"),
+        (LATENCY, {"delivered": 9}, "unknown", "too few samples: 9 of 10 items delivered in the window"),
+        (THROUGHPUT, {"delivered": 0, "throughput_per_s": 0.0}, "violated", "throughput 0 items/s is below 8"),
+        (None, {}, "none", "no SLO is set"),
+    ],
+)
+def test_evaluate(slo: Slo | None, changes: dict[str, Any], status: str, reason: str) -> None:
+    verdict = evaluate(slo, snapshot(**changes), min_samples=10)
+    assert verdict.status == status
+    assert reason in verdict.reason
+
+
+def test_nothing_delivered_and_nothing_there_is_too_few_samples() -> None:
+    idle = snapshot(delivered=0, throughput_per_s=0.0, queued=0, in_flight=0)
+    assert evaluate(THROUGHPUT, idle, min_samples=10).status == SloStatus.UNKNOWN
+
+
+def test_slack_is_the_room_to_the_bound() -> None:
+    verdict = evaluate(LATENCY, snapshot(latency=latency(360)), min_samples=1)
+    assert (verdict.value, verdict.bound) == (pytest.approx(360), pytest.approx(480))
+    assert verdict.slack == pytest.approx(0.25)
+    assert judge(THROUGHPUT, None, 6.0, None).slack == pytest.approx(-0.25)
+    assert judge(FOLLOW, None, 1.0, 0.0).slack == math.inf
+
+
+@pytest.mark.parametrize(("value", "expected"), [(12.0, False), (12.1, True), (8.0, False), (7.9, True)])
+def test_values_differ_by_more_than_20_percent(value: float, expected: bool) -> None:
+    assert differ(value, 10.0) is expected
+
+
+# --- parsing and validation ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "slo"),
+    [
+        ("latency=400ms", LATENCY),
+        (" latency = 400 ms ", LATENCY),
+        ("latency=0.4s", LATENCY),
+        ("latency=4e2ms", LATENCY),
+        ("throughput=10/s", THROUGHPUT),
+        ("throughput=input_rate", FOLLOW),
+    ],
+)
+def test_parse(text: str, slo: Slo) -> None:
+    assert parse_slo(text) == slo
+
+
+def test_parse_takes_threshold_and_statistic() -> None:
+    assert parse_slo("latency=400ms", threshold=0.1, statistic="p99") == Slo("latency", 400, 0.1, "p99")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "SLO '' is not understood: it must begin with latency= or throughput=; accepted are latency=400ms"),
+        ("latency", "must begin with latency= or throughput="),
+        ("speed=3/s", "must begin with latency= or throughput="),
+        ("latency=400", "unit '' must be ms or s"),
+        ("latency=400/s", "unit '/s' must be ms or s"),
+        ("throughput=10ms", "unit 'ms' must be /s"),
+        ("latency=fast", "'fast' is not a number with a unit"),
+        ("latency=1.2.3ms", "'1.2.3' is not a number"),
+        ("latency=-5ms", "target -5.0 must be a finite number of milliseconds above 0"),
+        ("throughput=0/s", "target 0.0 must be a finite number of items/s above 0"),
+        ("latency=1e999ms", "target inf must be a finite number"),
+        ("latency=input_rate", "target 'input_rate' is for throughput; a latency takes milliseconds"),
+    ],
+)
+def test_parse_refuses_with_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(SloError) as refused:
+        parse_slo(text)
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("slo", "path", "sentence"),
+    [
+        (Slo("speed", 3), "metric", "metric 'speed' is unknown; accepted are latency and throughput"),  # type: ignore[arg-type]
+        (Slo("latency", math.nan), "target", "target nan must be a finite number of milliseconds above 0"),
+        (Slo("latency", "soon"), "target", "target 'soon' is not a number"),  # type: ignore[arg-type]
+        (Slo("latency", True), "target", "target True is not a number"),
+        (Slo("latency", 400, 1.5), "threshold", "threshold 1.5 must be in [0, 1]"),
+        (Slo("latency", 400, math.nan), "threshold", "threshold nan must be in [0, 1]"),
+        (Slo("latency", 400, 0.2, "p42"), "statistic", "'p42' is unknown; accepted are mean, p50, p95 and p99"),  # type: ignore[arg-type]
+        (Slo("throughput", 10, 0.2, "p95"), "statistic", "statistic 'p95' is for latency"),
+    ],
+)
+def test_validation_names_the_field_and_what_would_do(slo: Slo, path: str, sentence: str) -> None:
+    with pytest.raises(SloError) as refused:
+        validated(slo)
+    [fault] = refused.value.faults
+    assert fault.path == path
+    assert sentence in fault.message
+
+
+def test_validation_names_every_fault() -> None:
+    with pytest.raises(SloError) as refused:
+        validated(Slo("throughput", -1, 2.0, "p50"))
+    assert [fault.path for fault in refused.value.faults] == ["target", "threshold", "statistic"]
+
+
+def test_good_slos_pass() -> None:
+    for slo in (LATENCY, THROUGHPUT, FOLLOW, Slo("latency", 1, 0.0, "p99"), Slo("latency", 1, 1.0)):
+        assert validated(slo) is slo
+
+
+# --- hits ------------------------------------------------------------------------------------------------------------
+
+MET, VIOLATED = Verdict(SloStatus.MET, ""), Verdict(SloStatus.VIOLATED, "")
+
+
+def test_share_of_the_seconds_in_which_it_was_met() -> None:
+    hits = SloHits()
+    assert (hits.time_share, hits.item_share) == (None, None)
+    for at_s, verdict in [(1.0, MET), (1.25, VIOLATED), (2.1, MET), (3.0, VIOLATED), (4.0, MET)]:
+        hits.add_second(at_s, verdict)
+    assert hits.time_share == 0.75
+    assert [entry.second for entry in hits.series] == [1, 2, 3, 4]
+
+
+def test_seconds_without_an_answer_count_neither_way() -> None:
+    hits = SloHits()
+    hits.add_second(1.0, Verdict(SloStatus.UNKNOWN, ""))
+    assert hits.time_share is None
+    hits.add_second(2.0, MET)
+    assert hits.time_share == 1.0
+
+
+def test_itemised_share_of_a_latency_slo() -> None:
+    hits = SloHits()
+    for latency_s in (0.1, 0.48, 0.4801, 0.2):
+        hits.add_item(latency_s, bound_ms=480)
+    assert hits.item_share == 0.75
+
+
+def test_itemised_share_of_a_throughput_slo_weighs_seconds_by_items() -> None:
+    hits = SloHits()
+    hits.add_second(1.0, MET, delivered=9)
+    hits.add_second(2.0, VIOLATED, delivered=1)
+    assert (hits.time_share, hits.item_share) == (0.5, 0.9)
