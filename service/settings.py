@@ -1,0 +1,158 @@
+"""Settings of the manager: grouped, frozen, each with meaning, unit, range and the reason for its default.
+
+All groups are validated together, so that one error names every value out of range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from compositions.errors import RecomposeError
+
+
+class SettingsError(RecomposeError):
+    """One or more settings are unknown or out of range; the text names each."""
+
+
+def ranged(default: float, low: float, high: float, unit: str = "") -> Any:
+    """A field with its allowed range ``[low, high]`` in ``unit``; whole-number defaults take whole numbers only."""
+    return field(default=default, metadata={"low": low, "high": high, "unit": unit})
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """When a measurement is good enough to decide on."""
+
+    min_samples: int = ranged(10, 1, 100_000)
+    """Deliveries (and timings of each stage) below which nothing is decided. Ten know a mean to a third of its cv."""
+    patience_samples: int = ranged(3, 1, 100_000)
+    """Enough after ``patience_s``: three items are what one can have of an app that takes seconds an item."""
+    patience_s: float = ranged(10.0, 0, 3600, "s")
+    """After this long without a switch, ``patience_samples`` suffice. One check interval of Vogel et al."""
+    min_window_s: float = ranged(1.0, 0, 600, "s")
+    """Shortest window to judge an SLO on. Four snapshots; shorter windows are dominated by arrivals in bursts."""
+    backlog_patience_s: float = ranged(30.0, 0, 3600, "s")
+    """A backlog that will be worked off within this time is no violation of the composition that works it off."""
+    outcome_s: float = ranged(10.0, 0.5, 3600, "s")
+    """Window after which a decision's prediction is compared with what was measured: one check interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How often to look, and what keeps the manager from flapping."""
+
+    check_interval_s: float = ranged(10.0, 0.1, 3600, "s")
+    """Stable phase: time between checks (Vogel et al., section 3.2, step 6)."""
+    vote_interval_s: float = ranged(1.0, 0.05, 600, "s")
+    """Time between two votes on a violation, for strategies that act at once."""
+    votes: int = ranged(2, 1, 100)
+    """Consecutive votes that make a violation. Two: one alone may be a burst, three would cost a second more."""
+    cool_down_s: float = ranged(2.0, 0, 600, "s")
+    """After a switch nothing is judged for this long: the first results still carry the old composition's wait."""
+    change_ratio: float = ranged(0.2, 0.01, 10)
+    """Input rate or service time changed when it contrasts by more than this (Vogel et al., section 3.2, step 2)."""
+    down_after_s: float = ranged(8.0, 0, 3600, "s")
+    """Workers are released only when the lower rate has lasted this long: that is cheap to delay, a miss is not."""
+    recovery_s: float = ranged(3.0, 0, 600, "s")
+    """After a lost worker nothing is judged for this long: starting another takes 1 to 2 s."""
+    switch_limit_s: float = ranged(120.0, 1, 3600, "s")
+    """A switch that has not ended after this long is treated as failed; far above any drain."""
+    failed_switch_pause_s: float = ranged(60.0, 0, 86_400, "s")
+    """A composition whose switch failed is left alone for this long: causes such as missing memory last minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """How long compositions are tried."""
+
+    trial_s: float = ranged(5.0, 0.1, 600, "s")
+    """Strategy ``vogel``: time a shortlisted composition is tried (Vogel et al., section 3.2, step 4)."""
+    pdp21_trial_s: float = ranged(1.0, 0.1, 600, "s")
+    """Strategy ``pdp21``: time every composition is tried (the same step, on their earlier work)."""
+    model_trial_s: float = ranged(3.0, 0.1, 600, "s")
+    """Strategy ``model``: longest trial; two of them and two switches stay within 12 s of a violation."""
+    model_trials: int = ranged(2, 0, 100)
+    """Strategy ``model``: most trials in one decision. Vogel needs four in its own example; this is half."""
+    bottleneck_threshold: float = ranged(0.2, 0, 10)
+    """A bottleneck's service time is this much above all others (Vogel et al., section 3.2, step 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Strategy ``model``: how far predictions are trusted."""
+
+    uncertainty: float = ranged(0.04, 0, 1)
+    """Relative error of the capacity model itself beside that of the profile; measured against the simulation."""
+    confidence: float = ranged(2.0, 0, 10)
+    """Standard errors of the profile that a prediction interval covers: about 95 %."""
+    up_margin: float = ranged(0.02, 0, 1)
+    """What a prediction must have to spare before it is chosen: the threshold of the SLO is slack enough already."""
+    down_margin: float = ranged(0.05, 0, 1)
+    """The same before workers are released: releasing too much costs two switches and a violation."""
+    bias_limit: float = ranged(2.0, 1, 100)
+    """A learned correction stays within this factor either way: beyond it something else is wrong."""
+    bias_half_life_s: float = ranged(1800.0, 1, 1e7, "s")
+    """A learned correction halves in this time: what was slow once is looked at again, but not every few minutes."""
+    reported: int = ranged(60, 1, 100_000)
+    """Candidates kept with a decision, nearest first; the rest is counted in its reason. Paper: up to 20."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of the manager. Raises: SettingsError when any is out of range."""
+
+    measuring: Measuring = Measuring()
+    rhythm: Rhythm = Rhythm()
+    trials: Trials = Trials()
+    model: Model = Model()
+
+    def __post_init__(self) -> None:
+        faults = list(_faults(self))
+        if faults:
+            raise SettingsError("; ".join(faults))
+
+    def overridden(self, values: Mapping[str, Any]) -> Settings:
+        """These settings with single fields replaced by their plain names (``{"trial_s": 2.5}``).
+
+        Raises: SettingsError that names every unknown name and every value out of range.
+        """
+        faults = [*_unknown(self, values), *_not_numbers(values)]
+        if faults:
+            raise SettingsError("; ".join(faults))
+        groups = {group.name: _replaced(getattr(self, group.name), values) for group in fields(self)}
+        return replace(self, **groups)
+
+
+def _replaced(group: Any, values: Mapping[str, Any]) -> Any:
+    own = {f.name: values[f.name] for f in fields(group) if f.name in values}
+    return replace(group, **own)
+
+
+def _unknown(settings: Settings, values: Mapping[str, Any]) -> Iterator[str]:
+    known = sorted(f.name for group in fields(settings) for f in fields(getattr(settings, group.name)))
+    for name in values:
+        if name not in known:
+            yield f"unknown setting {name!r}; there are {', '.join(known)}"
+
+
+def _not_numbers(values: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            yield f"{name} = {value!r}, must be a number"
+
+
+def _faults(settings: Settings) -> Iterator[str]:
+    for group in fields(settings):
+        values = getattr(settings, group.name)
+        for f in fields(values):
+            yield from _fault(f.name, getattr(values, f.name), f.default, f.metadata)
+
+
+def _fault(name: str, value: float, default: object, limits: Mapping[str, Any]) -> Iterator[str]:
+    if isinstance(default, int) and not isinstance(value, int):
+        yield f"{name} = {value}, must be a whole number"
+    elif not limits["low"] <= value <= limits["high"]:
+        unit = f" {limits['unit']}" if limits["unit"] else ""
+        yield f"{name} = {value}, must be in [{limits['low']:g}, {limits['high']:g}]{unit}"
