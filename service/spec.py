@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from compositions.model import Composition
 from profiler.slo import Slo
 from service.decisions import Mode
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+"""A JSON number: no text, no boolean, no infinity."""
 
 
 class Frozen(BaseModel):
@@ -21,18 +24,18 @@ class SourceSpec(Frozen):
     kind: Literal["replay", "video", "push"] = "replay"
     path: str | None = None
     """Files of the user; None for the app's own data set."""
-    loop: bool = True
+    loop: Annotated[bool, Field(strict=True)] = True
 
 
 class InputSpec(Frozen):
     """Input rate: fixed, by pattern (SPBench, section 3.3), from a trace file, or (nothing given) unpaced."""
 
-    rate_per_s: float | None = Field(default=None, gt=0, le=1_000_000)
+    rate_per_s: Number | None = Field(default=None, gt=0, le=1_000_000)
     pattern: Literal["wave", "binary", "increasing", "decreasing", "spike", "trace"] | None = None
-    period_s: float | None = Field(default=None, gt=0)
-    min_per_s: float | None = Field(default=None, ge=0)
-    max_per_s: float | None = Field(default=None, gt=0)
-    size_percent: float = Field(default=10.0, gt=0, le=100)
+    period_s: Number | None = Field(default=None, gt=0)
+    min_per_s: Number | None = Field(default=None, ge=0)
+    max_per_s: Number | None = Field(default=None, gt=0)
+    size_percent: Number = Field(default=10.0, gt=0, le=100)
     path: str | None = None
     """Trace file: one arrival time in seconds a line, compressed to ``period_s``."""
 
