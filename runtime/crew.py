@@ -79,12 +79,13 @@ class Crew:
     def assign(self, draining: Pipeline | None, active: Pipeline) -> list[GroupState]:
         """Binds free workers where they are wanted; returns the groups that got one.
 
-        Order: groups of the old composition that still have items and nobody to run them, then the groups of the active
-        one from the front. A group left with nobody borrows from the group with the most workers, if that has two.
+        Order: groups of the old composition that still have items and nobody to run them; groups of the active one that
+        have nobody; its further replicas from the front. A group still left with nobody borrows a worker from the group
+        with the most, if that has two.
         """
         changed = []
         free = self.free()
-        for group in self._wanting(draining, active):
+        for group in list(self._wanting(draining, active)):
             if not free:
                 break
             self.bind(free.pop(), group)
@@ -103,8 +104,9 @@ class Crew:
                 ahead += group.load
                 if ahead and not group.workers:
                     yield group
+        yield from [group for group in active.groups if not group.workers]
         for group in active.groups:
-            yield from [group] * (group.group.replicas - len(group.workers))
+            yield from [group] * (group.group.replicas - max(1, len(group.workers)))
 
     @staticmethod
     def _lender(active: Pipeline) -> GroupState | None:

@@ -252,11 +252,11 @@ class Dispatcher:
         """An item that is not in work goes on: to its next group, or out."""
         pipeline = item.pipeline
         assert pipeline is not None, "only started items are routed"
-        if pipeline.migrating:
-            pipeline = self._migrate_item(item)
         if item.next_stage == len(self._names):
             self._leave(item)
             return
+        if pipeline.migrating:
+            pipeline = self._migrate_item(item)
         group = pipeline.by_stage[item.next_stage]
         group.load += 1
         group.put(item)
@@ -440,6 +440,7 @@ class Dispatcher:
             group.busy_s = self._known_busy_s(old, group)
         self._switch.hand_over(self._now_s, old, self._settings.drain_limit_s)
         self._advance_drain()
+        self._assign()
 
     @staticmethod
     def _known_busy_s(old: Pipeline, group: GroupState) -> float | None:

@@ -1,0 +1,394 @@
+"""The dispatcher's rules one by one; tests/property shuffles them all, tests/contract runs them on every pool."""
+
+from __future__ import annotations
+
+import pytest
+
+from compositions.model import Composition, Stage, StageKind
+from compositions.notation import parse
+from profiler.snapshot import StageTiming
+from runtime.dispatcher import Dispatcher, DispatcherSettings
+from runtime.events import (
+    Delivered,
+    Event,
+    ItemAdmitted,
+    KillWorker,
+    SendTask,
+    StartFailed,
+    StartWorkers,
+    StopWorker,
+    SwitchEnded,
+    SwitchOverdue,
+    SwitchRequested,
+    SwitchStyle,
+    Task,
+    TaskDone,
+    TaskFailed,
+    TaskTimed,
+    Tick,
+    WorkerJoined,
+    WorkerLost,
+    WorkerStartFailed,
+)
+from runtime.ordering import OrderGate, ReorderBuffer
+
+STAGES = (Stage("a", time_limit_s=5.0), Stage("b"), Stage("c"))
+
+
+def composition(notation: str, stages: tuple[Stage, ...] = STAGES) -> Composition:
+    return parse(notation, stages, name=notation)
+
+
+class Bench:
+    """A dispatcher with a hand-moved clock, and what it has said since the last look."""
+
+    def __init__(self, notation: str, stages: tuple[Stage, ...] = STAGES, **settings: object) -> None:
+        limits = DispatcherSettings(**settings)  # type: ignore[arg-type]
+        self.stages = stages
+        self.dispatcher = Dispatcher(stages, composition(notation, stages), limits)
+        self.now_s = 0.0
+        self.instructions = list(self.dispatcher.start(0.0))
+        self.outcomes: list[object] = []
+        self.tasks: dict[int, tuple[str, Task]] = {}
+
+    def handle(self, event: Event) -> None:
+        instructions, outcomes = self.dispatcher.handle(event)
+        self.instructions += instructions
+        self.outcomes += outcomes
+        for each in instructions:
+            if isinstance(each, SendTask):
+                self.tasks[each.task.task_id] = (each.worker, each.task)
+
+    def join(self, *names: str) -> None:
+        for name in names:
+            self.handle(WorkerJoined(self.now_s, name))
+
+    def admit(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.handle(ItemAdmitted(self.now_s, self.now_s, "item"))
+
+    def done(self, task_id: int, busy_s: float = 0.1) -> None:
+        worker, task = self.tasks.pop(task_id)
+        share_s = busy_s / len(task.stages)
+        timings = tuple(StageTiming(stage, share_s, share_s) for stage in task.stages)
+        self.handle(TaskDone(self.now_s, worker, task_id, f"{task.payload}>{task.stages[-1]}", timings))
+
+    def switch(self, notation: str, style: SwitchStyle = SwitchStyle.SEAMLESS, **times: float) -> None:
+        self.handle(SwitchRequested(self.now_s, composition(notation, self.stages), style, **times))
+
+    def tick(self, at_s: float) -> None:
+        self.now_s = at_s
+        self.handle(Tick(at_s))
+
+    def running(self) -> list[tuple[str, int, tuple[str, ...]]]:
+        return sorted((worker, task.serial, task.stages) for worker, task in self.tasks.values())
+
+    def of(self, kind: type) -> list:
+        return [each for each in [*self.instructions, *self.outcomes] if isinstance(each, kind)]
+
+
+def test_starts_the_workers_of_the_composition_and_a_spare():
+    assert Bench("Seq-Par*3-Seq").of(StartWorkers) == [StartWorkers(6)]
+
+
+def test_items_pass_the_groups_one_by_one():
+    bench = Bench("Seq(a,b)-Seq")
+    bench.join("w1", "w2")
+    bench.admit(2)
+    assert bench.running() == [("w1", 0, ("a", "b"))]
+    bench.done(0)
+    assert bench.running() == [("w1", 1, ("a", "b")), ("w2", 0, ("c",))]
+    bench.done(1)
+    assert [(item.serial, item.payload) for item in bench.of(Delivered)] == [(0, "item>b>c")]
+
+
+def test_short_tasks_are_prefetched_long_ones_are_not():
+    bench = Bench("Seq(a,b,c)", prefetch_below_s=0.02)
+    bench.join("w1")
+    bench.admit(4)
+    assert len(bench.running()) == 1, "nothing is known of the first task"
+    bench.done(0, busy_s=0.001)
+    assert len(bench.running()) == 2
+    for task_id in range(1, 3):
+        bench.done(task_id, busy_s=3.0)
+    assert len(bench.running()) == 1
+
+
+def test_work_goes_to_the_idle_worker_first():
+    bench = Bench("Par*2(a,b,c)")
+    bench.join("w1", "w2")
+    bench.admit(2)
+    assert [worker for worker, _, _ in bench.running()] == ["w1", "w2"]
+
+
+def test_results_leave_in_order_whoever_is_first():
+    bench = Bench("Par*3(a,b,c)")
+    bench.join("w1", "w2", "w3")
+    bench.admit(3)
+    bench.done(2)
+    bench.done(1)
+    assert bench.of(Delivered) == []
+    bench.done(0)
+    assert [item.serial for item in bench.of(Delivered)] == [0, 1, 2]
+
+
+def test_in_flight_is_limited_so_that_a_drain_is_short():
+    bench = Bench("Seq-Seq-Seq")
+    bench.join("w1", "w2", "w3")
+    bench.admit(30)
+    for _ in range(20):
+        first = [task_id for task_id, (_, task) in bench.tasks.items() if task.stages == ("a",)]
+        if first:
+            bench.done(first[0])
+    assert bench.dispatcher.view().in_flight == 6
+    assert bench.dispatcher.view().queued == 24
+
+
+def test_the_hop_is_measured_on_idle_workers_only():
+    bench = Bench("Seq(a,b,c)")
+    bench.join("w1")
+    bench.admit()
+    bench.now_s = 0.125
+    bench.done(0, busy_s=0.1)
+    (timed,) = bench.of(TaskTimed)
+    assert timed.hop_s == pytest.approx(0.025)
+
+
+def test_a_stateful_stage_gets_its_items_in_order_and_its_state_with_them():
+    stages = (Stage("a"), Stage("b", StageKind.STATEFUL))
+    bench = Bench("Par*2(a)-Seq(b)", stages)
+    bench.join("w1", "w2", "w3")
+    bench.admit(2)
+    bench.done(1)
+    assert [serial for _, serial, stages in bench.running() if stages == ("b",)] == [], "item 0 has not passed yet"
+    bench.done(0)
+    task_id, (worker, task) = next((i, t) for i, t in bench.tasks.items() if t[1].stages == ("b",))
+    assert (task.serial, task.states) == (0, {"b": None})
+    bench.handle(TaskDone(0.0, worker, task_id, "x", (), {"b": "after 0"}))
+    bench.tasks.pop(task_id)
+    ((_, following),) = bench.tasks.values()
+    assert (following.serial, following.states) == (1, {"b": "after 0"})
+
+
+def test_a_dead_letter_does_not_hold_up_a_stateful_stage():
+    stages = (Stage("a"), Stage("b", StageKind.STATEFUL))
+    bench = Bench("Par*2(a)-Seq(b)", stages, attempts=1)
+    bench.join("w1", "w2", "w3")
+    bench.admit(2)
+    bench.done(1)
+    bench.handle(TaskFailed(0.0, bench.tasks.pop(0)[0], 0, "a", "boom"))
+    assert [(serial, stages) for _, serial, stages in bench.running()] == [(1, ("b",))]
+
+
+def test_a_failed_task_is_tried_again_with_its_own_input():
+    bench = Bench("Seq-Seq-Seq")
+    bench.join("w1", "w2", "w3")
+    bench.admit()
+    for attempt in range(3):
+        assert next(iter(bench.tasks.values()))[1].payload == "item"
+        task_id = next(iter(bench.tasks))
+        bench.tasks.pop(task_id)
+        bench.handle(TaskFailed(0.0, "w1", task_id, "a", f"attempt {attempt}"))
+    (dead,) = bench.of(Delivered)
+    assert (dead.serial, dead.error, dead.payload) == (0, "attempt 2", None)
+
+
+def test_only_the_running_task_counts_a_loss():
+    bench = Bench("Seq(a,b,c)", losses=1)
+    bench.join("w1", "w2")
+    bench.admit(2)
+    bench.done(0, busy_s=0.001)
+    bench.admit(1)
+    assert len(bench.running()) == 2
+    bench.handle(WorkerLost(0.0, "w1", "SIGKILL"))
+    (first, dead) = bench.of(Delivered)
+    assert first.error is None
+    assert dead.error == "worker w1 was lost: SIGKILL"
+    assert [(worker, serial) for worker, serial, _ in bench.running() if worker == "w2"] == [("w2", 2)]
+
+
+def test_a_group_left_alone_borrows_a_worker():
+    bench = Bench("Seq(a)-Par*2(b,c)", spares=0)
+    bench.join("w1", "w2", "w3")
+    bench.handle(WorkerLost(0.0, "w1", ""))
+    assert [(view.worker, view.group) for view in bench.dispatcher.view().workers] == [("w2", 0), ("w3", 1)]
+
+
+def test_a_hung_worker_is_killed_and_late_words_are_ignored():
+    bench = Bench("Seq-Seq-Seq")
+    bench.join("w1", "w2", "w3", "w4")
+    bench.admit()
+    bench.tick(5.1)
+    (kill,) = bench.of(KillWorker)
+    assert kill.worker == "w1"
+    assert kill.reason == "a did not return within its time limit of 5 s"
+    bench.done(0)
+    assert bench.of(Delivered) == []
+    assert [serial for _, serial, _ in bench.running()] == [0], "it runs again on another worker"
+
+
+def test_surplus_workers_are_stopped_after_a_while():
+    bench = Bench("Par*3(a,b,c)", idle_worker_s=10.0)
+    bench.join("w1", "w2", "w3", "w4")
+    bench.switch("Seq(a,b,c)")
+    bench.tick(9.0)
+    assert bench.of(StopWorker) == []
+    bench.tick(10.1)
+    assert len(bench.of(StopWorker)) == 2
+    assert len(bench.dispatcher.view().workers) == 2
+
+
+def test_a_failing_start_is_reported_and_tried_again_after_a_pause():
+    bench = Bench("Seq(a,b,c)", restart_pause_s=1.0)
+    for _ in range(2):
+        bench.handle(WorkerStartFailed(0.0, "no room"))
+    assert [failed.consecutive for failed in bench.of(StartFailed)] == [1, 2]
+    bench.tick(0.5)
+    assert bench.of(StartWorkers) == [StartWorkers(2)]
+    bench.tick(1.1)
+    assert bench.of(StartWorkers) == [StartWorkers(2)] * 2
+
+
+# --- switches --------------------------------------------------------------------------------------------------------
+
+
+def test_a_switch_prepares_its_workers_before_anything_moves():
+    bench = Bench("Seq(a,b,c)", spares=0)
+    bench.join("w1")
+    bench.switch("Par*2(a,b,c)")
+    assert bench.of(StartWorkers)[-1] == StartWorkers(1)
+    bench.admit()
+    assert bench.dispatcher.view().composition.name == "Seq(a,b,c)"
+    bench.join("w2")
+    assert bench.dispatcher.view().composition.name == "Par*2(a,b,c)"
+
+
+def test_a_switch_whose_workers_do_not_come_fails_and_leaves_the_old_running():
+    bench = Bench("Seq(a,b,c)", spares=0, prepare_limit_s=30.0)
+    bench.join("w1")
+    bench.switch("Par*2(a,b,c)")
+    bench.tick(31.0)
+    (ended,) = bench.of(SwitchEnded)
+    assert ended.error == "its workers were not ready after 30 s"
+    bench.admit()
+    assert [worker for worker, _, _ in bench.running()] == ["w1"]
+
+
+def test_a_worker_that_cannot_start_fails_the_switch_half_way():
+    bench = Bench("Seq(a,b,c)", spares=0)
+    bench.join("w1")
+    bench.switch("Par*2(a,b,c)")
+    bench.handle(WorkerStartFailed(0.0, "out of memory"))
+    (ended,) = bench.of(SwitchEnded)
+    assert ended.error == "a worker could not be started: out of memory"
+    assert bench.dispatcher.view().composition.name == "Seq(a,b,c)"
+
+
+def drained_bench() -> Bench:
+    """Three items on their way, one in each group."""
+    bench = Bench("Seq-Seq-Seq", spares=3)
+    bench.join("w1", "w2", "w3", "w4", "w5", "w6", "w7")
+    bench.admit(3)
+    bench.done(0)
+    bench.done(1)
+    bench.done(2)
+    assert bench.dispatcher.view().positions == {"a": 1, "b": 1, "c": 1}
+    return bench
+
+
+def test_seamless_feeds_the_new_composition_when_its_first_result_will_follow_the_last_of_the_old():
+    bench = drained_bench()
+    bench.switch("Par*2(a,b,c)", drain_mean_s=0.5, drain_estimate_s=0.9, first_result_s=0.2)
+    bench.admit(2)
+    assert bench.dispatcher.wake_at_s == pytest.approx(0.3)
+    assert bench.dispatcher.view().queued == 2
+    bench.tick(0.3)
+    assert bench.dispatcher.view().queued == 0
+
+
+def test_drain_feeds_the_new_composition_when_the_old_is_empty():
+    bench = drained_bench()
+    bench.switch("Par*2(a,b,c)", SwitchStyle.DRAIN, drain_mean_s=0.5, drain_estimate_s=0.9)
+    bench.admit(2)
+    bench.now_s = 0.4
+    while bench.tasks:
+        assert bench.dispatcher.view().queued == 2
+        bench.done(min(bench.tasks))
+        if bench.of(SwitchEnded):
+            break
+    (ended,) = bench.of(SwitchEnded)
+    assert ended.drain_actual_s == pytest.approx(0.4)
+    assert not ended.overdue
+    assert bench.dispatcher.view().queued == 0
+
+
+def test_workers_change_over_from_the_front_while_the_old_composition_drains():
+    bench = Bench("Seq-Seq-Seq", spares=0)
+    bench.join("w1", "w2", "w3")
+    bench.admit()
+    bench.done(0)
+    bench.switch("Seq-Seq(b,c)")
+    bench.admit()
+    assert bench.running() == [("w1", 1, ("a",)), ("w2", 0, ("b",))]
+
+
+def test_an_overdue_drain_backs_off_and_is_reported():
+    bench = drained_bench()
+    bench.switch("Par*2(a,b,c)", drain_mean_s=0.5, drain_estimate_s=0.9)
+    bench.tick(0.9)
+    bench.tick(1.8)
+    assert [late.estimate_s for late in bench.of(SwitchOverdue)] == pytest.approx([0.9, 1.8])
+    assert bench.dispatcher.wake_at_s == pytest.approx(3.6)
+
+
+def test_a_drain_beyond_its_limit_moves_the_items_and_gives_no_sample():
+    bench = drained_bench()
+    bench.switch("Par*2(a,b,c)", drain_mean_s=0.1, drain_estimate_s=0.2)
+    bench.tick(10.1)
+    while bench.tasks:
+        bench.done(min(bench.tasks))
+    (ended,) = bench.of(SwitchEnded)
+    assert ended.migrated == 2, "one item was in its last stage"
+    assert ended.drain_actual_s is None
+    delivered = [(item.serial, item.payload) for item in bench.of(Delivered)]
+    assert delivered == [(0, "item>a>b>c"), (1, "item>a>b>c"), (2, "item>a>c")], "b and c are one task in the new one"
+
+
+def test_a_drain_disturbed_by_a_loss_gives_no_sample():
+    bench = drained_bench()
+    bench.switch("Par*2(a,b,c)", drain_mean_s=0.1, drain_estimate_s=9.0)
+    bench.handle(WorkerLost(0.0, bench.running()[0][0]))
+    while bench.tasks:
+        if bench.tasks[min(bench.tasks)][0] in {view.worker for view in bench.dispatcher.view().workers}:
+            bench.done(min(bench.tasks))
+        else:
+            bench.tasks.pop(min(bench.tasks))
+    (ended,) = bench.of(SwitchEnded)
+    assert ended.drain_actual_s is None
+    assert ended.error is None
+
+
+def test_a_composition_of_another_app_is_refused():
+    bench = Bench("Seq-Seq-Seq")
+    bench.handle(SwitchRequested(0.0, composition("Seq", (Stage("z"),)), SwitchStyle.DRAIN))
+    assert "does not run" in bench.of(SwitchEnded)[0].error
+
+
+# --- ordering --------------------------------------------------------------------------------------------------------
+
+
+def test_the_reorder_buffer_refuses_a_doubled_serial():
+    buffer: ReorderBuffer[str] = ReorderBuffer()
+    assert buffer.put(1, "b") == []
+    assert buffer.put(0, "a") == ["a", "b"]
+    with pytest.raises(ValueError, match="serial 1 was delivered before; next is 2"):
+        buffer.put(1, "b")
+
+
+def test_the_gate_forgets_what_passed():
+    gate = OrderGate()
+    gate.passed(1)
+    assert gate.opens_for(0)
+    gate.passed(0)
+    gate.passed(0)
+    assert gate.opens_for(2)
