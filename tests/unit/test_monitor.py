@@ -1,0 +1,161 @@
+"""The collector: what it reports of a stream that it was told of, and when it says that it does not know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from profiler.monitor import Monitor, MonitorSettings
+from profiler.snapshot import RateWindow, Snapshot, StageTiming
+from profiler.windows import input_rate_change
+
+
+def monitor(**settings: Any) -> Monitor:
+    return Monitor(MonitorSettings(**settings), ["a", "b"], cores=2)
+
+
+def look(seen: Monitor, now_s: float, queued: int = 0, in_flight: int = 0, cores: int | None = None) -> Snapshot:
+    return seen.snapshot(
+        now_s,
+        composition="1",
+        switching=False,
+        stable_since_s=0.0,
+        queued=queued,
+        in_flight=in_flight,
+        workers_alive=3,
+        cores=cores,
+    )
+
+
+def stream(seen: Monitor, per_s: float, from_s: float, to_s: float, latency_s: float = 0.2) -> None:
+    """A regular stream, each item delivered ``latency_s`` after its arrival, dispatched half-way."""
+    for i in range(round((to_s - from_s) * per_s)):
+        arrived_s = from_s + i / per_s
+        seen.record_arrival(arrived_s)
+        seen.record_delivery(arrived_s + latency_s, arrived_s, arrived_s + latency_s / 2)
+
+
+def test_a_new_monitor_knows_nothing_and_says_so() -> None:
+    snapshot = look(monitor(), 1000.0)
+    assert (snapshot.input_rate_per_s, snapshot.throughput_per_s, snapshot.latency, snapshot.inside) == (None,) * 4
+    assert (snapshot.queued_change_per_s, snapshot.stages, snapshot.delivered) == (None, (), 0)
+    assert (snapshot.window_start_s, snapshot.input_rate_windows) == (1000.0, ())
+
+
+def test_what_the_caller_knows_is_passed_on() -> None:
+    snapshot = look(monitor(), 1000.0, queued=7, in_flight=3)
+    assert (snapshot.composition, snapshot.queued, snapshot.in_flight) == ("1", 7, 3)
+    assert (snapshot.cores, snapshot.workers_alive) == (2, 3)
+    assert look(monitor(), 1000.0, cores=16).cores == 16
+
+
+def test_a_steady_stream() -> None:
+    seen = monitor()
+    stream(seen, 3.0, 1000.0, 1030.0)
+    snapshot = look(seen, 1029.9)
+    assert snapshot.input_rate_per_s == pytest.approx(3.0)
+    assert snapshot.throughput_per_s == pytest.approx(3.0)
+    assert snapshot.delivered == 30
+    assert snapshot.latency is not None
+    assert snapshot.latency.mean_s == pytest.approx(0.2)
+    assert snapshot.inside is not None
+    assert snapshot.inside.p95_s == pytest.approx(0.1)
+    assert snapshot.window_start_s == pytest.approx(1019.9)
+
+
+def test_the_window_counts_only_what_came_after_the_reset() -> None:
+    seen = monitor()
+    stream(seen, 10.0, 0.0, 20.0, latency_s=2.0)
+    seen.reset_window(22.0)
+    assert look(seen, 22.0).delivered == 0
+    assert look(seen, 22.0).throughput_per_s is None
+    stream(seen, 5.0, 22.0, 25.0, latency_s=0.1)
+    snapshot = look(seen, 25.0)
+    assert (snapshot.window_start_s, snapshot.delivered) == (22.0, 15)
+    assert snapshot.throughput_per_s == pytest.approx(5.0)
+    assert snapshot.latency is not None
+    assert snapshot.latency.mean_s == pytest.approx(0.1)
+
+
+def test_a_stream_that_stopped_delivers_zero_after_the_window() -> None:
+    seen = monitor()
+    stream(seen, 10.0, 0.0, 10.0)
+    assert look(seen, 19.0).throughput_per_s == pytest.approx(1.1, abs=0.5)
+    stopped = look(seen, 21.0)
+    assert (stopped.throughput_per_s, stopped.input_rate_per_s, stopped.latency) == (0.0, 0.0, None)
+
+
+def test_offered_rate_counts_not_what_a_full_buffer_let_in() -> None:
+    seen = monitor()
+    seen.set_offered_rate(0.0, 10.0)
+    stream(seen, 4.0, 0.0, 15.0)
+    assert look(seen, 10.0).input_rate_per_s == pytest.approx(10.0)
+    seen.set_offered_rate(10.0, 20.0)
+    assert look(seen, 15.0).input_rate_per_s == pytest.approx(15.0)
+    seen.set_offered_rate(15.0, None)
+    assert look(seen, 15.0).input_rate_per_s == pytest.approx(4.0)
+
+
+def test_a_step_of_the_offered_rate_shows_within_two_seconds() -> None:
+    seen = monitor()
+    seen.set_offered_rate(0.0, 2.0)
+    assert input_rate_change(2.0, look(seen, 30.0).input_rate_windows) is None
+    seen.set_offered_rate(30.0, 12.0)
+    shown = [at_s for at_s in (30.5, 31.0, 31.5, 32.0) if input_rate_change(2.0, look(seen, at_s).input_rate_windows)]
+    assert shown == [31.5, 32.0]
+    assert look(seen, 32.0).input_rate_windows == (RateWindow(12.0, 1.0), RateWindow(12.0, 1.0))
+
+
+def test_counted_arrivals_say_that_they_are_counted() -> None:
+    seen = monitor()
+    stream(seen, 10.0, 0.0, 10.0)
+    older, newer = look(seen, 9.95).input_rate_windows
+    assert (older.counted, newer.counted) == (True, True)
+    assert (older.rate_per_s, newer.rate_per_s) == (10.0, 10.0)
+
+
+def test_queue_growth() -> None:
+    seen = monitor()
+    for i in range(20):
+        snapshot = look(seen, i * 0.25, queued=i)
+    assert snapshot.queued_change_per_s == pytest.approx(4.0)
+    seen.reset_window(5.0)
+    assert look(seen, 5.0, queued=20).queued_change_per_s is None
+
+
+def test_profiles_and_hop() -> None:
+    seen = monitor()
+    assert look(seen, 0.0).hop_s == MonitorSettings().hop_s
+    seen.record_timings(1.0, (StageTiming("a", 0.1, 0.08), StageTiming("b", 0.3, 0.0)))
+    for hop_s in (0.001, 0.002, 9.0):
+        seen.record_hop(hop_s)
+    snapshot = look(seen, 1.0)
+    assert [(p.name, p.service_time_s, p.cpu_time_s) for p in snapshot.stages] == [("a", 0.1, 0.08), ("b", 0.3, 0.0)]
+    assert snapshot.hop_s == 0.002
+
+
+def test_instantaneous_values_follow_at_once() -> None:
+    seen = monitor()
+    stream(seen, 10.0, 0.0, 10.0, latency_s=0.5)
+    stream(seen, 40.0, 10.5, 12.0, latency_s=0.1)
+    seen.record_queue(12.0, 4, 2)
+    instant = seen.instantaneous(12.1)
+    assert instant.window_s == 0.25
+    assert instant.throughput_per_s == pytest.approx(40.0)
+    assert instant.latency is not None
+    assert instant.latency.mean_s == pytest.approx(0.1)
+    assert (instant.queued, instant.in_flight, instant.delivered) == (4, 2, 160)
+
+
+def test_instantaneous_of_nothing_is_nothing() -> None:
+    instant = monitor().instantaneous(5.0)
+    assert (instant.throughput_per_s, instant.latency, instant.queued, instant.in_flight) == (None,) * 4
+
+
+def test_a_second_for_the_hit_series() -> None:
+    seen = monitor()
+    stream(seen, 10.0, 0.0, 10.0, latency_s=0.0)
+    second = seen.instantaneous(9.95, 1.0)
+    assert second.latency is not None
+    assert (second.window_s, second.latency.samples) == (1.0, 10)
