@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compositions.queueing import Array, departure_scv, reorder_wait, share_that_waits, wait_if_any
+from compositions.queueing import Array, departure_scv, regular_arrivals, reorder_wait, share_that_waits, wait_if_any
 from compositions.table import CompositionTable
 
 _ALMOST_IDLE = 1e-12
@@ -44,13 +44,14 @@ def latency_at(table: CompositionTable, load: Load, cores: float, rate_per_s: fl
         busy = _utilization(rate_per_s * service / replicas, rate_per_s * stretched / replicas)
         service_scv = _scv(load.variance_s2[:, group], service)
         queued = wait_if_any(busy, replicas, stretched, arrival_scv, service_scv)
+        queued *= regular_arrivals(busy, arrival_scv, service_scv)
         wait = queued * share_that_waits(busy, replicas)
         mean += wait
         # A wait that occurs is taken as exponential (Whitt 1993, section 3).
         variance += wait * (2.0 * queued - wait) + load.variance_s2[:, group]
-        spread += np.where(replicas > 1, load.variance_s2[:, group], 0.0)
+        spread += np.where(replicas > 1, load.variance_s2[:, group] * sharing**2, 0.0)
         arrival_scv = departure_scv(busy, arrival_scv, service_scv)
-    mean += reorder_wait(np.sqrt(spread), 1.0 / rate_per_s)
+    mean += reorder_wait(np.sqrt(spread), np.divide(1.0, rate_per_s))
     # With all workers busy each still gets its part of the cores.
     most = np.maximum(1.0, table.workers / cores)
     return Latency(alone + (np.minimum(sharing, most) - 1.0) * cpu, mean, variance)
@@ -60,7 +61,7 @@ def _core_sharing(table: CompositionTable, load: Load, cores: float, rate_per_s:
     """How many times longer CPU work takes because workers share cores; infinite when they are used up.
 
     The cores are a queue of their own whose customers are whole items. It cannot form with no more workers than cores,
-    and forms fully with many more.
+    and forms fully with many more. Regular arrivals help less here: items at all their stages compete.
     """
     cpu = load.cpu_s.sum(axis=1)
     busy = np.maximum(rate_per_s * cpu / cores, _ALMOST_IDLE)

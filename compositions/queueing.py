@@ -22,12 +22,15 @@ _NORMAL_QUANTILES = {"p50": 0.0, "p95": 1.6449, "p99": 2.3263}
 
 def wait_if_any(utilization: Array, servers: Array, service_s: Array, arrival_scv: Array, service_scv: Array) -> Array:
     """Mean wait of the items that have to wait at all, in a G/G/c queue."""
-    variability = arrival_scv + service_scv
-    regular = np.maximum(0.0, 1.0 - arrival_scv)
-    # Regular arrivals rarely meet a queue before the group is nearly full.
-    damped = np.exp(-2.0 * (1.0 - utilization) * regular**2 / (3.0 * utilization * variability))
-    wait: Array = damped * variability / 2.0 * service_s / (servers * (1.0 - utilization))
+    wait: Array = (arrival_scv + service_scv) / 2.0 * service_s / (servers * (1.0 - utilization))
     return wait
+
+
+def regular_arrivals(utilization: Array, arrival_scv: Array, service_scv: Array) -> Array:
+    """Factor on a wait, 0..1: regular arrivals rarely meet a queue before the group is nearly full."""
+    regular = np.maximum(0.0, 1.0 - arrival_scv)
+    factor: Array = np.exp(-2.0 * (1.0 - utilization) * regular**2 / (3.0 * utilization * (arrival_scv + service_scv)))
+    return factor
 
 
 def share_that_waits(utilization: Array, servers: Array) -> Array:
