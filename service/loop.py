@@ -64,6 +64,7 @@ class ControlLoop:
         self._last_delivered: Delivered | None = None
         self._expected: DrainEstimate | None = None
         """What the drain of the switch under way was expected to take."""
+        self._early_gap_s: float | None = None
 
     def step(self, until_s: float) -> list[Outcome]:
         """Waits for something to happen until ``until_s`` at the latest, and ticks when it is time."""
@@ -122,10 +123,12 @@ class ControlLoop:
         self._sink(item)
 
     def _note_gap(self, item: Delivered, gap_s: float) -> None:
-        for record in reversed(self.journal.switches):
-            if record.ended.to_name == item.composition and record.ended.error is None:
-                record.gap_s = gap_s
-                return
+        """The first result of a new composition; it may come a moment before the switch counts as ended."""
+        last = self.journal.switches[-1] if self.journal.switches else None
+        if last is not None and last.gap_s is None and last.ended.to_name == item.composition:
+            last.gap_s = gap_s
+        else:
+            self._early_gap_s = gap_s
 
     def _switched(self, ended: SwitchEnded) -> None:
         if ended.error is not None:
@@ -135,9 +138,9 @@ class ControlLoop:
             return
         expected, self._expected = self._expected, None
         self.drain.end(ended.drain_actual_s)
-        self.journal.note_switch(
-            SwitchRecord(ended, expected.srtt_s if expected else None, expected.bound_s if expected else None)
-        )
+        mean_s, bound_s = (expected.srtt_s, expected.bound_s) if expected else (None, None)
+        self.journal.note_switch(SwitchRecord(ended, mean_s, bound_s, self._early_gap_s))
+        self._early_gap_s = None
         self.drain.restart()
         self._stable_since_s = ended.at_s
         self.monitor.reset_window(ended.at_s)

@@ -25,7 +25,7 @@ from service.assembly import Assembly, Parts
 from service.decisions import Mode, State
 from service.spec import InputSpec, RunSpec
 from service.summary import Summary
-from service.views import resting_status, slo_view
+from service.views import composition_view, resting_status, slo_view
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ class Runner:
     # --- views ------------------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        body = resting_status(self._assembly.app, self._state, self.spec, None)
+        body = resting_status(type(self._assembly.app), self._state, self.spec, None)
         body["failure"] = self._failure
         if self._parts is not None:
             self._ask(lambda parts: body.update(self._running(parts, body)))
@@ -148,7 +148,7 @@ class Runner:
         input_rate = snapshot.input_rate_per_s if snapshot else None
         return {
             "mode": str(loop.manager.mode),
-            "composition": views.composition_view(view.composition, parts.notation(view.composition)),
+            "composition": composition_view(view.composition, parts.notation(view.composition)),
             "slo": slo_view(slo, input_rate) if slo else None,
             "slo_status": str(loop.result.slo_status) if loop.result else body["slo_status"],
             **views.measured(snapshot),
@@ -169,11 +169,12 @@ class Runner:
 
     # --- the loop's thread ------------------------------------------------------------------------------------------
 
-    def _ask(self, question: Callable[[Parts], T], before_start: T | None = None) -> T:
+    def _ask(self, question: Callable[[Parts], T], before_start: Any = None) -> T:
         """Has the loop's thread answer; ``before_start`` is the answer while there are no parts yet."""
         parts = self._parts
         if parts is None:
-            return before_start  # type: ignore[return-value]  # requests made before the start return nothing
+            answer: T = before_start
+            return answer
         if self._ended.is_set() or threading.current_thread() is self._thread:
             return question(parts)
         future: Future[T] = Future()

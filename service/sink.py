@@ -6,8 +6,7 @@ import json
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from compositions.errors import RecomposeError
 from runtime.events import Delivered, Payload, Shed
@@ -80,11 +79,11 @@ class ResultSink:
             self._dead_letters.flush()
 
 
-def _opened(path: str | None, mode: str) -> TextIO | None:
+def _opened(path: str | None, mode: Literal["w", "a"]) -> TextIO | None:
     """Raises: RecomposeError when the file cannot be written."""
     if path is None:
         return None
     try:
-        return Path(path).open(mode, encoding="utf-8")
+        return open(path, mode, encoding="utf-8")
     except OSError as error:
         raise RecomposeError(f"cannot write {path!r}: {error.strerror}; give a file in a folder that exists") from error
