@@ -1,0 +1,168 @@
+"""Objects hosted in processes of a real Ray: calls, errors, names, and workers that belong to them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from apps.registry import create
+from compositions.errors import CompositionError, Fault
+from runtime import ray_cluster
+from runtime.events import Task, TaskDone, WorkerJoined
+from runtime.ray_pool import RayPool
+
+APPS = Path(__file__).parent / "ray_apps"
+HERE = f"{Path(__file__).stem}:"
+
+
+class Hosted:
+    """What the tests host; picked up by path in the other process."""
+
+    def __init__(self, start: int = 0) -> None:
+        if start < 0:
+            raise CompositionError([Fault("start", f"{start} is negative")])
+        self.number = start
+
+    def add(self, more: int) -> int:
+        self.number += more
+        return self.number
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def refuse(self) -> None:
+        raise CompositionError([Fault("a.b", "is wrong"), Fault("a.c", "too")])
+
+    def break_down(self) -> float:
+        return self.number / 0
+
+    def hold(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def open_pool(self) -> int:
+        """Starts a worker and returns its process id once it has joined."""
+        self.pool = RayPool(partial(create, "ray-probe", {}, [APPS]), ("double", "count", "misbehave"))
+        self.pool.start(1)
+        (joined,) = self._events(WorkerJoined)
+        self.pool.send(joined.worker, Task(1, 0, ("double",), self.pool.codec.encode(21)))
+        (done,) = self._events(TaskDone)
+        assert self.pool.codec.decode(done.payload) == 42
+        return int(joined.pid)
+
+    def _events(self, kind: type) -> list[Any]:
+        deadline_s = time.monotonic() + 30
+        while time.monotonic() < deadline_s:
+            found = [event for event in self.pool.wait(deadline_s) if isinstance(event, kind)]
+            if found:
+                return found
+        raise AssertionError(f"no {kind.__name__} within 30 s")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    # Hosted classes of this file are found by name in Ray's processes.
+    old = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    sys.path.insert(0, str(Path(__file__).parent))
+    ray_cluster.connect()
+    yield
+    ray_cluster.shutdown()
+    sys.path.remove(str(Path(__file__).parent))
+    os.environ.pop("PYTHONPATH")
+    if old is not None:
+        os.environ["PYTHONPATH"] = old
+
+
+def gone(pid: int, within_s: float = 10.0) -> bool:
+    try:
+        psutil.Process(pid).wait(within_s)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return False
+    return True
+
+
+def test_a_hosted_object_keeps_its_state_in_a_process_of_its_own() -> None:
+    remote = ray_cluster.spawn("adder", HERE + "Hosted", 5)
+    assert (remote.call("add", 2), remote.call("add", 3)) == (7, 10)
+    assert remote.call("pid") != os.getpid()
+    assert remote.alive()
+    remote.kill()
+
+
+def test_a_name_is_found_until_it_is_killed_and_then_free_again() -> None:
+    remote = ray_cluster.spawn("named", HERE + "Hosted", 1)
+    found = ray_cluster.find("named")
+    assert found is not None
+    assert found.call("add", 1) == 2
+    with pytest.raises(ray_cluster.ClusterError, match="'named' cannot be started"):
+        ray_cluster.spawn("named", HERE + "Hosted")
+    found.kill()
+    assert ray_cluster.find("named") is None
+    assert not remote.alive()
+    with pytest.raises(ray_cluster.RemoteGone, match="named has ended"):
+        remote.call("add", 1)
+    ray_cluster.spawn("named", HERE + "Hosted").kill()
+
+
+def test_errors_for_the_user_arrive_as_themselves_and_others_with_their_traceback() -> None:
+    remote = ray_cluster.spawn("refuser", HERE + "Hosted")
+    with pytest.raises(CompositionError) as caught:
+        remote.call("refuse")
+    assert caught.value.faults == (Fault("a.b", "is wrong"), Fault("a.c", "too"))
+    assert str(caught.value) == "a.b: is wrong\na.c: too"
+    with pytest.raises(ray_cluster.RemoteFault, match="ZeroDivisionError") as broken:
+        remote.call("break_down")
+    assert "self.number / 0" in str(broken.value)
+    assert remote.call("add", 1) == 1
+    remote.kill()
+
+
+def test_an_object_that_refuses_to_be_built_leaves_nothing_behind() -> None:
+    with pytest.raises(CompositionError, match="start: -1 is negative"):
+        ray_cluster.spawn("unborn", HERE + "Hosted", -1)
+    assert ray_cluster.find("unborn") is None
+
+
+def test_calls_are_answered_while_another_runs_and_a_late_one_says_so() -> None:
+    remote = ray_cluster.spawn("busy", HERE + "Hosted")
+    with pytest.raises(ray_cluster.RemoteTimeout, match=r"busy did not answer hold within 0\.1 s"):
+        remote.call("hold", 3.0, timeout_s=0.1)
+    assert remote.call("add", 1, timeout_s=2.0) == 1
+    remote.kill()
+
+
+def test_workers_started_by_a_hosted_object_end_with_it() -> None:
+    remote = ray_cluster.spawn("runner", HERE + "Hosted")
+    worker_pid = remote.call("open_pool", timeout_s=60.0)
+    assert psutil.pid_exists(worker_pid)
+    remote.kill()
+    assert gone(worker_pid)
+
+
+def test_nodes_tell_the_cores_of_this_machine() -> None:
+    (node,) = ray_cluster.nodes()
+    assert node.cores == len(os.sched_getaffinity(0))
+    assert ray_cluster.ready()
+
+
+def test_a_ray_that_is_not_there_is_a_sentence() -> None:
+    code = (
+        "from runtime import ray_cluster as c\n"
+        "try: c.connect('127.0.0.1:1')\n"
+        "except c.ClusterError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd="/", timeout=120
+    )
+    assert "Ray at '127.0.0.1:1' cannot be reached" in done.stdout
