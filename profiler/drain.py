@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compositions.capacity import StageCost
 from compositions.model import Composition, Group
@@ -147,7 +147,12 @@ class DrainEstimator:
     """Drain estimate of the active composition, its back-off, and a log of how good it was.
 
     Order of calls: ``sample`` again and again; at a switch ``begin``, ``overdue`` each time the bound has passed,
-    ``end``; the first sample after that starts anew, because it is of another composition.
+    ``end``, and ``restart`` when another composition is active.
+
+    Samples between drains are expectations: under a steady load they hardly differ, rttvar falls to nothing, and every
+    second drain outlives srtt + 4 rttvar. So rttvar never falls below what real drains deviated from their mean, as a
+    ratio, smoothed with the same gain of 1/4: the part that the clock granularity G has in RFC 6298 (2.3). Before the
+    first real drain there is no such floor.
     """
 
     LOG = 100
@@ -162,6 +167,7 @@ class DrainEstimator:
         self._count = 0
         self.calibration = 1.0
         """Learned ratio of actual to expected; multiply samples with it. Within a factor of two either way."""
+        self._deviation: float | None = None
 
     @property
     def draining(self) -> bool:
@@ -227,11 +233,17 @@ class DrainEstimator:
         return self._expected if self._expected is not None else self._estimate
 
     def _take(self, sample_s: float) -> None:
-        self._estimate = DrainEstimate.first(sample_s) if self._estimate is None else self._estimate.updated(sample_s)
+        taken = DrainEstimate.first(sample_s) if self._estimate is None else self._estimate.updated(sample_s)
+        floor_s = (self._deviation or 0.0) * taken.srtt_s
+        self._estimate = replace(taken, rttvar_s=max(taken.rttvar_s, floor_s))
 
     def _learn(self, record: DrainRecord) -> None:
         self._log.append(record)
         self._count += 1
         if record.mean_s > 0:
+            deviation = abs(record.actual_s - record.mean_s) / record.mean_s
+            self._deviation = (
+                deviation if self._deviation is None else self._deviation + (deviation - self._deviation) / 4
+            )
             learned = self.calibration * (record.actual_s / record.mean_s) ** self.CALIBRATION_GAIN
             self.calibration = min(max(learned, 1 / self.CALIBRATION_LIMIT), self.CALIBRATION_LIMIT)

@@ -234,3 +234,28 @@ def service_s(names: tuple[str, ...], stage_costs: dict[str, StageCost], rng: ra
         return drawn()
     draws = [drawn() for _ in range(20)]
     return rng.choices(draws, weights=draws)[0] * rng.random()
+
+
+def test_the_bound_covers_drains_that_scatter_although_samples_between_them_do_not() -> None:
+    """Without the floor rttvar falls to nothing between drains, and half of these drains outlive their bound."""
+    rng = random.Random(5)
+    estimator = DrainEstimator()
+    for _ in range(60):
+        estimator.restart()
+        for _ in range(40):
+            estimator.sample(0.5)
+        estimator.begin()
+        estimator.end(rng.uniform(0.3, 0.7))
+    later = estimator.log[10:]
+    assert sum(record.actual_s <= record.bound_s for record in later) >= 0.95 * len(later)
+    assert max(record.bound_s for record in later) < 1.5
+
+
+def test_samples_alone_are_exactly_jacobson_and_karels() -> None:
+    estimator, by_hand = DrainEstimator(), DrainEstimate.first(0.3)
+    estimator.sample(0.3)
+    for sample_s in (0.5, 0.1, 0.1, 0.9, 0.2):
+        estimator.sample(sample_s)
+        by_hand = by_hand.updated(sample_s)
+    status = estimator.status()
+    assert (status.srtt_s, status.rttvar_s, status.estimate_s) == (by_hand.srtt_s, by_hand.rttvar_s, by_hand.bound_s)
