@@ -53,7 +53,7 @@ class Rhythm:
     """After a switch nothing is judged for this long: the first results still carry the old composition's wait."""
     change_ratio: float = ranged(0.2, 0.01, 10)
     """Input rate or service time changed when it contrasts by more than this (Vogel et al., section 3.2, step 2)."""
-    down_after_s: float = ranged(8.0, 0, 3600, "s")
+    down_after_s: float = ranged(10.0, 0, 3600, "s")
     """Workers are released only when the lower rate has lasted this long: that is cheap to delay, a miss is not."""
     recovery_s: float = ranged(3.0, 0, 600, "s")
     """After a lost worker nothing is judged for this long: starting another takes 1 to 2 s."""

@@ -119,7 +119,7 @@ class Watch:
     def _slack(self, snapshot: Snapshot) -> Due | None:
         """For strategies that foresee: the SLO has been met for a while, so ask whether less would do."""
         met_since_s = self._met_since_s
-        if not self._pace.foresees or met_since_s is None:
+        if not self._pace.foresees or met_since_s is None or self._changed_since_s is not None:
             return None
         if snapshot.now_s - met_since_s < self._rhythm.down_after_s:
             return None

@@ -82,6 +82,12 @@ def current_rate(snapshot: Snapshot) -> float | None:
     return mean if changed is None else changed
 
 
+def needed_rate(snapshot: Snapshot) -> float | None:
+    """What a composition must be able to take, items/s: a short dip below the window's mean is no reason to plan for."""
+    known = [rate for rate in (current_rate(snapshot), snapshot.input_rate_per_s) if rate is not None]
+    return max(known, default=None)
+
+
 def _judged(slo: Slo, snapshot: Snapshot, measuring: Measuring) -> Assessment:
     verdict = judge(slo, snapshot.latency, snapshot.throughput_per_s, snapshot.input_rate_per_s)
     if verdict.status is not SloStatus.VIOLATED:

@@ -14,7 +14,7 @@ from compositions.capacity import Prediction, Predictions, StageCost, predict, p
 from compositions.model import Composition
 from compositions.table import CompositionTable
 from profiler.service_time import stage_costs
-from service.strategies.assess import current_rate
+from service.strategies.assess import needed_rate
 from service.strategies.base import Situation
 from service.strategies.memory import Corrections, Verdicts
 
@@ -94,7 +94,7 @@ class Forecaster:
         self._situation = situation
         self._corrections = corrections
         self._verdicts = verdicts
-        self._rate = current_rate(situation.snapshot)
+        self._rate = needed_rate(situation.snapshot)
         self._costs = stage_costs(situation.snapshot.stages, situation.snapshot.cores)
 
     def all(self, table: CompositionTable) -> Forecasts:

@@ -128,7 +128,8 @@ def _enough(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial])
     """The SLO is missed, or will be: the cheapest that surely meets it, after trying cheaper likely ones."""
     low, likely, high = (forecasts.column(name) for name in ("low", "likely", "high"))
     certain = next(forecasts.where((low >= 1) & (likely >= 1 + situation.settings.model.up_margin)), None)
-    doubtful = (low < 1) & (high >= 1) & forecasts.unseen()
+    least = 1.0 if certain is not None else 0.0  # with a sure way out, only what is more likely than not
+    doubtful = (low < 1) & (high >= 1) & (likely >= least) & forecasts.unseen()
     worth = _worth_trying(forecasts, doubtful, certain, trials)
     if worth and len(trials) < situation.settings.trials.model_trials:
         return try_out(situation, forecasts, worth[0], "it may be enough")

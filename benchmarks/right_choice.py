@@ -1,0 +1,264 @@
+"""How often each strategy settles on the right composition, over seeded random apps in the simulation.
+
+The truth of a case is found without any strategy: every composition is run by itself, cheapest first.
+
+    python benchmarks/right_choice.py [--apps 200] [--processes 2] [--strategies model,vogel,pdp21]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import platform
+import random
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from apps.rates import Fixed
+from compositions.enumeration import generate
+from compositions.model import Composition, Stage, all_sequential
+from profiler.slo import Slo, judge
+from runtime.simulated import Machine
+from service.decisions import State
+from service.simulation import Scenario, SimulatedStage, Trace, simulate
+
+STRATEGIES = ("model", "vogel", "pdp21")
+FASTEST_PER_S = 60.0
+"""Cap of the input rate: it bounds the run time and changes nothing else, as only ratios matter."""
+SPARE = 0.1
+HELD_BACK = 0.8
+"""A composition that takes less of the input than this does not meet a latency SLO: its queue is bounded only because
+the source is held back."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One random app with an SLO, an input rate, a machine and what can be chosen from."""
+
+    seed: int
+    stages: tuple[SimulatedStage, ...]
+    compositions: tuple[Composition, ...]
+    slo: Slo
+    rate_per_s: float
+    machine: Machine
+
+    def scenario(self, strategy: str, duration_s: float, **more: object) -> Scenario:
+        return Scenario(
+            self.stages,
+            self.compositions,
+            self.slo,
+            Fixed(self.rate_per_s),
+            duration_s,
+            self.machine,
+            strategy,
+            seed=self.seed,
+            **more,  # type: ignore[arg-type]
+        )
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Slack of each composition that was run by itself (by name), cheapest first; below 0 misses the SLO."""
+
+    slack: dict[str, float]
+    fewest: int | None
+    """Workers of the cheapest composition that meets the SLO; ``None`` when none does."""
+    roomy: bool
+    """Some composition meets it with 10 % to spare."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one strategy did in one case."""
+
+    case: int
+    strategy: str
+    feasible: bool
+    roomy: bool
+    extra_workers: int
+    """Against the cheapest that meets the SLO."""
+    meets: bool
+    """By the truth: the settled composition meets the SLO when run by itself."""
+    infeasible: bool
+    trials: int
+    switches: int
+    settled_s: float
+    settled: bool
+
+
+def random_case(seed: int) -> Case:
+    """2–6 stages over two decades, 12–30 compositions, 1–24 cores; the rate near what one of them can do."""
+    draw = random.Random(seed)
+    names = [f"s{index}" for index in range(draw.randint(2, 6))]
+    cv, wait = draw.choice((0.0, 0.1, 0.3, 0.6)), draw.choice((0.0, 0.0, 0.0, 0.5))
+    times = [0.004 * 10 ** draw.uniform(0, 2) for _ in names]
+    cores = draw.randint(1, 24)
+    compositions = _compositions(draw, [Stage(name) for name in names])
+    rate = _capacity(draw.choice(compositions), dict(zip(names, times, strict=True)), cores) * draw.uniform(0.4, 1.15)
+    scale = max(1.0, rate / FASTEST_PER_S)
+    stages = tuple(SimulatedStage(n, s * scale, cv, wait) for n, s in zip(names, times, strict=True))
+    slo = _slo(draw, sum(times) * scale, rate / scale)
+    return Case(seed, stages, compositions, slo, rate / scale, Machine(cores))
+
+
+def _compositions(draw: random.Random, stages: Sequence[Stage]) -> tuple[Composition, ...]:
+    limit = draw.randint(len(stages) + 2, 2 * len(stages) + 6)
+    everything = list(generate(stages, max_workers=limit, replicas=[1, 2, 4]))
+    count = min(len(everything), draw.randint(12, 30))
+    picked = draw.sample(everything, count)
+    plain = all_sequential(stages)
+    return (plain, *(c for c in picked if c.shape != plain.shape))
+
+
+def _capacity(composition: Composition, times: dict[str, float], cores: int) -> float:
+    """An upper bound of what it can do, from the true costs: no hops, no scatter."""
+    groups = min(group.replicas / sum(times[stage] for stage in group.stages) for group in composition.groups)
+    return min(groups, cores / sum(times.values()))
+
+
+def _slo(draw: random.Random, total_s: float, rate_per_s: float) -> Slo:
+    if draw.random() < 0.5:
+        return Slo("throughput", "input_rate" if draw.random() < 0.7 else rate_per_s * draw.uniform(0.6, 1.0))
+    statistic = draw.choice(("mean", "mean", "p95"))
+    return Slo("latency", total_s * 1000 * draw.uniform(1.0, 3.0), 0.2, statistic)  # type: ignore[arg-type]
+
+
+def truth_of(case: Case) -> Truth:
+    """Runs compositions by themselves, in the order of workers, until one meets the SLO with 10 % to spare."""
+    slack: dict[str, float] = {}
+    ordered = sorted(case.compositions, key=lambda c: (c.workers, len(c.groups)))
+    fewest: int | None = None
+    for composition in ordered:
+        slack[composition.name] = static_slack(case, composition)
+        if fewest is None and slack[composition.name] >= 0:
+            fewest = composition.workers
+        if slack[composition.name] >= SPARE:
+            return Truth(slack, fewest, roomy=True)
+    return Truth(slack, fewest, roomy=False)
+
+
+def static_slack(case: Case, composition: Composition) -> float:
+    """Slack of ``composition`` run by itself; what cannot keep up by its true costs is not run."""
+    times = {stage.name: stage.service_s for stage in case.stages}
+    cpu_s = {stage.name: stage.service_s * (1 - stage.wait_share) for stage in case.stages}
+    groups = min(group.replicas / sum(times[stage] for stage in group.stages) for group in composition.groups)
+    capacity = min(groups, case.machine.cores / sum(cpu_s.values()))
+    bound = case.slo.bound(case.rate_per_s) or 0.0
+    needed = bound if case.slo.metric == "throughput" else HELD_BACK * case.rate_per_s
+    if capacity < 0.98 * needed:
+        return capacity / needed - 1
+    run = simulate(case.scenario("static", measured_s(case) + 10, first=composition))
+    return _slack_at_end(case, run)
+
+
+def measured_s(case: Case) -> float:
+    """Long enough for a backlog to show: 300 items, at least 20 s."""
+    return min(90.0, max(20.0, 300 / case.rate_per_s))
+
+
+def _slack_at_end(case: Case, run: Trace) -> float:
+    last = run.final
+    throughput = last.throughput_per_s or 0.0
+    if case.slo.metric == "latency":
+        if throughput < HELD_BACK * case.rate_per_s or last.latency_s is None:
+            return -1.0
+        bound_s = (case.slo.bound(None) or 0.0) / 1000
+        return 1 - last.latency_s / bound_s
+    verdict = judge(case.slo, None, throughput, case.rate_per_s)
+    return -1.0 if verdict.slack is None else verdict.slack
+
+
+def run_case(seed: int, strategies: Sequence[str] = STRATEGIES) -> list[Outcome]:
+    """The truth of one case, and what each strategy made of it."""
+    case = random_case(seed)
+    truth = truth_of(case)
+    return [run_strategy(case, truth, strategy) for strategy in strategies]
+
+
+def run_strategy(case: Case, truth: Truth, strategy: str) -> Outcome:
+    """Runs until nothing has happened for 30 s (at most 6 minutes of virtual time)."""
+    run = simulate(case.scenario(strategy, 360.0, until_settled_s=30.0))
+    final = next(c for c in case.compositions if c.name == run.final.composition)
+    slack = truth.slack.get(final.name)
+    if slack is None:
+        slack = static_slack(case, final)
+    decisions = run.decisions
+    return Outcome(
+        case.seed,
+        strategy,
+        truth.fewest is not None,
+        truth.roomy,
+        final.workers - (truth.fewest or 0),
+        slack >= 0,
+        bool(decisions) and decisions[-1].infeasible,
+        sum(decision.trials for decision in decisions),
+        run.switches_between(0, 1e9),
+        decisions[-1].at_s if decisions else 0.0,
+        run.final.state is State.STABLE,
+    )
+
+
+def summary(outcomes: Sequence[Outcome], strategy: str) -> dict[str, float]:
+    """Shares over the cases that it names; the first two are the figures of the contract."""
+    own = [o for o in outcomes if o.strategy == strategy]
+    feasible, roomy = [o for o in own if o.feasible], [o for o in own if o.roomy]
+    hopeless = [o for o in own if not o.feasible]
+    return {
+        "within one worker": _share([abs(o.extra_workers) <= 1 for o in feasible]),
+        "SLO met where 10 % to spare": _share([o.meets for o in roomy]),
+        "met and within one": _share([o.meets and o.extra_workers <= 1 for o in feasible]),
+        "exactly the fewest": _share([o.meets and o.extra_workers == 0 for o in feasible]),
+        "says infeasible when it is": _share([o.infeasible for o in hopeless]),
+        "says infeasible wrongly": _share([o.infeasible for o in roomy]),
+        "trials, mean": sum(o.trials for o in own) / max(1, len(own)),
+        "switches, mean": sum(o.switches for o in own) / max(1, len(own)),
+        "settled after s, mean": sum(o.settled_s for o in own) / max(1, len(own)),
+        "not settled": _share([not o.settled for o in own]),
+    }
+
+
+def _share(flags: Sequence[bool]) -> float:
+    return sum(flags) / len(flags) if flags else float("nan")
+
+
+def wrong(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Cases to look into."""
+    return [o for o in outcomes if (o.feasible and abs(o.extra_workers) > 1) or (o.roomy and not o.meets)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--apps", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--strategies", default=",".join(STRATEGIES))
+    options = parser.parse_args(arguments)
+    strategies = options.strategies.split(",")
+    began_s = time.monotonic()
+    seeds = range(options.first, options.first + options.apps)
+    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
+        results = pool.map(partial(run_case, strategies=strategies), seeds, chunksize=2)
+    outcomes = [outcome for result in results for outcome in result]
+    _print(outcomes, strategies, options.apps, time.monotonic() - began_s)
+    return 0
+
+
+def _print(outcomes: Sequence[Outcome], strategies: Sequence[str], apps: int, took_s: float) -> None:
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    feasible = sum(o.feasible for o in outcomes) // len(strategies)
+    roomy = sum(o.roomy for o in outcomes) // len(strategies)
+    print(f"{apps} random apps, {feasible} feasible, {roomy} with 10 % to spare; {machine}; took {took_s:.0f} s")
+    columns = {strategy: summary(outcomes, strategy) for strategy in strategies}
+    print(f"{'':32}" + "".join(f"{strategy:>10}" for strategy in strategies))
+    for name in columns[strategies[0]]:
+        print(f"{name:32}" + "".join(f"{columns[strategy][name]:10.3f}" for strategy in strategies))
+    for outcome in wrong([o for o in outcomes if o.strategy == "model"]):
+        print(outcome)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
