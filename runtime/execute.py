@@ -11,7 +11,7 @@ from typing import Any
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from compositions.model import StageKind
+from compositions.model import Stage, StageKind
 from profiler.snapshot import StageTiming
 
 
@@ -34,9 +34,8 @@ class StageError(RecomposeError):
 
 
 @cache
-def stateful_stages(app_type: type[App]) -> frozenset[str]:
-    """Names of the stages of an app that keep a state between items."""
-    return frozenset(stage.name for stage in app_type.stages if stage.kind is StageKind.STATEFUL)
+def _stateful(stages: tuple[Stage, ...]) -> frozenset[str]:
+    return frozenset(stage.name for stage in stages if stage.kind is StageKind.STATEFUL)
 
 
 def run_stages(app: App, stages: tuple[str, ...], value: Any, states: Mapping[str, Any]) -> Executed:
@@ -47,7 +46,7 @@ def run_stages(app: App, stages: tuple[str, ...], value: Any, states: Mapping[st
 
     Raises: StageError when a stage raises, or a stateful one does not return a pair.
     """
-    stateful = stateful_stages(type(app))  # type: ignore[arg-type]  # mypy takes a class for unhashable
+    stateful = _stateful(app.stages)
     timings = []
     new_states = {}
     name = ""

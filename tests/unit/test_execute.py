@@ -64,6 +64,14 @@ def test_the_first_item_of_a_stateful_stage_sees_none() -> None:
     assert run_stages(Small(), ("count",), 0, {}).states == {"count": 1}
 
 
+def test_an_instance_may_have_stages_of_its_own() -> None:
+    app = Small()
+    app.stages = (Stage("double", StageKind.STATEFUL),)  # type: ignore[misc]
+    with pytest.raises(StageError, match="positional argument"):
+        run_stages(app, ("double",), 1, {})
+    assert run_stages(Small(), ("double",), 1, {}).value == 2
+
+
 def test_given_states_are_left_alone() -> None:
     given = {"count": 7}
     run_stages(Small(), ("count",), 0, given)
