@@ -1,6 +1,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+UV ?= uv
+LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
+BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
 .PHONY: setup run test check lock clean
 .DEFAULT_GOAL := help
@@ -9,6 +12,7 @@ help:
 	@echo "make run    set everything up and watch Ferret being adapted (about 3 minutes)"
 	@echo "make test   everything CI runs"
 	@echo "make check  the fast part: linters, types, import contracts, unit tests"
+	@echo "make lock   pin the dependencies anew (needs uv); UPGRADE=--upgrade takes newer versions"
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +34,12 @@ check: setup
 
 test: setup check
 	$(BIN)/pytest -q --ignore=tests/unit --ignore=tests/property tests
+
+# Development, the image, and what builds the wheel in the image; the last two take their versions from the first.
+lock:
+	$(LOCK) $(UPGRADE) --extra samples --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) --constraint requirements.lock --extra samples pyproject.toml -o requirements-run.lock
+	$(PYTHON) -c '$(BUILD_REQUIRES)' | $(LOCK) --constraint requirements.lock - -o requirements-build.lock
 
 clean:
 	rm -rf $(VENV)

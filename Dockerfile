@@ -1,0 +1,35 @@
+# One image for the service, the Ray head and the Ray workers, so that all run the same code on the same Ray.
+FROM python:3.11-slim AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_RETRIES=10
+WORKDIR /build
+COPY requirements-build.lock requirements-run.lock ./
+RUN python -m venv /opt/recompose
+RUN /opt/recompose/bin/pip install --require-hashes -r requirements-run.lock
+RUN python -m venv /opt/build
+RUN /opt/build/bin/pip install --require-hashes -r requirements-build.lock
+COPY . .
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .
+RUN /opt/recompose/bin/pip install --no-deps --no-index --find-links /wheels recompose
+
+FROM python:3.11-slim
+LABEL org.opencontainers.image.title="recompose" org.opencontainers.image.licenses="Apache-2.0"
+RUN useradd --system --uid 10001 --user-group --create-home --home-dir /home/recompose recompose
+# A new volume takes over the owner of the directory it covers: the state, and what Ray's processes share.
+RUN install -d -o recompose -g recompose -m 0700 /var/lib/recompose
+RUN install -d -o recompose -g recompose -m 0700 /tmp/ray
+COPY --from=build /opt/recompose /opt/recompose
+ENV PATH=/opt/recompose/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    NUMBA_CACHE_DIR=/tmp/numba \
+    RAY_USAGE_STATS_ENABLED=0
+USER recompose
+WORKDIR /var/lib/recompose
+VOLUME /var/lib/recompose
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/healthz', timeout=4)"]
+# Everybody who reaches the port may command the service: it refuses to start without RECOMPOSE_TOKEN.
+ENTRYPOINT ["recompose"]
+CMD ["serve", "--host", "0.0.0.0", "--port", "8080", "--state", "/var/lib/recompose"]
