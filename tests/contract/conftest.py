@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,23 +14,37 @@ import pytest
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from apps.registry import create  # noqa: E402
 from rig import Rig  # noqa: E402
 
+from apps.registry import create  # noqa: E402
+from runtime import ray_cluster  # noqa: E402
 from runtime.dispatcher import DispatcherSettings  # noqa: E402
+from runtime.events import WorkerView  # noqa: E402
 from runtime.local import LocalPool, PickleCodec  # noqa: E402
+from runtime.pool import Codec, WorkerPool  # noqa: E402
+from runtime.ray_pool import RayPool  # noqa: E402
 from runtime.simulated import Cost, Machine, SimulatedPool  # noqa: E402
+from runtime.wire import FrameCodec  # noqa: E402
 
 APPS = HERE / "apps"
 MakeRig = Callable[..., Rig]
 
 
-def make_local(options: dict[str, object]) -> tuple[LocalPool, PickleCodec, Callable[[str], None]]:
-    pool = LocalPool(lambda: create("chain", options, [APPS]))
-    return pool, PickleCodec(), pool.lose
+Made = tuple[WorkerPool, Codec, Callable[[WorkerView], None]]
 
 
-def make_simulated(options: dict[str, object]) -> tuple[SimulatedPool, PickleCodec, Callable[[str], None]]:
+def make_local(options: dict[str, object]) -> Made:
+    pool = LocalPool(partial(create, "chain", options, [APPS]))
+    return pool, PickleCodec(), lambda lost: pool.lose(lost.worker)
+
+
+def make_ray(options: dict[str, object]) -> Made:
+    ray_cluster.connect()
+    pool = RayPool(partial(create, "chain", options, [APPS]), ("first", "second", "total", "last"))
+    return pool, FrameCodec(), lambda lost: os.kill(lost.pid, signal.SIGKILL)
+
+
+def make_simulated(options: dict[str, object]) -> Made:
     app_options = {**options, "work_s": 0.0, "hang_at": None}
     hang_at, work_s = options.get("hang_at"), float(str(options.get("work_s", 0.001)))
 
@@ -35,10 +52,10 @@ def make_simulated(options: dict[str, object]) -> tuple[SimulatedPool, PickleCod
         return Cost(0.0, 3.0 if stage == "second" and serial == hang_at else work_s)
 
     pool = SimulatedPool(cost, Machine(cores=4), lambda: create("chain", app_options, [APPS]))
-    return pool, PickleCodec(), pool.lose
+    return pool, PickleCodec(), lambda lost: pool.lose(lost.worker)
 
 
-MAKERS = {"local": make_local, "simulated": make_simulated}
+MAKERS = {"local": make_local, "ray": make_ray, "simulated": make_simulated}
 
 
 @pytest.fixture(params=sorted(MAKERS))

@@ -10,7 +10,7 @@ from compositions.model import Composition, Stage
 from compositions.notation import parse
 from runtime.dispatcher import Dispatcher, DispatcherSettings
 from runtime.engine import Engine
-from runtime.events import Delivered, Outcome, Shed, SwitchEnded
+from runtime.events import Delivered, Outcome, Shed, SwitchEnded, WorkerView
 from runtime.pool import Codec, WorkerPool
 
 
@@ -21,7 +21,7 @@ class Rig:
     stages: tuple[Stage, ...]
     pool: WorkerPool
     codec: Codec
-    lose: Callable[[str], None]
+    lose: Callable[[WorkerView], None]
     patience_s: float = 30.0
     settings: DispatcherSettings = field(default_factory=DispatcherSettings)
     outcomes: list[Outcome] = field(default_factory=list)
@@ -53,13 +53,13 @@ class Rig:
         self.engine.switch(self.composition(notation), style, **estimates)
 
     def lose_a_busy_worker(self) -> None:
-        def busy() -> list[str]:
-            return [worker.worker for worker in self.engine.view().workers if worker.outstanding]
+        def busy() -> list[WorkerView]:
+            return [worker for worker in self.engine.view().workers if worker.outstanding]
 
         self.run_until(lambda: bool(busy()))
-        worker = busy()[0]
-        self.lose(worker)
-        self.run_until(lambda: worker not in [view.worker for view in self.engine.view().workers])
+        lost = busy()[0]
+        self.lose(lost)
+        self.run_until(lambda: lost.worker not in [view.worker for view in self.engine.view().workers])
 
     @property
     def delivered(self) -> list[Delivered]:
