@@ -6,6 +6,7 @@ For tests of everything above the Runner, and for clients that want a daemon wit
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from apps import registry
@@ -14,9 +15,13 @@ from compositions.errors import RecomposeError
 from compositions.model import Composition, all_sequential
 from compositions.notation import format_notation
 from profiler.slo import Slo
+from service import state as state_file
 from service.decisions import Mode, State
+from service.handle import LocalHost
+from service.keeper import Keeper
 from service.spec import InputSpec, RunSpec
 from service.state import utc_now
+from service.supervisor import Supervisor
 from service.views import choice_view, composition_view, resting_status
 
 BUFFER = 4
@@ -130,3 +135,17 @@ class FakeRunner:
         decision = {"id": len(self.decided) + 1, "at": utc_now(), "trigger": trigger, "from": before, "to": to}
         rest = {"reason": f"told to run {to}", "candidates": [], "trials": 0, "duration_s": 0.0}
         self.decided.append({**decision, **rest, **figures})
+
+
+class PromptKeeper(Keeper):
+    """Takes its first turns at once instead of in a thread: the runner is up when ``start`` returns."""
+
+    def start(self) -> None:
+        self.step()
+        self.step()
+
+
+def fake_supervisor(state: state_file.State, names: Sequence[str] = ("synthetic",)) -> Supervisor:
+    """A supervisor of some registered apps whose runners are fakes."""
+    apps = {name: registry.find(name) for name in names}
+    return Supervisor(apps, LocalHost(FakeRunner), state, make_keeper=PromptKeeper)

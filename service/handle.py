@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from compositions.errors import RecomposeError
 from compositions.model import Composition
 from profiler.slo import Slo
 from service.decisions import Mode
@@ -54,7 +53,8 @@ class Runner(Protocol):
 
 
 class RunnerHandle(Protocol):
-    """A runner seen from outside. ``call`` raises what the method raised, or anything else when the runner is gone."""
+    """A runner seen from outside. ``call`` raises the method's own RecomposeError, or an OSError (ConnectionError,
+    TimeoutError) or other exception when the runner is gone, silent or broken."""
 
     def call(self, method: str, *args: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any: ...
 
@@ -110,46 +110,3 @@ class LocalHost:
 
     def ready(self) -> bool:
         return True
-
-
-class RayHandle:
-    """A runner in a named, detached Ray actor (``runtime.ray_cluster.RemoteObject``)."""
-
-    def __init__(self, remote: Any) -> None:
-        self._remote = remote
-
-    def call(self, method: str, *args: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
-        try:
-            return self._remote.call(method, *args, timeout_s=timeout_s)
-        except RecomposeError:
-            raise
-        except Exception as error:
-            cause = getattr(error, "cause", None)
-            if isinstance(cause, RecomposeError):
-                raise cause from None
-            raise
-
-    def alive(self) -> bool:
-        return bool(self._remote.alive())
-
-    def kill(self) -> None:
-        self._remote.kill()
-
-
-class RayHost:
-    """Runners as Ray actors. ``cluster`` is the module ``runtime.ray_cluster``, connected."""
-
-    RUNNER = "service.runner:Runner"
-
-    def __init__(self, cluster: Any) -> None:
-        self._cluster = cluster
-
-    def spawn(self, name: str, spec: RunSpec) -> RunnerHandle:
-        return RayHandle(self._cluster.spawn(name, self.RUNNER, spec, detached=True))
-
-    def find(self, name: str) -> RunnerHandle | None:
-        remote = self._cluster.find(name)
-        return RayHandle(remote) if remote is not None and remote.alive() else None
-
-    def ready(self) -> bool:
-        return bool(self._cluster.ready())

@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from compositions.errors import RecomposeError
+from service.decisions import Mode
 from service.handle import CALL_TIMEOUT_S, Host, RunnerHandle
 from service.refusals import UnavailableError
 from service.spec import RunSpec
@@ -73,6 +74,8 @@ class Keeper:
         self._spec, self._first_decision = started.spec, started.first_decision
         self._host, self._state, self._clock = host, state, clock
         self._attach = attach
+        self._started_with: RunSpec | None = None
+        """Until the runner is past its start, which cannot take requests: what it was told at first."""
         self._handle: RunnerHandle | None = None
         self._attempts = self._silent = self._seen = 0
         self._due_s = self._up_since_s = clock()
@@ -135,12 +138,14 @@ class Keeper:
                 return
             self.phase, self._silent = Phase.UP, 0
             self._up_since_s = self._status_due_s = self._clock()
-            self._catch_up(started_with)
+            self._started_with = started_with
         log.info("runner up", app=self.app, attempt=self._attempts)
 
-    def _catch_up(self, old: RunSpec) -> None:
+    def _catch_up(self) -> None:
         """Applies what was asked for while the runner was starting."""
-        new = self._spec
+        old, new = self._started_with, self._spec
+        if old is None:
+            return
         if new.slo != old.slo:
             self._call("set_slo", new.slo)
         if new.input != old.input:
@@ -148,7 +153,8 @@ class Keeper:
         if new.compositions != old.compositions:
             self._call("set_compositions", new.compositions)
         if new.mode != old.mode:
-            self._call("set_mode", new.mode, new.composition)
+            self._call("set_mode", new.mode, new.composition if new.mode is Mode.PINNED else None)
+        self._started_with = None
 
     def _look(self) -> None:
         now_s = self._clock()
@@ -205,6 +211,10 @@ class Keeper:
             return
         active = (status.get("composition") or {}).get("name")
         with self._lock:
+            if status["state"] == "starting":
+                self._status_due_s = self._clock()
+                return
+            self._catch_up()
             if status["state"] == "stable" and active and active != self._spec.composition:
                 self._spec = self._spec.model_copy(update={"composition": active})
                 self._store()
@@ -218,7 +228,7 @@ class Keeper:
     def change(self, method: str, args: tuple[Any, ...], **update: Any) -> None:
         """Changes the spec (for restarts) and tells the runner, at once or when it is up."""
         with self._lock:
-            if self.phase is Phase.UP:
+            if self.phase is Phase.UP and self._started_with is None:
                 self.call(method, *args)
             self._spec = self._spec.model_copy(update=update)
             self._store()

@@ -165,7 +165,7 @@ class Supervisor:
         if keeper.phase is Phase.UP:
             return self._live(keeper) or self._resting(app, AppState.STARTING, keeper)
         if keeper.phase is Phase.ENDED and keeper.last_status:
-            return {**keeper.last_status, "restarts": keeper.restarts}
+            return {**keeper.last_status, "runner_restarts": keeper.restarts}
         state = {Phase.FAILED: AppState.FAILED, Phase.ENDED: AppState.STOPPED}.get(keeper.phase, AppState.STARTING)
         return self._resting(app, state, keeper)
 
@@ -276,14 +276,14 @@ class Supervisor:
         stored = self._state.slo(app.name)
         spec = (keeper.spec if keeper else RunSpec(app=app.name)).model_copy(update={"slo": stored and stored.slo})
         last = next(iter(self._state.decisions(app.name, 1)), None)
-        extra = {"error": keeper.error, "restarts": keeper.restarts} if keeper else {}
+        extra = {"failure": keeper.error, "runner_restarts": keeper.restarts} if keeper else {}
         return {**resting_status(app, state, spec, last), **extra}
 
     def _live(self, keeper: Keeper) -> dict[str, Any] | None:
         try:
-            return {**keeper.call("status"), "restarts": keeper.restarts}
+            return {**keeper.call("status"), "runner_restarts": keeper.restarts}
         except UnavailableError as error:
-            return keeper.last_status and {**keeper.last_status, "error": str(error)}
+            return keeper.last_status and {**keeper.last_status, "failure": str(error)}
 
     def _pull(self, keeper: Keeper) -> None:
         try:

@@ -1,0 +1,62 @@
+"""The application factory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
+
+from service.api import apps, compositions, operation, problems, slo, status
+from service.api.docs import add_schemas, yaml_body
+from service.api.guard import Access, Guard
+from service.api.sse import Broadcaster
+from service.supervisor import Supervisor
+
+
+def create_app(supervisor: Supervisor, access: Access | None = None) -> FastAPI:
+    """The control plane of ``supervisor``; its lifespan restores the apps and, at the end, stops them with drain."""
+    app = FastAPI(
+        title="Recompose",
+        version=version("recompose"),
+        description="Keeps stream applications at their service-level objectives.",
+        lifespan=_lifespan,
+        default_response_class=problems.Body,
+        redoc_url=None,
+    )
+    app.state.supervisor = supervisor
+    app.state.broadcaster = Broadcaster(supervisor.status)
+    topics = (slo, apps, status, compositions, operation)
+    for topic in topics:
+        app.include_router(topic.router)
+    app.state.routes = [route for topic in topics for route in topic.router.routes]
+    problems.install(app)
+    app.add_middleware(Guard, access=access or Access())
+    _complete_document(app, supervisor)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    supervisor: Supervisor = app.state.supervisor
+    await run_in_threadpool(supervisor.restore)
+    yield
+    await app.state.broadcaster.close()
+    await run_in_threadpool(supervisor.close)
+
+
+def _complete_document(app: FastAPI, supervisor: Supervisor) -> None:
+    """Adds to the generated OpenAPI document what the routes' types cannot say."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = generate()
+            add_schemas(document)
+            document["paths"]["/compositions"]["post"]["requestBody"] = yaml_body(supervisor.catalogue.stages)
+        return app.openapi_schema or {}
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document

@@ -1,0 +1,56 @@
+"""``/apps``: what is registered; start, stop, input, mode, and items pushed in."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from service.api import problems
+from service.api.deps import ExpectJson, PushedValue, Supervised
+from service.api.docs import item_body
+from service.api.docs import problems as documented
+from service.api.models import Accepted, AppInfo, ModeRequest, StartRequest, Status
+from service.spec import InputSpec
+
+router = APIRouter(tags=["apps"])
+STATUS = {200: {"model": Status}}
+
+
+@router.get("/apps", responses={200: {"model": list[AppInfo]}, **documented()})
+def apps(supervisor: Supervised) -> Response:
+    """Registered apps, found by entry points and in the ``--apps`` directories."""
+    return problems.Body(supervisor.apps())
+
+
+@router.post("/apps/{app}/start", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415)})
+def start(app: str, supervisor: Supervised, request: StartRequest | None = None) -> Response:
+    """Starts an app. The answer comes at once, in state starting; its status tells when it runs, or why not."""
+    return problems.Body(supervisor.start((request or StartRequest()).spec(app)))
+
+
+@router.post("/apps/{app}/stop", responses={**STATUS, **documented(404, 409)})
+def stop(app: str, supervisor: Supervised) -> Response:
+    """Delivers what was accepted, then stops. The last results can be read until the next start."""
+    return problems.Body(supervisor.stop(app))
+
+
+@router.put("/apps/{app}/input", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503)})
+def set_input(app: str, supervisor: Supervised, input: InputSpec) -> Response:
+    """Changes input rate or pattern while running."""
+    return problems.Body(supervisor.set_input(app, input))
+
+
+@router.put("/apps/{app}/mode", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503)})
+def set_mode(app: str, supervisor: Supervised, request: ModeRequest) -> Response:
+    """auto adapts, observe decides and reports without acting, pinned keeps one composition."""
+    return problems.Body(supervisor.set_mode(app, request.mode, request.composition))
+
+
+@router.post(
+    "/apps/{app}/items",
+    status_code=202,
+    openapi_extra=item_body(),
+    responses={202: {"model": Accepted}, **documented(404, 409, 415, 429, 503)},
+)
+def push(app: str, supervisor: Supervised, value: PushedValue) -> Response:
+    """Pushes one item, the body itself, into an app whose source is push."""
+    return problems.Body({"serial": supervisor.push(app, value)}, 202)

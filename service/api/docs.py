@@ -1,0 +1,89 @@
+"""What the OpenAPI document says beyond the routes' own types: problems, and bodies that are read by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compositions.model import Stage
+from service.api.models import Problem, ValidationProblem
+from service.api.problems import MEDIA_TYPE
+
+WHEN = {
+    400: "the request is not HTTP that can be read",
+    401: "the token is missing or wrong",
+    403: "a host or origin that is not accepted",
+    404: "no such app",
+    409: "not in the present state of the app",
+    413: "the body is too large",
+    415: "a media type that is not accepted",
+    422: "a value that is not accepted",
+    429: "the input buffer is full; Retry-After says when to try again",
+    503: "the runner does not answer now; Retry-After says when to try again",
+}
+ALWAYS = (400, 401, 403, 413, 422)
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Documentation of the problems a route may answer, beside those that any request may meet."""
+    return {status: _problem(status) for status in sorted({*ALWAYS, *statuses})}
+
+
+def _problem(status: int) -> dict[str, Any]:
+    model = "ValidationProblem" if status == 422 else "Problem"
+    content = {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{model}"}}}
+    headers = {"Retry-After": {"schema": {"type": "integer"}}} if status in (429, 503) else {}
+    return {"description": WHEN[status], "content": content} | ({"headers": headers} if headers else {})
+
+
+def add_schemas(document: dict[str, Any]) -> None:
+    """The schemas that ``problems`` refers to."""
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    for model in (Problem, ValidationProblem):
+        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(schema.pop("$defs", {}))
+        schemas[model.__name__] = schema
+
+
+def item_body() -> dict[str, Any]:
+    """Any JSON value; the app says which it takes."""
+    content = {"schema": {"description": "The item: any JSON value that the app accepts."}}
+    return {"requestBody": {"required": True, "content": {"application/json": content}}}
+
+
+def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> dict[str, Any]:
+    """COMPOSITIONS.md as a schema, with the apps that are registered here."""
+    text: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 100}
+    count = {"type": "integer", "minimum": 1, "maximum": 1000}
+    group = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["stages"],
+        "properties": {"stages": {"type": "array", "items": text, "minItems": 1}, "replicas": count},
+    }
+    composition = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["name"],
+        "properties": {"name": text, "notation": text, "groups": {"type": "array", "items": group, "minItems": 1}},
+        "oneOf": [{"required": ["notation"]}, {"required": ["groups"]}],
+    }
+    generate = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["max_workers"],
+        "properties": {"max_workers": count, "replicas": {"type": "array", "items": count, "minItems": 1}},
+    }
+    schema = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["app"],
+        "properties": {
+            "app": {"type": "string", "enum": sorted(apps)},
+            "defaults": {"type": "object", "additionalProperties": False, "properties": {"replicas": count}},
+            "compositions": {"type": "array", "items": composition, "minItems": 1},
+            "generate": generate,
+        },
+        "anyOf": [{"required": ["compositions"]}, {"required": ["generate"]}],
+    }
+    return {"required": True, "content": {"application/yaml": {"schema": schema}}}

@@ -1,0 +1,152 @@
+"""What every request passes before any route sees it: who may ask, from where, how much, and in which form.
+
+Plain ASGI, so that a refused request is answered before its body is read or parsed.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api import strict_json
+from service.api.problems import problem
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+OPEN_PATHS = ("/healthz",)
+MAX_BODY_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may ask. Without a token the service is for this machine only (API.md, Access)."""
+
+    token: str | None = None
+    max_body_bytes: int = MAX_BODY_BYTES
+    max_item_bytes: int = MAX_BODY_BYTES
+    """Largest item that is pushed with ``POST /apps/{app}/items``."""
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refused = self._check_sender(scope, headers)
+        if refused is None:
+            body = await _read(receive, headers, self._limit(scope))
+            refused = body if isinstance(body, Response) else _check_form(body, headers)
+        if refused is not None:
+            await refused(scope, receive, send)
+        else:
+            assert isinstance(body, bytes)
+            await self._app(scope, _replay(body, receive), send)
+
+    def _check_sender(self, scope: Scope, headers: Headers) -> Response | None:
+        if self._access.token is not None:
+            return None if scope["path"] in OPEN_PATHS else _check_token(headers, self._access.token)
+        return _check_host(headers) or _check_origin(scope["method"], headers)
+
+    def _limit(self, scope: Scope) -> int:
+        pushes = scope["path"].startswith("/apps/") and scope["path"].endswith("/items")
+        return self._access.max_item_bytes if pushes else self._access.max_body_bytes
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address means this machine and nothing else."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_token(headers: Headers, token: str) -> Response | None:
+    given = headers.get("authorization", "")
+    scheme, _, value = given.partition(" ")
+    same = hmac.compare_digest(value.strip().encode("latin-1", "replace"), token.encode())
+    if scheme.lower() == "bearer" and same:
+        return None
+    detail = "the token is missing or wrong; send Authorization: Bearer with the token the service was started with"
+    return problem(401, detail, headers={"WWW-Authenticate": 'Bearer realm="recompose"'})
+
+
+def _check_host(headers: Headers) -> Response | None:
+    """Refuses names that a web page could have pointed here (DNS rebinding)."""
+    host = headers.get("host", "")
+    if is_loopback(_name_of(host)):
+        return None
+    return problem(403, f"host {host[:80]!r} is not accepted without a token; use localhost or 127.0.0.1")
+
+
+def _check_origin(method: str, headers: Headers) -> Response | None:
+    """Refuses changes that a web page of another origin sends with the user's browser."""
+    origin = headers.get("origin")
+    if method in SAFE_METHODS or origin is None or origin.partition("://")[2] == headers.get("host"):
+        return None
+    return problem(403, f"changes from the origin {origin[:80]!r} are not accepted; only from the service's own pages")
+
+
+def _name_of(host: str) -> str:
+    return host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
+
+
+async def _read(receive: Receive, headers: Headers, limit: int) -> bytes | Response:
+    """The body, or 413 as soon as it is known to be too large, also without Content-Length."""
+    too_large = f"the body is larger than {limit:,} bytes; send at most that much"
+    announced = headers.get("content-length", "0")
+    if announced.isdecimal() and int(announced[:20]) > limit:
+        return problem(413, too_large, headers={"Connection": "close"})
+    chunks, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return problem(400, "the connection ended before the body did")
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        if size > limit:
+            return problem(413, too_large, headers={"Connection": "close"})
+        more = message.get("more_body", False)
+    return b"".join(chunks)
+
+
+def _check_form(body: bytes, headers: Headers) -> Response | None:
+    if not body or not is_json(headers):
+        return None
+    try:
+        strict_json.check(body)
+    except strict_json.JsonRefusedError as error:
+        return problem(422, str(error), errors=[{"loc": ["body"], "msg": str(error)}])
+    return None
+
+
+def media_type(headers: Headers) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def is_json(headers: Headers) -> bool:
+    return media_type(headers) == "application/json"
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Hands the body on in one message; after it, whatever comes (a disconnect)."""
+    messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def replayed() -> Message:
+        return next(messages, None) or await receive()
+
+    return replayed
+
+
+def guarded(access: Access) -> Callable[[ASGIApp], ASGIApp]:
+    return lambda app: Guard(app, access)

@@ -1,0 +1,148 @@
+"""Errors as RFC 9457 problem details, each a sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
+
+from apps.registry import UnknownApp
+from apps.sources import BufferFull, SourceClosed
+from compositions.errors import Fault, RecomposeError
+from service.refusals import ConflictError, NotFoundError, UnavailableError
+
+MEDIA_TYPE = "application/problem+json"
+UNION_MEMBERS = ("latency", "throughput")
+SHOWN = 80
+"""Characters of an offending value in a sentence."""
+log = structlog.get_logger()
+
+
+class Body(JSONResponse):
+    """JSON that every parser reads: ASCII only (lone surrogates escaped), NaN and infinities as null."""
+
+    def render(self, content: Any) -> bytes:
+        try:
+            return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+        except ValueError:
+            return json.dumps(_finite(content), separators=(",", ":")).encode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    errors: Sequence[Mapping[str, Any]] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    body: dict[str, Any] = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
+    body["detail"] = detail
+    if errors is not None:
+        body["errors"] = list(errors)
+    return Body(body, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+def status_of(error: RecomposeError) -> int:
+    """The HTTP status of a refusal; what has no status of its own is a bad value."""
+    if isinstance(error, NotFoundError | UnknownApp):
+        return 404
+    if isinstance(error, ConflictError | SourceClosed):
+        return 409
+    if isinstance(error, BufferFull):
+        return 429
+    return 503 if isinstance(error, UnavailableError) else 422
+
+
+def refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RecomposeError)
+    status = status_of(error)
+    headers = {}
+    if status in (429, 503):
+        headers["Retry-After"] = str(max(1, math.ceil(getattr(error, "retry_after_s", 1.0))))
+    if status != 422:
+        return problem(status, str(error), headers=headers)
+    faults: Sequence[Fault] = getattr(error, "faults", ()) or (Fault("", str(error)),)
+    return problem(422, str(error), errors=[{"loc": _loc(fault), "msg": fault.message} for fault in faults])
+
+
+def _loc(fault: Fault) -> list[str]:
+    return ["body", fault.path] if fault.path else ["body"]
+
+
+def invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    errors = [{"loc": _place(each), "msg": _message(each)} for each in found]
+    return problem(422, "; ".join(_sentence(each) for each in found[:5]), errors=errors)
+
+
+def _place(error: Mapping[str, Any]) -> list[str | int]:
+    """Without the name that the validator gives to the member of a union it tried."""
+    return [part for part in error["loc"] if part not in UNION_MEMBERS]
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        return "unknown field; /docs lists those that are accepted"
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _sentence(error: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in _place(error))
+    if error["type"] == "missing":
+        return f"{where} is missing"
+    return f"{where} = {_shown(error['input'])}: {_message(error)}"
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, bytes) else repr(value)
+    return (repr(text) if isinstance(text, bytes) else text)[:SHOWN]
+
+
+def http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail, headers = str(error.detail), dict(error.headers or {})
+    if error.status_code == 404:
+        detail = f"there is nothing at {request.url.path[:SHOWN]!r}; /docs lists what there is"
+    elif error.status_code == 405:
+        headers["Allow"] = ", ".join(sorted(_methods(request)))
+        detail = f"{request.method} is not accepted here; accepted is {headers['Allow']}"
+    return problem(error.status_code, detail, headers=headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """Of all routes at this path; the router itself names those of the first one only."""
+    found: set[str] = set()
+    for route in request.app.state.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= getattr(route, "methods", None) or set()
+    return found
+
+
+def internal(request: Request, error: Exception) -> Response:
+    log.error("request failed", path=request.url.path, method=request.method, error=repr(error))
+    return problem(500, "the service failed on this request; its log says more")
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(RecomposeError, refusal)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(Exception, internal)

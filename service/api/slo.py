@@ -1,0 +1,37 @@
+"""``/slo``: objectives of the apps."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from service.api import problems
+from service.api.deps import ExpectJson, Supervised
+from service.api.docs import problems as documented
+from service.api.models import SloRequest, StoredSlo
+
+router = APIRouter(tags=["objectives"])
+
+
+@router.post("/slo", dependencies=[ExpectJson], responses={200: {"model": StoredSlo}, **documented(404, 415, 503)})
+def set_slo(supervisor: Supervised, slo: SloRequest) -> Response:
+    """Sets or replaces the SLO of an app; takes effect at the manager's next tick, or when the app starts."""
+    return problems.Body(supervisor.set_slo(slo.app, slo.slo()))
+
+
+@router.get("/slo", responses={200: {"model": list[StoredSlo]}, **documented()})
+def slos(supervisor: Supervised) -> Response:
+    """The SLOs of all apps that have one."""
+    return problems.Body(supervisor.slos())
+
+
+@router.get("/slo/{app}", responses={200: {"model": StoredSlo}, **documented(404)})
+def slo(app: str, supervisor: Supervised) -> Response:
+    """The SLO of an app; 404 when it has none."""
+    return problems.Body(supervisor.slo(app))
+
+
+@router.delete("/slo/{app}", status_code=204, responses={**documented(404, 503)})
+def remove_slo(app: str, supervisor: Supervised) -> Response:
+    """Removes the SLO: the app runs on as it is."""
+    supervisor.remove_slo(app)
+    return Response(status_code=204)

@@ -1,0 +1,50 @@
+"""``/status``, ``/decisions`` and ``/results``: what can be seen of the apps."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from sse_starlette.sse import EventSourceResponse
+
+from service.api import problems
+from service.api.deps import Supervised
+from service.api.docs import problems as documented
+from service.api.models import Entry, Result, Status
+
+router = APIRouter(tags=["observation"])
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one.")]
+EVENTS = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}
+
+
+@router.get("/status", responses={200: {"model": list[Status]}, **documented()})
+def statuses(supervisor: Supervised) -> Response:
+    """Everything about every registered app."""
+    return problems.Body(supervisor.statuses())
+
+
+@router.get("/status/{app}", responses={200: {"model": Status}, **documented(404)})
+def status(app: str, supervisor: Supervised) -> Response:
+    """Everything about one app. What is not measured is null."""
+    return problems.Body(supervisor.status(app))
+
+
+@router.get("/status/{app}/stream", response_class=EventSourceResponse, responses={**EVENTS, **documented(404)})
+async def stream(app: str, supervisor: Supervised, request: Request) -> Response:
+    """The status as server-sent events, four per second."""
+    await run_in_threadpool(supervisor.status, app)
+    return EventSourceResponse(request.app.state.broadcaster.watch(app))
+
+
+@router.get("/decisions/{app}", responses={200: {"model": list[Entry]}, **documented(404)})
+def decisions(app: str, supervisor: Supervised, limit: Limit = 100) -> Response:
+    """Newest first: every decision, and every "no change" with its reason, collapsed into runs."""
+    return problems.Body(supervisor.decisions(app, limit))
+
+
+@router.get("/results/{app}", responses={200: {"model": list[Result]}, **documented(404, 503)})
+def results(app: str, supervisor: Supervised, after: After = -1, limit: Limit = 100) -> Response:
+    """Delivered results in order, of the present or the last run, from a bounded window."""
+    return problems.Body(supervisor.results(app, after, limit))

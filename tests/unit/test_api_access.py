@@ -1,0 +1,95 @@
+"""Who may ask, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.api import create_app
+from service.api.guard import Access, is_loopback
+from service.fake_runner import fake_supervisor
+from service.state import State
+
+TOKEN = "s3cret"
+SLO = {"app": "synthetic", "metric": "latency", "target": 400}
+
+
+@pytest.fixture
+def guarded() -> Iterator[TestClient]:
+    state = State(None)
+    app = create_app(fake_supervisor(state), Access(token=TOKEN, max_item_bytes=10))
+    with TestClient(app, base_url="http://stream.example:8080") as client:
+        yield client
+    state.close()
+
+
+@pytest.fixture
+def local() -> Iterator[TestClient]:
+    state = State(None)
+    with TestClient(create_app(fake_supervisor(state)), base_url="http://127.0.0.1:8080") as client:
+        yield client
+    state.close()
+
+
+@pytest.mark.parametrize("header", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer s3creté"])
+@pytest.mark.parametrize("path", ["/status", "/metrics", "/docs", "/openapi.json", "/", "/readyz", "/nothing"])
+def test_without_the_token_there_is_nothing(guarded: TestClient, path: str, header: str | None) -> None:
+    response = guarded.get(path, headers={"authorization": header.encode("latin-1")} if header else {})
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"].startswith("Bearer")
+    assert response.headers["content-type"] == "application/problem+json"
+    assert TOKEN not in response.text
+
+
+@pytest.mark.parametrize("header", [f"Bearer {TOKEN}", f"bearer {TOKEN}"])
+def test_with_the_token_there_is_everything(guarded: TestClient, header: str) -> None:
+    assert guarded.get("/status", headers={"authorization": header}).status_code == 200
+    assert guarded.post("/slo", json=SLO, headers={"authorization": header}).status_code == 200
+
+
+def test_liveness_needs_no_token(guarded: TestClient) -> None:
+    assert guarded.get("/healthz").status_code == 200
+
+
+def test_a_body_without_token_is_not_even_read(guarded: TestClient) -> None:
+    assert guarded.post("/slo", content=b"{" * 10).status_code == 401
+
+
+def test_the_size_of_items_has_its_own_limit(guarded: TestClient) -> None:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    guarded.post("/apps/synthetic/start", json={"source": {"kind": "push"}}, headers=headers)
+    assert guarded.post("/apps/synthetic/items", json="12345678", headers=headers).status_code == 202
+    assert guarded.post("/apps/synthetic/items", json="123456789", headers=headers).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "10.0.0.5", "", "[::2]"]
+)
+def test_a_name_that_was_pointed_here_is_refused(local: TestClient, host: str) -> None:
+    response = local.get("/status", headers={"host": host})
+    assert response.status_code == 403
+    assert "use localhost or 127.0.0.1" in response.json()["detail"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:9999", "127.0.0.1", "127.0.0.2:80", "[::1]:8080", "[::1]"])
+def test_names_of_this_machine_are_accepted(local: TestClient, host: str) -> None:
+    assert local.get("/status", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8080"])
+def test_pages_of_other_origins_change_nothing(local: TestClient, origin: str) -> None:
+    response = local.post("/slo", json=SLO, headers={"origin": origin})
+    assert response.status_code == 403
+    assert local.get("/slo").json() == []
+    assert local.get("/slo", headers={"origin": origin}).status_code == 200
+
+
+def test_its_own_pages_may_change_things(local: TestClient) -> None:
+    assert local.post("/slo", json=SLO, headers={"origin": "http://127.0.0.1:8080"}).status_code == 200
+
+
+@pytest.mark.parametrize(("host", "answer"), [("::1", True), ("127.9.9.9", True), ("0.0.0.0", False), ("host", False)])
+def test_what_counts_as_this_machine(host: str, answer: bool) -> None:
+    assert is_loopback(host) is answer

@@ -1,0 +1,202 @@
+"""No input, however bad, gets more than a refusal in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.api import create_app
+from service.fake_runner import fake_supervisor
+from service.state import State
+
+SLO = {"app": "synthetic", "metric": "latency", "target": 400}
+RATE = {"app": "synthetic", "metric": "throughput", "target": 10}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    state = State(None)
+    with TestClient(create_app(fake_supervisor(state)), base_url="http://127.0.0.1:8080") as client:
+        yield client
+    state.close()
+
+
+def refused(response: Any, status: int = 422) -> str:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    if status == 422:
+        assert all({"loc", "msg"} <= set(error) for error in response.json()["errors"])
+        assert response.json()["errors"]
+    return str(response.json()["detail"])
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({**SLO, "target": -1}, "body.target = -1: Input should be greater than 0"),
+        ({**SLO, "target": 0}, "body.target = 0: Input should be greater than 0"),
+        ({**SLO, "target": "400"}, "body.target = '400': Input should be a valid number"),
+        ({**SLO, "target": True}, "body.target = True: Input should be a valid number"),
+        ({**SLO, "target": None}, "body.target = None: Input should be a valid number"),
+        ({**SLO, "target": "input_rate"}, "body.target = 'input_rate': Input should be a valid number"),
+        ({**SLO, "target": 10**400}, "body.target = 1000"),
+        ({**SLO, "threshold": 1.5}, "body.threshold = 1.5: Input should be less than or equal to 1"),
+        ({**SLO, "threshold": -0.1}, "body.threshold = -0.1: Input should be greater than or equal to 0"),
+        ({**SLO, "statistic": "p42"}, "body.statistic = 'p42': Input should be 'mean', 'p50', 'p95' or 'p99'"),
+        ({**SLO, "metric": "energy"}, "does not match any of the expected tags: 'latency', 'throughput'"),
+        ({**SLO, "app": 7}, "body.app = 7: Input should be a valid string"),
+        ({**SLO, "extra": 1}, "body.extra = 1: unknown field"),
+        ({"app": "synthetic", "metric": "latency"}, "body.target is missing"),
+        ({"app": "synthetic", "target": 5}, "metric"),
+        ({**RATE, "target": "fast"}, "body.target = 'fast': must be items/s above 0"),
+        ({**RATE, "target": 0}, "body.target = 0: must be items/s above 0"),
+        ({**RATE, "target": 10**400}, "must be items/s above 0"),
+        ({**RATE, "target": []}, "body.target = []: must be items/s above 0"),
+        ({**RATE, "statistic": "mean"}, "body.statistic = 'mean': unknown field"),
+        ([SLO], "body = [{"),
+        ("text", "body = 'text'"),
+        (None, "body"),
+        (7, "body = 7"),
+    ],
+)
+def test_a_bad_slo(client: TestClient, body: Any, sentence: str) -> None:
+    assert sentence in refused(client.post("/slo", json=body))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (b'{"target": NaN}', "NaN is not JSON; give a finite number or null"),
+        (b'{"target": Infinity}', "Infinity is not JSON"),
+        (b'{"target": -Infinity}', "-Infinity is not JSON"),
+        (b'{"target": 1e999}', "1e999 is too large a number"),
+        (b'{"target": ' + b"9" * 5000 + b"}", "the body has a number that cannot be read"),
+        (b'{"app": 1, "app": 2}', "the key 'app' is given twice"),
+        (b'{"app": "\\ud800"}', "holds a lone surrogate"),
+        (b'{"\\udfff": 1}', "holds a lone surrogate"),
+        (b"[" * 100_000, "nested deeper than 64 levels"),
+        (b"[" * 300 + b"]" * 300, "nested deeper than 64 levels"),
+        (b'{"a":' * 70 + b"1" + b"}" * 70, "nested deeper than 64 levels"),
+        (b"\xff\xfe{}", "the body is not UTF-8 (byte 0)"),
+        (b'{"app": ', "the body is not JSON: Expecting value at line 1 column 9"),
+        (b"{'app': 1}", "the body is not JSON"),
+        (b"", "body is missing"),
+        (b"\x00", "the body is not JSON"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/slo", "/apps/synthetic/input"])
+def test_what_is_not_json(client: TestClient, path: str, text: bytes, sentence: str) -> None:
+    method = "POST" if path == "/slo" else "PUT"
+    response = client.request(method, path, content=text, headers={"content-type": "application/json"})
+    assert sentence in refused(response)
+
+
+def test_nul_bytes_are_text_like_any_other(client: TestClient) -> None:
+    assert "there is no app 'a\\x00b'" in refused(client.post("/slo", json={**SLO, "app": "a\0b"}), 404)
+    assert "there is no app '\\x00'" in refused(client.get("/status/%00"), 404)
+    assert client.get("/status/%ff%fe").status_code == 404
+    body = {"source": {"kind": "replay", "path": "a\0b"}}
+    assert "does not exist" in refused(client.post("/apps/synthetic/start", json=body))
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/yaml", "garbage", ""])
+def test_other_media_types(client: TestClient, kind: str) -> None:
+    response = client.post("/slo", content=b'{"app": "synthetic"}', headers={"content-type": kind})
+    assert "is not accepted here; send application/json" in refused(response, 415)
+    response = client.post("/apps/synthetic/items", content=b"1", headers={"content-type": kind})
+    assert "send application/json" in refused(response, 415)
+
+
+def test_yaml_wants_its_own_media_type(client: TestClient) -> None:
+    assert "send application/yaml" in refused(client.post("/compositions", json={"app": "synthetic"}), 415)
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"input": {"rate_per_s": -1}}, "body.input.rate_per_s = -1"),
+        ({"input": {"rate_per_s": "10"}}, "body.input.rate_per_s = '10'"),
+        ({"input": {"pattern": "wave"}}, "input pattern 'wave' needs period_s, min_per_s, max_per_s"),
+        ({"input": {"pattern": "wave", "period_s": 1, "min_per_s": 5, "max_per_s": 2}}, "must be 0 <= min_per_s"),
+        ({"input": {"rate_per_s": 1, "pattern": "wave"}}, "give one of them"),
+        ({"input": {"pattern": "sawtooth"}}, "body.input.pattern = 'sawtooth'"),
+        ({"source": {"kind": "replay", "path": "/does/not/exist"}}, "source path '/does/not/exist' does not exist"),
+        ({"source": {"kind": "push", "path": "/tmp"}}, "goes with kind replay only"),
+        ({"source": {"kind": "video"}}, "source kind 'video' is not read by this version"),
+        ({"source": {"kind": "replay", "loop": "yes"}}, "body.source.loop = 'yes'"),
+        ({"options": {"weigths": "1:1"}}, "options.weigths: unknown option"),
+        ({"options": {"total_ms": "much"}}, "options.total_ms: 'much'"),
+        ({"options": 7}, "body.options = 7"),
+        ({"composition": "99"}, "synthetic has no composition '99'; it has 1, 2"),
+        ({"strategy": "guess"}, "body.strategy = 'guess'"),
+        ({"overload": "panic"}, "body.overload = 'panic'"),
+        ({"mode": "manual"}, "body.mode = 'manual'"),
+        ({"items": 0}, "body.items = 0"),
+        ({"out_path": "/etc/passwd"}, "body.out_path = '/etc/passwd': unknown field"),
+        ({"apps_dirs": ["/tmp"]}, "unknown field"),
+    ],
+)
+def test_a_bad_start(client: TestClient, body: Any, sentence: str) -> None:
+    assert sentence in refused(client.post("/apps/synthetic/start", json=body))
+    assert client.get("/status/synthetic").json()["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"mode": "pinned", "composition": "99"}, "synthetic has no composition '99'"),
+        ({"mode": "auto", "composition": "1"}, "composition '1' goes with mode pinned only"),
+        ({"mode": "wild"}, "Input should be 'auto', 'observe' or 'pinned'"),
+        ({}, "body.mode is missing"),
+    ],
+)
+def test_a_bad_mode(client: TestClient, body: Any, sentence: str) -> None:
+    client.post("/apps/synthetic/start", json={})
+    assert sentence in refused(client.put("/apps/synthetic/mode", json=body))
+    client.post("/apps/synthetic/stop")
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=-1", "limit=1001", "limit=x", "limit=1e3", "limit=" + "9" * 5000, "after=-2", "after=x"]
+)
+def test_a_bad_query(client: TestClient, query: str) -> None:
+    assert "query." in refused(client.get(f"/results/synthetic?{query}"))
+
+
+MIB = 1024 * 1024
+
+
+def test_a_large_body_is_refused_by_its_announcement(client: TestClient) -> None:
+    response = client.post("/slo", content=b"x" * (MIB + 1), headers={"content-type": "application/json"})
+    assert refused(response, 413) == "the body is larger than 1,048,576 bytes; send at most that much"
+
+
+@pytest.mark.parametrize("path", ["/slo", "/compositions", "/apps/synthetic/items", "/status"])
+def test_a_large_body_without_length_is_refused_as_soon_as_it_is_too_large(client: TestClient, path: str) -> None:
+    sent = 0
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal sent
+        for _ in range(100):
+            sent += 1
+            yield b" " * (MIB // 4)
+
+    response = client.post(path, content=chunks(), headers={"content-type": "application/json"})
+    refused(response, 413)
+
+
+def test_a_deep_or_endless_yaml(client: TestClient) -> None:
+    headers = {"content-type": "application/yaml"}
+    for text in (
+        b"[" * 10_000,
+        b"a: &a [*a]",
+        b"\xff\xfe\x00",
+        b"",
+        b"\x00",
+        b"!!python/object:os.system {}",
+        b"- " * 9999,
+    ):
+        refused(client.post("/compositions", content=text, headers=headers))

@@ -1,0 +1,279 @@
+"""Every route of the control plane, on the real application with runners that compute nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.api import create_app
+from service.fake_runner import fake_supervisor
+from service.state import State
+
+LATENCY = {"app": "synthetic", "metric": "latency", "target": 400, "threshold": 0.2, "statistic": "mean"}
+PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
+
+
+@pytest.fixture
+def client() -> Iterator[TestClient]:
+    state = State(None)
+    with TestClient(create_app(fake_supervisor(state)), base_url="http://127.0.0.1:8080") as client:
+        yield client
+    state.close()
+
+
+@pytest.fixture
+def running(client: TestClient) -> TestClient:
+    assert client.post("/apps/synthetic/start", json=PUSHED).status_code == 200
+    return client
+
+
+def detail(response: Any, status: int) -> str:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert body["status"] == status
+    assert body["title"]
+    return str(body["detail"])
+
+
+def test_an_slo_is_stored_and_answered_with_its_bound(client: TestClient) -> None:
+    stored = client.post("/slo", json=LATENCY).json()
+    assert stored["bound"] == pytest.approx(480)
+    assert stored["id"] == 1
+    assert stored["accepted_at"].endswith("Z")
+    assert {key: stored[key] for key in LATENCY} == LATENCY
+    assert client.get("/slo").json() == [stored]
+    assert client.get("/slo/synthetic").json() == stored
+
+
+def test_the_defaults_of_an_slo(client: TestClient) -> None:
+    stored = client.post("/slo", json={"app": "synthetic", "metric": "latency", "target": 400}).json()
+    assert (stored["threshold"], stored["statistic"]) == (0.2, "mean")
+
+
+def test_the_bound_follows_the_input_rate_once_that_is_known(client: TestClient) -> None:
+    body = {"app": "synthetic", "metric": "throughput", "target": "input_rate"}
+    assert client.post("/slo", json=body).json()["bound"] is None
+    client.post("/apps/synthetic/start", json=PUSHED)
+    assert client.get("/slo/synthetic").json()["bound"] == pytest.approx(8.0)
+    status = client.get("/status/synthetic").json()
+    assert status["slo"]["target"] == "input_rate"
+
+
+def test_an_slo_can_be_removed_once(client: TestClient) -> None:
+    client.post("/slo", json=LATENCY)
+    assert client.delete("/slo/synthetic").status_code == 204
+    assert "synthetic has no SLO" in detail(client.get("/slo/synthetic"), 404)
+    assert "synthetic has no SLO" in detail(client.delete("/slo/synthetic"), 404)
+
+
+def test_an_slo_reaches_a_running_app(running: TestClient) -> None:
+    assert running.get("/status/synthetic").json()["slo"] is None
+    running.post("/slo", json=LATENCY)
+    assert running.get("/status/synthetic").json()["slo"]["target"] == 400
+    running.delete("/slo/synthetic")
+    assert running.get("/status/synthetic").json()["slo"] is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/slo", {**LATENCY, "app": "nope"}),
+        ("GET", "/slo/nope", None),
+        ("DELETE", "/slo/nope", None),
+        ("GET", "/status/nope", None),
+        ("GET", "/status/nope/stream", None),
+        ("POST", "/apps/nope/start", {}),
+        ("POST", "/apps/nope/stop", None),
+        ("PUT", "/apps/nope/input", {"rate_per_s": 1}),
+        ("PUT", "/apps/nope/mode", {"mode": "auto"}),
+        ("POST", "/apps/nope/items", 1),
+        ("GET", "/compositions/nope", None),
+        ("DELETE", "/compositions/nope/1", None),
+        ("GET", "/decisions/nope", None),
+        ("GET", "/results/nope", None),
+    ],
+)
+def test_an_unknown_app_is_named_with_those_there_are(client: TestClient, method: str, path: str, body: Any) -> None:
+    assert detail(client.request(method, path, json=body), 404) == ("there is no app 'nope'; registered are synthetic")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/apps/synthetic/stop", None),
+        ("PUT", "/apps/synthetic/input", {"rate_per_s": 1}),
+        ("PUT", "/apps/synthetic/mode", {"mode": "auto"}),
+        ("POST", "/apps/synthetic/items", 1),
+    ],
+)
+def test_what_needs_a_running_app_says_how_to_start_it(client: TestClient, method: str, path: str, body: Any) -> None:
+    expected = "synthetic is not running; start it with POST /apps/synthetic/start"
+    assert detail(client.request(method, path, json=body), 409) == expected
+
+
+def test_a_stopped_app_has_a_status_of_nulls(client: TestClient) -> None:
+    status = client.get("/status/synthetic").json()
+    assert (status["state"], status["slo_status"], status["mode"]) == ("stopped", "none", "auto")
+    assert status["composition"] is None
+    assert set(status["latency_ms"].values()) == {None}
+    assert [stage["service_time_ms"] for stage in status["stages"]] == [None, None, None]
+    assert [each["app"] for each in client.get("/status").json()] == ["synthetic"]
+
+
+def test_apps_are_listed_with_what_a_client_needs_to_start_them(running: TestClient) -> None:
+    (listed,) = running.get("/apps").json()
+    assert (listed["name"], listed["running"]) == ("synthetic", True)
+    assert listed["compositions"] == list("1234567")
+    assert "weights" in listed["options"]["properties"]
+    assert [stage["kind"] for stage in listed["stages"]] == ["stateless"] * 3
+
+
+def test_start_and_stop(client: TestClient) -> None:
+    assert client.post("/apps/synthetic/start").json()["state"] == "stable"
+    assert "synthetic is running already" in detail(client.post("/apps/synthetic/start", json={}), 409)
+    assert client.post("/apps/synthetic/stop").json()["state"] == "stopped"
+    assert client.post("/apps/synthetic/start", json={"composition": "7"}).json()["composition"]["name"] == "7"
+
+
+def test_input_and_mode_reach_the_runner(running: TestClient) -> None:
+    status = running.put("/apps/synthetic/input", json={"rate_per_s": 25}).json()
+    assert status["input_rate_per_s"] == 25
+    status = running.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "7"}).json()
+    assert (status["mode"], status["composition"]["name"]) == ("pinned", "7")
+    status = running.put("/apps/synthetic/mode", json={"mode": "observe"}).json()
+    assert (status["mode"], status["composition"]["name"]) == ("observe", "7")
+
+
+def test_pushed_items_come_out_in_order(running: TestClient) -> None:
+    for serial, item in enumerate([{"a": 1}, None, "text"]):
+        headers = {"content-type": "application/json"}
+        accepted = running.post("/apps/synthetic/items", content=json.dumps(item), headers=headers)
+        assert (accepted.status_code, accepted.json()) == (202, {"serial": serial})
+    results = running.get("/results/synthetic").json()
+    assert results == [
+        {"serial": 0, "value": {"a": 1}},
+        {"serial": 1, "value": None},
+        {"serial": 2, "value": "text"},
+    ]
+    assert running.get("/results/synthetic", params={"after": 0, "limit": 1}).json() == results[1:2]
+    running.post("/apps/synthetic/stop")
+    assert running.get("/results/synthetic", params={"after": 0}).json() == results[1:]
+
+
+def test_a_full_buffer_says_when_to_try_again(running: TestClient) -> None:
+    runner = running.app.state.supervisor._keepers["synthetic"]._handle._runner  # type: ignore[attr-defined]
+    runner.hold = True
+    answers = [running.post("/apps/synthetic/items", json=1) for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [202] * 4 + [429]
+    assert "is full" in detail(answers[-1], 429)
+    assert answers[-1].headers["retry-after"] == "1"
+
+
+def test_an_item_the_app_refuses(running: TestClient) -> None:
+    assert "'refuse me' is refused" in detail(running.post("/apps/synthetic/items", json="refuse me"), 422)
+
+
+def test_items_go_only_into_a_push_source(client: TestClient) -> None:
+    client.post("/apps/synthetic/start", json={"input": {"rate_per_s": 1}})
+    assert "the source of synthetic is replay" in detail(client.post("/apps/synthetic/items", json=1), 409)
+
+
+def test_decisions_are_merged_with_runs_of_no_change_newest_first(running: TestClient) -> None:
+    running.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "7"})
+    entries = running.get("/decisions/synthetic").json()
+    assert sorted(entry["at"] for entry in entries)[::-1] == [entry["at"] for entry in entries]
+    decisions = [entry for entry in entries if entry["kind"] == "decision"]
+    assert [(entry["id"], entry["from"], entry["to"]) for entry in decisions] == [(2, "1", "7"), (1, "1", "1")]
+    (unchanged,) = [entry for entry in entries if entry["kind"] == "no_change"]
+    assert (unchanged["reason"], unchanged["count"], unchanged["to"]) == ("no SLO is set", 1, None)
+    assert len(running.get("/decisions/synthetic", params={"limit": 1}).json()) == 1
+
+
+def test_ids_of_decisions_go_on_after_a_restart_of_the_app(running: TestClient) -> None:
+    running.post("/apps/synthetic/stop")
+    running.post("/apps/synthetic/start", json=PUSHED)
+    entries = running.get("/decisions/synthetic").json()
+    assert [entry["id"] for entry in entries if entry["id"]] == [2, 1]
+
+
+YAML = 'app: synthetic\ncompositions:\n  - {name: "wide", notation: "Par*3(f1,f2,f3)"}\n'
+
+
+def post_yaml(client: TestClient, text: str | bytes) -> Any:
+    return client.post("/compositions", content=text, headers={"content-type": "application/yaml"})
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_compositions_are_added_and_removed(client: TestClient, started: bool) -> None:
+    if started:
+        client.post("/apps/synthetic/start")
+    before = [each["name"] for each in client.get("/compositions/synthetic").json()]
+    assert before == list("1234567")
+    after = post_yaml(client, YAML).json()
+    (wide,) = [each for each in after if each["name"] == "wide"]
+    assert (wide["workers"], wide["groups"][0]["replicas"], wide["app"]) == (3, 3, "synthetic")
+    assert wide["predicted_latency_ms"] is None
+    assert client.get("/compositions/synthetic").json() == after
+    assert len(client.get("/compositions").json()) == 8
+    assert client.delete("/compositions/synthetic/wide").status_code == 204
+    assert [each["name"] for each in client.get("/compositions/synthetic").json()] == before
+    assert "has no composition 'wide'; it has 1, 2" in detail(client.delete("/compositions/synthetic/wide"), 404)
+
+
+def test_the_active_composition_stays(running: TestClient) -> None:
+    assert "is the active composition" in detail(running.delete("/compositions/synthetic/1"), 409)
+    assert running.delete("/compositions/synthetic/2").status_code == 204
+
+
+def test_the_last_composition_stays(client: TestClient) -> None:
+    for name in "123456":
+        client.delete(f"/compositions/synthetic/{name}")
+    assert "'7' is the only composition of synthetic" in detail(client.delete("/compositions/synthetic/7"), 409)
+
+
+def test_a_faulty_document_is_refused_whole_with_every_fault(client: TestClient) -> None:
+    text = """
+app: synthetic
+compositions:
+  - {name: good, notation: Seq-Seq-Seq}
+  - {name: bad, notation: Seq-Sqe-Seq}
+  - name: worse
+    groups: [{stages: [f1, f9]}, {stages: [f3], replicas: 0}]
+"""
+    response = post_yaml(client, text)
+    detail(response, 422)
+    paths = [error["loc"][-1] for error in response.json()["errors"]]
+    assert "compositions[1].notation" in paths
+    assert any(str(path).startswith("compositions[2].groups[0]") for path in paths)
+    assert "good" not in [each["name"] for each in client.get("/compositions/synthetic").json()]
+
+
+def test_probes_page_and_metrics(running: TestClient) -> None:
+    assert running.get("/healthz").json() == {"status": "alive"}
+    assert running.get("/readyz").json() == {"status": "ready"}
+    assert '<a href="/status/synthetic">synthetic</a>' in running.get("/").text
+    text = running.get("/metrics").text
+    assert 'recompose_app_state{app="synthetic",state="stable"} 1.0' in text
+
+
+def test_not_ready_until_the_apps_are_restored() -> None:
+    state = State(None)
+    client = TestClient(create_app(fake_supervisor(state)), base_url="http://localhost")
+    response = client.get("/readyz")
+    assert "not restored yet" in detail(response, 503)
+    assert response.headers["retry-after"] == "1"
+    assert client.get("/healthz").status_code == 200
+    client.close()
+    state.close()
+
+
+def test_what_is_not_there_and_what_is_not_accepted(client: TestClient) -> None:
+    assert "there is nothing at '/nothing'" in detail(client.get("/nothing"), 404)
+    response = client.put("/slo", json={})
+    assert "PUT is not accepted here; accepted is GET, POST" in detail(response, 405)
+    assert response.headers["allow"] == "GET, POST"
