@@ -21,13 +21,17 @@ class NoChangeRun:
 
 @dataclass(slots=True)
 class SwitchRecord:
-    """A switch that ended, and what had been expected of it. Seconds."""
+    """A switch, what was expected of it, and how it went. Seconds."""
 
-    ended: SwitchEnded
     drain_mean_s: float | None
+    """srtt when it began."""
     drain_estimate_s: float | None
+    """srtt + 4 rttvar when it began."""
+    ended: SwitchEnded | None = None
     gap_s: float | None = None
     """The old composition's last delivery to the new one's first; None until that came."""
+    longest_gap_s: float | None = None
+    """The longest between two deliveries, from the request until the new composition's first."""
 
 
 @dataclass(slots=True)
@@ -56,14 +60,15 @@ class Journal:
             if known.id == decision.id:
                 self.decisions[position] = decision
 
-    def note_switch(self, record: SwitchRecord) -> None:
+    def note_switch(self, record: SwitchRecord, ended: SwitchEnded) -> None:
+        record.ended = ended
         self.switches.append(record)
-        self.switch_count += record.ended.error is None
+        self.switch_count += ended.error is None
 
     def with_switches(self, decision: Decision) -> Decision:
         """The decision with the figures of the switches it caused: the longest gap, the last drain."""
         since_s = decision.at_s - decision.duration_s
-        caused = [s for s in self.switches if s.ended.error is None and since_s <= s.ended.at_s <= decision.at_s]
+        caused = [record for record in self.switches if _ended_well(record, since_s, decision.at_s)]
         if not caused:
             return decision
         last = caused[-1]
@@ -72,5 +77,10 @@ class Journal:
             decision,
             gap_s=max(gaps) if gaps else None,
             drain_estimate_s=last.drain_estimate_s,
-            drain_actual_s=last.ended.drain_actual_s,
+            drain_actual_s=last.ended.drain_actual_s if last.ended else None,
         )
+
+
+def _ended_well(record: SwitchRecord, from_s: float, until_s: float) -> bool:
+    ended = record.ended
+    return ended is not None and ended.error is None and from_s <= ended.at_s <= until_s

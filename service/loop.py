@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from profiler.drain import DrainEstimate, DrainEstimator, paper_sample, schedule_sample
+from profiler.drain import DrainEstimator, paper_sample, schedule_sample
 from profiler.monitor import Monitor
 from profiler.service_time import stage_costs
 from profiler.snapshot import Snapshot
@@ -25,6 +25,7 @@ from runtime.events import (
 from service.decisions import ResetWindow, SwitchTo
 from service.journal import Journal, SwitchRecord
 from service.manager import Manager, TickResult
+from service.output_gaps import OutputGaps
 
 TICK_S = 0.25
 """The manager looks four times a second."""
@@ -54,6 +55,7 @@ class ControlLoop:
         self.manager = manager
         self.journal = Journal()
         self.drain = DrainEstimator()
+        self.gaps = OutputGaps()
         self.snapshot: Snapshot | None = None
         self.result: TickResult | None = None
         self.start_failure: StartFailed | None = None
@@ -61,10 +63,7 @@ class ControlLoop:
         self._sink = sink
         self._next_tick_s = engine.now_s
         self._stable_since_s = engine.now_s
-        self._last_delivered: Delivered | None = None
-        self._expected: DrainEstimate | None = None
-        """What the drain of the switch under way was expected to take."""
-        self._early_gap_s: float | None = None
+        self._switch_record = SwitchRecord(None, None)
 
     def step(self, until_s: float) -> list[Outcome]:
         """Waits for something to happen until ``until_s`` at the latest, and ticks when it is time."""
@@ -115,32 +114,18 @@ class ControlLoop:
             self.start_failure = outcome
 
     def _delivered(self, item: Delivered) -> None:
-        last, self._last_delivered = self._last_delivered, item
-        if last is not None and last.composition != item.composition:
-            self._note_gap(item, item.at_s - last.at_s)
+        self.gaps.delivered(item.at_s, item.composition)
         if item.error is None:
             self.monitor.record_delivery(item.at_s, item.arrived_s, item.started_s)
         self._sink(item)
 
-    def _note_gap(self, item: Delivered, gap_s: float) -> None:
-        """The first result of a new composition; it may come a moment before the switch counts as ended."""
-        last = self.journal.switches[-1] if self.journal.switches else None
-        if last is not None and last.gap_s is None and last.ended.to_name == item.composition:
-            last.gap_s = gap_s
-        else:
-            self._early_gap_s = gap_s
-
     def _switched(self, ended: SwitchEnded) -> None:
+        self.drain.end(ended.drain_actual_s)
+        self.journal.note_switch(self._switch_record, ended)
+        self.gaps.switch_ended()
         if ended.error is not None:
-            self.drain.end(None)
-            self.journal.note_switch(SwitchRecord(ended, None, None))
             self.manager.switch_failed(ended.error)
             return
-        expected, self._expected = self._expected, None
-        self.drain.end(ended.drain_actual_s)
-        mean_s, bound_s = (expected.srtt_s, expected.bound_s) if expected else (None, None)
-        self.journal.note_switch(SwitchRecord(ended, mean_s, bound_s, self._early_gap_s))
-        self._early_gap_s = None
         self.drain.restart()
         self._stable_since_s = ended.at_s
         self.monitor.reset_window(ended.at_s)
@@ -175,13 +160,16 @@ class ControlLoop:
     # --- apply ------------------------------------------------------------------------------------------------------
 
     def _switch(self, command: SwitchTo, snapshot: Snapshot) -> None:
-        expected = self._expected = self.drain.begin()
+        expected = self.drain.begin()
+        mean_s, bound_s = (expected.srtt_s, expected.bound_s) if expected else (None, None)
+        self._switch_record = SwitchRecord(mean_s, bound_s)
+        self.gaps.switch_begins(self._switch_record)
         costs = stage_costs(snapshot.stages, self._settings.cores)
         first_s = sum(cost.service_s for cost in costs.values()) + snapshot.hop_s * len(command.composition.groups)
         self.engine.switch(
             command.composition,
             self._settings.style,
-            drain_estimate_s=expected.bound_s if expected else 0.0,
-            drain_mean_s=expected.srtt_s if expected else 0.0,
+            drain_estimate_s=bound_s or 0.0,
+            drain_mean_s=mean_s or 0.0,
             first_result_s=first_s,
         )

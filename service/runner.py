@@ -156,6 +156,8 @@ class Runner:
             **views.counts_view(view),
             "drain": views.drain_view(loop.drain.status()),
             "switches": loop.journal.switch_count,
+            "last_switch": views.switch_view(loop.journal.switches[-1], self._at) if loop.journal.switches else None,
+            "output_gap_ms": {f"p{p}": views.ms(loop.gaps.steady_s(p)) for p in (50, 99)},
             "last_decision": self._decision(parts, decisions[-1]) if decisions else None,
             "no_change": loop.journal.changes[-1].reason if loop.journal.changes else None,
             "slo_met_share": self._summary.slo_met_share,

@@ -149,12 +149,15 @@ def choice_view(composition: Composition, prediction: Prediction | None, active:
 
 def switch_view(record: SwitchRecord, at: Clock) -> dict[str, Any]:
     ended = record.ended
+    if ended is None:
+        return {}
     return {
         "at": at(ended.at_s),
         "from": ended.from_name,
         "to": ended.to_name,
         "style": str(ended.style),
         "gap_ms": ms(record.gap_s),
+        "longest_gap_ms": ms(record.longest_gap_s),
         "drain_mean_ms": ms(record.drain_mean_s),
         "drain_estimate_ms": ms(record.drain_estimate_s),
         "drain_actual_ms": ms(ended.drain_actual_s),
