@@ -37,7 +37,7 @@ def latency_at(table: CompositionTable, load: Load, cores: float, rate_per_s: fl
     arrival_scv = np.full(len(table), arrival_cv**2)
     sharing = _core_sharing(table, load, cores, rate_per_s, arrival_scv)
     shared = (sharing - 1.0) * cpu
-    mean, variance, spread = alone + shared, shared**2, np.zeros(len(table))
+    mean, variance, overtaking = alone + shared, shared**2, np.zeros(len(table))
     for group in range(table.ends.shape[1]):
         replicas, service = table.replicas[:, group], load.service_s[:, group]
         stretched = service + (sharing - 1.0) * load.cpu_s[:, group]
@@ -45,13 +45,14 @@ def latency_at(table: CompositionTable, load: Load, cores: float, rate_per_s: fl
         service_scv = _scv(load.variance_s2[:, group], service)
         queued = wait_if_any(busy, replicas, stretched, arrival_scv, service_scv)
         queued *= regular_arrivals(busy, arrival_scv, service_scv)
+        spread = load.variance_s2[:, group] * sharing**2
         wait = queued * share_that_waits(busy, replicas)
         mean += wait
         # A wait that occurs is taken as exponential (Whitt 1993, section 3).
-        variance += wait * (2.0 * queued - wait) + load.variance_s2[:, group]
-        spread += np.where(replicas > 1, load.variance_s2[:, group] * sharing**2, 0.0)
+        variance += wait * (2.0 * queued - wait) + spread
+        overtaking += np.where(replicas > 1, spread, 0.0)
         arrival_scv = departure_scv(busy, arrival_scv, service_scv)
-    mean += reorder_wait(np.sqrt(spread), np.divide(1.0, rate_per_s))
+    mean += reorder_wait(np.sqrt(overtaking), np.divide(1.0, rate_per_s))
     # With all workers busy each still gets its part of the cores.
     most = np.maximum(1.0, table.workers / cores)
     return Latency(alone + (np.minimum(sharing, most) - 1.0) * cpu, mean, variance)

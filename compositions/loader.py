@@ -81,7 +81,7 @@ class _Reader(Fields):
         self._refuse_repeated_names(compositions)
         if "generate" in top:
             compositions += self._generated(top["generate"], compositions)
-        elif not top.get("compositions", []):
+        elif top.get("compositions", []) == []:
             self.fault("compositions", "there is none; list at least one composition or ask to generate them")
         return Document(self._app, tuple(compositions), Defaults(self._replicas))
 

@@ -45,7 +45,11 @@ def format_notation(composition: Composition) -> str:
 
 
 def short_notation(composition: Composition) -> str:
-    """The notation without what goes without saying: ``Seq(f1,f2)-Par-Par*3``. It does not depend on stage names."""
+    """The notation without what goes without saying: ``Seq(f1,f2)-Par-Par*3``.
+
+    It does not depend on stage names, so ``parse`` misreads it in an app that has given the name ``fN`` to another
+    stage than the N-th.
+    """
     parts = []
     first = 1
     for group in composition.groups:

@@ -72,13 +72,13 @@ def _order_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) ->
             )
         if name in place:
             seen.append(name)
+    for index, group in enumerate(groups):
+        if not group.stages:
+            yield Fault(f"groups[{index}].stages", f"the group has no stage; {accepted}")
     missing = [name for name in place if name not in seen]
     # A misspelt stage is one fault, not an unknown stage and a missing one.
     if len(missing) > unknown:
         yield Fault("groups", f"stage {', '.join(map(repr, missing))} is missing; every stage appears exactly once")
-    for index, group in enumerate(groups):
-        if not group.stages:
-            yield Fault(f"groups[{index}].stages", f"the group has no stage; {accepted}")
 
 
 def _named_stages(groups: Sequence[Group]) -> Iterator[tuple[str, str]]:

@@ -27,12 +27,13 @@ class CompositionTable:
             if composition.stages != self.stages:
                 what = f"composition {composition.name!r} arranges {', '.join(composition.stages)}"
                 raise CompositionError([Fault("", f"{what}; the others arrange {', '.join(self.stages)}")])
-        width = max((len(composition.groups) for composition in self.compositions), default=0)
+        width = max((len(composition.groups) for composition in self.compositions), default=1)
         replicas = [[group.replicas for group in each.groups] for each in self.compositions]
         lengths = [[len(group.stages) for group in each.groups] for each in self.compositions]
         self.replicas: Array = _padded(replicas, width, fill=1).astype(float)
         self.ends = np.cumsum(_padded(lengths, width, fill=0), axis=1, dtype=np.int64)
-        self.is_group = self.ends > np.pad(self.ends, ((0, 0), (1, 0)))[:, :-1]
+        self.starts = np.pad(self.ends, ((0, 0), (1, 0)))[:, :-1]
+        self.is_group = self.ends > self.starts
         self.workers: npt.NDArray[np.int64] = np.array([each.workers for each in self.compositions], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -40,9 +41,12 @@ class CompositionTable:
 
     def per_group(self, per_stage: Sequence[float]) -> Array:
         """Sums of a quantity over the stages of every group; 0 where there is no group."""
-        upto = np.concatenate(([0.0], np.cumsum(np.asarray(per_stage, dtype=float))))
-        at_ends: Array = upto[self.ends]
-        return np.diff(at_ends, axis=1, prepend=0.0)
+        # Every span is summed from its own start: differences of running sums would not be monotonic to the last bit.
+        spans = np.zeros((len(self.stages) + 1, len(self.stages) + 1))
+        for start in range(len(self.stages)):
+            spans[start, start + 1 :] = np.cumsum(per_stage[start:])
+        sums: Array = spans[self.starts, self.ends]
+        return sums
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, fill: int) -> npt.NDArray[np.int64]:

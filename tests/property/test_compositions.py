@@ -1,0 +1,275 @@
+"""Laws of the vocabulary: what is written can be read, what is read is sound, and more help never hurts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import yaml
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from compositions.capacity import Prediction, StageCost, predict, predict_all
+from compositions.enumeration import generate
+from compositions.errors import CompositionError, Fault
+from compositions.loader import dump, load
+from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.notation import format_notation, parse, short_notation
+from compositions.table import CompositionTable
+
+settings.register_profile("recompose", deadline=None)
+settings.load_profile("recompose")
+
+T = TypeVar("T")
+
+STAGE_NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,7}", fullmatch=True)
+COMPOSITION_NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(
+    lambda name: name.isprintable() and "/" not in name and name == name.strip()
+)
+COSTS = st.builds(StageCost, st.floats(1e-6, 10), st.floats(0, 10), st.floats(0, 3))
+
+
+@st.composite
+def stage_lists(draw: st.DrawFn, most: int = 6, stateful: bool = True) -> list[Stage]:
+    names = draw(st.lists(STAGE_NAMES, min_size=1, max_size=most, unique=True))
+    kinds = st.sampled_from(StageKind) if stateful else st.just(StageKind.STATELESS)
+    return [Stage(name, draw(kinds)) for name in names]
+
+
+@st.composite
+def arranged(draw: st.DrawFn, stages: list[Stage], name: str = "") -> Composition:
+    """Any composition of ``stages``: cuts between some of them, then a pattern for every group."""
+    cuts = [0, *(place for place in range(1, len(stages)) if draw(st.booleans())), len(stages)]
+    return Composition(name, tuple(draw(groups_of(stages[a:b])) for a, b in pairwise(cuts)))
+
+
+@st.composite
+def groups_of(draw: st.DrawFn, stages: list[Stage]) -> Group:
+    names = tuple(stage.name for stage in stages)
+    if any(stage.kind is StageKind.STATEFUL for stage in stages) or draw(st.booleans()):
+        return Group(names)
+    return Group(names, Pattern.PAR, draw(st.integers(1, 12)))
+
+
+@st.composite
+def apps_and_compositions(draw: st.DrawFn) -> tuple[list[Stage], list[Composition]]:
+    stages = draw(stage_lists())
+    names = draw(st.lists(COMPOSITION_NAMES, min_size=1, max_size=4, unique=True))
+    return stages, [draw(arranged(stages, name)) for name in names]
+
+
+# --- notation and YAML ----------------------------------------------------------------------------------------------
+
+
+@given(apps_and_compositions())
+def test_what_is_formatted_parses_to_the_same(case: tuple[list[Stage], list[Composition]]) -> None:
+    stages, compositions = case
+    for composition in compositions:
+        assert parse(format_notation(composition), stages, name=composition.name) == composition
+        if not any(stage.name[0] == "f" for stage in stages):
+            assert parse(short_notation(composition), stages, name=composition.name).shape == composition.shape
+
+
+@given(apps_and_compositions())
+def test_what_is_dumped_loads_to_the_same(case: tuple[list[Stage], list[Composition]]) -> None:
+    stages, compositions = case
+    assert load(dump("app", compositions), {"app": stages}).compositions == tuple(compositions)
+
+
+@given(apps_and_compositions())
+def test_the_long_form_says_all_that_the_notation_says(case: tuple[list[Stage], list[Composition]]) -> None:
+    stages, compositions = case
+    entries = [
+        {
+            "name": each.name,
+            "groups": [
+                {"stages": list(group.stages), "pattern": group.pattern.value, "replicas": group.replicas}
+                for group in each.groups
+            ],
+        }
+        for each in compositions
+    ]
+    text = yaml.safe_dump({"app": "app", "compositions": entries}, allow_unicode=True)
+    assert load(text, {"app": stages}).compositions == tuple(compositions)
+
+
+def outcome(attempt: Callable[[], T]) -> tuple[T | None, tuple[Fault, ...]]:
+    """What an attempt gives, or the faults it was refused with; any other exception is a failure of the test."""
+    try:
+        return attempt(), ()
+    except CompositionError as refusal:
+        return None, refusal.faults
+
+
+WORDS = st.sampled_from(["Seq", "Par", "*", "-", "(", ")", ",", "f1", "f2", "a", "b", "7", " ", "Par*0", "é"])
+
+
+@given(st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=12).map("".join)))
+def test_any_notation_is_a_composition_or_one_sentence(text: str) -> None:
+    stages = [Stage("a"), Stage("b", StageKind.STATEFUL)]
+    composition, faults = outcome(lambda: parse(text, stages))
+    assert len(faults) == 1 if composition is None else composition.stages == ("a", "b")
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.dates(),
+    st.text(max_size=10),
+    st.sampled_from(["app", "a", "b", "f1", "f9", "Seq-Seq", "Par-Seq", "par"]),
+)
+TOP_KEYS = ["app", "defaults", "compositions", "generate"]
+KEYS = st.sampled_from(
+    [*TOP_KEYS, "name", "notation", "groups", "stages", "pattern", "replicas", "max_workers", "other"]
+)
+DATA = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | SCALARS, inner, max_size=4),
+    max_leaves=25,
+)
+ENTRIES = st.fixed_dictionaries(
+    {}, optional={"name": DATA, "notation": DATA, "groups": DATA | st.lists(st.dictionaries(KEYS, DATA, max_size=3))}
+)
+DOCUMENTS = DATA | st.fixed_dictionaries(
+    {"app": st.just("app") | DATA},
+    optional={
+        "defaults": st.fixed_dictionaries({}, optional={"replicas": DATA}),
+        "compositions": st.lists(ENTRIES, max_size=4),
+        "generate": st.fixed_dictionaries({}, optional={"max_workers": DATA, "replicas": st.lists(SCALARS)}),
+    },
+)
+
+
+def load_or_refuse(text: str | bytes) -> None:
+    """Whatever comes in: a sound document or a refusal, no other end."""
+    stages = [Stage("a"), Stage("b", StageKind.STATEFUL)]
+    document, faults = outcome(lambda: load(text, {"app": stages}))
+    if document is None:
+        assert all(str(fault) for fault in faults)
+        assert faults
+        return
+    assert document.app == "app"
+    assert all(each.stages == ("a", "b") and each.groups[-1].replicas == 1 for each in document.compositions)
+
+
+@given(st.one_of(st.text(), st.binary(), st.text(alphabet="[]{}-:,?!&*<>=|'\"# \n\ta0.1_~@%`\\")))
+def test_the_loader_only_ever_refuses_text(text: str | bytes) -> None:
+    load_or_refuse(text)
+
+
+@settings(max_examples=300)
+@given(DOCUMENTS)
+def test_the_loader_only_ever_refuses_structures(data: Any) -> None:
+    load_or_refuse(yaml.dump(data, Dumper=yaml.SafeDumper, allow_unicode=True))
+
+
+# --- enumeration ----------------------------------------------------------------------------------------------------
+
+
+@given(stage_lists(most=5), st.integers(1, 12), st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
+def test_enumeration_is_sound_ordered_and_complete(
+    stages: list[Stage], max_workers: int, replicas: list[int], data: st.DataObject
+) -> None:
+    replicas = [1, *replicas]
+    found = list(generate(stages, max_workers=max_workers, replicas=replicas))
+    shapes = [each.shape for each in found]
+    assert len(set(shapes)) == len(shapes)
+    costs = [(each.workers, len(each.groups)) for each in found]
+    assert costs == sorted(costs)
+    assert costs[-1][0] <= max_workers
+    for each in found:
+        assert parse(format_notation(each), stages, name=each.name) == each
+    assert found == list(generate(stages, max_workers=max_workers, replicas=replicas))
+    other = data.draw(arranged(stages))
+    if other.workers <= max_workers and all(group.replicas in replicas for group in other.groups):
+        assert other.shape in shapes
+
+
+# --- capacity -------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def priced(draw: st.DrawFn) -> tuple[list[Composition], dict[str, StageCost], dict[str, Any]]:
+    stages = draw(stage_lists(most=5, stateful=False))
+    compositions = draw(st.lists(arranged(stages), min_size=1, max_size=5))
+    costs = {stage.name: draw(COSTS) for stage in stages}
+    situation = {
+        "cores": draw(st.integers(1, 32)),
+        "hop_s": draw(st.floats(0, 0.1)),
+        "input_rate_per_s": draw(st.none() | st.floats(0, 1000)),
+    }
+    return compositions, costs, situation
+
+
+@given(priced(), st.booleans())
+def test_all_at_once_equals_one_by_one(
+    case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]], compiled: bool
+) -> None:
+    compositions, costs, situation = case
+    together = predict_all(CompositionTable(compositions) if compiled else compositions, costs, **situation)
+    for row, composition in zip(together, compositions, strict=True):
+        assert_close(row, predict(composition, costs, **situation))
+
+
+def assert_close(left: Prediction, right: Prediction) -> None:
+    for name in Prediction.__slots__:
+        a, b = getattr(left, name), getattr(right, name)
+        assert a == b or abs(a - b) <= 1e-9 * max(abs(a), abs(b)), name
+
+
+@given(priced())
+def test_predictions_hang_together(case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]]) -> None:
+    compositions, costs, situation = case
+    rate = situation["input_rate_per_s"]
+    for each in predict_all(compositions, costs, **situation):
+        assert each.throughput_per_s > 0
+        assert each.base_latency_s > 0
+        if rate is None:
+            assert each.latency_s is None
+            continue
+        assert each.overloaded == (rate >= each.throughput_per_s)
+        assert each.latency_s is not None
+        assert each.p50_s is not None
+        assert each.p95_s is not None
+        assert each.p99_s is not None
+        assert each.latency_s >= each.base_latency_s * (1 - 1e-9)
+        assert each.p50_s <= each.p95_s <= each.p99_s
+        assert (each.latency_s == float("inf")) == each.overloaded
+
+
+@given(priced(), st.data())
+def test_more_replicas_or_cores_never_lower_the_capacity_and_more_work_never_raises_it(
+    case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]], data: st.DataObject
+) -> None:
+    (composition, *_), costs, situation = case
+    capacity = predict(composition, costs, **situation).throughput_per_s
+    place = data.draw(st.integers(0, len(composition.groups) - 1))
+    groups = list(composition.groups)
+    groups[place] = Group(groups[place].stages, Pattern.PAR, groups[place].replicas + 1)
+    assert predict(Composition("", tuple(groups)), costs, **situation).throughput_per_s >= capacity
+    assert predict(composition, costs, **(situation | {"cores": situation["cores"] + 1})).throughput_per_s >= capacity
+    name = data.draw(st.sampled_from(sorted(costs)))
+    heavier = costs | {name: StageCost(costs[name].service_s * 1.5, costs[name].cpu_s * 1.5, costs[name].cv)}
+    assert predict(composition, heavier, **situation).throughput_per_s <= capacity
+
+
+@given(priced(), st.floats(0.01, 0.95), st.floats(0.01, 0.95))
+def test_a_higher_input_rate_never_lowers_utilization_or_cpu(
+    case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]], one: float, other: float
+) -> None:
+    (composition, *_), costs, situation = case
+    assume(one != other)
+    capacity = predict(composition, costs, **situation).throughput_per_s
+    low, high = (
+        predict(composition, costs, **(situation | {"input_rate_per_s": share * capacity}))
+        for share in sorted((one, other))
+    )
+    assert low.utilization is not None
+    assert high.utilization is not None
+    assert low.cpu_cores is not None
+    assert high.cpu_cores is not None
+    assert low.utilization <= high.utilization
+    assert low.cpu_cores <= high.cpu_cores

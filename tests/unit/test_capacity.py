@@ -1,0 +1,248 @@
+"""The capacity model against exact queueing results, a simulation of shared cores, and plain arithmetic."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+import time
+from collections import deque
+
+import numpy as np
+import pytest
+
+from compositions.capacity import StageCost, predict, predict_all
+from compositions.enumeration import generate
+from compositions.errors import CompositionError
+from compositions.model import Composition, Stage
+from compositions.notation import parse
+from compositions.queueing import reorder_wait
+from compositions.table import CompositionTable
+
+FERRET = [Stage(name) for name in ("segment", "extract", "vectorize", "rank")]
+COSTS = {
+    "segment": StageCost(0.045, 0.045, 0.2),
+    "extract": StageCost(0.008, 0.008, 0.2),
+    "vectorize": StageCost(0.001, 0.001, 0.2),
+    "rank": StageCost(0.160, 0.160, 0.4),
+}
+
+
+def ferret(notation: str) -> Composition:
+    return parse(notation, FERRET, name=notation)
+
+
+def chain(*groups: tuple[int, float, float]) -> tuple[Composition, dict[str, StageCost]]:
+    """A composition of one stage a group, each given as replicas, service time in seconds (all CPU) and cv."""
+    stages = [Stage(f"s{number}") for number in range(len(groups))]
+    notation = "-".join(f"Par*{replicas}" if replicas > 1 else "Seq" for replicas, _, _ in groups)
+    return parse(notation, stages), {f"s{i}": StageCost(mean, mean, cv) for i, (_, mean, cv) in enumerate(groups)}
+
+
+# --- throughput -----------------------------------------------------------------------------------------------------
+
+
+def test_the_slowest_group_limits_when_there_are_cores_enough() -> None:
+    prediction = predict(ferret("Seq(f1,f2)-Par-Par*3"), COSTS, cores=16, hop_s=0.0, input_rate_per_s=None)
+    assert prediction.throughput_per_s == pytest.approx(3 / 0.160)
+    assert (prediction.bottleneck_group, prediction.limited_by, prediction.workers) == (2, "group", 6)
+
+
+def test_the_cores_limit_what_replicas_promise() -> None:
+    prediction = predict(ferret("Par-Par-Par-Par*8"), COSTS, cores=2, hop_s=0.0, input_rate_per_s=None)
+    assert prediction.throughput_per_s == pytest.approx(2 / 0.214)
+    assert prediction.limited_by == "cores"
+
+
+def test_a_hop_makes_merging_light_stages_pay() -> None:
+    light = {stage.name: StageCost(0.0001, 0.0001) for stage in FERRET}
+    apart = predict(ferret("Seq-Seq-Seq-Seq"), light, cores=1, hop_s=0.001, input_rate_per_s=None)
+    merged = predict(ferret("Seq(f1,f2,f3,f4)"), light, cores=1, hop_s=0.001, input_rate_per_s=None)
+    assert apart.throughput_per_s == pytest.approx(1 / (4 * 0.0011))
+    assert merged.throughput_per_s == pytest.approx(1 / 0.0014)
+
+
+def test_a_hop_may_cost_less_cpu_than_time() -> None:
+    prediction = predict(ferret("Seq-Seq-Seq-Seq"), COSTS, cores=1, hop_s=0.010, hop_cpu_s=0.001, input_rate_per_s=None)
+    assert prediction.throughput_per_s == pytest.approx(1 / (0.214 + 4 * 0.001))
+    assert prediction.base_latency_s == pytest.approx(0.214 + 4 * 0.010)
+
+
+def test_stages_that_wait_scale_past_the_cores() -> None:
+    waiting = {stage.name: StageCost(0.1, 0.0) for stage in FERRET}
+    prediction = predict(ferret("Par*50(f1,f2,f3,f4)"), waiting, cores=1, hop_s=0.0, input_rate_per_s=100)
+    assert prediction.throughput_per_s == pytest.approx(125)
+    assert prediction.latency_s == pytest.approx(0.4, rel=0.01)
+    assert prediction.cpu_cores == 0.0
+
+
+def test_work_that_costs_nothing_has_no_limit() -> None:
+    free = {stage.name: StageCost(0.0, 0.0) for stage in FERRET}
+    prediction = predict(ferret("Seq-Seq-Seq-Seq"), free, cores=1, hop_s=0.0, input_rate_per_s=10)
+    assert prediction.throughput_per_s == math.inf
+    assert (prediction.base_latency_s, prediction.utilization, prediction.overloaded) == (0.0, 0.0, False)
+    assert prediction.latency_s == 0.0
+
+
+# --- what depends on the input rate ---------------------------------------------------------------------------------
+
+
+def test_at_or_above_capacity_the_latency_is_infinite() -> None:
+    composition = ferret("Seq-Seq-Seq-Seq")
+    for rate in (1 / 0.160, 100.0):
+        prediction = predict(composition, COSTS, cores=8, hop_s=0.0, input_rate_per_s=rate)
+        assert prediction.overloaded
+        assert [prediction.statistic(name) for name in ("mean", "p50", "p95", "p99")] == [math.inf] * 4
+        assert prediction.cpu_cores == pytest.approx(0.214 / 0.160)
+        assert prediction.base_latency_s == pytest.approx(0.214)
+
+
+def test_an_unknown_rate_leaves_the_latency_unknown() -> None:
+    prediction = predict(ferret("Seq-Seq-Seq-Seq"), COSTS, cores=8, hop_s=0.001, input_rate_per_s=None)
+    assert prediction.base_latency_s == pytest.approx(0.218)
+    assert [prediction.latency_s, prediction.p95_s, prediction.utilization, prediction.cpu_cores] == [None] * 4
+    assert not prediction.overloaded
+
+
+def test_a_stopped_source_leaves_the_bare_latency() -> None:
+    prediction = predict(ferret("Seq-Par-Seq-Par"), COSTS, cores=2, hop_s=0.001, input_rate_per_s=0.0)
+    assert prediction.latency_s == pytest.approx(prediction.base_latency_s)
+    assert prediction.utilization == 0.0
+
+
+def test_a_stage_without_a_cost_is_named() -> None:
+    with pytest.raises(CompositionError, match="there is no cost of stage rank; known are segment"):
+        predict(
+            ferret("Seq-Seq-Seq-Seq"),
+            {"segment": COSTS["segment"]} | {name: COSTS[name] for name in ("extract", "vectorize")},
+            cores=2,
+            hop_s=0.0,
+            input_rate_per_s=1,
+        )
+
+
+def test_compositions_of_different_apps_are_not_priced_together() -> None:
+    other = parse("Seq", [Stage("lonely")], name="stranger")
+    with pytest.raises(CompositionError, match="composition 'stranger' arranges lonely; the others arrange segment"):
+        CompositionTable([ferret("Seq-Seq-Seq-Seq"), other])
+
+
+def test_no_compositions_give_no_predictions() -> None:
+    assert list(predict_all([], {}, cores=2, hop_s=0.0, input_rate_per_s=1.0)) == []
+
+
+# --- against exact results ------------------------------------------------------------------------------------------
+
+
+def erlang_wait(rate: float, service: float, servers: int) -> float:
+    """Mean wait in M/M/c (Erlang C), exact."""
+    load = rate * service
+    head = sum(load**k / math.factorial(k) for k in range(servers))
+    tail = load**servers / math.factorial(servers) * servers / (servers - load)
+    return tail / (head + tail) * service / (servers - load)
+
+
+@pytest.mark.parametrize("servers", [1, 2, 4, 8])
+@pytest.mark.parametrize("utilization", [0.5, 0.8, 0.95])
+def test_independent_users_and_exponential_service_wait_as_erlang_says(servers: int, utilization: float) -> None:
+    rate = utilization * servers / 0.1
+    composition, costs = chain((servers, 0.1, 1.0))
+    prediction = predict(composition, costs, cores=64, hop_s=0.0, input_rate_per_s=rate, arrival_cv=1.0)
+    assert prediction.latency_s is not None
+    in_order = float(reorder_wait(np.array([0.1]), 1 / rate)[0]) if servers > 1 else 0.0
+    wait = prediction.latency_s - 0.1 - in_order
+    # Sakasegawa's form is exact for one server and within a few hundredths of the service time for several.
+    assert wait == pytest.approx(erlang_wait(rate, 0.1, servers), abs=0.004)
+
+
+def test_constant_times_at_a_steady_pace_do_not_wait() -> None:
+    composition, costs = chain((1, 0.02, 0.0), (3, 0.06, 0.0), (1, 0.01, 0.0))
+    prediction = predict(composition, costs, cores=8, hop_s=0.0, input_rate_per_s=49, arrival_cv=0.0)
+    assert prediction.latency_s == pytest.approx(0.09)
+
+
+def test_the_wait_for_earlier_items_is_the_lead_of_the_latest_of_them() -> None:
+    generator = np.random.default_rng(7)
+    finish = generator.normal(size=400_000) + 0.5 * np.arange(400_000)
+    held = float(np.mean(np.maximum.accumulate(finish) - finish))
+    assert float(reorder_wait(np.array([1.0]), 0.5)[0]) == pytest.approx(held, abs=0.01)
+
+
+# --- against a simulation of workers that share cores ---------------------------------------------------------------
+
+
+def simulate(groups: list[tuple[int, float, float]], rate: float, cores: int, items: int, seed: int) -> list[float]:
+    """Latencies of a paced stream, delivered in order; busy workers share the cores evenly."""
+    draw = random.Random(seed)
+    waiting: list[deque[int]] = [deque() for _ in groups]
+    idle = [replicas for replicas, _, _ in groups]
+    busy: list[tuple[float, int, int]] = []  # (work of everyone so far at which it ends, group, item)
+    now = work = 0.0
+    admitted = 0
+    done: dict[int, float] = {}
+    while len(done) < items:
+        speed = min(1.0, cores / len(busy)) if busy else 1.0
+        next_end = now + (busy[0][0] - work) / speed if busy else math.inf
+        next_in = admitted / rate if admitted < items else math.inf
+        later = min(next_end, next_in)
+        work, now = work + (later - now) * speed, later
+        if next_in <= next_end:
+            waiting[0].append(admitted)
+            admitted += 1
+        else:
+            _, group, item = heapq.heappop(busy)
+            idle[group] += 1
+            if group + 1 < len(groups):
+                waiting[group + 1].append(item)
+            else:
+                done[item] = now
+        for group, (_, mean, cv) in enumerate(groups):
+            while waiting[group] and idle[group]:
+                idle[group] -= 1
+                spread = math.sqrt(math.log1p(cv * cv))
+                service = draw.lognormvariate(math.log(mean) - spread**2 / 2, spread)
+                heapq.heappush(busy, (work + service, group, waiting[group].popleft()))
+    delivered = np.maximum.accumulate([done[item] for item in range(items)])
+    return sorted((delivered - np.arange(items) / rate)[items // 10 :])
+
+
+@pytest.mark.parametrize(
+    ("groups", "cores", "utilization"),
+    [
+        ([(1, 0.03, 0.4)], 2, 0.8),
+        ([(1, 0.02, 0.4), (1, 0.03, 0.4), (1, 0.01, 0.2)], 8, 0.7),
+        ([(1, 0.053, 0.2), (2, 0.001, 0.2), (2, 0.16, 0.4)], 8, 0.8),
+        ([(1, 0.053, 0.2), (2, 0.001, 0.2), (2, 0.16, 0.4)], 2, 0.6),
+        ([(2, 0.008, 0.1), (2, 0.008, 0.1), (2, 0.008, 0.1)], 2, 0.8),
+        ([(4, 0.05, 0.8)], 2, 0.7),
+        ([(8, 0.1, 0.4), (2, 0.02, 0.4)], 12, 0.9),
+        ([(3, 0.03, 0.5), (3, 0.02, 0.8)], 1, 0.6),
+    ],
+)
+def test_predicted_latency_is_near_the_simulated(
+    groups: list[tuple[int, float, float]], cores: int, utilization: float
+) -> None:
+    composition, costs = chain(*groups)
+    rate = utilization * predict(composition, costs, cores=cores, hop_s=0, input_rate_per_s=None).throughput_per_s
+    prediction = predict(composition, costs, cores=cores, hop_s=0.0, input_rate_per_s=rate, arrival_cv=0.0)
+    latencies = simulate(groups, rate, cores, items=6000, seed=1)
+    assert prediction.latency_s == pytest.approx(float(np.mean(latencies)), rel=0.15)
+    assert prediction.p50_s == pytest.approx(float(np.quantile(latencies, 0.5)), rel=0.2)
+    assert prediction.p95_s == pytest.approx(float(np.quantile(latencies, 0.95)), rel=0.35)
+
+
+# --- cost -----------------------------------------------------------------------------------------------------------
+
+
+def test_ten_thousand_compositions_are_priced_well_within_a_tick() -> None:
+    stages = [Stage(f"s{number}") for number in range(6)]
+    some = list(generate(stages, max_workers=12, replicas=[1, 2, 3]))
+    table = CompositionTable((some * 4)[:10_000])
+    costs = {stage.name: StageCost(0.01 * number, 0.01 * number, 0.3) for number, stage in enumerate(stages, start=1)}
+    took_s = []
+    for _ in range(5):
+        started = time.perf_counter()
+        predict_all(table, costs, cores=4, hop_s=1e-4, input_rate_per_s=10)
+        took_s.append(time.perf_counter() - started)
+    assert len(table) == 10_000
+    assert min(took_s) < 0.050

@@ -1,0 +1,49 @@
+"""Enumeration: which compositions there are, the cheapest first."""
+
+from __future__ import annotations
+
+import pytest
+
+from compositions.enumeration import generate
+from compositions.errors import CompositionError
+from compositions.model import Stage, StageKind
+
+TWO = (Stage("a"), Stage("b"))
+
+
+def test_all_compositions_of_two_stages_in_order_of_cost() -> None:
+    names = [each.name for each in generate(TWO, max_workers=3, replicas=[2, 1, 2])]
+    assert names == ["Seq(f1,f2)", "Par(f1,f2)", "Seq-Seq", "Seq-Par", "Par-Seq"]
+
+
+def test_a_stateful_stage_keeps_its_group_sequential() -> None:
+    stages = (Stage("a"), Stage("b", StageKind.STATEFUL))
+    names = {each.name for each in generate(stages, max_workers=9, replicas=[2, 4])}
+    assert names == {"Seq(f1,f2)", "Par-Seq", "Par*4-Seq"}
+
+
+def test_the_number_of_compositions_is_that_of_the_formula() -> None:
+    # k groups: choose(n-1, k-1) cuts, and r choices for each group.
+    stages = [Stage(f"s{number}") for number in range(5)]
+    found = list(generate(stages, max_workers=100, replicas=[1, 2, 3]))
+    assert len(found) == sum(cuts * 3**groups for groups, cuts in enumerate([1, 4, 6, 4, 1], start=1))
+
+
+@pytest.mark.parametrize("count", [12, 60, 1000])
+def test_too_many_are_refused_without_making_them(count: int) -> None:
+    stages = [Stage(f"s{number}") for number in range(count)]
+    with pytest.raises(CompositionError, match="more than 10,000 compositions would be generated; lower max_workers"):
+        generate(stages, max_workers=10**6, replicas=range(1, 50))
+
+
+def test_exactly_ten_thousand_are_accepted() -> None:
+    assert len(list(generate([Stage("a")], max_workers=10**6, replicas=range(1, 10_001)))) == 10_000
+    with pytest.raises(CompositionError, match="more than 10,000"):
+        generate([Stage("a")], max_workers=10**6, replicas=range(1, 10_002))
+
+
+def test_no_composition_within_the_limit_is_a_refusal() -> None:
+    with pytest.raises(CompositionError, match=r"no composition has at most 2 workers with replicas \[4\]"):
+        generate(TWO, max_workers=2, replicas=[4])
+    with pytest.raises(CompositionError, match="replicas is 0; it must be at least 1"):
+        generate(TWO, max_workers=2, replicas=[0])

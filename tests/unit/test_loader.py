@@ -1,0 +1,231 @@
+"""Compositions documents: what they give, and every fault by its path."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+import compositions
+from compositions.errors import CompositionError
+from compositions.loader import Defaults, dump, load, merge
+from compositions.model import Stage, StageKind
+from compositions.notation import format_notation, short_notation
+
+APPS = {
+    "ferret": [Stage(name) for name in ("segment", "extract", "vectorize", "rank")],
+    "synthetic": [Stage("first"), Stage("second"), Stage("third")],
+    "counter": [Stage("split"), Stage("count", StageKind.STATEFUL)],
+}
+SHIPPED = Path(compositions.__file__).parent
+
+
+def faults_of(text: str | bytes) -> dict[str, str]:
+    with pytest.raises(CompositionError) as refusal:
+        load(text, APPS)
+    return {fault.path: fault.message for fault in refusal.value.faults}
+
+
+def test_the_documented_example_loads() -> None:
+    document = load(
+        """
+app: ferret
+defaults: {replicas: 3}
+compositions:
+  - name: "1"
+    notation: Seq-Seq-Seq-Seq    # one group per stage
+  - name: "13"
+    notation: Seq(f1,f2)-Par-Par
+  - name: wide-rank
+    groups:
+      - {stages: [segment, extract, vectorize]}
+      - {stages: [rank], replicas: 4}
+generate:
+  max_workers: 2
+  replicas: [1, 2]
+""",
+        APPS,
+    )
+    assert document.app == "ferret"
+    assert document.defaults == Defaults(replicas=3)
+    assert [(each.name, short_notation(each)) for each in document.compositions] == [
+        ("1", "Seq-Seq-Seq-Seq"),
+        ("13", "Seq(f1,f2)-Par*3-Par*3"),
+        ("wide-rank", "Seq(f1,f2,f3)-Par*4"),
+        ("Seq(f1,f2,f3,f4)", "Seq(f1,f2,f3,f4)"),
+        ("Par(f1,f2,f3,f4)", "Par(f1,f2,f3,f4)"),
+        ("Seq-Seq(f2,f3,f4)", "Seq-Seq(f2,f3,f4)"),
+        ("Seq(f1,f2)-Seq(f3,f4)", "Seq(f1,f2)-Seq(f3,f4)"),
+        ("Seq(f1,f2,f3)-Seq", "Seq(f1,f2,f3)-Seq"),
+    ]
+
+
+def test_generated_shapes_that_are_listed_already_are_left_out() -> None:
+    document = load(
+        "app: counter\ncompositions: [{name: one, notation: 'Seq(f1,f2)'}]\ngenerate: {max_workers: 2, replicas: [1]}",
+        APPS,
+    )
+    assert [each.name for each in document.compositions] == ["one", "Seq-Seq"]
+
+
+def test_the_long_form_may_name_the_pattern() -> None:
+    document = load(
+        "app: counter\ncompositions: [{name: a, groups: [{stages: [f1], pattern: par}, {stages: [f2], pattern: seq}]}]",
+        APPS,
+    )
+    assert format_notation(document.compositions[0]) == "Par(split)-Seq(count)"
+
+
+@pytest.mark.parametrize(
+    ("app", "shapes"),
+    [
+        ("synthetic", "SSS PSS SPS SSP PPS SPP PPP"),
+        ("ferret", "SSSS PSSS SPSS SSPS SSSP PPSS PSPS PSSP SPPS SSPP SPSP PPPP (SS)PP P(SS)P PP(SS)"),
+    ],
+)
+def test_shipped_files_are_the_published_compositions(app: str, shapes: str) -> None:
+    found = load((SHIPPED / f"{app}.yaml").read_bytes(), APPS).compositions
+    assert [each.name for each in found] == [str(number) for number in range(1, len(found) + 1)]
+    letters = {("seq", 1): "S", ("par", 2): "P"}
+    drawn = []
+    for each in found:
+        marks = [(letters[(group.pattern, group.replicas)], len(group.stages)) for group in each.groups]
+        drawn.append("".join(letter if size == 1 else f"({letter * size})" for letter, size in marks))
+    assert drawn == shapes.split()
+
+
+def test_every_fault_is_named_with_its_path() -> None:
+    faults = faults_of("""
+app: ferret
+colour: red
+defaults: {replicas: 0}
+compositions:
+  - {name: "1", notation: Seq-Seq-Seq}
+  - {name: 2, notation: Seq-Seq-Seq-Seq}
+  - name: x
+    groups: [{stages: [segment, rnak]}, {stages: [vectorize, extract], replicas: 0, colour: 3}, 7, {}]
+  - {name: x, notation: Seq-Seq-Seq-Seq}
+  - {name: y}
+  - {name: z, notation: Seq-Seq-Seq-Seq, groups: []}
+  - {name: a/b, notation: 5}
+  - {notation: Seq-Seq-Seq-Seq}
+  - {name: q, groups: [{stages: [segment, segment, 4]}, {stages: f2}, {stages: [rank], replicas: true, pattern: many}]}
+generate: {replicas: [1, -1, two]}
+""")
+    expected = {
+        "colour": "unknown key; accepted are app, defaults, compositions, generate",
+        "defaults.replicas": "replicas is 0; it must be at least 1 and at most 1,000,000",
+        "compositions[0].notation": "stage 'rank' is missing; every stage appears exactly once",
+        "compositions[1].name": "must be text, not 2; put it in quotes",
+        "compositions[2].groups[0].stages[1]": "unknown stage 'rnak'; ferret has segment, extract, vectorize, rank",
+        "compositions[2].groups[1].colour": "unknown key; accepted are stages, pattern, replicas",
+        "compositions[2].groups[1].replicas": "replicas is 0; it must be at least 1 and at most 1,000,000",
+        "compositions[2].groups[1].stages[1]": "stage 'extract' is in the wrong order after 'vectorize'; ferret has "
+        "segment, extract, vectorize, rank, in this order",
+        "compositions[2].groups[2]": "must be a mapping with stages, pattern, replicas, not 7",
+        "compositions[2].groups[3].stages": "is missing",
+        "compositions[3].name": "'x' is already the name of compositions[2]",
+        "compositions[4]": "has neither notation nor groups; it needs exactly one of the two",
+        "compositions[5]": "has both notation and groups; it needs exactly one of the two",
+        "compositions[6].name": "'a/b' is not 1 to 100 printable characters without '/' and outer blanks",
+        "compositions[6].notation": "must be text such as Seq-Par*3, not 5",
+        "compositions[7].name": "is missing; every composition has a name",
+        "compositions[8].groups[0].stages[1]": "stage 'segment' is repeated; every stage appears exactly once",
+        "compositions[8].groups[0].stages[2]": "must be the name of a stage, not 4",
+        "compositions[8].groups[1].stages": "must be a list, not the text 'f2'",
+        "compositions[8].groups[2].pattern": "'many' is no pattern; seq and par are",
+        "compositions[8].groups[2].replicas": "must be a whole number of at least 1, not True",
+        "generate.max_workers": "is missing",
+        "generate.replicas[1]": "replicas[1] is -1; it must be at least 1 and at most 1,000,000",
+        "generate.replicas[2]": "must be a whole number of at least 1, not the text 'two'",
+    }
+    assert faults == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "sentence"),
+    [
+        ("", "", "the document is empty"),
+        ("# only a comment", "", "the document is empty"),
+        ("[1]", "", "must be a mapping with app, defaults, compositions, generate, not a list"),
+        ("a: [1,\nb: }", "", "line 2, column 4: not YAML"),
+        ("a: 1\n---\nb: 2", "", "line 2, column 1: not YAML: but found another document"),
+        ("app: nope\ncompositions: []", "app", "unknown app 'nope'; known apps are counter, ferret, synthetic"),
+        ("compositions: []", "app", "is missing; known apps are counter, ferret, synthetic"),
+        ("app: 3\ncompositions: []", "app", "must be the name of an app, not 3"),
+        ("app: ferret", "compositions", "there is none"),
+        ("app: ferret\ncompositions: []", "compositions", "there is none"),
+        ("app: counter\ngenerate: {max_workers: 1}\ncompositions: {}", "compositions", "must be a list, not a mapping"),
+        ("app: ferret\ncompositions:", "compositions", "must be a list, not nothing"),
+        (
+            "app: ferret\ncompositions: [{name: a, groups: []}]",
+            "compositions[0].groups",
+            "stage 'segment', 'extract', ",
+        ),
+        ("app: ferret\napp: ferret", "app", "the key is given twice, again at line 2, column 1"),
+        ("app: ferret\ncompositions: [{name: a, name: b}]", "compositions[0].name", "the key is given twice"),
+        ("a: &x 1\nb: *x", "", "line 2, column 4: alias 'x' is not accepted"),
+        ("app: !!python/object/apply:os.getcwd []", "", "tag 'tag:yaml.org,2002:python/object/apply:os.getcwd' is not"),
+        ("app: 2020-13-45", "", "a value that cannot be read: month must be in 1..12"),
+        ("app: ferret\ngenerate: {max_workers: 0x" + "F" * 5000 + "}", "generate.max_workers", "too many digits"),
+        (
+            "app: ferret\ngenerate: {max_workers: 99, replicas: [1,2,3,4,5,6,7,8,9,10,11,12]}",
+            "generate",
+            "more than 10,000",
+        ),
+        (
+            "app: counter\ncompositions: [{name: Seq-Seq, notation: Par-Seq}]\ngenerate: {max_workers: 2}",
+            "generate",
+            "the name 'Seq-Seq' of a generated composition is taken",
+        ),
+        (
+            "app: counter\ncompositions: [{name: a, groups: [{stages: [split, count], replicas: 2}]}]",
+            "compositions[0].groups[0]",
+            "stage 'count' is stateful and may not be in a Par group",
+        ),
+        ("\x00", "", "not YAML"),
+        ("\ud800", "", "a value that cannot be read"),
+        (b"\xff\xff", "", "not YAML"),
+    ],
+)
+def test_a_faulty_document_is_refused_with_a_sentence(text: str | bytes, path: str, sentence: str) -> None:
+    assert sentence in faults_of(text)[path]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (b"x" * 100_000_000, "the document has 100,000,000 bytes; at most 1,048,576 are accepted"),
+        ("[" * 10_000 + "]" * 10_000, "line 1, column 21: nested deeper than 20 levels"),
+        ("{a: " * 10_000, "line 1, column 81: nested deeper than 20 levels"),
+        ("- " * 10_000, "line 1, column 41: nested deeper than 20 levels"),
+        ("? " * 10_000, "line 1, column 41: nested deeper than 20 levels"),
+    ],
+)
+def test_the_huge_and_the_deep_are_refused_at_once(text: str | bytes, sentence: str) -> None:
+    started = time.perf_counter()
+    faults = faults_of(text)
+    assert time.perf_counter() - started < 1.0
+    assert faults == {"": sentence}
+
+
+def test_a_megabyte_of_nonsense_does_not_answer_with_a_hundred() -> None:
+    with pytest.raises(CompositionError) as refusal:
+        load(f"app: ferret\ncompositions: [{'x, ' * 20_000}]", APPS)
+    assert len(refusal.value.faults) == 1_001
+    assert str(refusal.value).endswith("and 19,000 more faults")
+
+
+def test_later_documents_replace_compositions_of_the_same_name() -> None:
+    first = load("app: counter\ncompositions: [{name: a, notation: Seq-Seq}, {name: b, notation: Par-Seq}]", APPS)
+    second = load("app: counter\ncompositions: [{name: a, notation: Par*4-Seq}]", APPS)
+    other = load("app: synthetic\ncompositions: [{name: a, notation: Par-Par-Par}]", APPS)
+    merged = merge([first, second, other])
+    assert [short_notation(each) for each in merged["counter"].values()] == ["Par*4-Seq", "Par-Seq"]
+    assert set(merged["synthetic"]) == {"a"}
+
+
+def test_what_is_dumped_loads_to_the_same() -> None:
+    shipped = load((SHIPPED / "ferret.yaml").read_text(encoding="utf-8"), APPS)
+    assert load(dump("ferret", shipped.compositions), APPS) == shipped
