@@ -19,6 +19,10 @@ class OutputGaps:
         self._switch: SwitchRecord | None = None
         self._last: tuple[float, str] | None = None
 
+    def reset(self) -> None:
+        """Forgets the steady gaps so far."""
+        self._steady.clear()
+
     def switch_begins(self, record: SwitchRecord) -> None:
         self._switch = record
 

@@ -138,6 +138,10 @@ class Runner:
             lambda parts: [views.switch_view(record, self._at) for record in parts.loop.journal.switches], []
         )
 
+    def reset_gaps(self) -> None:
+        """Starts the statistics of gaps between outputs anew; for measurements."""
+        self._ask(lambda parts: parts.loop.gaps.reset())
+
     def summary(self) -> dict[str, Any]:
         return self._ask(self._summary.view, {}) | {"failure": self._failure}
 
@@ -157,7 +161,7 @@ class Runner:
             "drain": views.drain_view(loop.drain.status()),
             "switches": loop.journal.switch_count,
             "last_switch": views.switch_view(loop.journal.switches[-1], self._at) if loop.journal.switches else None,
-            "output_gap_ms": {f"p{p}": views.ms(loop.gaps.steady_s(p)) for p in (50, 99)},
+            "output_gap_ms": views.output_gaps_view(loop.gaps),
             "last_decision": self._decision(parts, decisions[-1]) if decisions else None,
             "no_change": loop.journal.changes[-1].reason if loop.journal.changes else None,
             "slo_met_share": self._summary.slo_met_share,

@@ -14,6 +14,7 @@ from profiler.snapshot import LatencyStats, Snapshot
 from runtime.events import DispatcherView, WorkerView
 from service.decisions import Candidate, Decision
 from service.journal import NoChangeRun, SwitchRecord
+from service.output_gaps import OutputGaps
 from service.views import composition_view
 
 Clock = Callable[[float], str]
@@ -61,6 +62,11 @@ def _profile(stage: str, snapshot: Snapshot | None) -> dict[str, Any]:
         "p95_ms": ms(profile.p95_s),
         "samples": profile.samples,
     }
+
+
+def output_gaps_view(gaps: OutputGaps) -> dict[str, Any]:
+    """Gaps between outputs outside of switches."""
+    return {"p50": ms(gaps.steady_s(50)), "p99": ms(gaps.steady_s(99)), "max": ms(gaps.steady_s(100))}
 
 
 def drain_view(drain: DrainStatus) -> dict[str, Any]:

@@ -1,0 +1,109 @@
+"""Kills a random worker process every few seconds under load, and counts what came out (issue: faults).
+
+python -m benchmarks.kill_workers [--seconds 60] [--every 3] [--json]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from dataclasses import asdict, dataclass
+
+import click
+
+from apps.synthetic.checks import verify
+from apps.synthetic.options import SyntheticOptions
+from benchmarks.harness import metadata
+from runtime import ray_cluster
+from service.runner import Runner
+from service.spec import InputSpec, RunSpec
+
+OPTIONS = {"compute": "wait", "total_ms": 24}
+
+
+@dataclass(frozen=True)
+class Killing:
+    """What a run with killed workers came to."""
+
+    kills: int
+    restarts: int
+    accepted: int
+    delivered: int
+    failed: int
+    lost: int
+    doubled: int
+    misordered: int
+    wrong: int
+    longest_gap_s: float
+
+
+def run(seconds: float, every_s: float, out_path: str, *, rate_per_s: float = 40.0, seed: int = 1) -> Killing:
+    """Runs Synthetic in composition 7 (six workers) and kills one every ``every_s``; results go to ``out_path``."""
+    ray_cluster.connect()
+    spec = RunSpec(
+        app="synthetic", options=OPTIONS, composition="7", strategy="static", out_path=out_path,
+        input=InputSpec(rate_per_s=rate_per_s), switch_style="seamless",
+    )  # fmt: skip
+    runner = Runner(spec)
+    runner.start()
+    try:
+        _wait_until_up(runner)
+        kills, restarts, gap_s = _kill(runner, seconds, every_s, random.Random(seed))
+    finally:
+        runner.stop()
+    return _judge(runner, out_path, kills, restarts, gap_s)
+
+
+def _wait_until_up(runner: Runner) -> None:
+    give_up_s = time.monotonic() + 60
+    while runner.status()["items"]["delivered"] < 40:
+        if time.monotonic() > give_up_s or runner.wait(0.1):
+            raise RuntimeError(f"the app did not come up: {runner.status()}")
+
+
+def _kill(runner: Runner, seconds: float, every_s: float, chance: random.Random) -> tuple[int, int, float]:
+    """Returns kills, restarts, and the longest time without an output."""
+    end_s, next_kill_s, kills = time.monotonic() + seconds, time.monotonic() + every_s, 0
+    runner.reset_gaps()
+    while time.monotonic() < end_s:
+        time.sleep(0.05)
+        if time.monotonic() >= next_kill_s:
+            next_kill_s += every_s
+            os.kill(chance.choice(runner.status()["workers"])["pid"], signal.SIGKILL)
+            kills += 1
+    status = runner.status()
+    return kills, status["restarts"], status["output_gap_ms"]["max"] / 1e3
+
+
+def _judge(runner: Runner, out_path: str, kills: int, restarts: int, gap_s: float) -> Killing:
+    items = runner.status()["items"]
+    with open(out_path, encoding="utf-8") as lines:
+        verdict = verify((json.loads(line) for line in lines), SyntheticOptions(**OPTIONS), accepted=items["accepted"])
+    return Killing(
+        kills, restarts, items["accepted"], verdict.delivered, verdict.failed, verdict.lost, verdict.doubled,
+        verdict.misordered, verdict.wrong, gap_s,
+    )  # fmt: skip
+
+
+@click.command()
+@click.option("--seconds", default=60.0)
+@click.option("--every", default=3.0, help="seconds between kills")
+@click.option("--json", "as_json", is_flag=True)
+def main(seconds: float, every: float, as_json: bool) -> None:
+    """Prints what a run with killed workers came to."""
+    out_path = f"{os.environ.get('TMPDIR', '/tmp')}/kill_workers-{os.getpid()}.jsonl"
+    figures = {**metadata(), **asdict(run(seconds, every, out_path))}
+    os.unlink(out_path)
+    if as_json:
+        json.dump(figures, sys.stdout, indent=1)
+        return
+    for name, value in figures.items():
+        print(f"{name}: {value}")
+
+
+if __name__ == "__main__":
+    main()

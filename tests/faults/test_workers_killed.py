@@ -1,0 +1,13 @@
+"""Worker processes killed under load; the minute-long run is benchmarks/kill_workers.py."""
+
+from __future__ import annotations
+
+from benchmarks.kill_workers import run
+
+
+def test_killed_workers_cost_no_item_and_no_order(tmp_path):
+    seen = run(8.0, 2.0, str(tmp_path / "results.jsonl"))
+    assert seen.kills >= 3
+    assert seen.restarts >= 3
+    assert seen.accepted == seen.delivered > 300
+    assert (seen.failed, seen.lost, seen.doubled, seen.misordered, seen.wrong) == (0, 0, 0, 0, 0)
