@@ -1,0 +1,44 @@
+"""Ferret's loops compiled by numba. Importing this costs half a second, a first call reads the machine code from disk.
+
+The code is kept beside the sources or, where those cannot be written, in the user's cache folder (numba's own rule);
+only the very first run on a machine compiles, for some seconds. No ``fastmath``: it would change the answers. Without the interpreter's lock: the database is built by several threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.extending import overload, register_jitable
+
+from apps.ferret import emd, extract, load, segment
+from apps.ferret.kernels import Kernel
+
+for helper in (segment.find, segment.unite, emd.ground_distances, emd.shares, emd.transport_cost, emd.cheapest_path,
+               emd.relax, emd.nearest, emd.reprice, emd.send):  # fmt: skip
+    register_jitable(helper)
+
+
+overload(emd.zeros)(lambda count: lambda count: np.full(count, 0.0))
+overload(emd.unset)(lambda count: lambda count: np.full(count, -1))
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # no folder to keep machine code in: every process compiles for itself
+        return njit(nogil=True)(function)
+
+
+resample = _compiled(load.resample_rows)
+
+KERNEL = Kernel(
+    sequence=np.ascontiguousarray,
+    merge_similar=_compiled(segment.merge_similar),
+    absorb_small=_compiled(segment.absorb_small),
+    number_regions=_compiled(segment.number_regions),
+    grow_box=_compiled(extract.grow_box),
+    distances=_compiled(emd.distances),
+)

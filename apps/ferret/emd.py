@@ -1,0 +1,213 @@
+"""Ferret's rank stage: the Earth Mover's Distance between two sets of weighted regions.
+
+Rubner, Tomasi and Guibas 2000, "The Earth Mover's Distance as a Metric for Image Retrieval", IJCV 40(2), section 3:
+the least cost of carrying one distribution of mass onto another, solved exactly as a transportation problem. Solved by
+successive shortest paths with dual prices (Ahuja, Magnanti and Orlin 1993, section 9.7), in double precision.
+
+The loops index flat sequences only, so the same source runs in plain Python over lists (kernel ``exact``) and compiled
+over arrays (kernel ``fast``), and both give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence, Sequence
+from math import inf, sqrt
+
+
+def distances(
+    weights: Sequence[float],
+    features: Sequence[float],
+    other_weights: Sequence[float],
+    other_features: Sequence[float],
+    starts: Sequence[int],
+    results: MutableSequence[float],
+) -> None:
+    """Writes to ``results`` the distance of one set of regions to each of ``len(results)`` others.
+
+    Args:
+        weights, features: of the one set; features flat, the same number of them per region everywhere.
+        other_weights, other_features: of all other sets, one after the other.
+        starts: set k's regions are ``starts[k]`` up to ``starts[k + 1]``.
+    """
+    width = len(features) // len(weights)
+    for k in range(len(results)):
+        low, high = starts[k], starts[k + 1]
+        costs = ground_distances(features, other_features[low * width : high * width], width)
+        results[k] = transport_cost(shares(weights), shares(other_weights[low:high]), costs)
+
+
+def ground_distances(features: Sequence[float], others: Sequence[float], width: int) -> MutableSequence[float]:
+    """Euclidean distances of every region to every other one, row by row."""
+    costs = zeros(len(features) // width * (len(others) // width))
+    k = 0
+    for a in range(0, len(features), width):
+        for b in range(0, len(others), width):
+            total = 0.0
+            for f in range(width):
+                total += (features[a + f] - others[b + f]) ** 2
+            costs[k] = sqrt(total)
+            k += 1
+    return costs
+
+
+def shares(weights: Sequence[float]) -> MutableSequence[float]:
+    """Weights over their sum: both sides of a transport must carry the same mass, single precision leaves 1e-7."""
+    total = 0.0
+    for weight in weights:
+        total += weight
+    result = zeros(len(weights))
+    for k in range(len(weights)):
+        result[k] = weights[k] / total
+    return result
+
+
+def zeros(count: int) -> MutableSequence[float]:
+    """Working storage; the compiled kernel puts an array in its place."""
+    return [0.0] * count
+
+
+def unset(count: int) -> MutableSequence[int]:
+    """Working storage of indices, each -1; the compiled kernel puts an array in its place."""
+    return [-1] * count
+
+
+def transport_cost(supply: MutableSequence[float], demand: MutableSequence[float], costs: Sequence[float]) -> float:
+    """The least cost of carrying ``supply`` to ``demand`` (both sum to 1 and are used up); ``costs`` row by row.
+
+    Each row's supply goes out along cheapest paths, which may take back what earlier rows have sent. The dual prices
+    keep every reduced cost at 0 or above, so that Dijkstra's algorithm finds those paths.
+    """
+    rows, columns = len(supply), len(demand)
+    flows = zeros(rows * columns)
+    row_prices, column_prices = zeros(rows), zeros(columns)
+    row_of, column_of = unset(columns), unset(rows)  # the path: the row before a column, the column before a row
+    reach, entered = zeros(columns), unset(columns)
+    for row in range(rows):
+        while supply[row] > 0.0:
+            end = cheapest_path(row, demand, costs, flows, row_prices, column_prices, row_of, column_of, reach, entered)
+            if end < 0:  # rounding left a crumb of supply when all demand is met
+                break
+            send(row, end, supply, demand, flows, row_of, column_of)
+    total = 0.0
+    for k in range(len(flows)):
+        total += flows[k] * costs[k]
+    return total
+
+
+def cheapest_path(
+    start: int,
+    demand: Sequence[float],
+    costs: Sequence[float],
+    flows: Sequence[float],
+    row_prices: MutableSequence[float],
+    column_prices: MutableSequence[float],
+    row_of: MutableSequence[int],
+    column_of: MutableSequence[int],
+    reach: MutableSequence[float],
+    entered: MutableSequence[int],
+) -> int:
+    """The column with unmet demand that is cheapest to reach from row ``start``, or -1 when none has any.
+
+    Leaves the path in ``row_of`` and ``column_of`` and brings the prices up to date.
+    """
+    columns = len(demand)
+    for column in range(columns):
+        reach[column] = inf
+        entered[column] = 0
+    for row in range(len(column_of)):
+        column_of[row] = -1
+    relax(start, 0.0, costs, row_prices, column_prices, entered, row_of, reach)
+    end = -1
+    while True:
+        column = nearest(entered, reach)
+        if column < 0:
+            return -1
+        entered[column] = 1
+        if demand[column] > 0.0:
+            end = column
+            break
+        for row in range(len(column_of)):
+            if row != start and column_of[row] < 0 and flows[row * columns + column] > 0.0:
+                column_of[row] = column
+                relax(row, reach[column], costs, row_prices, column_prices, entered, row_of, reach)
+    reprice(start, reach[end], row_prices, column_prices, entered, column_of, reach)
+    return end
+
+
+def relax(
+    row: int,
+    base: float,
+    costs: Sequence[float],
+    row_prices: Sequence[float],
+    column_prices: Sequence[float],
+    entered: Sequence[int],
+    row_of: MutableSequence[int],
+    reach: MutableSequence[float],
+) -> None:
+    """Notes the columns that a row, itself reached at ``base``, makes cheaper to reach."""
+    columns = len(reach)
+    offset = base - row_prices[row]
+    for column in range(columns):
+        if not entered[column]:
+            through = offset + costs[row * columns + column] - column_prices[column]
+            if through < reach[column]:
+                reach[column] = through
+                row_of[column] = row
+
+
+def nearest(entered: Sequence[int], reach: Sequence[float]) -> int:
+    """The cheapest column not yet entered, or -1."""
+    best = -1
+    lowest = inf
+    for column in range(len(reach)):
+        if not entered[column] and reach[column] < lowest:
+            lowest = reach[column]
+            best = column
+    return best
+
+
+def reprice(
+    start: int,
+    length: float,
+    row_prices: MutableSequence[float],
+    column_prices: MutableSequence[float],
+    entered: Sequence[int],
+    column_of: Sequence[int],
+    reach: Sequence[float],
+) -> None:
+    """Raises the prices of what lies nearer than ``length``, so that the path found costs nothing above them."""
+    row_prices[start] += length
+    for row in range(len(column_of)):
+        if column_of[row] >= 0:
+            row_prices[row] += length - reach[column_of[row]]
+    for column in range(len(reach)):
+        if entered[column]:
+            column_prices[column] -= length - reach[column]
+
+
+def send(
+    start: int,
+    end: int,
+    supply: MutableSequence[float],
+    demand: MutableSequence[float],
+    flows: MutableSequence[float],
+    row_of: Sequence[int],
+    column_of: Sequence[int],
+) -> None:
+    """Sends as much as supply, demand and the flows to be taken back allow along the path from start to end."""
+    columns = len(demand)
+    amount = min(supply[start], demand[end])
+    row = row_of[end]
+    while row != start:
+        amount = min(amount, flows[row * columns + column_of[row]])
+        row = row_of[column_of[row]]
+    column = end
+    while True:
+        row = row_of[column]
+        flows[row * columns + column] += amount
+        if row == start:
+            break
+        column = column_of[row]
+        flows[row * columns + column] -= amount
+    supply[start] -= amount
+    demand[end] -= amount

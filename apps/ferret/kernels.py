@@ -1,0 +1,36 @@
+"""Ferret's inner loops at two speeds from one source: plain Python (``exact``) or compiled by numba (``fast``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+
+from apps.ferret import emd, extract, segment
+
+KernelName = Literal["exact", "fast"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Loops over flat sequences; ``sequence`` makes of a numpy array what they take: a list, or the array itself."""
+
+    sequence: Callable[[Any], Any] = np.ndarray.tolist
+    merge_similar: Callable[..., None] = segment.merge_similar
+    absorb_small: Callable[..., None] = segment.absorb_small
+    number_regions: Callable[..., None] = segment.number_regions
+    grow_box: Callable[..., tuple[int, int, int, int, int]] = extract.grow_box
+    distances: Callable[..., None] = emd.distances
+
+
+@cache
+def load_kernel(name: KernelName) -> Kernel:
+    """The kernel of that name; numba, half a second to import, is imported for ``fast`` only."""
+    if name == "exact":
+        return Kernel()
+    from apps.ferret import compiled
+
+    return compiled.KERNEL

@@ -1,0 +1,120 @@
+"""Ferret's vectorize stage: which database regions lie near a query's, by locality-sensitive hashing.
+
+Datar, Immorlica, Indyk and Mirrokni 2004, "Locality-Sensitive Hashing Scheme Based on p-Stable Distributions", section
+3: h(x) = floor((a·x + b)/W) with normally distributed a and b uniform in [0, W). One table joins 17 such hashes into a
+bucket number. The original program names a multi-probe option but never reads it, so one bucket a table is looked into.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.ferret.values import FEATURES, Floats, Ints
+from compositions.errors import RecomposeError
+
+TABLES = 8
+"""Tables looked into; projections may bring more, the rest stays unused, as in the original."""
+
+HASHES = 17
+WIDTH = 4.0708  # of a hash's slots, in units of the feature space
+BUCKETS = 19_697  # of a table: some per region, for a database of thousands of regions
+F32 = np.float32
+
+
+class Projections(NamedTuple):
+    """``alpha`` (tables·hashes, 14), ``beta`` (tables·hashes,), ``mixers`` (tables, hashes), ``width`` (tables,)."""
+
+    alpha: Floats
+    beta: Floats
+    mixers: NDArray[np.uint32]
+    width: Floats
+    buckets: int
+
+    def bucket_numbers(self, features: Floats) -> Ints:
+        """(regions, tables): the bucket of each region in each table, 0 … buckets − 1."""
+        products = np.zeros((len(features), len(self.alpha)), F32)
+        for feature in range(FEATURES):  # one after the other, as single-precision C code adds them
+            products += features[:, feature : feature + 1] * self.alpha[:, feature]
+        slots = np.floor((products + self.beta) / np.repeat(self.width, self.mixers.shape[1])).astype(np.int64)
+        mixed = (slots.reshape(len(features), *self.mixers.shape) * self.mixers.astype(np.int64)).sum(axis=2)
+        numbers: Ints = mixed % 2**32 % self.buckets
+        return numbers
+
+
+def draw_projections(seed: int = 0) -> Projections:
+    """Projections of 8 tables from a seed."""
+    random = np.random.default_rng(seed)
+    count = TABLES * HASHES
+    alpha = random.standard_normal((count, FEATURES)).astype(F32)
+    beta = random.uniform(0, WIDTH, count).astype(F32)
+    mixers = random.integers(0, 2**31, (TABLES, HASHES)).astype(np.uint32)
+    return Projections(alpha, beta, mixers, np.full(TABLES, WIDTH, F32), BUCKETS)
+
+
+def load_projections(path: Path) -> Projections:
+    """Projections from an npz file with ``alpha``, ``beta``, ``rnd``, ``W`` and ``H``, of 8 tables or more.
+
+    Raises: RecomposeError when the file cannot be read or its arrays do not fit together.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            alpha, beta, mixers, width, buckets = (data[key] for key in ("alpha", "beta", "rnd", "W", "H"))
+            return first_tables(alpha, beta, mixers, width, int(buckets))
+    except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, BadZipFile) as error:
+        raise RecomposeError(
+            f"{str(path)!r} holds no projections ({error}); an npz file with alpha (tables·hashes, {FEATURES}), "
+            f"beta, rnd (tables, hashes), W (tables) and H, of at least {TABLES} tables, would be accepted"
+        ) from error
+
+
+def first_tables(
+    alpha: NDArray[np.float32],
+    beta: NDArray[np.float32],
+    mixers: NDArray[np.uint32],
+    width: NDArray[np.float32],
+    buckets: int,
+) -> Projections:
+    """The 8 tables that are used. Raises: ValueError when the shapes do not fit together."""
+    tables, hashes = mixers.shape
+    fits = alpha.shape == (tables * hashes, FEATURES) and beta.shape == (tables * hashes,) and width.shape == (tables,)
+    if not fits or tables < TABLES or buckets < 1:
+        raise ValueError(f"alpha {alpha.shape}, beta {beta.shape}, rnd {mixers.shape}, W {width.shape}, H {buckets}")
+    used = TABLES * hashes
+    return Projections(
+        alpha[:used].astype(F32), beta[:used].astype(F32), mixers[:TABLES].astype(np.uint32), width[:TABLES], buckets
+    )
+
+
+class RegionIndex:
+    """The database's regions, found by bucket."""
+
+    def __init__(self, features: Floats, projections: Projections) -> None:
+        self._features = features
+        self._projections = projections
+        numbers = projections.bucket_numbers(features)
+        self._order = np.argsort(numbers, axis=0, kind="stable").T.copy()  # (tables, regions)
+        self._sorted = np.take_along_axis(numbers.T, self._order, axis=1)
+
+    def near(self, features: Floats, keep: int) -> Ints:
+        """The ``keep`` regions nearest to each of the given ones, among those in its buckets; ascending, once each."""
+        numbers = self._projections.bucket_numbers(features).T
+        bounds = [
+            (np.searchsorted(table, wanted, "left"), np.searchsorted(table, wanted, "right"))
+            for table, wanted in zip(self._sorted, numbers, strict=True)
+        ]
+        found = [np.empty(0, np.int64)]
+        for region, feature in enumerate(features):
+            shared = [order[low[region] : high[region]] for order, (low, high) in zip(self._order, bounds, strict=True)]
+            found.append(self._nearest(np.unique(np.concatenate(shared)), feature, keep))
+        return np.unique(np.concatenate(found))
+
+    def _nearest(self, regions: Ints, feature: Floats, keep: int) -> Ints:
+        if len(regions) <= keep:
+            return regions
+        apart = self._features[regions].astype(np.float64) - feature
+        return regions[np.argsort((apart * apart).sum(axis=1), kind="stable")[:keep]]
