@@ -48,7 +48,7 @@ def latency_at(table: CompositionTable, load: Load, cores: float, rate_per_s: fl
         spread = load.variance_s2[:, group] * sharing**2
         wait = queued * share_that_waits(busy, replicas)
         mean += wait
-        # A wait that occurs is taken as exponential (Whitt 1993, section 3).
+        # A wait that occurs is taken as exponential (Whitt, Approximations for the GI/G/m queue, 1993).
         variance += wait * (2.0 * queued - wait) + spread
         overtaking += np.where(replicas > 1, spread, 0.0)
         arrival_scv = departure_scv(busy, arrival_scv, service_scv)

@@ -18,8 +18,7 @@ from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.notation import format_notation, parse, short_notation
 from compositions.table import CompositionTable
 
-settings.register_profile("recompose", deadline=None)
-settings.load_profile("recompose")
+LAW = settings(deadline=None)
 
 T = TypeVar("T")
 
@@ -62,6 +61,7 @@ def apps_and_compositions(draw: st.DrawFn) -> tuple[list[Stage], list[Compositio
 # --- notation and YAML ----------------------------------------------------------------------------------------------
 
 
+@LAW
 @given(apps_and_compositions())
 def test_what_is_formatted_parses_to_the_same(case: tuple[list[Stage], list[Composition]]) -> None:
     stages, compositions = case
@@ -71,12 +71,14 @@ def test_what_is_formatted_parses_to_the_same(case: tuple[list[Stage], list[Comp
             assert parse(short_notation(composition), stages, name=composition.name).shape == composition.shape
 
 
+@LAW
 @given(apps_and_compositions())
 def test_what_is_dumped_loads_to_the_same(case: tuple[list[Stage], list[Composition]]) -> None:
     stages, compositions = case
     assert load(dump("app", compositions), {"app": stages}).compositions == tuple(compositions)
 
 
+@LAW
 @given(apps_and_compositions())
 def test_the_long_form_says_all_that_the_notation_says(case: tuple[list[Stage], list[Composition]]) -> None:
     stages, compositions = case
@@ -105,6 +107,7 @@ def outcome(attempt: Callable[[], T]) -> tuple[T | None, tuple[Fault, ...]]:
 WORDS = st.sampled_from(["Seq", "Par", "*", "-", "(", ")", ",", "f1", "f2", "a", "b", "7", " ", "Par*0", "é"])
 
 
+@LAW
 @given(st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=12).map("".join)))
 def test_any_notation_is_a_composition_or_one_sentence(text: str) -> None:
     stages = [Stage("a"), Stage("b", StageKind.STATEFUL)]
@@ -155,12 +158,13 @@ def load_or_refuse(text: str | bytes) -> None:
     assert all(each.stages == ("a", "b") and each.groups[-1].replicas == 1 for each in document.compositions)
 
 
+@LAW
 @given(st.one_of(st.text(), st.binary(), st.text(alphabet="[]{}-:,?!&*<>=|'\"# \n\ta0.1_~@%`\\")))
 def test_the_loader_only_ever_refuses_text(text: str | bytes) -> None:
     load_or_refuse(text)
 
 
-@settings(max_examples=300)
+@settings(LAW, max_examples=300)
 @given(DOCUMENTS)
 def test_the_loader_only_ever_refuses_structures(data: Any) -> None:
     load_or_refuse(yaml.dump(data, Dumper=yaml.SafeDumper, allow_unicode=True))
@@ -169,6 +173,7 @@ def test_the_loader_only_ever_refuses_structures(data: Any) -> None:
 # --- enumeration ----------------------------------------------------------------------------------------------------
 
 
+@LAW
 @given(stage_lists(most=5), st.integers(1, 12), st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
 def test_enumeration_is_sound_ordered_and_complete(
     stages: list[Stage], max_workers: int, replicas: list[int], data: st.DataObject
@@ -204,6 +209,7 @@ def priced(draw: st.DrawFn) -> tuple[list[Composition], dict[str, StageCost], di
     return compositions, costs, situation
 
 
+@LAW
 @given(priced(), st.booleans())
 def test_all_at_once_equals_one_by_one(
     case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]], compiled: bool
@@ -220,6 +226,7 @@ def assert_close(left: Prediction, right: Prediction) -> None:
         assert a == b or abs(a - b) <= 1e-9 * max(abs(a), abs(b)), name
 
 
+@LAW
 @given(priced())
 def test_predictions_hang_together(case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]]) -> None:
     compositions, costs, situation = case
@@ -240,6 +247,7 @@ def test_predictions_hang_together(case: tuple[list[Composition], dict[str, Stag
         assert (each.latency_s == float("inf")) == each.overloaded
 
 
+@LAW
 @given(priced(), st.data())
 def test_more_replicas_or_cores_never_lower_the_capacity_and_more_work_never_raises_it(
     case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]], data: st.DataObject
@@ -256,6 +264,7 @@ def test_more_replicas_or_cores_never_lower_the_capacity_and_more_work_never_rai
     assert predict(composition, heavier, **situation).throughput_per_s <= capacity
 
 
+@LAW
 @given(priced(), st.floats(0.01, 0.95), st.floats(0.01, 0.95))
 def test_a_higher_input_rate_never_lowers_utilization_or_cpu(
     case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]], one: float, other: float
