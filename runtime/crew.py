@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from runtime.events import WorkerId, WorkerJoined
+from runtime.events import WorkerId, WorkerJoined, WorkerView
 from runtime.pipeline import GroupState, Pipeline, WorkerState
 
 
 class Crew:
     def __init__(self) -> None:
         self.workers: dict[WorkerId, WorkerState] = {}
-        self.starting = 0
+        self._starting = 0
+        self._start_failures = 0
+        self._start_again_s = 0.0
         self.restarts = 0
         self._vacancies: deque[int] = deque()
         """Restarts of each lost worker that has no replacement yet."""
@@ -22,7 +24,8 @@ class Crew:
         return len(self.workers)
 
     def join(self, event: WorkerJoined) -> None:
-        self.starting = max(0, self.starting - 1)
+        self._starting = max(0, self._starting - 1)
+        self._start_failures = 0
         restarts = self._vacancies.popleft() + 1 if self._vacancies else 0
         self.workers[event.worker] = WorkerState(event.worker, event.pid, event.node, event.at_s, restarts)
 
@@ -41,12 +44,40 @@ class Crew:
             self._vacancies.append(state.restarts)
         return state
 
-    def missing(self, wanted: int) -> int:
-        """Workers to start so that ``wanted`` are there or on their way."""
-        return max(0, wanted - len(self.workers) - self.starting)
+    def start_missing(self, wanted: int, now_s: float) -> int:
+        """How many to start, so that ``wanted`` are there or on their way; none during the pause after a failure."""
+        missing = max(0, wanted - len(self.workers) - self._starting)
+        if now_s < self._start_again_s:
+            return 0
+        self._starting += missing
+        return missing
+
+    def start_failed(self, start_again_s: float) -> int:
+        """A worker did not come up; returns how many in a row."""
+        self._starting = max(0, self._starting - 1)
+        self._start_failures += 1
+        self._start_again_s = start_again_s
+        return self._start_failures
 
     def free(self) -> list[WorkerState]:
         return [worker for worker in self.workers.values() if worker.group is None]
+
+    def remove_surplus(self, wanted: int, idle_before_s: float) -> list[WorkerId]:
+        """Takes free workers beyond ``wanted`` off the list that have had no task since ``idle_before_s``."""
+        idle = [w.worker for w in self.free() if not w.outstanding and w.idle_since_s < idle_before_s]
+        surplus = idle[: max(0, len(self.workers) - wanted)]
+        for worker in surplus:
+            self.remove(worker)
+        return surplus
+
+    def views(self, active: Pipeline) -> tuple[WorkerView, ...]:
+        return tuple(self._view(worker, active) for worker in self.workers.values())
+
+    @staticmethod
+    def _view(worker: WorkerState, active: Pipeline) -> WorkerView:
+        bound = worker.group if worker.group and worker.group.pipeline is active else None
+        index = bound.index if bound else None
+        return WorkerView(worker.worker, worker.pid, worker.node, index, len(worker.outstanding), worker.restarts)
 
     def bind(self, worker: WorkerState, group: GroupState) -> None:
         self.unbind(worker)

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Literal
 from compositions.model import Composition, Stage
 from runtime.crew import Crew
 from runtime.events import (
-    Delivered,
     DispatcherView,
     Event,
     Instruction,
@@ -25,7 +24,6 @@ from runtime.events import (
     Outcome,
     Payload,
     SendTask,
-    Shed,
     StartFailed,
     StartWorkers,
     StopWorker,
@@ -41,9 +39,9 @@ from runtime.events import (
     WorkerLost,
     WorkersChanged,
     WorkerStartFailed,
-    WorkerView,
 )
-from runtime.ordering import OrderGate, ReorderBuffer
+from runtime.ordering import OrderGate
+from runtime.outbox import Outbox
 from runtime.pipeline import GroupState, Item, Pipeline, TaskInWork, WorkerState
 from runtime.switch import Switch
 
@@ -88,13 +86,10 @@ class Dispatcher:
         self._switch: Switch | None = None
         self._crew = Crew()
         self._queue: deque[Item] = deque()
-        self._reorder: ReorderBuffer[tuple[Item, str | None, bool]] = ReorderBuffer()
+        self._outbox = Outbox()
         self._gates = {name: OrderGate() for group in self._active.groups for name in group.ordered}
         self._states: dict[str, Payload] = {}
-        self._accepted = self._delivered = self._failed = self._shed = 0
-        self._next_task_id = 0
-        self._start_failures = 0
-        self._start_again_s = 0.0
+        self._accepted = self._next_task_id = 0
         self._now_s = 0.0
         self._instructions: list[Instruction] = []
         self._outcomes: list[Outcome] = []
@@ -132,7 +127,7 @@ class Dispatcher:
     @property
     def idle(self) -> bool:
         """Every accepted item is out."""
-        return self._reorder.next_serial == self._accepted
+        return self._outbox.next_serial == self._accepted
 
     def view(self) -> DispatcherView:
         active = self._active
@@ -143,11 +138,11 @@ class Dispatcher:
             in_flight=active.in_flight + (self._draining.in_flight if self._draining else 0),
             positions=active.positions(self._stages),
             accepted=self._accepted,
-            delivered=self._delivered,
-            failed=self._failed,
-            shed=self._shed,
+            delivered=self._outbox.delivered,
+            failed=self._outbox.failed,
+            shed=self._outbox.shed,
             restarts=self._crew.restarts,
-            workers=tuple(self._worker_view(worker) for worker in self._crew.workers.values()),
+            workers=self._crew.views(active),
         )
 
     # --- items ------------------------------------------------------------------------------------------------------
@@ -181,7 +176,7 @@ class Dispatcher:
     def _may_start(self, item: Item) -> bool:
         if self._switch is not None and not self._switch.may_feed(self._now_s):
             return False
-        if item.serial - self._reorder.next_serial >= self._settings.reorder_items:
+        if item.serial - self._outbox.next_serial >= self._settings.reorder_items:
             return False
         return self._active.in_flight < self._active.limit(self._settings.prefetch_below_s)
 
@@ -271,20 +266,7 @@ class Dispatcher:
         """The item's fate is known: it waits for its turn to leave, and stateful stages need not wait for it."""
         if error is not None:
             self._pass_gates(tuple(self._gates), item.serial, item.next_stage)
-        for ready, why, was_shed in self._reorder.put(item.serial, (item, error, shed)):
-            self._outcomes.append(self._outcome(ready, why, was_shed))
-
-    def _outcome(self, item: Item, error: str | None, shed: bool) -> Outcome:
-        if shed:
-            self._shed += 1
-            return Shed(self._now_s, item.serial, item.arrived_s)
-        self._failed += error is not None
-        self._delivered += error is None
-        pipeline, started_s = item.pipeline, item.started_s
-        assert pipeline is not None, "an item that was not shed has started"
-        assert started_s is not None, "an item that was not shed has started"
-        payload = item.payload if error is None else None
-        return Delivered(self._now_s, item.serial, item.arrived_s, started_s, pipeline.composition.name, payload, error)
+        self._outcomes += self._outbox.put(item, error, shed, self._now_s)
 
     def _pass_gates(self, names: tuple[str, ...], serial: int, from_stage: int = 0) -> None:
         for name in names:
@@ -366,17 +348,14 @@ class Dispatcher:
 
     def _worker_joined(self, event: WorkerJoined) -> None:
         self._crew.join(event)
-        self._start_failures = 0
         self._outcomes.append(WorkersChanged(self._now_s, joined=(event.worker,)))
         if self._switch is not None and self._switch.draining is None:
             self._try_hand_over()
         self._assign()
 
     def _start_failed(self, event: WorkerStartFailed) -> None:
-        self._crew.starting = max(0, self._crew.starting - 1)
-        self._start_failures += 1
-        self._start_again_s = self._now_s + self._settings.restart_pause_s
-        self._outcomes.append(StartFailed(self._now_s, event.reason, self._start_failures))
+        failures = self._crew.start_failed(self._now_s + self._settings.restart_pause_s)
+        self._outcomes.append(StartFailed(self._now_s, event.reason, failures))
         if self._switch is not None and self._switch.draining is None:
             self._end_switch(f"a worker could not be started: {event.reason}")
 
@@ -385,9 +364,7 @@ class Dispatcher:
         return max(self._active.composition.workers, target) + self._settings.spares
 
     def _ensure_workers(self) -> None:
-        missing = self._crew.missing(self._wanted_workers())
-        if missing and self._now_s >= self._start_again_s:
-            self._crew.starting += missing
+        if missing := self._crew.start_missing(self._wanted_workers(), self._now_s):
             self._instructions.append(StartWorkers(missing))
 
     def _assign(self) -> None:
@@ -395,18 +372,9 @@ class Dispatcher:
             self._dispatch(group)
 
     def _stop_surplus(self) -> None:
-        surplus = len(self._crew) - self._wanted_workers()
-        for worker in self._crew.free():
-            idle_s = self._now_s - worker.idle_since_s
-            if surplus > 0 and not worker.outstanding and idle_s > self._settings.idle_worker_s:
-                self._crew.remove(worker.worker)
-                self._instructions.append(StopWorker(worker.worker))
-                surplus -= 1
-
-    def _worker_view(self, worker: WorkerState) -> WorkerView:
-        bound = worker.group if worker.group and worker.group.pipeline is self._active else None
-        index = bound.index if bound else None
-        return WorkerView(worker.worker, worker.pid, worker.node, index, len(worker.outstanding), worker.restarts)
+        idle_before_s = self._now_s - self._settings.idle_worker_s
+        for worker in self._crew.remove_surplus(self._wanted_workers(), idle_before_s):
+            self._instructions.append(StopWorker(worker))
 
     # --- the switch -------------------------------------------------------------------------------------------------
 
