@@ -127,13 +127,20 @@ class Parts:
     loop: ControlLoop
     first: Composition
 
-    def open(self) -> None:
-        self.loop.engine.start()
-        self.source.start()
+    reading: bool = False
 
     def feed(self) -> None:
-        """Moves what the source has handed over into the dispatcher, as far as it has room."""
+        """Moves what the source has handed over into the dispatcher, as far as it has room.
+
+        Reading begins when the workers are there: what was read before would have waited for them, and the first
+        latencies would tell of the start and not of the composition.
+        """
         engine, monitor = self.loop.engine, self.loop.monitor
+        if not self.reading:
+            self.reading = len(engine.view().workers) >= self.first.workers
+            if not self.reading:
+                return
+            self.source.start()
         monitor.set_offered_rate(engine.now_s, self.source.offered_per_s(engine.now_s))
         while engine.has_room and (taken := self.source.take(1)):
             monitor.record_arrival(taken[0].arrived_s)

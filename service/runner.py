@@ -199,7 +199,7 @@ class Runner:
     def _run(self) -> None:
         try:
             self._parts = self._assembly.build()
-            self._parts.open()
+            self._parts.loop.engine.start()
             self._turn(self._parts)
             self._state = State.FAILED if self._failure else State.STOPPED
         except RecomposeError as error:
@@ -241,7 +241,7 @@ class Runner:
         result, snapshot = loop.result, loop.snapshot
         if result is None or snapshot is None:
             return
-        if self._state is not State.STARTING or snapshot.workers_alive >= parts.first.workers:
+        if parts.reading:
             self._state = result.state
         if self._summary.note(snapshot, result):
             parts.sink.flush()
