@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compositions.model import Stage
+from compositions.rules import MAX_REPLICAS
 from service.api.models import Problem, ValidationProblem
 from service.api.problems import MEDIA_TYPE
 
@@ -54,7 +55,7 @@ def item_body() -> dict[str, Any]:
 def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> dict[str, Any]:
     """COMPOSITIONS.md as a schema, with the apps that are registered here."""
     text: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 100}
-    count = {"type": "integer", "minimum": 1, "maximum": 1000}
+    count = {"type": "integer", "minimum": 1, "maximum": MAX_REPLICAS}
     group = {
         "type": "object",
         "additionalProperties": False,
@@ -81,9 +82,12 @@ def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> dict[str, Any]:
         "properties": {
             "app": {"type": "string", "enum": sorted(apps)},
             "defaults": {"type": "object", "additionalProperties": False, "properties": {"replicas": count}},
-            "compositions": {"type": "array", "items": composition, "minItems": 1},
+            "compositions": {"type": "array", "items": composition},
             "generate": generate,
         },
-        "anyOf": [{"required": ["compositions"]}, {"required": ["generate"]}],
+        "anyOf": [
+            {"required": ["compositions"], "properties": {"compositions": {"minItems": 1}}},
+            {"required": ["generate"]},
+        ],
     }
     return {"required": True, "content": {"application/yaml": {"schema": schema}}}

@@ -1,0 +1,57 @@
+"""The OpenAPI document against the application, by schemathesis: generated requests, all its checks, no failure.
+
+Twice: with the names it invents, where even "valid data must be accepted" holds (404 counts as such); and on an app
+that runs, where a 422 can be right for a body that its schema allows, because no schema can say which options an app
+has or that a minimum lies below a maximum. Those sentences have tests of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.specs.openapi import checks
+
+from service.api import create_app
+from service.api.models import StartRequest
+from service.fake_runner import fake_supervisor
+from service.spec import SourceSpec
+from service.state import State
+from service.supervisor import Supervisor
+
+HERE = {"Host": "localhost"}
+STREAM = "/status/{app}/stream"
+"""Never ends for an app that exists."""
+NOT_WHEN_RUNNING = [checks.positive_data_acceptance, checks.ensure_resource_availability, checks.use_after_free]
+BRIEF = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+SUPERVISOR = fake_supervisor(State(None))
+schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(SUPERVISOR), headers=HERE)
+schema.config.generation.update(max_examples=8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def supervisor() -> Iterator[Supervisor]:
+    SUPERVISOR.restore()
+    yield SUPERVISOR
+    SUPERVISOR.close()
+
+
+@schema.parametrize()
+@BRIEF
+def test_invented_names(case: schemathesis.Case) -> None:
+    cannot_say = case.operation.label == "POST /compositions"  # a schema cannot say what COMPOSITIONS.md does
+    case.call_and_validate(headers=HERE, excluded_checks=[checks.positive_data_acceptance] if cannot_say else [])
+
+
+@schema.exclude(path=STREAM).parametrize()
+@BRIEF
+def test_a_running_app(case: schemathesis.Case) -> None:
+    if SUPERVISOR.status("synthetic")["state"] != "stable":
+        SUPERVISOR.start(StartRequest(source=SourceSpec(kind="push")).spec("synthetic"))
+    if "app" in case.path_parameters:
+        case.path_parameters["app"] = "synthetic"
+    case.call_and_validate(headers=HERE, excluded_checks=NOT_WHEN_RUNNING)
