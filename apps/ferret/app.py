@@ -8,7 +8,6 @@ same projections the answers are the original's.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,12 +35,20 @@ NEAR_PER_RESULT = 2
 class FerretOptions(Options):
     """What to search, for what, and how."""
 
-    images: Path | None = Field(None, description="Folder of database photos, with subfolders; none: sample photos")
-    database: Path | None = Field(None, description="A database file that Ferret built, in place of images")
-    queries: Path | None = Field(None, description="Folder of query photos; none: the database photos themselves")
-    top_k: int = Field(10, ge=1, le=1000, description="Images in an answer, at most")
-    kernel: KernelName = Field("exact", description="exact: plain Python; fast: compiled, with the same answers")
-    projections: Path | None = Field(None, description="npz of alpha, beta, rnd, W, H; none: drawn from a fixed seed")
+    images: Path | None = Field(
+        default=None, description="Folder of database photos, with subfolders; none: sample photos"
+    )
+    database: Path | None = Field(default=None, description="A database file that Ferret built, in place of images")
+    queries: Path | None = Field(
+        default=None, description="Folder of query photos; none: the database photos themselves"
+    )
+    top_k: int = Field(default=10, ge=1, le=1000, description="Images in an answer, at most")
+    kernel: KernelName = Field(
+        default="exact", description="exact: plain Python; fast: compiled, with the same answers"
+    )
+    projections: Path | None = Field(
+        default=None, description="npz of alpha, beta, rnd, W, H; none: drawn from a fixed seed"
+    )
 
     @model_validator(mode="after")
     def _one_database(self) -> FerretOptions:
@@ -101,9 +108,11 @@ class Ferret(App):
         if not isinstance(value, dict) or not all(isinstance(value.get(key), str) for key in ("query", "image")):
             raise ValueError('a Ferret item is {"query": NAME, "image": BASE64 of a JPEG, PNG or other picture file}')
         try:
-            return decode_photo(base64.b64decode(value["image"], validate=True), value["query"])
-        except binascii.Error as error:
+            data = base64.b64decode(value["image"], validate=True)
+        except ValueError as error:
             raise ValueError(f"image of query {value['query']!r} is not base64: {error}") from error
+        try:
+            return decode_photo(data, value["query"])
         except RecomposeError as error:
             raise ValueError(str(error)) from error
 

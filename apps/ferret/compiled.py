@@ -1,7 +1,8 @@
 """Ferret's loops compiled by numba. Importing this costs half a second, a first call reads the machine code from disk.
 
 The code is kept beside the sources or, where those cannot be written, in the user's cache folder (numba's own rule);
-only the very first run on a machine compiles, for some seconds. No ``fastmath``: it would change the answers. Without the interpreter's lock: the database is built by several threads.
+only the very first run on a machine compiles, for some seconds. No ``fastmath``: it would change the answers.
+The loops run without the interpreter's lock, so that several threads build a database.
 """
 
 from __future__ import annotations

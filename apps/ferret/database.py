@@ -53,7 +53,7 @@ class Database:
         weights = np.concatenate([signature.weights for signature in signatures])
         features = np.concatenate([signature.features for signature in signatures])
         names = tuple(signature.name for signature in signatures)
-        return cls(names, starts, weights, features, Projections(*tables, int(buckets)), manifest)
+        return cls(names, starts, weights, features, projections, manifest)
 
     @cached_property
     def index(self) -> RegionIndex:
@@ -86,15 +86,14 @@ class Database:
 def load_database(path: Path) -> Database:
     """Reads what ``save`` wrote. Raises: RecomposeError when the file is missing, damaged or of another version."""
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             manifest = json.loads(str(data["manifest"]))
             if manifest["format"] != FORMAT or manifest["parameters"] != PARAMETERS:
                 raise ValueError(f"it was built by another version, {manifest['format']} and not {FORMAT}")
-            *tables, buckets = (data[key] for key in Projections._fields)
+            projections = Projections._make(data[key] for key in Projections._fields)
+            projections = projections._replace(buckets=int(projections.buckets))
             starts, weights, features = (data[key] for key in ARRAYS)
-            return Database(
-                tuple(data["names"].tolist()), starts, weights, features, Projections(*tables, int(buckets)), manifest
-            )
+            return Database(tuple(data["names"].tolist()), starts, weights, features, projections, manifest)
     except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
         raise RecomposeError(
             f"{str(path)!r} is no Ferret database ({error}); give a file that Ferret built, or a folder of photos "

@@ -62,7 +62,7 @@ def load_projections(path: Path) -> Projections:
     Raises: RecomposeError when the file cannot be read or its arrays do not fit together.
     """
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             alpha, beta, mixers, width, buckets = (data[key] for key in ("alpha", "beta", "rnd", "W", "H"))
             return first_tables(alpha, beta, mixers, width, int(buckets))
     except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, BadZipFile) as error:
