@@ -13,10 +13,11 @@ from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import Snapshot
+from service.backlog import Backlog
 from service.decisions import Command, Decision, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
 from service.episode import Episode, outcome_text
 from service.settings import Measuring, Settings
-from service.strategies.assess import Assessment, assess, waiting
+from service.strategies.assess import Assessment, assess
 from service.strategies.base import Settle, Situation, Stay, Strategy, Trial, Try
 from service.watch import Due, Watch
 
@@ -80,7 +81,7 @@ class Manager:
         self._unavailable: dict[str, tuple[float, str]] = {}
         self._infeasible: str | None = None
         self._observed: Decision | None = None
-        self._backlogged = False
+        self._backlog = Backlog()
         self._awaited: _Awaited | None = None
         self._outcomes: list[Decision] = []
         self._count = 0
@@ -126,6 +127,7 @@ class Manager:
     def tick(self, now_s: float, snapshot: Snapshot) -> TickResult:
         """One step. Snapshots come in order; a command is carried out before the next but one at the latest begins."""
         seen = assess(self.slo, snapshot, self._settings.measuring)
+        seen = self._backlog.excused(self.slo, snapshot, seen)
         commands, said = self._step(now_s, snapshot, seen)
         return TickResult(commands, said, self._state, self._status(seen))
 
@@ -135,6 +137,8 @@ class Manager:
         if self._switch is not None:
             return self._switching(now_s, snapshot, seen, self._switch)
         self._active = self._active_of(snapshot)
+        if self._backlog.reset_due(snapshot, seen):
+            return (ResetWindow(),), NoChange(now_s, "the backlog is worked off; measuring anew")
         if self._episode is not None and isinstance(self._episode.step, Try):
             return self._trying(now_s, snapshot, seen, self._episode, self._episode.step)
         return self._resting(now_s, snapshot, seen, self._active)
@@ -151,6 +155,7 @@ class Manager:
         if not (done and snapshot.stable_since_s >= switch.asked_s):
             return _nothing(now_s, f"switching to {switch.target.name}")
         self._switch, self._active = None, switch.target
+        self._backlog.inherit(snapshot)
         self._watch.hold(now_s + self._settings.rhythm.cool_down_s, f"just switched to {switch.target.name}")
         return self._arrived(now_s, snapshot)
 
@@ -199,9 +204,6 @@ class Manager:
     ) -> tuple[tuple[Command, ...], Decision | NoChange]:
         if self.mode is Mode.PINNED or self.slo is None:
             return self._pinned(now_s, active)
-        reset = self._backlog_gone(snapshot, seen)
-        if reset:
-            return (ResetWindow(),), NoChange(now_s, "the backlog is worked off; measuring anew")
         self._compare(snapshot, seen)
         waits = unprofiled(self._stages, snapshot, self._settings.measuring) or self._watch.held(now_s)
         if waits is not None:
@@ -351,15 +353,6 @@ class Manager:
         if seen.meets:
             self._infeasible = None
         return self._infeasible or reason
-
-    def _backlog_gone(self, snapshot: Snapshot, seen: Assessment) -> bool:
-        """A backlog was worked off: the window still holds its late items, so it must start anew."""
-        if seen.draining and seen.status is SloStatus.VIOLATED and seen.meets is not False:
-            self._backlogged = True
-            return False
-        gone = self._backlogged and not waiting(snapshot)
-        self._backlogged = self._backlogged and not gone
-        return gone
 
     def _compare(self, snapshot: Snapshot, seen: Assessment) -> None:
         awaited = self._awaited

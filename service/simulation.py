@@ -101,8 +101,8 @@ class Trace:
 
     journal: Journal
     moments: list[Moment] = field(default_factory=list)
-    serials: list[int] = field(default_factory=list)
-    """Of delivered items, in order of delivery."""
+    delivered: list[Delivered] = field(default_factory=list)
+    """In the order of delivery."""
     accepted: int = 0
 
     @property
@@ -113,13 +113,18 @@ class Trace:
     def final(self) -> Moment:
         return self.moments[-1]
 
+    @property
+    def in_order(self) -> bool:
+        """Every delivered item once, none left out, in the order of arrival."""
+        return [item.serial for item in self.delivered] == list(range(len(self.delivered)))
+
     def between(self, start_s: float, end_s: float) -> list[Moment]:
         return [moment for moment in self.moments if start_s <= moment.at_s < end_s]
 
     def switches_between(self, start_s: float, end_s: float) -> int:
         """Switches that ended without an error."""
-        ended = (record.ended for record in self.journal.switches)
-        return sum(e.error is None and start_s <= e.at_s < end_s for e in ended)
+        ended = [record.ended for record in self.journal.switches]
+        return sum(e is not None and e.error is None and start_s <= e.at_s < end_s for e in ended)
 
     def met_share(self, start_s: float, end_s: float) -> float:
         """Share of the ticks with a known answer at which the SLO was met."""
@@ -167,7 +172,7 @@ class _Run:
 
     def take(self, item: Delivered | Shed) -> None:
         if isinstance(item, Delivered):
-            self.trace.serials.append(item.serial)
+            self.trace.delivered.append(item)
 
     def _settled(self) -> bool:
         limit_s = self.scenario.until_settled_s

@@ -83,7 +83,7 @@ def current_rate(snapshot: Snapshot) -> float | None:
 
 
 def needed_rate(snapshot: Snapshot) -> float | None:
-    """What a composition must be able to take, items/s: a short dip below the window's mean is no reason to plan for."""
+    """What a composition must be able to take, items/s: a short dip below the window's mean is no relief."""
     known = [rate for rate in (current_rate(snapshot), snapshot.input_rate_per_s) if rate is not None]
     return max(known, default=None)
 
