@@ -74,6 +74,8 @@ class Ferret(App):
             load_database(self.options.database.expanduser())
         else:
             current_database(self._images(), self._projections())
+        if self.options.kernel == "fast":
+            self.setup()  # compiles here, once for the machine, and not in all workers at the same time
 
     def setup(self) -> None:
         """Opens the database. It is built here only where ``prepare`` has left no file: on another host."""
