@@ -9,10 +9,8 @@ from typing import Protocol
 import zmq
 
 from runtime.invitation import Invitation, Network
-from runtime.stream import FrameReader, FrameWriter, prepare
-from runtime.wire import Kind, Message, pack, unpack
-
-_ZEROCOPY_FROM_BYTES = 64 * 1024
+from runtime.stream import MessageReader, MessageWriter, prepare
+from runtime.wire import HEAD, Kind, Message, pack, unpack
 
 
 class Channel(Protocol):
@@ -32,18 +30,26 @@ def connect(invitation: Invitation) -> Channel:
 
     Raises: OSError when the hub cannot be reached or does not take the invitation.
     """
-    if invitation.unix_path is not None:
-        try:
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            sock.connect(invitation.unix_path)
-            return StreamChannel(sock, invitation)
-        except OSError:
-            sock.close()  # another host, perhaps
+    if (sock := _unix_socket(invitation.unix_path)) is not None:
+        return StreamChannel(sock, invitation)
     if invitation.network is None:
         raise ConnectionError(f"the hub at {invitation.unix_path} cannot be reached and offers no network address")
     network = invitation.network
     lifeline = StreamChannel(socket.create_connection((network.host, network.lifeline_port), timeout=10), invitation)
     return EncryptedChannel(lifeline, network, invitation.identity)
+
+
+def _unix_socket(path: str | None) -> socket.socket | None:
+    """None where there is no such socket: the hub is on another host."""
+    if path is None:
+        return None
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(path)
+    except OSError:
+        sock.close()
+        return None
+    return sock
 
 
 class StreamChannel:
@@ -53,7 +59,7 @@ class StreamChannel:
         self.socket = sock
         sock.settimeout(None)
         prepare(sock)
-        self._reader, self._writer = FrameReader(sock), FrameWriter(sock)
+        self._reader, self._writer = MessageReader(sock), MessageWriter(sock)
         self._received: deque[Message] = deque()
         self._introduce(invitation)
 
@@ -61,20 +67,21 @@ class StreamChannel:
         challenge = self.receive()
         if challenge is not None:
             proof = invitation.proof(bytes(challenge.payload[0]))
-            self.send(Message(Kind.HELLO, payload=[invitation.worker.encode(), proof]))
+            self._writer.send(Message(Kind.HELLO, payload=[invitation.worker.encode(), proof]))
         if challenge is None or self.receive() is None:
+            self.close()
             raise ConnectionError(f"the hub did not let worker {invitation.worker} in")
 
     def receive(self) -> Message | None:
         while not self._received:
             try:
-                self._received.extend(unpack(frames) for frames in self._reader.read())
+                self._received.extend(self._reader.read())
             except (EOFError, OSError):
                 return None
         return self._received.popleft()
 
     def send(self, message: Message) -> None:
-        self._writer.send(pack(message))
+        self._writer.send(message)
 
     def close(self) -> None:
         self.socket.close()
@@ -98,17 +105,16 @@ class EncryptedChannel:
     def receive(self) -> Message | None:
         while True:
             try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                frame = self._socket.recv(zmq.NOBLOCK, copy=False)
                 # ZeroMQ's memory is read-only and not aligned; what stages get must not depend on the transport.
-                return unpack([memoryview(bytearray(frame.buffer)) for frame in frames])
+                return unpack(HEAD.unpack_from(frame.buffer), memoryview(bytearray(frame.buffer[HEAD.size :])))
             except zmq.Again:
                 ready = dict(self._poller.poll())
             if self._lifeline.socket.fileno() in ready and self._lifeline.receive() is None:
                 return None
 
     def send(self, message: Message) -> None:
-        frames = pack(message)
-        self._socket.send_multipart(frames, copy=not any(len(frame) >= _ZEROCOPY_FROM_BYTES for frame in frames))
+        self._socket.send(b"".join(pack(message)[0]))
 
     def close(self) -> None:
         self._socket.close()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from time import perf_counter, thread_time
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from compositions.model import Stage, StageKind
+from compositions.model import StageKind
 from profiler.snapshot import StageTiming
 
 
@@ -33,9 +33,16 @@ class StageError(RecomposeError):
         super().__init__(f"stage {stage!r} raised: {traceback_text}")
 
 
-@cache
-def _stateful(stages: tuple[Stage, ...]) -> frozenset[str]:
-    return frozenset(stage.name for stage in stages if stage.kind is StageKind.STATEFUL)
+_stateful_of: WeakKeyDictionary[App, frozenset[str]] = WeakKeyDictionary()
+
+
+def _stateful(app: App) -> frozenset[str]:
+    """Names of the stages that keep a state; looked up once an instance, for instances may have stages of their own."""
+    found = _stateful_of.get(app)
+    if found is None:
+        found = frozenset(stage.name for stage in app.stages if stage.kind is StageKind.STATEFUL)
+        _stateful_of[app] = found
+    return found
 
 
 def run_stages(app: App, stages: tuple[str, ...], value: Any, states: Mapping[str, Any]) -> Executed:
@@ -46,7 +53,7 @@ def run_stages(app: App, stages: tuple[str, ...], value: Any, states: Mapping[st
 
     Raises: StageError when a stage raises, or a stateful one does not return a pair.
     """
-    stateful = _stateful(app.stages)
+    stateful = _stateful(app)
     timings = []
     new_states = {}
     name = ""

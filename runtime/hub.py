@@ -9,24 +9,27 @@ it is tcp and carries nothing but the proof of identity; items then travel on Ze
 from __future__ import annotations
 
 import hmac
+import math
 import os
 import secrets
-import selectors
+import select
 import shutil
 import socket
 import struct
 import tempfile
 from collections.abc import Callable
+from functools import partial
 
 import zmq
 
 from runtime.events import WorkerId
 from runtime.invitation import Invitation, Network
-from runtime.stream import FrameReader, FrameWriter, prepare
-from runtime.wire import Frames, Kind, Message, pack, unpack
+from runtime.stream import MessageReader, MessageWriter, prepare
+from runtime.wire import HEAD, Kind, Message, pack, unpack
 
 _STRANGER_LIMIT_BYTES = 4096
-_ZEROCOPY_FROM_BYTES = 64 * 1024
+_LONG_MS = 10**9
+_READ, _WRITE = select.POLLIN, select.POLLOUT
 
 
 class Link:
@@ -38,8 +41,8 @@ class Link:
         self.worker: WorkerId | None = None
         self.identity = b""
         self.challenge = secrets.token_bytes(32)
-        self.reader = FrameReader(sock, _STRANGER_LIMIT_BYTES)
-        self.writer = FrameWriter(sock)
+        self.reader = MessageReader(sock, _STRANGER_LIMIT_BYTES)
+        self.writer = MessageWriter(sock)
 
 
 class Hub:
@@ -47,7 +50,9 @@ class Hub:
 
     def __init__(self, *, unix: bool = True) -> None:
         self._secret = secrets.token_bytes(32)
-        self._selector = selectors.DefaultSelector()
+        self._poller = select.poll()
+        self._handlers: dict[int, Callable[[int], None]] = {}
+        """By file descriptor: what to call with the mask of its events."""
         self._listeners: list[socket.socket] = []
         self._links: dict[WorkerId, Link] = {}
         self._strangers: set[Link] = set()
@@ -61,7 +66,7 @@ class Hub:
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
-        self._selector.register(self._wake_out, selectors.EVENT_READ, self._swallow_wake)
+        self._register(self._wake_out.fileno(), self._swallow_wake)
         if self._unix_path:
             self._listen(socket.AF_UNIX, self._unix_path, encrypted=False)
 
@@ -76,7 +81,7 @@ class Hub:
         router.router_mandatory, router.linger = True, 0
         router.sndhwm = router.rcvhwm = 0  # the dispatcher limits what is outstanding
         endpoint_port = router.bind_to_random_port(f"tcp://{host}")
-        self._selector.register(int(router.fd), selectors.EVENT_READ, self._drain_router)
+        self._register(int(router.fd), self._drain_router)
         self._router, self._network = router, Network(host, port, f"tcp://{host}:{endpoint_port}", public)
 
     def invite(self, worker: WorkerId) -> Invitation:
@@ -90,23 +95,23 @@ class Hub:
         link = self._links.get(worker)
         if link is None:
             return
-        frames = pack(message)
         if link.encrypted:
-            self._send_routed(link, frames)
+            self._send_routed(link, message)
             return
         try:
-            link.writer.send(frames)
+            link.writer.send(message)
         except OSError:
             return  # the reading side notices the same and reports it
         if link.writer.pending:
-            self._watch(link, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            self._poller.modify(link.socket, _READ | _WRITE)
 
     def poll(self, timeout_s: float | None) -> list[tuple[WorkerId, Message | None]]:
         """All that has come, in order; ``None`` for a message is the loss of the worker. Blocks for the first."""
         if self._router is not None:
-            self._drain_router(0)  # its descriptor tells only of what came after the last look
-        for key, mask in self._selector.select(0 if self._inbox else timeout_s):
-            key.data(mask)
+            self._drain_router()  # its descriptor tells only of what came after the last look
+        wait_ms = 0.0 if self._inbox else None if timeout_s is None else min(_LONG_MS, math.ceil(timeout_s * 1000))
+        for descriptor, mask in self._poller.poll(wait_ms):
+            self._handlers[descriptor](mask)
         inbox, self._inbox = self._inbox, []
         return inbox
 
@@ -130,16 +135,15 @@ class Hub:
             self._forget(link)
         self._links.clear()
         if self._router is not None:
-            self._selector.unregister(int(self._router.fd))
             self._router.close()
             self._router.context.term()
             self._router = None
         for sock in (*self._listeners, self._wake_in, self._wake_out):
             sock.close()
-        self._selector.close()
+        self._handlers.clear()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    # --- what the selector calls ---------------------------------------------------------------------------------
+    # --- what poll calls ------------------------------------------------------------------------------------------
 
     def _listen(self, family: int, address: str | tuple[str, int], encrypted: bool) -> socket.socket:
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -147,11 +151,14 @@ class Hub:
         listener.listen(128)
         listener.setblocking(False)
         self._listeners.append(listener)
-        accept: Callable[[int], None] = lambda mask: self._accept(listener, encrypted)  # noqa: E731
-        self._selector.register(listener, selectors.EVENT_READ, accept)
+        self._register(listener.fileno(), partial(self._accept, listener, encrypted))
         return listener
 
-    def _accept(self, listener: socket.socket, encrypted: bool) -> None:
+    def _register(self, descriptor: int, handler: Callable[[int], None]) -> None:
+        self._handlers[descriptor] = handler
+        self._poller.register(descriptor, _READ)
+
+    def _accept(self, listener: socket.socket, encrypted: bool, mask: int) -> None:
         try:
             sock, _ = listener.accept()
         except OSError:
@@ -160,22 +167,20 @@ class Hub:
         prepare(sock)
         link = Link(sock, encrypted)
         self._strangers.add(link)
-        self._watch(link, selectors.EVENT_READ, register=True)
-        link.writer.send(pack(Message(Kind.HELLO, payload=[link.challenge])))
+        self._register(sock.fileno(), partial(self._serve, link))
+        self._serve(link, 0, Message(Kind.HELLO, payload=[link.challenge]))
 
-    def _watch(self, link: Link, events: int, register: bool = False) -> None:
-        change = self._selector.register if register else self._selector.modify
-        change(link.socket, events, lambda mask: self._serve(link, mask))
-
-    def _serve(self, link: Link, mask: int) -> None:
+    def _serve(self, link: Link, mask: int, greeting: Message | None = None) -> None:
         try:
-            if mask & selectors.EVENT_WRITE:
+            if greeting is not None:
+                link.writer.send(greeting)
+            if mask & _WRITE:
                 link.writer.flush()
                 if not link.writer.pending:
-                    self._watch(link, selectors.EVENT_READ)
-            if mask & selectors.EVENT_READ:
-                for frames in link.reader.read():
-                    self._take(link, unpack(frames))
+                    self._poller.modify(link.socket, _READ)
+            if mask & ~_WRITE:  # readable, or broken: reading tells
+                for message in link.reader.read():
+                    self._take(link, message)
         except (EOFError, OSError, ValueError, IndexError, struct.error):  # the last three: not our language
             self._lose(link)
 
@@ -197,7 +202,7 @@ class Hub:
         link.reader.limit_bytes = float("inf")
         self._strangers.discard(link)
         self._links[worker] = link
-        link.writer.send(pack(Message(Kind.HELLO)))
+        link.writer.send(Message(Kind.HELLO))
 
     def _lose(self, link: Link) -> None:
         self._forget(link)
@@ -207,7 +212,8 @@ class Hub:
 
     def _forget(self, link: Link) -> None:
         self._strangers.discard(link)
-        self._selector.unregister(link.socket)
+        self._poller.unregister(link.socket)
+        del self._handlers[link.socket.fileno()]
         link.socket.close()
 
     def _uninvite(self, worker: WorkerId) -> None:
@@ -220,15 +226,14 @@ class Hub:
 
     # --- the encrypted way ---------------------------------------------------------------------------------------
 
-    def _send_routed(self, link: Link, frames: Frames) -> None:
+    def _send_routed(self, link: Link, message: Message) -> None:
         assert self._router is not None, "only a worker that came by the network is encrypted"
-        large = any(len(frame) >= _ZEROCOPY_FROM_BYTES for frame in frames)
         try:
-            self._router.send_multipart([link.identity, *frames], copy=not large)
+            self._router.send_multipart([link.identity, b"".join(pack(message)[0])])
         except zmq.ZMQError:
             pass  # unreachable: its lifeline tells the same
 
-    def _drain_router(self, mask: int) -> None:
+    def _drain_router(self, mask: int = 0) -> None:
         assert self._router is not None, "registered with it"
         while True:
             try:
@@ -237,4 +242,5 @@ class Hub:
                 return
             worker = self._routes.get(identity)
             if worker in self._links and frames:
-                self._inbox.append((worker, unpack(frames)))
+                body = memoryview(frames[0])
+                self._inbox.append((worker, unpack(HEAD.unpack_from(body), body[HEAD.size :])))

@@ -16,7 +16,7 @@ from compositions.errors import RecomposeError
 from runtime.channel import Channel, connect
 from runtime.execute import Executed, StageError, run_stages
 from runtime.invitation import Invitation
-from runtime.wire import FrameCodec, Frames, Kind, Message
+from runtime.wire import FrameCodec, Kind, Message
 
 _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 ONE_THREAD = {**{f"{library}_NUM_THREADS": "1" for library in _LIBRARIES}, "OPENCV_FOR_THREADS_NUM": "1"}
@@ -74,12 +74,12 @@ class Bench:
 
     def work(self, task: Message) -> Message:
         """DONE with the value, the new states and the timings; or FAILED with the traceback."""
-        first, last = task.first, task.first + task.span - 1
+        decode, first, last = self._codec.decode, task.first, task.first + task.span - 1
         try:
-            value = self._codec.decode(task.payload)
-            states = {self._stages[index]: self._codec.decode(state) for index, state in task.states.items()}
+            value = decode(task.payload)
+            states = {self._stages[index]: decode(state) for index, state in task.states.items()}
         except Exception:
-            return _failed(task, first, traceback.format_exc())
+            return _failed(task, first, f"the value that went in cannot be unpickled\n{traceback.format_exc()}")
         try:
             done = run_stages(self._app, self._stages[first : last + 1], value, states)
         except StageError as error:
@@ -91,8 +91,10 @@ class Bench:
 
     def _done(self, task: Message, done: Executed) -> Message:
         encode = self._codec.encode
-        states: dict[int, Frames] = {self._index[name]: encode(state) for name, state in done.states.items()}
-        timings = tuple(seconds for timing in done.timings for seconds in (timing.wall_s, timing.cpu_s))
+        timings: list[float] = []
+        for timing in done.timings:
+            timings += timing.wall_s, timing.cpu_s
+        states = {self._index[name]: encode(state) for name, state in done.states.items()}
         return Message(Kind.DONE, task.task_id, task.first, task.span, encode(done.value), states, timings)
 
 

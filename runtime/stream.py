@@ -1,23 +1,15 @@
-"""Messages of frames over a stream socket, blocking or not, without a thread in between.
-
-On the wire: a prefix (number of frames, size of the body), then the body: the lengths of the frames, the frames, each
-padded to 16 bytes so that arrays which share a frame's memory are aligned.
-"""
+"""Messages over a stream socket, blocking or not, without a thread in between."""
 
 from __future__ import annotations
 
 import math
 import socket
-import struct
 from collections import deque
 from itertools import islice
 
-from runtime.wire import Frame, Frames
+from runtime.wire import HEAD, Message, pack, unpack
 
-_PREFIX = struct.Struct("<IQ")
-_ALIGN = 16
-_PADDING = [bytes(-size % _ALIGN) for size in range(_ALIGN)]
-_JOIN_BELOW_BYTES = 32 * 1024
+_JOIN_UP_TO_BYTES = 32 * 1024
 _BUFFER_BYTES = 64 * 1024
 _PARTS_A_CALL = 256  # the kernel takes at most 1024
 
@@ -34,7 +26,7 @@ def prepare(sock: socket.socket) -> None:
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-class FrameWriter:
+class MessageWriter:
     """Sends messages in order; what the socket does not take at once waits in a backlog for ``flush``."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -45,12 +37,16 @@ class FrameWriter:
     def pending(self) -> bool:
         return bool(self._backlog)
 
-    def send(self, frames: Frames) -> None:
+    def send(self, message: Message) -> None:
         """Raises: OSError when the connection is gone."""
-        parts, size = _parts_of(frames)
-        if size < _JOIN_BELOW_BYTES:
-            parts = [b"".join(parts)]
-        self._backlog.extend(memoryview(part) for part in parts)
+        parts, size = pack(message)
+        if size <= _JOIN_UP_TO_BYTES:
+            data = b"".join(parts)
+            written = 0 if self._backlog else self._send_some(data)
+            if written == size:
+                return
+            parts = [memoryview(data)[written:]]
+        self._backlog.extend(map(memoryview, parts))
         self.flush()
 
     def flush(self) -> None:
@@ -58,93 +54,87 @@ class FrameWriter:
         backlog = self._backlog
         while backlog:
             try:
-                if len(backlog) == 1:
-                    written = self._socket.send(backlog[0])
-                else:
-                    written = self._socket.sendmsg(list(islice(backlog, _PARTS_A_CALL)))
+                written = self._socket.sendmsg(list(islice(backlog, _PARTS_A_CALL)))
             except BlockingIOError:
                 return
-            self._forget(written)
+            while backlog and written >= len(backlog[0]):
+                written -= len(backlog.popleft())
+            if written:
+                backlog[0] = backlog[0][written:]
 
-    def _forget(self, written: int) -> None:
-        backlog = self._backlog
-        while backlog and written >= len(backlog[0]):
-            written -= len(backlog.popleft())
-        if written:
-            backlog[0] = backlog[0][written:]
-
-
-def _parts_of(frames: Frames) -> tuple[list[Frame], int]:
-    lengths = [len(frame) for frame in frames]
-    table = struct.pack(f"<{len(lengths)}Q", *lengths)
-    size = _aligned(len(table)) + sum(map(_aligned, lengths))
-    parts: list[Frame] = [_PREFIX.pack(len(lengths), size) + table + _PADDING[len(table) % _ALIGN]]
-    for frame, length in zip(frames, lengths, strict=True):
-        parts.append(frame)
-        parts.append(_PADDING[length % _ALIGN])
-    return parts, size
+    def _send_some(self, data: bytes) -> int:
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
 
 
-def _aligned(size: int) -> int:
-    return (size + _ALIGN - 1) // _ALIGN * _ALIGN
-
-
-class FrameReader:
+class MessageReader:
     """Receives messages. Small ones are cut from one buffer, a large one is received into memory of its own."""
 
     def __init__(self, sock: socket.socket, limit_bytes: float = math.inf) -> None:
         self.limit_bytes = limit_bytes
-        """Largest body accepted; a stranger gets a low one until it has proved who it is."""
+        """Largest message accepted; a stranger gets a low limit until it has proved who it is."""
         self._receive = sock.recv_into
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._filled = 0
         self._large: memoryview | None = None
+        self._large_head: tuple[int, ...] = ()
         self._large_filled = 0
-        self._large_count = 0
 
-    def read(self) -> list[list[memoryview]]:
+    def read(self) -> list[Message]:
         """Receives once and returns the messages that are complete, perhaps none.
 
-        Raises: EOFError when the other side has closed; OSError when the connection broke.
+        Raises: EOFError when the other side has closed; OSError when the connection broke or the limit is passed;
+        ValueError or struct.error when what comes is not of our making.
         """
-        if self._large is not None:
-            return self._read_large(self._large)
-        try:
-            received = self._receive(self._buffer[self._filled :])
-        except BlockingIOError:
-            return []
-        if not received:
-            raise EOFError("the other side has closed the connection")
-        self._filled += received
-        messages = self._cut_complete()
-        return messages if self._large is None else messages + self._read_large(self._large)
+        if self._large is None:
+            try:
+                received = self._receive(self._buffer[self._filled :] if self._filled else self._buffer)
+            except BlockingIOError:
+                return []
+            if not received:
+                raise EOFError("the other side has closed the connection")
+            self._filled += received
+            messages = self._cut_complete()
+            if self._large is None:
+                return messages
+        else:
+            messages = []
+        return messages + self._read_large(self._large)
 
-    def _cut_complete(self) -> list[list[memoryview]]:
-        messages: list[list[memoryview]] = []
-        start, filled = 0, self._filled
-        while filled - start >= _PREFIX.size:
-            count, size = _PREFIX.unpack_from(self._buffer, start)
-            if size > self.limit_bytes:
-                raise OSError(f"a message of {size} bytes was announced; at most {self.limit_bytes} are accepted here")
-            begin = start + _PREFIX.size
-            if begin + size > filled:
-                if begin + size - start > len(self._buffer):
-                    self._begin_large(count, size, begin)
-                    return messages
-                break
-            messages.append(_split(memoryview(bytearray(self._buffer[begin : begin + size])), count))
-            start = begin + size
-        self._buffer[: filled - start] = self._buffer[start:filled]
+    def _cut_complete(self) -> list[Message]:
+        messages: list[Message] = []
+        start, filled, buffer = 0, self._filled, self._buffer
+        while filled - start >= HEAD.size:
+            head = HEAD.unpack_from(buffer, start)
+            begin = start + HEAD.size
+            end = begin + head[0]
+            if end > filled:
+                if not self._begin_large(head, begin, end - start):
+                    break
+                return messages
+            # Of a bytearray: what a stage gets is its own, and writable as it would be without a transport.
+            messages.append(unpack(head, memoryview(bytearray(buffer[begin:end]))))
+            start = end
         self._filled = filled - start
+        if self._filled:
+            buffer[: self._filled] = buffer[start:filled]
         return messages
 
-    def _begin_large(self, count: int, size: int, begin: int) -> None:
-        self._large = memoryview(bytearray(size))
-        self._large_count, self._large_filled = count, self._filled - begin
+    def _begin_large(self, head: tuple[int, ...], begin: int, size: int) -> bool:
+        """Whether the message at ``begin`` needs memory of its own; what has come of it is moved there."""
+        if size > self.limit_bytes:
+            raise OSError(f"a message of {size} bytes was announced; at most {self.limit_bytes} are accepted here")
+        if size <= len(self._buffer):
+            return False
+        self._large = memoryview(bytearray(head[0]))
+        self._large_head, self._large_filled = head, self._filled - begin
         self._large[: self._large_filled] = self._buffer[begin : self._filled]
         self._filled = 0
+        return True
 
-    def _read_large(self, body: memoryview) -> list[list[memoryview]]:
+    def _read_large(self, body: memoryview) -> list[Message]:
         while self._large_filled < len(body):
             try:
                 received = self._receive(body[self._large_filled :])
@@ -154,13 +144,4 @@ class FrameReader:
                 raise EOFError("the other side has closed the connection in the middle of a message")
             self._large_filled += received
         self._large = None
-        return [_split(body, self._large_count)]
-
-
-def _split(body: memoryview, count: int) -> list[memoryview]:
-    offset = _aligned(8 * count)
-    frames = []
-    for length in struct.unpack_from(f"<{count}Q", body):
-        frames.append(body[offset : offset + length])
-        offset += _aligned(length)
-    return frames
+        return [unpack(self._large_head, body)]

@@ -1,8 +1,8 @@
-"""What travels between a pool and its workers: messages of frames, and values as frames.
+"""What travels between a pool and its workers: values as frames, and messages as bytes.
 
-A frame is anything bytes-like; a value is the frames of its pickle (protocol 5), the large buffers out of band, so that
-whoever carries a value need not look into it or copy it. A message is a header frame, the frames of the payload, then
-those of the states.
+A frame is anything bytes-like. A value is the frames of its pickle (protocol 5), the large buffers out of band, so that
+whoever carries a value need not look into it or copy it. A message is a head of fixed size, a table (lengths of the
+frames, timings, states), then the frames: those of the payload, those of the states.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ import pickle
 import struct
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from itertools import chain
 from typing import Any, NamedTuple
 
 Frame = bytes | bytearray | memoryview
 Frames = Sequence[Frame]
 
-_HEADER = struct.Struct("<BHHIHQ")
+HEAD = struct.Struct("<QQIIBHHHH15x")
+"""Size of what follows, task id, size of the table, payload frames, kind, first, span, timings, states. 48 bytes: what
+follows is aligned where the head is."""
 _STATE = struct.Struct("<HI")
 _NO_STATES: Mapping[int, Frames] = {}
+_ALIGN = 16
+_PADDING = [bytes(size) for size in range(_ALIGN)]
 
 
 class Kind(IntEnum):
-    """What a message says. From the pool: TASK, EXIT. From a worker: HELLO, READY, DONE, FAILED."""
+    """What a message says. From the pool: TASK, EXIT. From a worker: READY, DONE, FAILED. From both: HELLO."""
 
     TASK = 1
     EXIT = 2
@@ -44,36 +49,59 @@ class Message(NamedTuple):
     span: int = 0
     payload: Frames = ()
     states: Mapping[int, Frames] = _NO_STATES
-    timings: tuple[float, ...] = ()
+    timings: Sequence[float] = ()
 
 
-def pack(message: Message) -> list[Frame]:
-    """The frames of a message, none of them copied but the header."""
+def pack(message: Message) -> tuple[list[Frame], int]:
+    """The parts of a message, to be sent one after the other, and their size; frames are among them, not copied."""
     kind, task_id, first, span, payload, states, timings = message
-    header = _HEADER.pack(kind, first, span, len(payload), len(states), task_id)
-    frames = [b"", *payload]
+    frames = [*payload, *chain.from_iterable(states.values())] if states else payload
+    table = struct.pack(f"<{len(frames)}Q{len(timings)}d", *map(len, frames), *timings)
     for stage, state in states.items():
-        header += _STATE.pack(stage, len(state))
-        frames += state
-    if timings:
-        header += struct.pack(f"<{len(timings)}d", *timings)
-    frames[0] = header
+        table += _STATE.pack(stage, len(state))
+    parts = _aligned(len(table), frames) if len(frames) > 1 else [*frames]
+    size = len(table) + sum(map(len, parts))
+    head = HEAD.pack(size, task_id, len(table), len(payload), kind, first, span, len(timings), len(states))
+    return [head + table, *parts], HEAD.size + size
+
+
+def unpack(head: tuple[int, ...], body: memoryview) -> Message:
+    """Inverse of ``pack``, given the unpacked head and all that followed it; the frames share the body's memory."""
+    _, task_id, table_size, payload_frames, kind, first, span, timing_count, state_count = head
+    if not state_count and payload_frames == 1:
+        timings = struct.unpack_from(f"<{timing_count}d", body, 8)
+        return Message(kind, task_id, first, span, [body[table_size:]], _NO_STATES, timings)
+    states_at = table_size - state_count * _STATE.size
+    entries = list(_STATE.iter_unpack(body[states_at:table_size]))
+    frame_count = payload_frames + sum(count for _, count in entries)
+    numbers = struct.unpack_from(f"<{frame_count}Q{timing_count}d", body)
+    frames = _cut(body, table_size, numbers[:frame_count])
+    states, begin = {}, payload_frames
+    for stage, count in entries:
+        states[stage] = frames[begin : begin + count]
+        begin += count
+    return Message(kind, task_id, first, span, frames[:payload_frames], states, numbers[frame_count:])
+
+
+def _aligned(offset: int, frames: Frames) -> list[Frame]:
+    """Padding before every frame, so that an array which will share its memory is aligned. Not needed for a lone frame:
+    that is a pickle and no array."""
+    parts: list[Frame] = []
+    for frame in frames:
+        padding = -offset % _ALIGN
+        parts += _PADDING[padding], frame
+        offset += padding + len(frame)
+    return parts
+
+
+def _cut(body: memoryview, offset: int, lengths: Sequence[int]) -> list[memoryview]:
+    frames = []
+    for length in lengths:
+        if len(lengths) > 1:
+            offset += -offset % _ALIGN
+        frames.append(body[offset : offset + length])
+        offset += length
     return frames
-
-
-def unpack(frames: Frames) -> Message:
-    """Inverse of ``pack``; payload and states are lists of the given frames themselves."""
-    header = frames[0]
-    kind, first, span, payload_frames, state_count, task_id = _HEADER.unpack_from(header)
-    offset, end = _HEADER.size, 1 + payload_frames
-    payload = frames[1:end]
-    states: dict[int, Frames] = {}
-    for _ in range(state_count):
-        stage, length = _STATE.unpack_from(header, offset)
-        states[stage] = frames[end : end + length]
-        offset, end = offset + _STATE.size, end + length
-    timings = struct.unpack_from(f"<{(len(header) - offset) // 8}d", header, offset) if len(header) > offset else ()
-    return Message(kind, task_id, first, span, payload, states, timings)
 
 
 class FrameCodec:
@@ -82,8 +110,10 @@ class FrameCodec:
     def encode(self, value: Any) -> list[Frame]:
         """Raises: whatever pickle raises on a value that cannot be pickled."""
         buffers: list[pickle.PickleBuffer] = []
-        pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-        return [pickled, *(buffer.raw() for buffer in buffers)]
+        frames: list[Frame] = [pickle.dumps(value, protocol=5, buffer_callback=buffers.append)]
+        for buffer in buffers:
+            frames.append(buffer.raw())  # noqa: PERF401 - mostly there is none
+        return frames
 
     def decode(self, payload: Frames) -> Any:
         """Large arrays share the memory of their frame."""

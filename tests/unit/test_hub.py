@@ -1,0 +1,200 @@
+"""The hub and workers' channels over real sockets, by unix socket and encrypted over the network, without Ray."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from runtime.channel import Channel, connect
+from runtime.hub import Hub
+from runtime.invitation import Invitation
+from runtime.wire import Kind, Message
+
+PATIENCE_S = 10.0
+Connect = Callable[[str], Channel]
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def hub(request: pytest.FixtureRequest) -> Iterator[Hub]:
+    hub = Hub(unix=request.param == "unix")
+    if request.param == "tcp":
+        hub.open_network("127.0.0.1")
+    threads, descriptors = threading.active_count(), _descriptors()
+    yield hub
+    hub.close()
+    hub.close()
+    assert threading.active_count() <= threads
+    assert _descriptors() < descriptors
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
+    """Starts ``work``; the returned function waits for what it returned or raised."""
+    results: list[Any] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except OSError as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def result() -> Any:
+        thread.join(PATIENCE_S)
+        return results[0]
+
+    result.done = lambda: bool(results)  # type: ignore[attr-defined]
+    return result
+
+
+def join(hub: Hub, worker: str, invitation: Invitation | None = None) -> Any:
+    """What ``connect`` gave, or its error, while the hub does its part."""
+    invitation = invitation or hub.invite(worker)
+    result = in_thread(lambda: connect(invitation))
+    while not result.done():  # type: ignore[attr-defined]
+        hub.poll(0.01)
+    return result()
+
+
+def next_of(hub: Hub) -> list[tuple[str, Message | None]]:
+    for _ in range(100):
+        if received := hub.poll(PATIENCE_S / 100):
+            return received
+    raise AssertionError("nothing came")
+
+
+def test_messages_go_both_ways_large_and_small(hub: Hub) -> None:
+    channel = join(hub, "w1")
+    for size in (10, 500_000):
+        channel.send(Message(Kind.DONE, size, payload=[b"x" * size], timings=(1.0, 2.0)))
+        ((worker, message),) = next_of(hub)
+        assert (worker, message.task_id, bytes(message.payload[0])) == ("w1", size, b"x" * size)
+        hub.send("w1", Message(Kind.TASK, size, payload=[b"y" * size]))
+        receive = in_thread(channel.receive)
+        while not receive.done():  # type: ignore[attr-defined]
+            hub.poll(0.01)
+        got = receive()
+        assert (got.task_id, bytes(got.payload[0])) == (size, b"y" * size)
+        assert not got.payload[0].readonly
+    channel.close()
+
+
+def test_a_closed_channel_is_one_loss(hub: Hub) -> None:
+    join(hub, "w1").close()
+    assert next_of(hub) == [("w1", None)]
+    assert hub.poll(0.0) == []
+    hub.send("w1", Message(Kind.EXIT))
+
+
+def test_a_dropped_worker_is_told_by_its_channel_and_not_reported(hub: Hub) -> None:
+    channel = join(hub, "w1")
+    hub.drop("w1")
+    assert in_thread(channel.receive)() is None
+    assert hub.poll(0.0) == []
+    channel.close()
+
+
+def test_closing_the_hub_ends_every_channel(hub: Hub) -> None:
+    channels = [join(hub, name) for name in ("w1", "w2")]
+    hub.close()
+    assert [in_thread(channel.receive)() for channel in channels] == [None, None]
+    for channel in channels:
+        channel.close()
+
+
+def test_wake_ends_a_poll_from_another_thread_and_after_close(hub: Hub) -> None:
+    waiter = in_thread(lambda: hub.poll(None))
+    hub.wake()
+    assert waiter() == []
+    hub.close()
+    hub.wake()
+
+
+@pytest.mark.parametrize("forge", [{"secret": b"guessed"}, {"worker": "nobody"}])
+def test_a_stranger_is_not_let_in(hub: Hub, forge: dict[str, Any]) -> None:
+    error = join(hub, "w1", replace(hub.invite("w1"), **forge))
+    assert isinstance(error, ConnectionError)
+    assert "did not let worker" in str(error)
+    assert hub.poll(0.0) == []
+
+
+def test_the_same_worker_is_not_let_in_twice(hub: Hub) -> None:
+    invitation = hub.invite("w1")
+    channel = join(hub, "w1", invitation)
+    assert isinstance(join(hub, "w1", invitation), ConnectionError)
+    channel.close()
+    assert next_of(hub) == [("w1", None)]
+
+
+@pytest.mark.parametrize(
+    "noise", [b"\0" * 64, b"\xff" * 64, b"GET / HTTP/1.1\r\nHost: hub.example\r\nAccept: */*\r\n\r\n"]
+)
+def test_noise_from_a_stranger_hurts_nobody(noise: bytes) -> None:
+    hub = Hub()
+    invitation = hub.invite("w1")
+    assert invitation.unix_path is not None
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(invitation.unix_path)
+        stranger.sendall(noise)
+        for _ in range(3):
+            assert hub.poll(0.0) == []
+    channel = join(hub, "w1", invitation)
+    channel.send(Message(Kind.READY))
+    assert next_of(hub) == [("w1", Message(Kind.READY, payload=[], timings=()))]
+    channel.close()
+    hub.close()
+
+
+def test_the_unix_socket_is_for_this_user_alone_and_leaves_no_trace() -> None:
+    hub = Hub()
+    path = hub.invite("w1").unix_path
+    assert path is not None
+    folder = os.path.dirname(path)
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    hub.close()
+    assert not os.path.exists(folder)
+
+
+def test_a_worker_elsewhere_comes_by_the_network_when_the_unix_socket_is_out_of_reach() -> None:
+    hub = Hub()
+    hub.open_network("127.0.0.1")
+    channel = join(hub, "w1", replace(hub.invite("w1"), unix_path="/nowhere/items"))
+    channel.send(Message(Kind.READY))
+    assert [worker for worker, _ in next_of(hub)] == ["w1"]
+    channel.close()
+    hub.close()
+
+
+def test_no_way_to_the_hub_is_a_sentence() -> None:
+    hub = Hub()
+    with pytest.raises(ConnectionError, match="/nowhere/items cannot be reached and offers no network address"):
+        connect(replace(hub.invite("w1"), unix_path="/nowhere/items"))
+    hub.close()
+
+
+def test_a_slow_worker_does_not_block_the_hub() -> None:
+    hub = Hub()
+    slow, quick = join(hub, "slow"), join(hub, "quick")
+    for number in range(4):
+        hub.send("slow", Message(Kind.TASK, number, payload=[b"x" * 2_000_000]))
+    hub.send("quick", Message(Kind.TASK, 9))
+    assert in_thread(quick.receive)().task_id == 9
+    receive = in_thread(lambda: [slow.receive().task_id for _ in range(4)])
+    while not receive.done():  # type: ignore[attr-defined]
+        hub.poll(0.01)
+    assert receive() == [0, 1, 2, 3]
+    for channel in (slow, quick):
+        channel.close()
+    hub.close()

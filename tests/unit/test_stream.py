@@ -1,0 +1,143 @@
+"""Messages over a real socket pair: any sizes, any fragmentation, a full socket, the end of the other side."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.stream import MessageReader, MessageWriter, prepare
+from runtime.wire import Kind, Message, pack
+
+Pair = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    left, right = socket.socketpair()
+    for sock in (left, right):
+        sock.setblocking(False)
+        prepare(sock)
+    yield left, right
+    left.close()
+    right.close()
+
+
+def message(number: int, *sizes: int) -> Message:
+    return Message(Kind.TASK, number, payload=[bytes([number % 256]) * size for size in sizes])
+
+
+def told(messages: list[Message]) -> list[tuple[int, list[bytes]]]:
+    return [(each.task_id, [bytes(frame) for frame in each.payload]) for each in messages]
+
+
+@given(st.lists(st.lists(st.sampled_from([0, 1, 100, 65_000, 70_000, 400_000]), max_size=3), min_size=1, max_size=6))
+@settings(max_examples=40, deadline=None)
+def test_any_sizes_arrive_in_order_when_neither_side_blocks(sizes: list[list[int]]) -> None:
+    left, right = socket.socketpair()
+    with left, right:
+        left.setblocking(False)
+        right.setblocking(False)
+        writer, reader = MessageWriter(left), MessageReader(right)
+        sent = [message(number, *each) for number, each in enumerate(sizes)]
+        got: list[Message] = []
+        for each in sent:
+            writer.send(each)
+        while writer.pending or len(got) < len(sent):
+            writer.flush()
+            got += reader.read()
+        assert told(got) == told(sent)
+
+
+@pytest.mark.parametrize("step", [1, 7, 39, 1000])
+def test_a_message_in_pieces_is_put_together(pair: Pair, step: int) -> None:
+    left, right = pair
+    sent = [message(1, 10), message(2), message(3, 300, 5)]
+    data = b"".join(part for each in sent for part in pack(each)[0])
+    reader = MessageReader(right)
+    got: list[Message] = []
+    for start in range(0, len(data), step):
+        left.send(data[start : start + step])
+        got += reader.read()
+    assert told(got) == told(sent)
+
+
+def test_a_full_socket_keeps_the_rest_and_the_order(pair: Pair) -> None:
+    left, right = pair
+    writer, reader = MessageWriter(left), MessageReader(right)
+    sent = [message(number, 9_000_000 if number == 0 else 10) for number in range(5)]
+    for each in sent:
+        writer.send(each)
+    assert writer.pending
+    got: list[Message] = []
+    while len(got) < len(sent):
+        got += reader.read()
+        writer.flush()
+    assert told(got) == told(sent)
+    assert not writer.pending
+
+
+def test_a_blocking_side_gets_large_messages_from_a_blocking_side(pair: Pair) -> None:
+    left, right = pair
+    left.setblocking(True)
+    right.setblocking(True)
+    sent = message(1, 3_000_000)
+    thread = threading.Thread(target=lambda: MessageWriter(left).send(sent))
+    thread.start()
+    reader = MessageReader(right)
+    got: list[Message] = []
+    while not got:
+        got = reader.read()
+    thread.join()
+    assert told(got) == told([sent])
+
+
+def test_more_parts_than_one_call_takes(pair: Pair) -> None:
+    left, right = pair
+    writer, reader = MessageWriter(left), MessageReader(right)
+    sent = message(1, *[200] * 1500)
+    writer.send(sent)
+    got: list[Message] = []
+    while not got:
+        got = reader.read()
+        writer.flush()
+    assert told(got) == told([sent])
+
+
+def test_the_end_of_the_other_side_is_told_after_its_last_message(pair: Pair) -> None:
+    left, right = pair
+    MessageWriter(left).send(message(1, 5))
+    left.close()
+    reader = MessageReader(right)
+    assert told(reader.read()) == told([message(1, 5)])
+    with pytest.raises(EOFError):
+        reader.read()
+
+
+@pytest.mark.parametrize("size", [100, 500_000])
+def test_an_end_in_the_middle_of_a_message_is_an_end(pair: Pair, size: int) -> None:
+    left, right = pair
+    data = b"".join(pack(message(1, size))[0])
+    left.send(data[:90])
+    reader = MessageReader(right)
+    assert reader.read() == []
+    left.close()
+    with pytest.raises(EOFError):
+        reader.read()
+
+
+def test_nothing_there_is_no_message_and_no_error(pair: Pair) -> None:
+    assert MessageReader(pair[1]).read() == []
+
+
+def test_a_message_above_the_limit_is_refused_before_memory_is_taken(pair: Pair) -> None:
+    left, right = pair
+    head = bytearray(b"".join(pack(message(1, 5))[0]))
+    head[:8] = (2**50).to_bytes(8, "little")
+    left.send(head)
+    with pytest.raises(OSError, match="at most 4096 are accepted"):
+        MessageReader(right, 4096).read()

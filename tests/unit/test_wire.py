@@ -1,0 +1,81 @@
+"""Values as frames, messages as bytes: round trips, sharing of memory, alignment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.wire import HEAD, FrameCodec, Frames, Kind, Message, pack, unpack
+
+FRAMES = st.lists(st.binary(max_size=70), max_size=5)
+MESSAGES = st.builds(
+    Message,
+    st.sampled_from(Kind),
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**16 - 1),
+    st.integers(0, 2**16 - 1),
+    FRAMES,
+    st.dictionaries(st.integers(0, 2**16 - 1), FRAMES, max_size=3),
+    st.lists(st.floats(allow_nan=False), max_size=6),
+)
+
+
+def through(message: Message) -> Message:
+    parts, size = pack(message)
+    data = bytearray().join(parts)
+    assert len(data) == size
+    assert HEAD.unpack_from(data)[0] == size - HEAD.size
+    return unpack(HEAD.unpack_from(data), memoryview(data)[HEAD.size :])
+
+
+def plain(frames: Frames) -> list[bytes]:
+    return [bytes(frame) for frame in frames]
+
+
+@given(MESSAGES)
+def test_a_message_comes_out_as_it_went_in(message: Message) -> None:
+    out = through(message)
+    assert out[:4] == message[:4]
+    assert plain(out.payload) == message.payload
+    assert {stage: plain(frames) for stage, frames in out.states.items()} == message.states
+    assert list(out.timings) == message.timings
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64, np.complex128])
+def test_arrays_come_back_writable_aligned_and_without_a_copy(dtype: type) -> None:
+    codec = FrameCodec()
+    value = {"odd": b"x" * 13, "array": np.arange(1000, dtype=dtype), "tiny": np.arange(3, dtype=dtype)}
+    out = through(Message(Kind.DONE, payload=codec.encode(value), timings=(0.5, 0.25)))
+    decoded = codec.decode(out.payload)
+    np.testing.assert_array_equal(decoded["array"], value["array"])
+    for name in ("array", "tiny"):
+        assert decoded[name].flags.aligned
+        assert decoded[name].flags.writeable
+    assert np.shares_memory(decoded["array"], np.frombuffer(out.payload[1], np.uint8))
+
+
+def test_encoding_an_array_does_not_copy_it() -> None:
+    array = np.zeros(100_000)
+    pickled, buffer = FrameCodec().encode(array)
+    assert len(pickled) < 500
+    assert np.shares_memory(array, np.frombuffer(buffer, np.float64))
+
+
+def test_a_value_without_arrays_is_one_frame() -> None:
+    codec = FrameCodec()
+    value = [None, "text", (1, 2.5), {"k": b"v"}]
+    frames = codec.encode(value)
+    assert len(frames) == 1
+    assert codec.decode(frames) == value
+
+
+def test_none_as_a_value_is_not_an_empty_payload() -> None:
+    codec = FrameCodec()
+    assert codec.decode(through(Message(Kind.TASK, payload=codec.encode(None))).payload) is None
+
+
+def test_what_cannot_be_pickled_raises() -> None:
+    with pytest.raises(Exception, match="pickle"):
+        FrameCodec().encode(lambda: None)
