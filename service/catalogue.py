@@ -67,3 +67,10 @@ def shipped(app: type[App]) -> tuple[Composition, ...]:
     if path is None:
         return ()
     return tuple(loader.load(path.read_text(encoding="utf-8"), {app.name: app.stages}).compositions)
+
+
+def choices_for(app: App, known: Sequence[Composition] | None = None) -> tuple[Composition, ...]:
+    """Those of ``known`` (default: shipped) that fit this instance, whose options may have changed its stages."""
+    stages = tuple(stage.name for stage in app.stages)
+    found = shipped(type(app)) if known is None else known
+    return tuple(each for each in found if each.stages == stages) or (all_sequential(app.stages),)

@@ -74,6 +74,9 @@ class Host(Protocol):
 
     def ready(self) -> bool: ...
 
+    def close(self) -> None:
+        """Lets go of the place; runners that can live on do."""
+
 
 class InProcessHandle:
     """A runner in this process, for ``run`` and for tests; it lives as long as the process, or until ``kill``."""
@@ -110,3 +113,6 @@ class LocalHost:
 
     def ready(self) -> bool:
         return True
+
+    def close(self) -> None:
+        """Its runners end with the process."""

@@ -17,7 +17,7 @@ from compositions.errors import Fault, RecomposeError
 from compositions.model import Composition
 from compositions.notation import format_notation
 from profiler.slo import INPUT_RATE, Slo
-from service.catalogue import Catalogue
+from service.catalogue import Catalogue, choices_for
 from service.decisions import Mode
 from service.decisions import State as AppState
 from service.handle import Host
@@ -108,7 +108,7 @@ class Supervisor:
     def set_mode(self, name: str, mode: Mode, composition: str | None) -> dict[str, Any]:
         """``pinned`` without a composition pins the active one."""
         keeper = self._keeper(name)
-        self._check_composition(name, composition)
+        _check_composition(name, composition, keeper.spec.compositions)
         if composition is not None and mode is not Mode.PINNED:
             raise BadValueError(f"composition {composition!r} goes with mode pinned only, not with {mode}")
         update = {"mode": mode} | ({"composition": composition} if composition else {})
@@ -241,7 +241,7 @@ class Supervisor:
             update={
                 "apps_dirs": self._base.apps_dirs,
                 "pool": self._base.pool,
-                "compositions": self.catalogue.of(spec.app),
+                "compositions": choices_for(self._instance(spec), self.catalogue.of(spec.app)),
                 "slo": stored and stored.slo,
             }
         )
@@ -255,22 +255,20 @@ class Supervisor:
         keeper.start()
 
     def _apply_compositions(self, name: str) -> None:
-        compositions = self.catalogue.of(name)
         if self._running(name):
-            self._keepers[name].change("set_compositions", (compositions,), compositions=compositions)
+            keeper = self._keepers[name]
+            compositions = choices_for(self._instance(keeper.spec), self.catalogue.of(name))
+            keeper.change("set_compositions", (compositions,), compositions=compositions)
 
     def _check(self, spec: RunSpec) -> None:
         self._app(spec.app)
-        registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])
+        choices = choices_for(self._instance(spec), self.catalogue.of(spec.app))
         check_source(spec)
         check_input(spec.input)
-        self._check_composition(spec.app, spec.composition)
+        _check_composition(spec.app, spec.composition, choices)
 
-    def _check_composition(self, name: str, composition: str | None) -> None:
-        names = [each.name for each in self.catalogue.of(name)]
-        if composition is not None and composition not in names:
-            message = f"{name} has no composition {composition!r}; it has {listed(names)}"
-            raise BadValueError(message, [Fault("composition", message)])
+    def _instance(self, spec: RunSpec) -> App:
+        return registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])
 
     def _resting(self, app: type[App], state: AppState, keeper: Keeper | None) -> dict[str, Any]:
         stored = self._state.slo(app.name)
@@ -297,6 +295,13 @@ class Supervisor:
             return None
         rate = self.status(name)["input_rate_per_s"]
         return None if rate is None else float(rate)
+
+
+def _check_composition(app: str, name: str | None, choices: Sequence[Composition]) -> None:
+    names = [each.name for each in choices]
+    if name is not None and name not in names:
+        message = f"{app} has no composition {name!r}; it has {listed(names)}"
+        raise BadValueError(message, [Fault("composition", message)])
 
 
 def check_input(input: InputSpec) -> None:

@@ -1,0 +1,109 @@
+"""Thin clients of the REST API: ``slo``, ``status``, ``decisions``, ``compositions``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import RenderableType
+from rich.live import Live
+
+from profiler.slo import Slo, parse_slo
+from service.cli import render
+from service.cli.http import DEFAULT_URL, Client, segment
+from service.cli.texts import as_usage
+
+url_option = click.option("--url", envvar="RECOMPOSE_URL", default=DEFAULT_URL, show_default=True)
+json_option = click.option("--json", "as_json", is_flag=True, help="The service's answer as it is.")
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Client]:
+    client = Client(url)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def show(answer: Any, as_json: bool, view: Callable[[Any], RenderableType]) -> None:
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        render.console().print(view(answer))
+
+
+@click.command()
+@click.argument("app")
+@click.argument("objective", callback=as_usage(parse_slo, "OBJECTIVE"))
+@click.option("--threshold", type=click.FloatRange(0, 1), default=0.2, show_default=True)
+@click.option("--statistic", type=click.Choice(["mean", "p50", "p95", "p99"]), help="Of a latency; default mean.")
+@url_option
+@json_option
+def slo(app: str, objective: Slo, threshold: float, statistic: str | None, url: str, as_json: bool) -> None:
+    """Sets the SLO of APP: latency=400ms, throughput=10/s or throughput=input_rate."""
+    body = {"app": app, "metric": objective.metric, "target": objective.target, "threshold": threshold}
+    with connected(url) as client:
+        stored = client.request("POST", "/slo", json=body | ({"statistic": statistic} if statistic else {}))
+    show(stored, as_json, lambda slo: f"{app}: {slo['metric']} {slo['target']}, violated beyond {slo['bound']}")
+
+
+@click.command()
+@click.argument("app", required=False)
+@click.option("--watch", is_flag=True, help="Live, until Ctrl-C.")
+@url_option
+@json_option
+def status(app: str | None, watch: bool, url: str, as_json: bool) -> None:
+    """Shows what the apps do, or one app in full."""
+    if watch and app is None:
+        raise click.UsageError("--watch needs an APP")
+    with connected(url) as client:
+        if app is None:
+            show(client.get("/status"), as_json, render.statuses_table)
+        elif watch:
+            _watch(client, app, as_json)
+        else:
+            show(client.get(f"/status/{segment(app)}"), as_json, render.status_view)
+
+
+def _watch(client: Client, app: str, as_json: bool) -> None:
+    statuses = client.stream(f"/status/{segment(app)}/stream")
+    try:
+        if as_json:
+            for status in statuses:
+                click.echo(json.dumps(status))
+        else:
+            with Live(console=render.console(), auto_refresh=False) as live:
+                for status in statuses:
+                    live.update(render.status_view(status), refresh=True)
+    except KeyboardInterrupt:  # the way to end it
+        return
+
+
+@click.command()
+@click.argument("app")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
+@url_option
+@json_option
+def decisions(app: str, limit: int, url: str, as_json: bool) -> None:
+    """Shows what was decided for APP and why, newest first."""
+    with connected(url) as client:
+        show(client.get(f"/decisions/{segment(app)}", limit=limit), as_json, render.decisions_table)
+
+
+@click.command()
+@click.argument("app")
+@click.option("--add", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML file to add, live.")
+@url_option
+@json_option
+def compositions(app: str, add: Path | None, url: str, as_json: bool) -> None:
+    """Shows what can be chosen for APP; --add adds the compositions of a YAML file first."""
+    with connected(url) as client:
+        if add is not None:
+            headers = {"content-type": "application/yaml"}
+            client.request("POST", "/compositions", content=add.read_bytes(), headers=headers)
+        show(client.get(f"/compositions/{segment(app)}"), as_json, render.compositions_table)

@@ -1,0 +1,161 @@
+"""``recompose demo``: daemon, app, SLO and an input that changes; a live view; a summary; the end.
+
+Nothing is fixed to a machine: the app is profiled at a gentle rate first, then the rates and the SLO follow from what
+its compositions are predicted to do here.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from compositions.errors import RecomposeError
+from service.cli import render
+from service.cli.check import apps_option
+from service.cli.daemon import Daemon
+from service.cli.demo_tally import Tally
+from service.cli.demo_view import DemoView
+from service.cli.http import Client, ServiceError, segment
+
+LIMIT_S = 170.0
+"""The whole demo, start of the daemon included, ends within three minutes."""
+PROFILE_BY_S = 90.0
+"""Latest end of the profile: what comes after needs the rest."""
+STEPS_S = (15.0, 45.0, 25.0)
+"""Low, high and low input again."""
+SAMPLES = 8
+"""Executions of each stage that count as a profile here."""
+OPTIONS = {"synthetic": {"compute": "wait"}}
+"""Waiting stages scale beyond the cores of a small machine, so that there is something to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Input rates in items/s, and the latency objective in milliseconds."""
+
+    low_per_s: float
+    high_per_s: float
+    target_ms: float
+
+
+@click.command()
+@click.argument("app", default="ferret")
+@apps_option
+@click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
+def demo(app: str, apps_dirs: tuple[Path, ...], options: tuple[str, ...]) -> None:
+    """Shows on this machine how APP is kept at an SLO while its input rises and falls."""
+    from service.cli.texts import parse_options
+
+    began_s = time.monotonic()
+    given = {**OPTIONS.get(app, {}), **parse_options(options)}
+    with Daemon(apps_dirs) as daemon, DemoView(app) as view:
+        tally = Demo(daemon.client, app, view, began_s).run(given)
+    render.console().print(render.summary_table(tally.rows()))
+    if tally.damage:
+        raise RecomposeError(f"the stream was damaged: {tally.damage}")
+
+
+class Demo:
+    def __init__(self, client: Client, app: str, view: DemoView, began_s: float) -> None:
+        self._client, self._app, self._view = client, app, view
+        self._began_s = began_s
+        self._tally = Tally()
+        self._statuses = client.stream(f"/status/{segment(app)}/stream")
+
+    def run(self, options: dict[str, Any]) -> Tally:
+        self._view.say(f"starting {self._app}")
+        self._post("start", {"options": options, "input": {"rate_per_s": 1.0}})
+        plan = self._plan()
+        self._client.request("POST", "/slo", json=self._slo(plan))
+        self._view.say(f"SLO: mean latency {plan.target_ms:.0f} ms; input {plan.low_per_s:.1f} items/s")
+        for rate, seconds, word in self._steps(plan):
+            self._view.say(f"input {word} {rate:.1f} items/s")
+            self._client.request("PUT", f"/apps/{segment(self._app)}/input", json={"rate_per_s": rate})
+            self._follow(seconds)
+        self._finish()
+        return self._tally
+
+    def _steps(self, plan: Plan) -> list[tuple[float, float, str]]:
+        words = ("is", "rises to", "falls to")
+        rates = (plan.low_per_s, plan.high_per_s, plan.low_per_s)
+        left_s = LIMIT_S - 20.0 - (time.monotonic() - self._began_s)
+        scale = min(1.0, left_s / sum(STEPS_S))
+        return [(rate, seconds * scale, word) for rate, seconds, word in zip(rates, STEPS_S, words, strict=True)]
+
+    def _plan(self) -> Plan:
+        """Waits for the profile and looks for the rates between which adapting pays."""
+        self._view.say("measuring the stages at a gentle rate")
+        status = self._wait_for_profile()
+        choices = self._client.get(f"/compositions/{segment(self._app)}")
+        return plan_for(status, choices)
+
+    def _wait_for_profile(self) -> dict[str, Any]:
+        for status in self._statuses:
+            self._see(status)
+            if status["state"] == "failed":
+                raise ServiceError(f"{self._app} failed: {status.get('failure')}")
+            if all(stage["samples"] >= SAMPLES for stage in status["stages"]):
+                return status
+            if time.monotonic() - self._began_s > PROFILE_BY_S:
+                raise ServiceError(f"{self._app} gave no profile within {PROFILE_BY_S:.0f} s")
+        raise ServiceError("the daemon ended")
+
+    def _slo(self, plan: Plan) -> dict[str, Any]:
+        return {"app": self._app, "metric": "latency", "target": round(plan.target_ms, 1)}
+
+    def _follow(self, seconds: float) -> None:
+        until_s = time.monotonic() + seconds
+        for status in self._statuses:
+            self._see(status)
+            if status["state"] == "failed":
+                raise ServiceError(f"{self._app} failed: {status.get('failure')}")
+            if time.monotonic() >= until_s:
+                return
+        raise ServiceError("the daemon ended")
+
+    def _see(self, status: dict[str, Any]) -> None:
+        self._tally.see(status)
+        self._tally.take(self._results())
+        self._view.show(status)
+
+    def _results(self) -> list[dict[str, Any]]:
+        """New results, asked for once a second."""
+        if not self._tally.due(time.monotonic()):
+            return []
+        return self._fetch()
+
+    def _fetch(self) -> list[dict[str, Any]]:
+        after = self._tally.last_serial
+        return list(self._client.get(f"/results/{segment(self._app)}", after=after, limit=1000))
+
+    def _finish(self) -> None:
+        self._view.say("stopping: what was accepted is delivered first")
+        status = self._post("stop", None)
+        while found := self._fetch():
+            self._tally.take(found)
+        self._tally.finish(status, self._client.get(f"/decisions/{segment(self._app)}", limit=1000))
+
+    def _post(self, action: str, body: dict[str, Any] | None) -> dict[str, Any]:
+        answer: dict[str, Any] = self._client.request("POST", f"/apps/{segment(self._app)}/{action}", json=body)
+        return answer
+
+
+def plan_for(status: dict[str, Any], choices: list[dict[str, Any]]) -> Plan:
+    """Rates and SLO from a profile at rest.
+
+    ``x1`` is what the active composition can do, ``x`` the most that any can. Low input is half of x1. High input lies
+    above x1, so that the latency must grow without bound if nothing changes, and leaves the best composition room.
+    """
+    capacity = {choice["name"]: choice["predicted_throughput_per_s"] for choice in choices}
+    active = status["composition"]["name"]
+    service_ms = sum(stage["service_time_ms"] for stage in status["stages"])
+    slowest_ms = max(stage["service_time_ms"] for stage in status["stages"])
+    x1 = capacity.get(active) or 1e3 / slowest_ms
+    x = max([value for value in capacity.values() if value] or [x1])
+    high = max(min(1.2 * x1, 0.85 * x), 0.5 * (x1 + 0.85 * x)) if x > 1.1 * x1 else 0.9 * x1
+    resting_ms = status["latency_ms"]["mean"] or service_ms
+    return Plan(low_per_s=0.5 * x1, high_per_s=high, target_ms=2.5 * max(resting_ms, service_ms))

@@ -1,0 +1,81 @@
+"""A thin client of the REST API: what the service refuses becomes a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from compositions.errors import RecomposeError
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+TIMEOUT_S = 60.0
+"""Longer than a stop with its drain."""
+
+
+class ServiceError(RecomposeError):
+    """The service refused, or could not be reached."""
+
+
+class Client:
+    """``url`` of the service; the token comes from ``RECOMPOSE_TOKEN``. Raises: ServiceError on every refusal."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        given = token or os.environ.get("RECOMPOSE_TOKEN")
+        headers = {"Authorization": f"Bearer {given}"} if given else {}
+        try:
+            self._http = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, trust_env=False)
+        except (httpx.InvalidURL, ValueError, TypeError) as error:
+            raise ServiceError(f"{url!r} is not a URL such as {DEFAULT_URL}") from error
+        self._url = url
+
+    def get(self, path: str, **params: Any) -> Any:
+        return self.request("GET", path, params=params)
+
+    def request(self, method: str, path: str, **rest: Any) -> Any:
+        try:
+            response = self._http.request(method, path, **rest)
+        except httpx.UnsupportedProtocol as error:
+            raise ServiceError(f"{self._url!r} is not a URL such as {DEFAULT_URL}") from error
+        except httpx.HTTPError as error:
+            raise ServiceError(_unreachable(self._url, error)) from error
+        return _answer(response)
+
+    def stream(self, path: str) -> Iterator[Any]:
+        """Server-sent events as JSON values, until the service ends."""
+        try:
+            with self._http.stream("GET", path, timeout=httpx.Timeout(TIMEOUT_S, read=20.0)) as response:
+                if response.is_error:
+                    response.read()
+                    _answer(response)
+                for line in response.iter_lines():
+                    if line.startswith("data:"):
+                        yield json.loads(line[5:])
+        except httpx.HTTPError as error:
+            raise ServiceError(_unreachable(self._url, error)) from error
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a path."""
+    return quote(name, safe="")
+
+
+def _unreachable(url: str, error: Exception) -> str:
+    return f"no answer from {url} ({type(error).__name__}); start it with recompose serve, or give --url"
+
+
+def _answer(response: httpx.Response) -> Any:
+    if response.is_success:
+        return response.json() if response.content else None
+    try:
+        detail = response.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        detail = f"the service answered {response.status_code}"
+    raise ServiceError(str(detail))

@@ -1,0 +1,106 @@
+"""Answers of the API as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+SLO_COLORS = {"met": "green", "violated": "red", "infeasible": "yellow"}
+
+
+def console(*, stderr: bool = False) -> Console:
+    return Console(stderr=stderr, highlight=False, markup=False)
+
+
+def number(value: float | None, unit: str = "", digits: int = 1) -> str:
+    """A dash where nothing was measured."""
+    return "–" if value is None else f"{value:,.{digits}f}{unit}"
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    return made
+
+
+def statuses_table(statuses: Sequence[dict[str, Any]]) -> Table:
+    made = table("app", "state", "composition", "input/s", "output/s", "latency", "SLO")
+    for status in statuses:
+        composition = status["composition"] or {}
+        made.add_row(
+            status["app"],
+            status["state"],
+            f"{composition['name']} {composition['notation']}" if composition else "–",
+            number(status["input_rate_per_s"]),
+            number(status["throughput_per_s"]),
+            number(status["latency_ms"]["mean"], " ms", 0),
+            slo_text(status),
+        )
+    return made
+
+
+def slo_text(status: dict[str, Any]) -> Text:
+    slo = status["slo"]
+    if slo is None:
+        return Text("none")
+    unit = "ms" if slo["metric"] == "latency" else "/s"
+    target = slo["target"] if isinstance(slo["target"], str) else f"{slo['target']:g} {unit}"
+    verdict = (status["slo_status"], SLO_COLORS.get(status["slo_status"], ""))
+    return Text.assemble(f"{slo['metric']} {target} (bound {number(slo['bound'], f' {unit}', 0)}): ", verdict)
+
+
+def status_view(status: dict[str, Any]) -> RenderableType:
+    """One app in full."""
+    return Group(statuses_table([status]), "", _figures(status), "", stages_table(status))
+
+
+def _figures(status: dict[str, Any]) -> Text:
+    items, failure = status["items"], status.get("failure")
+    counts = ", ".join(f"{name} {count:,}" for name, count in items.items())
+    line = f"items: {counts}; queued {status['queued']}, in flight {status['in_flight']}, switches {status['switches']}"
+    return Text.assemble(line, *([("\n" + failure, "red")] if failure else []))
+
+
+def stages_table(status: dict[str, Any]) -> Table:
+    made = table("stage", "kind", "service time", "cpu time", "samples", "")
+    for stage in status["stages"]:
+        times = (number(stage["service_time_ms"], " ms"), number(stage["cpu_time_ms"], " ms"))
+        mark = "bottleneck" if stage["bottleneck"] else ""
+        made.add_row(stage["name"], stage["kind"], *times, str(stage["samples"]), mark)
+    return made
+
+
+def decisions_table(entries: Sequence[dict[str, Any]]) -> Table:
+    made = table("at", "trigger", "from → to", "reason")
+    for entry in entries:
+        if entry.get("kind") == "no_change":
+            made.add_row(clock(entry["at"]), "no change", f"× {entry['count']}", entry["reason"])
+        else:
+            made.add_row(clock(entry["at"]), entry["trigger"], f"{entry['from']} → {entry['to']}", entry["reason"])
+    return made
+
+
+def compositions_table(choices: Sequence[dict[str, Any]]) -> Table:
+    made = table("app", "name", "notation", "workers", "predicted/s", "predicted latency", "")
+    for choice in choices:
+        rates = (number(choice["predicted_throughput_per_s"]), number(choice["predicted_latency_ms"], " ms"))
+        active = "active" if choice["active"] else ""
+        made.add_row(choice["app"], choice["name"], choice["notation"], str(choice["workers"]), *rates, active)
+    return made
+
+
+def summary_table(rows: Sequence[tuple[str, str]]) -> Table:
+    made = table("", "", title="Summary")
+    for name, value in rows:
+        made.add_row(name, value)
+    return made
+
+
+def clock(at: str) -> str:
+    """The time of day of an RFC 3339 time stamp."""
+    return at[11:19]

@@ -1,0 +1,170 @@
+"""``recompose run``: one run in one command, in this process, without a daemon."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from apps import registry
+from compositions.errors import RecomposeError
+from profiler.slo import Slo, parse_slo
+from service import logs
+from service.catalogue import choices_for
+from service.cli import render
+from service.cli.check import apps_option
+from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_source
+from service.decisions import Mode
+from service.runner import Runner
+from service.spec import InputSpec, RunSpec, SourceSpec
+
+LOOK_S = 0.25
+STRATEGIES = ["model", "vogel", "pdp21", "static"]
+
+
+@click.command()
+@click.argument("app")
+@click.option("--slo", callback=as_usage(parse_slo, "--slo"), help="latency=400ms, throughput=10/s or input_rate.")
+@click.option("--composition", help="The first one; without --slo the only one.")
+@click.option(
+    "--strategy", type=click.Choice(["model", "vogel", "pdp21", "static"]), default="model", show_default=True
+)
+@click.option("--rate", callback=as_usage(parse_rate, "--rate"), help="Items a second; default: as they are taken.")
+@click.option("--pattern", callback=as_usage(parse_pattern, "--pattern"), help="wave:period=60,min=1,max=10, binary: …")
+@click.option("--items", type=click.IntRange(1), help="End after this many items.")
+@click.option("--duration", type=click.FloatRange(0, min_open=True), help="End after this many seconds.")
+@click.option("--source", callback=as_usage(parse_source, "--source"), help="KIND:PATH; default: the app's own data.")
+@click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Results as JSON lines, in input order.")
+@click.option("--dead-letters", type=click.Path(dir_okay=False), help="Items that failed, with their tracebacks.")
+@apps_option
+@click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
+@click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True)
+def run(as_json: bool, **given: Any) -> None:
+    """Runs APP once: its data set once through, or --items, or --duration."""
+    logs.configure("warning")
+    spec = _spec(**given)
+    if spec.pool == "ray":
+        from runtime import ray_cluster  # imported here: it takes seconds that a usage error need not cost
+
+        ray_cluster.connect()
+    runner = Runner(spec)
+    _follow(runner, as_json)
+    summary = runner.summary()
+    if as_json:
+        click.echo(json.dumps(summary))
+    else:
+        render.console().print(render.summary_table(summary_rows(summary)))
+    if summary.get("failure"):
+        raise RecomposeError(str(summary["failure"]).strip().splitlines()[-1])
+    if summary["items"]["lost"] or summary["items"]["misordered"]:
+        raise RecomposeError(f"{summary['items']['lost']} items lost, {summary['items']['misordered']} out of order")
+
+
+def _spec(
+    app: str,
+    slo: Slo | None,
+    composition: str | None,
+    rate: InputSpec | None,
+    pattern: InputSpec | None,
+    items: int | None,
+    duration: float | None,
+    source: SourceSpec | None,
+    options: tuple[str, ...],
+    apps_dirs: tuple[Path, ...],
+    out: str | None,
+    dead_letters: str | None,
+    **rest: Any,
+) -> RunSpec:
+    if rate and pattern:
+        raise click.UsageError("--rate and --pattern exclude each other")
+    source = source or SourceSpec()
+    if source.kind == "push":
+        raise click.UsageError("source push needs the daemon; start it with recompose serve")
+    values = parse_options(options)
+    instance = registry.create(app, values, apps_dirs)
+    return RunSpec(
+        app=app,
+        apps_dirs=tuple(str(each.resolve()) for each in apps_dirs),
+        options=values,
+        source=source.model_copy(update={"loop": items is not None or duration is not None}),
+        input=rate or pattern or InputSpec(),
+        compositions=choices_for(instance),
+        composition=composition,
+        slo=slo,
+        mode=Mode.PINNED if composition is not None and slo is None else Mode.AUTO,
+        items=items,
+        duration_s=duration,
+        out_path=out,
+        dead_letters_path=dead_letters,
+        **rest,
+    )
+
+
+def _follow(runner: Runner, quiet: bool) -> None:
+    """Until the end of the run; the first Ctrl-C drains, the second does not wait for that."""
+    interrupted = 0
+
+    def interrupt(*_: Any) -> None:
+        nonlocal interrupted
+        interrupted += 1
+        if interrupted > 1:
+            raise KeyboardInterrupt
+        threading.Thread(target=runner.stop, daemon=True).start()
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    runner.start()
+    try:
+        with _progress(quiet, runner.spec.items) as show:
+            while not runner.wait(LOOK_S):
+                show(runner.status())
+    finally:
+        runner.stop(drain=False, timeout_s=5)
+        signal.signal(signal.SIGINT, before)
+
+
+class _progress:  # noqa: N801 - used as a function
+    """A progress line on a terminal's stderr; nothing elsewhere."""
+
+    def __init__(self, quiet: bool, total: int | None) -> None:
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        output = render.console(stderr=True)
+        self._bar = Progress(*columns, console=output, transient=True, disable=quiet or not output.is_terminal)
+        self._task = self._bar.add_task("starting", total=total)
+
+    def __enter__(self) -> Callable[[dict[str, Any]], None]:
+        self._bar.start()
+        return self._show
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def _show(self, status: dict[str, Any]) -> None:
+        composition = (status["composition"] or {}).get("name", "–")
+        rate = render.number(status["throughput_per_s"], "/s")
+        latency = render.number(status["latency_ms"]["mean"], " ms")
+        delivered = status["items"]["delivered"]
+        text = f"{status['state']}: composition {composition}, {delivered:,} items, {rate}, {latency}"
+        self._bar.update(self._task, description=text, completed=delivered)
+
+
+def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    items = summary.get("items", {})
+    settle = ", ".join(render.number(each, " s") for each in summary.get("settle_s", []))
+    share = summary.get("slo_met_share")
+    return [
+        ("items", ", ".join(f"{name} {count:,}" for name, count in items.items())),
+        ("time", render.number(summary.get("elapsed_s"), " s")),
+        ("throughput", render.number(summary.get("throughput_per_s"), "/s", 2)),
+        ("latency, mean at the end", render.number(summary.get("latency_ms"), " ms")),
+        ("compositions used", ", ".join(summary.get("compositions_used", []))),
+        ("switches", str(summary.get("switches", 0))),
+        ("time to settle", settle or "–"),
+        ("SLO met", "–" if share is None else f"{share:.0%} of the time"),
+    ]

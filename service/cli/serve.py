@@ -1,0 +1,142 @@
+"""``recompose serve``: the daemon."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import click
+import structlog
+import uvicorn
+
+from apps import registry
+from apps.contract import App
+from compositions.directory import CompositionDirectory, Problem
+from compositions.errors import RecomposeError
+from service import logs
+from service.api import create_app
+from service.api.guard import MAX_BODY_BYTES, Access, is_loopback
+from service.cli.check import apps_option
+from service.handle import Host, LocalHost
+from service.spec import RunSpec
+from service.state import State, default_directory
+from service.supervisor import Supervisor
+
+GRACE_S = 5
+"""Requests under way at shutdown get this long; the drain of the apps comes after, with its own limit."""
+log = structlog.get_logger()
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Other than loopback needs RECOMPOSE_TOKEN.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True)
+@apps_option
+@click.option(
+    "--compositions",
+    "compositions_dirs",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Folder of compositions files, read again when they change.",
+)
+@click.option("--state", "state_dir", type=click.Path(file_okay=False, path_type=Path), help="Default: ~/.local/state.")
+@click.option("--ray", "address", help="Address of a running Ray cluster; default: one of its own.")
+@click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES, show_default=True)
+@click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True)
+@click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True)
+def serve(
+    host: str,
+    port: int,
+    apps_dirs: tuple[Path, ...],
+    compositions_dirs: tuple[Path, ...],
+    state_dir: Path | None,
+    address: str | None,
+    max_item_bytes: int,
+    log_level: str,
+    pool: str,
+) -> None:
+    """Runs the service until SIGTERM or Ctrl-C, then delivers what was accepted and ends."""
+    access = _access(host, max_item_bytes)
+    logs.configure(log_level)
+    apps = _discover(apps_dirs)
+    listener = _listen(host, port)
+    base = RunSpec(app="", apps_dirs=tuple(str(each.resolve()) for each in apps_dirs), pool=cast(Any, pool))
+    with closing(State(state_dir or default_directory())) as state, closing(_host(pool, address)) as runners:
+        supervisor = Supervisor(apps, runners, state, base)
+        with _watched(compositions_dirs, supervisor):
+            _serve(create_app(supervisor, access), listener)
+
+
+def _access(host: str, max_item_bytes: int) -> Access:
+    token = os.environ.get("RECOMPOSE_TOKEN") or None
+    if token is None and not is_loopback(host):
+        raise RecomposeError(f"host {host!r} can be reached from outside; set RECOMPOSE_TOKEN or bind to 127.0.0.1")
+    return Access(token, max_item_bytes=max_item_bytes)
+
+
+def _discover(apps_dirs: Sequence[Path]) -> dict[str, type[App]]:
+    found = registry.scan(apps_dirs)
+    for fault in found.faults:
+        log.warning("app left out", place=fault.path, reason=fault.message)
+    return found.apps
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise RecomposeError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; give another --port"
+        ) from error
+
+
+def _host(pool: str, address: str | None) -> Host:
+    if pool == "local":
+        from service.runner import Runner  # imported here, as Ray below: each costs seconds that the other one saves
+
+        return LocalHost(Runner)
+    from service.ray_host import RayHost
+
+    return RayHost(address)
+
+
+@contextmanager
+def _watched(paths: Sequence[Path], supervisor: Supervisor) -> Iterator[None]:
+    """Loads the compositions directories, and again at every change."""
+    if not paths:
+        yield
+        return
+    directory = CompositionDirectory(paths, supervisor.catalogue.stages)
+
+    def report(problems: list[Problem]) -> None:
+        for problem in problems:
+            log.warning("compositions refused", file=str(problem.file), faults=[str(each) for each in problem.faults])
+        supervisor.load_directory({name: directory.compositions(name) for name in supervisor.names()})
+
+    report(directory.refresh())
+    stop = threading.Event()
+    thread = threading.Thread(target=directory.watch, args=(stop, report), name="compositions", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _serve(app: Any, listener: socket.socket) -> None:
+    """Until a signal; uvicorn raises it again at its end, and exit code 0 needs that to do nothing."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_S)
+    server = uvicorn.Server(config)
+    log.info("listening", address="{}:{}".format(*listener.getsockname()[:2]))
+    server.run(sockets=[listener])
+    if not server.started:
+        raise RecomposeError("the service could not start; its log says why")

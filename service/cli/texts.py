@@ -1,0 +1,88 @@
+"""Texts of the command line to values: ``wave:period=60,min=1,max=10``, ``replay:PATH``, ``KEY=VALUE``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+from pydantic import ValidationError
+
+from compositions.errors import RecomposeError
+from service.spec import InputSpec, SourceSpec
+
+T = TypeVar("T")
+PATTERN_FIELDS = {"period": "period_s", "min": "min_per_s", "max": "max_per_s", "size": "size_percent", "path": "path"}
+PATTERN_EXAMPLE = "such as wave:period=60,min=1,max=10"
+
+
+def as_usage(parse: Callable[[str], T], option: str) -> Callable[[click.Context, click.Parameter, Any], T | None]:
+    """A callback of click: what ``parse`` refuses is a usage error, exit code 2."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: str | None) -> T | None:
+        try:
+            return None if value is None else parse(value)
+        except (RecomposeError, ValueError) as error:
+            raise click.BadParameter(str(error), ctx, param, param_hint=option) from error
+
+    return callback
+
+
+def parse_pattern(text: str) -> InputSpec:
+    """Raises: ValueError with a sentence."""
+    name, _, rest = text.partition(":")
+    fields: dict[str, Any] = {"pattern": name}
+    for pair in filter(None, rest.split(",")):
+        key, equals, value = pair.partition("=")
+        if key not in PATTERN_FIELDS or not equals:
+            raise ValueError(f"{pair!r} is not one of {', '.join(PATTERN_FIELDS)} with a value, {PATTERN_EXAMPLE}")
+        fields[PATTERN_FIELDS[key]] = value if key == "path" else _number(key, value)
+    return _checked(fields)
+
+
+def parse_rate(text: str) -> InputSpec:
+    return _checked({"rate_per_s": _number("rate", text)})
+
+
+def parse_source(text: str) -> SourceSpec:
+    """``KIND`` or ``KIND:PATH``. Raises: ValueError with a sentence."""
+    kind, _, path = text.partition(":")
+    if kind not in ("replay", "video", "push"):
+        raise ValueError(f"{kind!r} is not a kind of source; give replay or replay:PATH")
+    return SourceSpec(kind=kind, path=path or None)  # type: ignore[arg-type]  # checked in the line above
+
+
+def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """``KEY=VALUE`` pairs; lists and objects as JSON, everything else as text that the app's options convert."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="-o")
+        options[key] = _value(value)
+    return options
+
+
+def _value(text: str) -> Any:
+    if text[:1] not in ("[", "{"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _number(key: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"{key} = {text!r} is not a number, {PATTERN_EXAMPLE}") from error
+
+
+def _checked(fields: dict[str, Any]) -> InputSpec:
+    try:
+        return InputSpec(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{first['loc'][-1]} = {first['input']!r}: {first['msg']}") from error
