@@ -39,6 +39,9 @@ class Probe(App):
         return [value, int(state[0])], state
 
     def misbehave(self, how):
+        if isinstance(how, np.ndarray):
+            how += 1  # in place: what a stage gets is its own, and writable
+            return {"array": how, "aligned": bool(how.flags.aligned)}
         if how == "raise":
             raise ValueError("told to raise")
         if how == "unpicklable":
@@ -51,7 +54,4 @@ class Probe(App):
             return dict(os.environ)
         if isinstance(how, float):
             time.sleep(how)
-        if isinstance(how, np.ndarray):
-            how += 1  # in place: what a stage gets is its own, and writable
-            return {"array": how, "aligned": bool(how.flags.aligned)}
         return how

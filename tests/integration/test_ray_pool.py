@@ -1,0 +1,246 @@
+"""The ray pool on a real Ray: tasks, failures, every way to die, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from apps.registry import create
+from compositions.errors import RecomposeError
+from runtime import ray_cluster
+from runtime.events import Event, Task, TaskDone, TaskFailed, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.ray_pool import RayPool, RayPoolSettings
+
+APPS = Path(__file__).parent / "ray_apps"
+STAGES = ("double", "count", "misbehave")
+PATIENCE_S = 30.0
+MakePool = Callable[..., RayPool]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    ray_cluster.connect()
+    yield
+    ray_cluster.shutdown()
+
+
+@pytest.fixture
+def make_pool() -> Iterator[MakePool]:
+    """Makes pools of the probe app; checks afterwards that no process and no socket directory is left."""
+    pools: list[RayPool] = []
+    pids: set[int] = set()
+
+    def make(settings: RayPoolSettings | None = None, **options: Any) -> RayPool:
+        pools.append(RayPool(partial(create, "ray-probe", options, [APPS]), STAGES, settings))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pids |= {member.pid for member in pool._members.values() if member.pid}
+        pool.close()
+        pool.close()
+    assert all(gone(pid) for pid in pids)
+    assert not any(os.path.exists(pool._hub._directory) for pool in pools)
+
+
+def gone(pid: int) -> bool:
+    try:
+        psutil.Process(pid).wait(PATIENCE_S)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return False
+    return True
+
+
+def events(pool: RayPool, count: int) -> list[Event]:
+    """The next ``count`` events."""
+    found: list[Event] = []
+    deadline_s = pool.now_s() + PATIENCE_S
+    while len(found) < count and pool.now_s() < deadline_s:
+        found += pool.wait(deadline_s)
+    assert len(found) == count, found
+    return found
+
+
+def started(pool: RayPool, count: int = 1) -> list[WorkerJoined]:
+    pool.start(count)
+    joined = [event for event in events(pool, count) if isinstance(event, WorkerJoined)]
+    assert len(joined) == count
+    return joined
+
+
+def task(pool: RayPool, number: int, stages: tuple[str, ...], value: Any, **states: Any) -> Task:
+    encode = pool.codec.encode
+    frames = {name: None if state is None else encode(state) for name, state in states.items()}
+    return Task(number, number, stages, encode(value), frames)
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_tasks_run_adjacent_stages_and_bring_value_states_and_timings(make_pool: MakePool, transport: Any) -> None:
+    pool = make_pool(RayPoolSettings(transport=transport))
+    (joined,) = started(pool)
+    assert joined.pid != os.getpid()
+    assert joined.node == ray_cluster.nodes()[0].address
+    pool.send(joined.worker, task(pool, 1, ("double", "count"), 21, count=None))
+    (done,) = events(pool, 1)
+    assert isinstance(done, TaskDone)
+    assert (done.worker, done.task_id) == (joined.worker, 1)
+    assert pool.codec.decode(done.payload) == [42, 1]
+    assert [timing.stage for timing in done.timings] == ["double", "count"]
+    assert all(0 <= timing.cpu_s <= timing.wall_s + 0.01 for timing in done.timings)
+    pool.send(joined.worker, Task(2, 2, ("count",), done.payload, done.states))
+    (again,) = events(pool, 1)
+    assert isinstance(again, TaskDone)
+    assert pool.codec.decode(again.payload) == [[42, 1], 2]
+    assert pool.codec.decode(again.states["count"])[0] == 2
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+def test_a_stage_may_change_a_large_array_in_place(make_pool: MakePool, transport: Any) -> None:
+    pool = make_pool(RayPoolSettings(transport=transport))
+    (joined,) = started(pool)
+    frame = np.arange(260 * 462 * 3, dtype=np.float32)
+    pool.send(joined.worker, task(pool, 1, ("misbehave",), frame))
+    (done,) = events(pool, 1)
+    assert isinstance(done, TaskDone)
+    value = pool.codec.decode(done.payload)
+    np.testing.assert_array_equal(value["array"], frame + 1)
+    assert value["aligned"]
+
+
+def test_tasks_of_one_worker_come_back_in_the_order_sent(make_pool: MakePool) -> None:
+    pool = make_pool()
+    (joined,) = started(pool)
+    for number in range(50):
+        pool.send(joined.worker, task(pool, number, ("double",), number))
+    assert [event.task_id for event in events(pool, 50) if isinstance(event, TaskDone)] == list(range(50))
+
+
+@pytest.mark.parametrize(
+    ("how", "text"), [("raise", "ValueError: told to raise"), ("unpicklable", "cannot be pickled")]
+)
+def test_a_failed_task_names_its_stage_and_the_worker_goes_on(make_pool: MakePool, how: str, text: str) -> None:
+    pool = make_pool()
+    (joined,) = started(pool)
+    pool.send(joined.worker, task(pool, 1, ("misbehave",), how))
+    pool.send(joined.worker, task(pool, 2, ("misbehave",), "well"))
+    failed, done = events(pool, 2)
+    assert isinstance(failed, TaskFailed)
+    assert (failed.task_id, failed.stage) == (1, "misbehave")
+    assert text in failed.error
+    assert isinstance(done, TaskDone)
+
+
+@pytest.mark.parametrize("transport", ["unix", "tcp"])
+@pytest.mark.parametrize("death", ["killed from outside", "exits in a stage"])
+def test_a_dead_worker_is_told_at_once_and_once(make_pool: MakePool, transport: Any, death: str) -> None:
+    pool = make_pool(RayPoolSettings(transport=transport))
+    dying, other = started(pool, 2)
+    if death == "killed from outside":
+        os.kill(dying.pid, signal.SIGKILL)
+    else:
+        pool.send(dying.worker, task(pool, 1, ("misbehave",), "exit"))
+    began_s = pool.now_s()
+    (lost,) = events(pool, 1)
+    assert pool.now_s() - began_s < 1.0
+    assert isinstance(lost, WorkerLost)
+    assert lost.worker == dying.worker
+    pool.send(dying.worker, task(pool, 2, ("double",), 1))
+    pool.send(other.worker, task(pool, 3, ("double",), 1))
+    (done,) = events(pool, 1)
+    assert isinstance(done, TaskDone)
+    assert pool.wait(pool.now_s() + 2.0) == []  # Ray's own report of the death comes in that time
+
+
+def test_an_ended_worker_leaves_without_a_report(make_pool: MakePool) -> None:
+    pool = make_pool()
+    (joined,) = started(pool)
+    pool.end(joined.worker)
+    assert gone(joined.pid)
+    assert pool.wait(pool.now_s() + 0.5) == []
+    pool.end(joined.worker)
+
+
+def test_a_worker_stuck_with_the_interpreter_locked_is_killed_at_once(make_pool: MakePool) -> None:
+    pool = make_pool()
+    (joined,) = started(pool)
+    pool.send(joined.worker, task(pool, 1, ("misbehave",), "keep the interpreter"))
+    began_s = pool.now_s()
+    pool.end(joined.worker, kill=True)
+    assert gone(joined.pid)
+    assert pool.now_s() - began_s < 2.0
+    assert pool.wait(pool.now_s() + 1.0) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "text"), [({"refuse": True}, "the probe was told to refuse its setup"), ({"crash": True}, "ended")]
+)
+def test_a_worker_that_cannot_start_says_why(make_pool: MakePool, options: dict[str, Any], text: str) -> None:
+    pool = make_pool(**options)
+    pool.start(1)
+    (failed,) = events(pool, 1)
+    assert isinstance(failed, WorkerStartFailed)
+    assert text in failed.reason
+
+
+def test_a_worker_that_takes_too_long_to_start_is_given_up(make_pool: MakePool) -> None:
+    pool = make_pool(RayPoolSettings(start_timeout_s=0.5), setup_s=20.0)
+    pool.start(1)
+    (failed,) = events(pool, 1)
+    assert isinstance(failed, WorkerStartFailed)
+    assert "was not ready within 0.5 s" in failed.reason
+
+
+def test_a_worker_without_the_resources_it_asks_for_is_given_up(make_pool: MakePool) -> None:
+    pool = make_pool(RayPoolSettings(start_timeout_s=0.5, resources={"accelerator-that-is-not-there": 1}))
+    pool.start(1)
+    (failed,) = events(pool, 1)
+    assert isinstance(failed, WorkerStartFailed)
+
+
+def test_workers_run_libraries_with_one_thread(make_pool: MakePool) -> None:
+    pool = make_pool()
+    (joined,) = started(pool)
+    pool.send(joined.worker, task(pool, 1, ("misbehave",), "environment"))
+    (done,) = events(pool, 1)
+    assert isinstance(done, TaskDone)
+    environment = pool.codec.decode(done.payload)
+    assert environment["OMP_NUM_THREADS"] == environment["OPENCV_FOR_THREADS_NUM"] == "1"
+
+
+def test_wait_keeps_its_time_and_wake_ends_it(make_pool: MakePool) -> None:
+    pool = make_pool()
+    until_s = pool.now_s() + 0.2
+    assert pool.wait(until_s) == []
+    assert until_s <= pool.now_s() < until_s + 0.5
+    pool.wake()
+    began_s = pool.now_s()
+    assert pool.wait(began_s + 10.0) == []
+    assert pool.now_s() - began_s < 1.0
+
+
+def test_close_ends_busy_and_starting_workers(make_pool: MakePool) -> None:
+    pool = make_pool()
+    (joined,) = started(pool)
+    pool.send(joined.worker, task(pool, 1, ("misbehave",), 30.0))
+    pool.start(1)
+    began_s = time.monotonic()
+    pool.close()
+    assert gone(joined.pid)
+    assert time.monotonic() - began_s < 10.0
+
+
+def test_without_a_connected_ray_the_pool_says_so() -> None:
+    ray_cluster.shutdown()
+    with pytest.raises(RecomposeError, match="needs a connected Ray"):
+        RayPool(lambda: create("ray-probe"), STAGES)
