@@ -21,12 +21,17 @@ from typing import Any
 def metadata() -> dict[str, str]:
     """Machine, interpreter and libraries: figures of different ones are not comparable."""
     return {
-        "machine": f"{_processor()}, {len(os.sched_getaffinity(0))} cores, {platform.system()} {platform.release()}",
+        "machine": f"{_processor()}, {cores()} cores, {platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "libraries": ", ".join(f"{name} {version(name)}" for name in ("ray", "pyzmq", "numpy")),
         "load before": f"{os.getloadavg()[0]:.2f}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processor() -> str:

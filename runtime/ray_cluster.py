@@ -16,10 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from compositions.errors import RecomposeError
+
+# Ray reads these when it is imported. Niceness: Ray starts its workers as background jobs; ours do what the machine is
+# there for. The last one keeps Ray's page of advice on every killed worker off our stdout, where results go; who died
+# and why is told by WorkerLost.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+os.environ.setdefault("RAY_worker_niceness", "0")
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed")
+
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
-
-from compositions.errors import RecomposeError
 
 NAMESPACE = "recompose"
 OBJECT_STORE_BYTES = 200 * 2**20
@@ -28,7 +36,6 @@ THREADS = 8
 """Calls that a hosted object answers at once: a status call must not wait for a stop under way."""
 _NAME_FREE_S = 5.0
 _KNOCK_S = 5.0
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
 class ClusterError(RecomposeError):
@@ -63,7 +70,6 @@ def connect(address: str | None = None, namespace: str = NAMESPACE) -> None:
     """
     if ray.is_initialized():
         return
-    os.environ.update(_QUIET)
     common = {"namespace": namespace, "logging_level": logging.ERROR, "log_to_driver": False}
     try:
         if address is not None:
