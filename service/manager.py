@@ -70,6 +70,7 @@ class Manager:
         self._strategy = strategy
         self._stages = tuple(stages)
         self._compositions = tuple(compositions)
+        strategy.prepare(self._compositions)
         self._active = first
         self._watch = Watch(settings.rhythm, strategy.pace(settings))
         self._state = State.PROFILING
@@ -96,6 +97,7 @@ class Manager:
     def set_compositions(self, compositions: Iterable[Composition]) -> None:
         """Replaces what can be chosen from."""
         self._compositions = tuple(compositions)
+        self._strategy.prepare(self._compositions)
         self._renew(Due(Trigger.COMPOSITIONS, "the compositions were changed"))
 
     def set_mode(self, mode: Mode, composition: str | None = None) -> None:

@@ -66,11 +66,14 @@ def waiting(snapshot: Snapshot) -> bool:
 
 
 def drained_in_s(snapshot: Snapshot) -> float | None:
-    """Time until the backlog is gone at the present pace; ``None`` when there is none or it does not shrink."""
-    change = snapshot.queued_change_per_s
-    if not waiting(snapshot) or change is None or change >= 0:
-        return None
-    return snapshot.queued / -change
+    """Time until the backlog is gone at the present pace; ``None`` when there is none or it does not shrink.
+
+    The pace shows in the queue and in what comes out beyond what comes in; either is noisy, so the better one counts.
+    """
+    change, throughput, rate = snapshot.queued_change_per_s, snapshot.throughput_per_s, snapshot.input_rate_per_s
+    surplus = 0.0 if throughput is None or rate is None else throughput - rate
+    pace = max(surplus, 0.0 if change is None else -change)
+    return snapshot.queued / pace if waiting(snapshot) and change is not None and pace > 0 else None
 
 
 def current_rate(snapshot: Snapshot) -> float | None:

@@ -97,6 +97,9 @@ class Strategy(Protocol):
 
     def pace(self, settings: Settings) -> Pace: ...
 
+    def prepare(self, compositions: tuple[Composition, ...]) -> None:
+        """These can be chosen from now on: what takes long over many of them is done here, not in a tick."""
+
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         """The next step of a decision, given the trials made in it so far; ends with ``Settle`` or ``Stay``."""
 

@@ -3,7 +3,7 @@ interval that says how sure it is. Columns, because there may be ten thousand co
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite, sqrt
 
@@ -21,6 +21,7 @@ from service.strategies.memory import Corrections, Verdicts
 Array = npt.NDArray[np.float64]
 
 _COLUMNS = ("capacity", "latency", "low", "likely", "high")
+_RATIOS = ("low", "likely", "high")
 _JUST_MISSED = 0.999
 """The most that is expected of a composition that was measured to miss the SLO."""
 
@@ -40,14 +41,38 @@ class Forecast:
     """Whether a measurement says that it meets the SLO at this need, rather than the model alone."""
 
 
+class Catalogue:
+    """What can be chosen from, as a table for the capacity model; each shape once."""
+
+    def __init__(self, compositions: Iterable[Composition]) -> None:
+        by_shape: dict[Hashable, Composition] = {}
+        for composition in compositions:
+            by_shape.setdefault(composition.shape, composition)
+        self.rows = {shape: row for row, shape in enumerate(by_shape)}
+        self.table = CompositionTable(tuple(by_shape.values()))
+
+    def including(self, active: Composition) -> Catalogue:
+        """Itself, or one more row when ``active`` is not among them."""
+        return self if active.shape in self.rows else Catalogue((*self.table.compositions, active))
+
+    def row_of(self, composition: Composition) -> int:
+        """Raises: KeyError when it is not among them."""
+        return self.rows[composition.shape]
+
+    def known(self, shapes: Iterable[Hashable]) -> Iterator[tuple[int, Hashable]]:
+        """Rows of those of ``shapes`` that are among them."""
+        return ((self.rows[shape], shape) for shape in shapes if shape in self.rows)
+
+
 class Forecasts:
     """Forecasts of all compositions, cheapest first; of equally cheap ones those that reach the target itself before
     those that only stay within the threshold."""
 
     def __init__(
-        self, table: CompositionTable, columns: Mapping[str, Array], verdicts: Mapping[int, bool], ample: float
-    ):
-        self._table = table
+        self, catalogue: Catalogue, columns: Mapping[str, Array], verdicts: Mapping[int, bool], ample: float
+    ) -> None:
+        self._catalogue = catalogue
+        self._table = table = catalogue.table
         self._columns = columns
         self._verdicts = verdicts
         self.order = np.lexsort((table.is_group.sum(axis=1), columns["likely"] < ample, table.workers))
@@ -68,9 +93,8 @@ class Forecasts:
         return self[self.rank(composition)]
 
     def rank(self, composition: Composition) -> int:
-        """Its place among all. Raises: ValueError when it is not among them."""
-        row = next((i for i, c in enumerate(self._table.compositions) if c.shape == composition.shape), -1)
-        return int(np.flatnonzero(self.order == row)[0]) if row >= 0 else self._table.compositions.index(composition)
+        """Its place among all. Raises: KeyError when it is not among them."""
+        return int(np.flatnonzero(self.order == self._catalogue.row_of(composition))[0])
 
     def column(self, name: str) -> Array:
         """``capacity``, ``latency``, ``low``, ``likely``, ``high`` in the order of the table."""
@@ -97,10 +121,11 @@ class Forecaster:
         self._rate = needed_rate(situation.snapshot)
         self._costs = stage_costs(situation.snapshot.stages, situation.snapshot.cores)
 
-    def all(self, table: CompositionTable) -> Forecasts:
-        """Forecasts of every composition of ``table``."""
+    def all(self, catalogue: Catalogue) -> Forecasts:
+        """Forecasts of every composition of ``catalogue``; what cannot be switched to now is expected to do nothing."""
+        table = catalogue.table
         predictions = self._predict_all(table, 1.0)
-        capacity_factor, latency_factor = self._factors(table, predictions)
+        capacity_factor, latency_factor = self._factors(catalogue, predictions)
         error = self._error()
         low, likely, high = self._ratios(table, predictions, capacity_factor, latency_factor, error)
         columns = {
@@ -110,7 +135,11 @@ class Forecaster:
             "likely": likely,
             "high": high,
         }
-        return Forecasts(table, columns, self._apply_verdicts(table, columns), self._ample())
+        verdicts = self._apply_verdicts(catalogue, columns)
+        for row in self._unavailable(table):
+            for name in _RATIOS:
+                columns[name][row] = 0.0
+        return Forecasts(catalogue, columns, verdicts, self._ample())
 
     def raw(self, composition: Composition) -> Prediction:
         """The capacity model's own word, uncorrected."""
@@ -129,13 +158,17 @@ class Forecaster:
     def _statistic(self, predictions: Predictions) -> Array:
         return predictions.statistic(self._situation.slo.statistic)
 
-    def _factors(self, table: CompositionTable, predictions: Predictions) -> tuple[Array, Array]:
+    def _unavailable(self, table: CompositionTable) -> list[int]:
+        barred = self._situation.unavailable
+        return [row for row, c in enumerate(table.compositions) if c.name in barred] if barred else []
+
+    def _factors(self, catalogue: Catalogue, predictions: Predictions) -> tuple[Array, Array]:
         """Corrections of capacity and latency: the composition's own, else what others with the same limit showed."""
         now_s, half_s = self._situation.now_s, self._situation.settings.model.bias_half_life_s
         by_limit = [self._corrections.factor(("capacity", limit), now_s, half_s) or 1.0 for limit in ("group", "cores")]
         capacity = np.where(predictions.limited_by_cores, by_limit[1], by_limit[0])
-        latency = np.full(len(table), self._corrections.factor("latency", now_s, half_s) or 1.0)
-        for row, shape in _rows_of(table, self._corrections.shapes()):
+        latency = np.full(len(predictions), self._corrections.factor("latency", now_s, half_s) or 1.0)
+        for row, shape in catalogue.known(self._corrections.shapes()):
             capacity[row] = self._corrections.factor(("capacity", shape), now_s, half_s) or capacity[row]
             latency[row] = self._corrections.factor(("latency", shape), now_s, half_s) or latency[row]
         return capacity, latency
@@ -170,17 +203,17 @@ class Forecaster:
         slo = self._situation.slo
         return 1 + slo.threshold if slo.metric == "latency" else 1 / max(1e-9, 1 - slo.threshold)
 
-    def _apply_verdicts(self, table: CompositionTable, columns: Mapping[str, Array]) -> dict[int, bool]:
+    def _apply_verdicts(self, catalogue: Catalogue, columns: Mapping[str, Array]) -> dict[int, bool]:
         """What was measured at this need overrules what is predicted."""
         situation, told = self._situation, {}
         sure = 1 + max(situation.settings.model.up_margin, situation.settings.model.down_margin)
         fades_s = situation.settings.model.bias_half_life_s
-        for row, shape in _rows_of(table, self._verdicts.shapes()):
+        for row, shape in catalogue.known(self._verdicts.shapes()):
             meets = self._verdicts.recall(shape, situation.slo, situation.snapshot, fades_s)
             if meets is None:
                 continue
             told[row] = meets
-            for name in ("low", "likely", "high"):
+            for name in _RATIOS:
                 value = columns[name][row]
                 columns[name][row] = max(sure, value) if meets else min(_JUST_MISSED, value)
         return told
@@ -193,11 +226,3 @@ def is_expected(value: float | None) -> bool:
 
 def _scaled(cost: StageCost, scale: float) -> StageCost:
     return replace(cost, service_s=cost.service_s * scale, cpu_s=cost.cpu_s * scale)
-
-
-def _rows_of(table: CompositionTable, shapes: frozenset[Hashable]) -> Iterator[tuple[int, Hashable]]:
-    """Rows of the few compositions that something is remembered of."""
-    if shapes:
-        for row, composition in enumerate(table.compositions):
-            if composition.shape in shapes:
-                yield row, composition.shape

@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from compositions.model import Composition
-from compositions.table import CompositionTable
 from service.decisions import Trigger
 from service.settings import Settings
 from service.strategies.assess import Assessment, current_rate
 from service.strategies.base import Pace, Proposal, Situation, Stay, Trial
-from service.strategies.forecast import Forecast, Forecaster, Forecasts, is_expected
+from service.strategies.forecast import Catalogue, Forecast, Forecaster, Forecasts, is_expected
 from service.strategies.memory import Corrections, Verdicts
 from service.strategies.report import settle, tell, try_out
-from service.strategies.rules import available, cheapness
+from service.strategies.rules import cheapness
 
 _CLEAR_SIGMAS = 3.0
 """A trial is looked at several times a second: at three standard errors one in a hundred ends early by chance."""
@@ -36,13 +35,16 @@ class Model:
     def __init__(self) -> None:
         self._corrections = Corrections()
         self._verdicts = Verdicts()
-        self._known: tuple[Sequence[Composition], tuple[str, ...], CompositionTable] | None = None
+        self._catalogue = Catalogue(())
 
     def pace(self, settings: Settings) -> Pace:
         return Pace(settings.rhythm.vote_interval_s, settings.rhythm.votes, foresees=True)
 
+    def prepare(self, compositions: tuple[Composition, ...]) -> None:
+        self._catalogue = Catalogue(compositions)
+
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
-        forecasts = self._forecaster(situation).all(self._table(situation))
+        forecasts = self._forecaster(situation).all(self._catalogue.including(situation.active))
         succeeded = [trial for trial in trials if trial.assessment is not None and trial.assessment.meets]
         if succeeded:
             trial = succeeded[-1]
@@ -71,7 +73,8 @@ class Model:
             ratio = seen.throughput_per_s / raw.throughput_per_s
             self._correct(situation, ("capacity", shape), ("capacity", raw.limited_by), ratio)
         expected_s = raw.statistic(situation.slo.statistic)
-        if expected_s and seen.latency_s and not seen.saturated and is_expected(expected_s):
+        clean = seen.meets is not None and not seen.saturated
+        if expected_s and seen.latency_s and clean and is_expected(expected_s):
             self._correct(situation, ("latency", shape), "latency", seen.latency_s / expected_s)
 
     def _correct(self, situation: Situation, own: Hashable, shared: Hashable, ratio: float) -> None:
@@ -79,13 +82,6 @@ class Model:
 
     def _forecaster(self, situation: Situation) -> Forecaster:
         return Forecaster(situation, self._corrections, self._verdicts)
-
-    def _table(self, situation: Situation) -> CompositionTable:
-        """Built once for a set of compositions: prices change with every look, the set seldom does."""
-        barred = (situation.active.name, *situation.unavailable)
-        if self._known is None or self._known[0] is not situation.compositions or self._known[1] != barred:
-            self._known = (situation.compositions, barred, CompositionTable(available(situation)))
-        return self._known[2]
 
 
 def _releasing(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> bool:
@@ -133,7 +129,7 @@ def _enough(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial])
     worth = _worth_trying(forecasts, doubtful, certain, trials)
     if worth and len(trials) < situation.settings.trials.model_trials:
         return try_out(situation, forecasts, worth[0], "it may be enough")
-    chosen = certain or max(worth, key=lambda f: f.likely, default=None)
+    chosen = certain or max(worth or _undecided(forecasts, trials), key=lambda f: f.likely, default=None)
     if chosen is not None:
         sure = "surely meets" if certain else "is most likely to meet"
         why = f"{chosen.composition.name} {sure} the SLO ({tell(situation, chosen)})"
@@ -157,6 +153,12 @@ def _worth_trying(
         if better and forecast.composition.name not in tried:
             best[workers] = forecast
     return sorted(best.values(), key=lambda f: (f.likely < 1, cheapness(f.composition)))
+
+
+def _undecided(forecasts: Forecasts, trials: Sequence[Trial]) -> list[Forecast]:
+    """Tried without an answer, as when a backlog lasted all the time, and still possible."""
+    asked = [trial for trial in trials if trial.assessment is not None and trial.assessment.meets is None]
+    return [forecast for trial in asked if (forecast := forecasts.of(trial.composition)).high >= 1]
 
 
 def _closest(forecasts: Forecasts) -> Forecast:

@@ -3,6 +3,7 @@ on every start, violation and change of the input rate, try all compositions bri
 
 from __future__ import annotations
 
+from compositions.model import Composition
 from service.decisions import Trigger
 from service.settings import Settings
 from service.strategies.base import Pace, Proposal, Settle, Situation, Stay, Trial, Try
@@ -18,6 +19,9 @@ class Pdp21:
 
     def pace(self, settings: Settings) -> Pace:
         return Pace(settings.rhythm.check_interval_s, votes=1)
+
+    def prepare(self, compositions: tuple[Composition, ...]) -> None:
+        """Nothing to prepare."""
 
     def clear(self, situation: Situation, elapsed_s: float) -> str | None:
         return None

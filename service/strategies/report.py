@@ -49,7 +49,8 @@ def _listed(
 def _candidate(situation: Situation, forecast: Forecast, picked: Forecast, status: CandidateStatus) -> Candidate:
     told = tell(situation, forecast)
     if forecast.composition is not picked.composition:
-        status, told = _fate(forecast, picked, told)
+        barred = situation.unavailable.get(forecast.composition.name)
+        status, told = _fate(forecast, picked, told) if barred is None else (CandidateStatus.REJECTED, barred)
     latency_s = forecast.latency_s if isfinite(forecast.latency_s) else None
     composition = forecast.composition
     return Candidate(composition.name, composition.workers, status, told, forecast.throughput_per_s, latency_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compositions.model import Composition
 from service.settings import Settings
 from service.strategies.base import Pace, Proposal, Situation, Stay, Trial
 
@@ -13,6 +14,9 @@ class Static:
 
     def pace(self, settings: Settings) -> Pace:
         return Pace(settings.rhythm.check_interval_s, votes=1)
+
+    def prepare(self, compositions: tuple[Composition, ...]) -> None:
+        """Nothing to prepare."""
 
     def clear(self, situation: Situation, elapsed_s: float) -> str | None:
         return None

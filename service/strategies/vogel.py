@@ -25,6 +25,9 @@ class Vogel:
     def pace(self, settings: Settings) -> Pace:
         return Pace(settings.rhythm.check_interval_s, votes=1)
 
+    def prepare(self, compositions: tuple[Composition, ...]) -> None:
+        """Nothing to prepare."""
+
     def clear(self, situation: Situation, elapsed_s: float) -> str | None:
         return None
 
