@@ -1,0 +1,113 @@
+"""What a tick of the manager costs when it decides among 20 and among 10,000 compositions.
+
+    python benchmarks/manager_tick.py [--rounds 20]
+
+The contract: at most 5 ms with 20 and 50 ms with 10,000.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from time import perf_counter
+
+from compositions.enumeration import generate
+from compositions.model import Composition, Stage, all_sequential
+from profiler.slo import Slo
+from profiler.snapshot import LatencyStats, Snapshot, StageProfile
+from service.decisions import Decision, Mode
+from service.manager import Manager
+from service.settings import Settings
+from service.strategies import make_strategy
+
+STAGES = tuple(Stage(name) for name in ("decode", "segment", "extract", "vectorize", "rank", "encode"))
+LIMITS_MS = {20: 5.0, 9_995: 50.0}  # the most of this kind that may be generated
+SLOS = {"throughput": Slo("throughput", "input_rate"), "latency": Slo("latency", 400.0, 0.2, "p95")}
+
+
+def compositions(count: int) -> tuple[Composition, ...]:
+    plain = all_sequential(STAGES)
+    others = generate(STAGES, max_workers=24, replicas=[1, 2, 4, 8])
+    return (plain, *islice((c for c in others if c.shape != plain.shape), count - 1))
+
+
+def overloaded(now_s: float) -> Snapshot:
+    """A snapshot that demands a decision: 30 items/s into stages that can do 14."""
+    latency = LatencyStats(2.1, 2.1, 2.3, 2.4, 140)
+    profiles = tuple(
+        StageProfile(stage.name, 0.01 * (index + 2), 0.01 * (index + 2), 0.3, 0.02, 0.05, 140)
+        for index, stage in enumerate(STAGES)
+    )
+    return Snapshot(
+        now_s=now_s,
+        composition="sequential",
+        switching=False,
+        stable_since_s=0.0,
+        window_start_s=now_s - 10,
+        input_rate_per_s=30.0,
+        throughput_per_s=14.0,
+        delivered=140,
+        latency=latency,
+        inside=latency,
+        queued=32,
+        queued_change_per_s=0.0,
+        in_flight=12,
+        stages=profiles,
+        cores=16,
+        workers_alive=6,
+        hop_s=0.0003,
+    )
+
+
+def deciding_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
+    """Seconds of each tick in which the manager decides; in mode observe, so that it can be asked again."""
+    chosen_from = compositions(count)
+    manager = Manager(Settings(), make_strategy("model"), STAGES, chosen_from, Mode.OBSERVE, slo, first=chosen_from[0])
+    took: list[float] = []
+    for round_ in range(rounds):
+        snapshot = overloaded(100.0 + round_)
+        manager.set_slo(replace(slo, threshold=0.2 + round_ / 1e4))
+        began = perf_counter()
+        result = manager.tick(snapshot.now_s, snapshot)
+        took.append(perf_counter() - began)
+        assert isinstance(result.decision, Decision), result.decision
+    return took
+
+
+def quiet_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
+    """Seconds of each tick in which there is nothing to do."""
+    chosen_from = compositions(count)
+    manager = Manager(Settings(), make_strategy("static"), STAGES, chosen_from, Mode.AUTO, slo, first=chosen_from[0])
+    took = []
+    for round_ in range(rounds):
+        snapshot = overloaded(100.0 + round_ / 4)
+        began = perf_counter()
+        manager.tick(snapshot.now_s, snapshot)
+        took.append(perf_counter() - began)
+    return took
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    rounds = parser.parse_args(arguments).rounds
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; ms, median of {rounds}")
+    print(f"{'compositions':>12} {'SLO':>12} {'quiet':>8} {'decides':>8} {'worst':>8} {'limit':>8}")
+    good = True
+    for count, limit_ms in LIMITS_MS.items():
+        for name, slo in SLOS.items():
+            quiet, deciding = quiet_ticks(count, slo, rounds), deciding_ticks(count, slo, rounds)
+            figures = [1e3 * f for f in (statistics.median(quiet), statistics.median(deciding), max(deciding))]
+            print(f"{count:12} {name:>12} " + " ".join(f"{f:8.2f}" for f in figures) + f" {limit_ms:8.1f}")
+            good = good and figures[1] <= limit_ms
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
