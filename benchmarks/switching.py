@@ -40,20 +40,22 @@ def start_ferret(running: Daemon, options: dict[str, Any], rate_per_s: float, st
     running.wait_for(lambda: running.status("ferret")["items"]["delivered"] >= 40, 120, "40 results of ferret")
 
 
-def force_switches(running: Daemon, names: Sequence[str], count: int, seed: int) -> list[dict[str, Any]]:
+def force_switches(
+    running: Daemon, names: Sequence[str], count: int, seed: int, app: str = "ferret", dwell_s: float = DWELL_S
+) -> list[dict[str, Any]]:
     """Pins one composition after the other; returns what the service says of every switch."""
-    chance, seen, current = random.Random(seed), [], running.status("ferret")["composition"]["name"]
+    chance, seen, current = random.Random(seed), [], running.status(app)["composition"]["name"]
     for _ in range(count):
         current = chance.choice([name for name in names if name != current])
-        running.send("PUT", "/apps/ferret/mode", {"mode": "pinned", "composition": current})
-        running.wait_for(lambda name=current: _switched(running, name), 60, f"the switch to {current}")  # type: ignore[misc]
-        seen.append(running.status("ferret")["last_switch"])
-        time.sleep(DWELL_S)
+        running.send("PUT", f"/apps/{app}/mode", {"mode": "pinned", "composition": current})
+        running.wait_for(lambda name=current: _switched(running, app, name), 60, f"the switch to {current}")  # type: ignore[misc]
+        seen.append(running.status(app)["last_switch"])
+        time.sleep(dwell_s)
     return seen
 
 
-def _switched(running: Daemon, name: str) -> bool:
-    status = running.status("ferret")
+def _switched(running: Daemon, app: str, name: str) -> bool:
+    status = running.status(app)
     last = status["last_switch"]
     return bool(last and last["to"] == name and last["gap_ms"] is not None and status["state"] != "switching")
 

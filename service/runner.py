@@ -5,6 +5,7 @@ Whatever others ask is carried out by the loop's own thread between two steps, s
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import traceback
@@ -111,6 +112,7 @@ class Runner:
     def status(self) -> dict[str, Any]:
         body = resting_status(type(self._assembly.app), self._state, self.spec, None)
         body["failure"] = self._failure
+        body["runner_pid"] = os.getpid()
         if self._parts is not None:
             self._ask(lambda parts: body.update(self._running(parts, body)))
         return body

@@ -1,0 +1,54 @@
+"""SIGKILL to the daemon, and to a runner: what was asked for and what was decided survives."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from benchmarks.daemon import Daemon, daemon
+
+SLO = {"app": "synthetic", "metric": "throughput", "target": "input_rate"}
+
+
+@pytest.fixture
+def running(tmp_path: Any) -> Iterator[Daemon]:
+    with daemon(tmp_path) as up:
+        up.send("POST", "/slo", SLO)
+        up.send("POST", "/apps/synthetic/start", {"input": {"rate_per_s": 150}, "options": {"compute": "wait"}})
+        up.wait_for(lambda: bool(decisions(up)), 60, "a decision")
+        yield up
+
+
+def decisions(up: Daemon) -> list[dict[str, Any]]:
+    return [entry for entry in up.get("/decisions/synthetic") if entry["kind"] == "decision"]
+
+
+def works(up: Daemon) -> bool:
+    status = up.status("synthetic")
+    return status["items"]["delivered"] >= 50 and status["slo_status"] == "met"
+
+
+def test_a_killed_daemon_comes_back_with_slo_and_history(running: Daemon) -> None:
+    slo, known = running.get("/slo/synthetic"), decisions(running)
+    running.kill()
+    running.start()
+    assert running.get("/slo/synthetic") == slo | {"bound": running.get("/slo/synthetic")["bound"]}
+    assert {entry["id"] for entry in decisions(running)} >= {entry["id"] for entry in known}
+    assert [entry["reason"] for entry in decisions(running)][-len(known) :] == [entry["reason"] for entry in known]
+    running.wait_for(lambda: works(running), 60, "the app to run again under its SLO")
+
+
+def test_a_killed_runner_comes_back_and_leaves_no_worker_behind(running: Daemon) -> None:
+    before = running.status("synthetic")
+    workers = {worker["pid"] for worker in before["workers"]}
+    os.kill(before["runner_pid"], signal.SIGKILL)
+    running.wait_for(lambda: running.status("synthetic").get("runner_pid") != before["runner_pid"], 30, "a new runner")
+    running.wait_for(lambda: works(running), 60, "the app to run again under its SLO")
+    running.wait_for(lambda: not any(map(psutil.pid_exists, workers)), 20, "the old workers to end")
+    assert running.status("synthetic")["slo"]["metric"] == "throughput"
+    assert len(decisions(running)) >= 1

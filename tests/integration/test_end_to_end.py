@@ -1,0 +1,106 @@
+"""The main job through the front door: a real daemon, real HTTP, real Ray workers, an SLO, a rate that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from apps.synthetic.checks import verify
+from apps.synthetic.options import SyntheticOptions
+from benchmarks.daemon import Daemon, daemon
+from benchmarks.switching import force_switches
+
+OPTIONS: dict[str, Any] = {"compute": "wait"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with daemon(tmp_path_factory.mktemp("state")) as up:
+        yield up
+
+
+@pytest.fixture
+def running(served: Daemon) -> Iterator[Daemon]:
+    """The daemon, with nothing running before and after a test."""
+    yield served
+    if served.status("synthetic")["state"] not in ("stopped", "failed"):
+        stop(served)
+    served.http.delete("/slo/synthetic")
+
+
+def start(up: Daemon, rate_per_s: float, **more: Any) -> None:
+    up.send("POST", "/apps/synthetic/start", {"input": {"rate_per_s": rate_per_s}, "options": OPTIONS, **more})
+    up.wait_for(lambda: up.status("synthetic")["items"]["delivered"] >= 20, 60, "20 results")
+
+
+def stop(up: Daemon) -> dict[str, Any]:
+    up.send("POST", "/apps/synthetic/stop", {})
+    up.wait_for(lambda: up.status("synthetic")["state"] == "stopped", 30, "the app to stop")
+    return up.status("synthetic")
+
+
+def active(up: Daemon) -> str:
+    return str(up.status("synthetic")["composition"]["name"])
+
+
+def last_move(up: Daemon) -> tuple[str, str]:
+    last = up.status("synthetic")["last_decision"] or {"from": "", "to": ""}
+    return last["from"], last["to"]
+
+
+def check_results(up: Daemon, accepted: int) -> None:
+    results = list(up.results("synthetic"))
+    assert accepted <= 2000, "more than the window keeps: this check would see only a part"
+    verdict = verify(results, SyntheticOptions(**OPTIONS), accepted=accepted)
+    assert verdict.ok, verdict
+    assert verdict.delivered == accepted
+
+
+def test_adapts_to_a_rising_and_falling_rate_and_tells_why(running: Daemon) -> None:
+    start(running, 50)
+    stored = running.send("POST", "/slo", {"app": "synthetic", "metric": "throughput", "target": "input_rate"})
+    assert stored["bound"] == pytest.approx(40, rel=0.1)
+    running.wait_for(lambda: running.status("synthetic")["slo_status"] == "met", 20, "the SLO to be met")
+    assert active(running) == "1"
+
+    running.send("PUT", "/apps/synthetic/input", {"rate_per_s": 170})
+    running.wait_for(lambda: active(running) == "7", 30, "composition 7")
+    running.send("PUT", "/apps/synthetic/input", {"rate_per_s": 40})
+    running.wait_for(lambda: last_move(running) == ("7", "1"), 60, "the decision for composition 1")
+
+    accepted = stop(running)["items"]["accepted"]
+    entries = running.get("/decisions/synthetic", limit=100)
+    decisions = [entry for entry in entries if entry["kind"] == "decision"]
+    moves = [(entry["from"], entry["to"]) for entry in reversed(decisions) if entry["from"] != entry["to"]]
+    assert moves == [("1", "7"), ("7", "1")], "one step up, one step down"
+    up = next(entry for entry in decisions if entry["to"] == "7")
+    assert {candidate["name"] for candidate in up["candidates"]} == {"1", "2", "3", "4", "5", "6", "7"}
+    assert all(candidate["reason"] for candidate in up["candidates"])
+    assert any(entry["kind"] == "no_change" and entry["reason"] for entry in entries)
+    if accepted <= 2000:
+        check_results(running, accepted)
+
+
+def test_forced_switches_through_the_api_lose_double_and_reorder_nothing(running: Daemon) -> None:
+    running.http.delete("/slo/synthetic")
+    start(running, 60)
+    seen = force_switches(running, ["1", "2", "3", "4", "5", "6", "7"], 10, seed=3, app="synthetic", dwell_s=0.3)
+    assert [switch["error"] for switch in seen] == [None] * 10
+    status = stop(running)
+    assert status["switches"] == 10
+    check_results(running, status["items"]["accepted"])
+
+
+def test_observe_mode_decides_and_does_not_act(running: Daemon) -> None:
+    running.send("POST", "/slo", {"app": "synthetic", "metric": "throughput", "target": "input_rate"})
+    start(running, 170, mode="observe")
+
+    def advice() -> list[dict[str, Any]]:
+        return [entry for entry in running.get("/decisions/synthetic") if entry.get("acted") is False]
+
+    running.wait_for(lambda: bool(advice()), 30, "a decision not acted upon")
+    assert advice()[0]["to"] == "7"
+    assert active(running) == "1"
+    assert stop(running)["switches"] == 0
