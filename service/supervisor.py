@@ -28,6 +28,8 @@ from service.state import Started, State
 from service.views import app_view, choice_view, history_view, resting_status, stored_slo_view
 
 STOP_TIMEOUT_S = 30.0
+KEPT_AFTER_END = ("stages", "items", "drain", "switches", "slo_met_share", "failure", "updated_at")
+"""What the last status of a run still tells when it has ended; rates and workers are gone."""
 
 
 class Supervisor:
@@ -165,7 +167,8 @@ class Supervisor:
         if keeper.phase is Phase.UP:
             return self._live(keeper) or self._resting(app, AppState.STARTING, keeper)
         if keeper.phase is Phase.ENDED and keeper.last_status:
-            return {**keeper.last_status, "runner_restarts": keeper.restarts}
+            resting = self._resting(app, AppState(keeper.last_status["state"]), keeper)
+            return resting | {key: keeper.last_status[key] for key in KEPT_AFTER_END if key in keeper.last_status}
         state = {Phase.FAILED: AppState.FAILED, Phase.ENDED: AppState.STOPPED}.get(keeper.phase, AppState.STARTING)
         return self._resting(app, state, keeper)
 

@@ -7,6 +7,7 @@ its compositions are predicted to do here.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,18 @@ from service.cli.daemon import Daemon
 from service.cli.demo_tally import Tally
 from service.cli.demo_view import DemoView
 from service.cli.http import Client, ServiceError, segment
+from service.cli.texts import parse_options
 
 LIMIT_S = 170.0
 """The whole demo, start of the daemon included, ends within three minutes."""
 PROFILE_BY_S = 90.0
 """Latest end of the profile: what comes after needs the rest."""
-STEPS_S = (15.0, 45.0, 25.0)
+STEPS_S = (10.0, 45.0, 25.0)
 """Low, high and low input again."""
-SAMPLES = 8
-"""Executions of each stage that count as a profile here."""
+SAMPLES = 3
+"""Executions of each stage until a first guess of the rates is possible."""
+WARM_S = 10.0
+"""At the first guess of the low rate, for a profile that the plan can rest on."""
 OPTIONS = {"synthetic": {"compute": "wait"}}
 """Waiting stages scale beyond the cores of a small machine, so that there is something to see."""
 
@@ -48,12 +52,13 @@ class Plan:
 @click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
 def demo(app: str, apps_dirs: tuple[Path, ...], options: tuple[str, ...]) -> None:
     """Shows on this machine how APP is kept at an SLO while its input rises and falls."""
-    from service.cli.texts import parse_options
-
     began_s = time.monotonic()
     given = {**OPTIONS.get(app, {}), **parse_options(options)}
-    with Daemon(apps_dirs) as daemon, DemoView(app) as view:
-        tally = Demo(daemon.client, app, view, began_s).run(given)
+    with DemoView(app) as view:
+        view.say("starting the daemon and Ray")
+        with Daemon(apps_dirs) as daemon:
+            tally = Demo(daemon.client, app, view, began_s).run(given)
+            view.say("ending the daemon")
     render.console().print(render.summary_table(tally.rows()))
     if tally.damage:
         raise RecomposeError(f"the stream was damaged: {tally.damage}")
@@ -71,10 +76,10 @@ class Demo:
         self._post("start", {"options": options, "input": {"rate_per_s": 1.0}})
         plan = self._plan()
         self._client.request("POST", "/slo", json=self._slo(plan))
-        self._view.say(f"SLO: mean latency {plan.target_ms:.0f} ms; input {plan.low_per_s:.1f} items/s")
+        self._view.say(f"SLO: mean latency {plan.target_ms:.0f} ms")
         for rate, seconds, word in self._steps(plan):
             self._view.say(f"input {word} {rate:.1f} items/s")
-            self._client.request("PUT", f"/apps/{segment(self._app)}/input", json={"rate_per_s": rate})
+            self._set_rate(rate)
             self._follow(seconds)
         self._finish()
         return self._tally
@@ -87,34 +92,43 @@ class Demo:
         return [(rate, seconds * scale, word) for rate, seconds, word in zip(rates, STEPS_S, words, strict=True)]
 
     def _plan(self) -> Plan:
-        """Waits for the profile and looks for the rates between which adapting pays."""
+        """Waits for a profile and looks for the rates between which adapting pays."""
         self._view.say("measuring the stages at a gentle rate")
-        status = self._wait_for_profile()
-        choices = self._client.get(f"/compositions/{segment(self._app)}")
-        return plan_for(status, choices)
+        first = self._plan_from(self._wait_for_profile())
+        self._set_rate(first.low_per_s)
+        return self._plan_from(self._follow(WARM_S))
+
+    def _plan_from(self, status: dict[str, Any]) -> Plan:
+        return plan_for(status, self._client.get(f"/compositions/{segment(self._app)}"))
+
+    def _set_rate(self, rate_per_s: float) -> None:
+        self._client.request("PUT", f"/apps/{segment(self._app)}/input", json={"rate_per_s": rate_per_s})
 
     def _wait_for_profile(self) -> dict[str, Any]:
-        for status in self._statuses:
-            self._see(status)
-            if status["state"] == "failed":
-                raise ServiceError(f"{self._app} failed: {status.get('failure')}")
+        for status in self._live():
             if all(stage["samples"] >= SAMPLES for stage in status["stages"]):
                 return status
             if time.monotonic() - self._began_s > PROFILE_BY_S:
                 raise ServiceError(f"{self._app} gave no profile within {PROFILE_BY_S:.0f} s")
         raise ServiceError("the daemon ended")
 
-    def _slo(self, plan: Plan) -> dict[str, Any]:
-        return {"app": self._app, "metric": "latency", "target": round(plan.target_ms, 1)}
-
-    def _follow(self, seconds: float) -> None:
-        until_s = time.monotonic() + seconds
+    def _live(self) -> Iterator[dict[str, Any]]:
+        """Statuses as they come, each shown and counted. Raises: ServiceError when the app has failed."""
         for status in self._statuses:
             self._see(status)
             if status["state"] == "failed":
                 raise ServiceError(f"{self._app} failed: {status.get('failure')}")
+            yield status
+
+    def _slo(self, plan: Plan) -> dict[str, Any]:
+        return {"app": self._app, "metric": "latency", "target": round(plan.target_ms, 1)}
+
+    def _follow(self, seconds: float) -> dict[str, Any]:
+        """Watches for so long. Returns the last status."""
+        until_s = time.monotonic() + seconds
+        for status in self._live():
             if time.monotonic() >= until_s:
-                return
+                return status
         raise ServiceError("the daemon ended")
 
     def _see(self, status: dict[str, Any]) -> None:
@@ -147,15 +161,13 @@ class Demo:
 def plan_for(status: dict[str, Any], choices: list[dict[str, Any]]) -> Plan:
     """Rates and SLO from a profile at rest.
 
-    ``x1`` is what the active composition can do, ``x`` the most that any can. Low input is half of x1. High input lies
-    above x1, so that the latency must grow without bound if nothing changes, and leaves the best composition room.
+    ``x1`` is the most that the active composition could do, ``x`` the most that any is predicted to do. Low input is
+    half of x1. High input lies above x1, where latency grows without bound if nothing changes, but leaves the best
+    composition a tenth of its capacity; where no composition can do more than the active one, just below x1.
     """
-    capacity = {choice["name"]: choice["predicted_throughput_per_s"] for choice in choices}
-    active = status["composition"]["name"]
-    service_ms = sum(stage["service_time_ms"] for stage in status["stages"])
-    slowest_ms = max(stage["service_time_ms"] for stage in status["stages"])
-    x1 = capacity.get(active) or 1e3 / slowest_ms
-    x = max([value for value in capacity.values() if value] or [x1])
-    high = max(min(1.2 * x1, 0.85 * x), 0.5 * (x1 + 0.85 * x)) if x > 1.1 * x1 else 0.9 * x1
-    resting_ms = status["latency_ms"]["mean"] or service_ms
-    return Plan(low_per_s=0.5 * x1, high_per_s=high, target_ms=2.5 * max(resting_ms, service_ms))
+    times_ms = {stage["name"]: stage["service_time_ms"] for stage in status["stages"]}
+    groups = status["composition"]["groups"]
+    x1 = min(1e3 * group["replicas"] / sum(times_ms[name] for name in group["stages"]) for group in groups)
+    x = max([choice["predicted_throughput_per_s"] or x1 for choice in choices])
+    resting_ms = max(status["latency_ms"]["mean"] or 0.0, sum(times_ms.values()))
+    return Plan(low_per_s=0.5 * x1, high_per_s=min(1.2 * x1, 0.9 * x), target_ms=2.5 * resting_ms)

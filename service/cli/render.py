@@ -12,8 +12,13 @@ from rich.text import Text
 SLO_COLORS = {"met": "green", "violated": "red", "infeasible": "yellow"}
 
 
+WIDE = 160
+"""Columns where there is no terminal to ask."""
+
+
 def console(*, stderr: bool = False) -> Console:
-    return Console(stderr=stderr, highlight=False, markup=False)
+    made = Console(stderr=stderr, highlight=False, markup=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, markup=False, width=WIDE)
 
 
 def number(value: float | None, unit: str = "", digits: int = 1) -> str:

@@ -1,0 +1,66 @@
+"""The exposition, read back by Prometheus' own parser."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from apps import registry
+from service.decisions import State
+from service.metrics import METRICS, exposition
+from service.spec import RunSpec
+from service.views import resting_status
+
+STATUS = resting_status(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None) | {
+    "slo": {"metric": "latency", "target": 400.0, "threshold": 0.2, "statistic": "mean", "bound": 480.0},
+    "slo_status": "met",
+    "input_rate_per_s": 10.0,
+    "latency_ms": {"mean": 181.0, "p50": 170.0, "p95": None, "p99": None},
+    "items": {"accepted": 5, "delivered": 4, "failed": 1, "shed": 0},
+}
+
+
+def samples(statuses: list[dict[str, object]]) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    text = exposition(lambda: statuses).decode()
+    families = text_string_to_metric_families(text)
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def value(name: str, **labels: str) -> float | None:
+    return samples([STATUS]).get((name, frozenset({"app": "synthetic", **labels}.items())))
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "expected"),
+    [
+        ("recompose_app_state", {"state": "stable"}, 1.0),
+        ("recompose_app_state", {"state": "failed"}, 0.0),
+        ("recompose_slo_bound", {"metric": "latency"}, 0.48),
+        ("recompose_input_rate", {}, 10.0),
+        ("recompose_latency_seconds", {"statistic": "mean"}, 0.181),
+        ("recompose_items_total", {"outcome": "failed"}, 1.0),
+        ("recompose_stage_bottleneck", {"stage": "f1"}, 0.0),
+    ],
+)
+def test_values_in_base_units(name: str, labels: dict[str, str], expected: float) -> None:
+    assert value(name, **labels) == pytest.approx(expected)
+
+
+def test_what_is_not_measured_is_absent_never_zero() -> None:
+    assert value("recompose_throughput") is None
+    assert value("recompose_latency_seconds", statistic="p95") is None
+    assert value("recompose_stage_service_time_seconds", stage="f1") is None
+
+
+def test_the_glossary_is_complete_and_bounded() -> None:
+    described = {family.name for family in text_string_to_metric_families(exposition(lambda: [STATUS]).decode())}
+    assert described == {metric.name.removesuffix("_total") for metric in METRICS}
+    for metric in METRICS:
+        assert len(metric.labels) + 1 <= 3
+        assert metric.meaning
+        assert metric.action
+        assert metric.name.endswith("_total") == (metric.kind == "counter")
+
+
+def test_no_apps_no_samples() -> None:
+    assert samples([]) == {}
