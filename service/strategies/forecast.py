@@ -10,7 +10,7 @@ from math import inf, isfinite, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from compositions.capacity import Prediction, Predictions, StageCost, predict, predict_all
+from compositions.capacity import PACED_ARRIVAL_CV, Prediction, Predictions, StageCost, predict, predict_all
 from compositions.model import Composition
 from compositions.table import CompositionTable
 from profiler.service_time import stage_costs
@@ -69,8 +69,14 @@ class Forecasts:
     those that only stay within the threshold."""
 
     def __init__(
-        self, catalogue: Catalogue, columns: Mapping[str, Array], verdicts: Mapping[int, bool], ample: float
+        self,
+        catalogue: Catalogue,
+        columns: Mapping[str, Array],
+        verdicts: Mapping[int, bool],
+        ample: float,
+        missed_lately: npt.NDArray[np.bool_],
     ) -> None:
+        self.missed_lately = missed_lately
         self._catalogue = catalogue
         self._table = table = catalogue.table
         self._columns = columns
@@ -139,20 +145,45 @@ class Forecaster:
         for row in self._unavailable(table):
             for name in _RATIOS:
                 columns[name][row] = 0.0
-        return Forecasts(catalogue, columns, verdicts, self._ample())
+        return Forecasts(catalogue, columns, verdicts, self._ample(), self._missed_lately(catalogue))
 
     def raw(self, composition: Composition) -> Prediction:
         """The capacity model's own word, uncorrected."""
         snapshot = self._situation.snapshot
         return predict(
-            composition, self._costs, cores=snapshot.cores, hop_s=snapshot.hop_s, input_rate_per_s=self._rate
+            composition,
+            self._costs,
+            cores=snapshot.cores,
+            hop_s=snapshot.hop_s,
+            input_rate_per_s=self._rate,
+            arrival_cv=self._arrival_cv(),
         )
+
+    def _missed_lately(self, catalogue: Catalogue) -> npt.NDArray[np.bool_]:
+        """Rows that were measured to miss the SLO at a need not significantly above the present one."""
+        settings, situation = self._situation.settings, self._situation
+        shapes = self._verdicts.missed_lately(
+            situation.slo, situation.snapshot, settings.model.bias_half_life_s, settings.rhythm.change_ratio
+        )
+        mask = np.zeros(len(catalogue.table), dtype=bool)
+        mask[[row for row, _ in catalogue.known(shapes)]] = True
+        return mask
+
+    def _arrival_cv(self) -> float:
+        """Of the times between items: counted arrivals come from independent users, a set rate from a paced source."""
+        windows = self._situation.snapshot.input_rate_windows
+        return 1.0 if windows and windows[-1].counted else PACED_ARRIVAL_CV
 
     def _predict_all(self, table: CompositionTable, scale: float) -> Predictions:
         snapshot = self._situation.snapshot
         costs = {name: _scaled(cost, scale) for name, cost in self._costs.items()}
         return predict_all(
-            table, costs, cores=snapshot.cores, hop_s=snapshot.hop_s * scale, input_rate_per_s=self._rate
+            table,
+            costs,
+            cores=snapshot.cores,
+            hop_s=snapshot.hop_s * scale,
+            input_rate_per_s=self._rate,
+            arrival_cv=self._arrival_cv(),
         )
 
     def _statistic(self, predictions: Predictions) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, log, sqrt
 
 from compositions.model import Composition
 from profiler.service_time import stage_costs
@@ -57,6 +57,8 @@ class _Verdict:
     work_s: float
     cores: int
     at_s: float
+    misses: int
+    """How often it missed so far; each makes it less welcome to release workers to."""
 
 
 class Verdicts:
@@ -69,18 +71,46 @@ class Verdicts:
         return frozenset(self._known)
 
     def record(self, composition: Composition, meets: bool, slo: Slo, snapshot: Snapshot) -> None:
-        verdict = _Verdict(meets, slo, current_rate(snapshot), _work_s(snapshot), snapshot.cores, snapshot.now_s)
-        self._known[composition.shape] = verdict
+        before = self._known.get(composition.shape)
+        misses = (before.misses if before is not None and before.slo == slo else 0) + (not meets)
+        self._known[composition.shape] = _Verdict(
+            meets, slo, current_rate(snapshot), _work_s(snapshot), snapshot.cores, snapshot.now_s, misses
+        )
+
+    def missed_lately(self, slo: Slo, snapshot: Snapshot, fades_s: float, change_ratio: float) -> frozenset[Hashable]:
+        """Shapes that missed ``slo`` at a need not significantly above the present one: releasing workers to one of
+        these would only lead back."""
+        return frozenset(
+            shape
+            for shape, known in self._known.items()
+            if not known.meets
+            and known.slo == slo
+            and snapshot.now_s - known.at_s <= fades_s
+            and _need(snapshot, known) > _certainly_less(snapshot, change_ratio) ** known.misses
+        )
 
     def recall(self, shape: Hashable, slo: Slo, snapshot: Snapshot, fades_s: float) -> bool | None:
         """Whether it meets ``slo`` at the present need, by what was measured; ``None`` when that says nothing."""
         known = self._known.get(shape)
         if known is None or known.slo != slo or known.cores != snapshot.cores or snapshot.now_s - known.at_s > fades_s:
             return None
-        need = _relative(current_rate(snapshot), known.rate_per_s) * _relative(_work_s(snapshot), known.work_s)
+        need = _need(snapshot, known)
         if known.meets:
             return True if need <= 1 / _SIMILAR else None
         return False if need >= _SIMILAR else None
+
+
+def _certainly_less(snapshot: Snapshot, change_ratio: float) -> float:
+    """A need that contrasts with 1 by more than the threshold, and by more than the scatter of counted arrivals."""
+    windows = snapshot.input_rate_windows
+    counted = bool(windows) and windows[-1].counted
+    scatter = 3 / sqrt(max(9, snapshot.delivered)) if counted else 0.0
+    return (1 - min(0.5, scatter)) / (1 + change_ratio)
+
+
+def _need(snapshot: Snapshot, known: _Verdict) -> float:
+    """Rate times work of an item, relative to that of the verdict."""
+    return _relative(current_rate(snapshot), known.rate_per_s) * _relative(_work_s(snapshot), known.work_s)
 
 
 def _work_s(snapshot: Snapshot) -> float:

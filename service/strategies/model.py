@@ -98,7 +98,7 @@ def _fewer(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) 
     """All is well: would fewer workers do? Only what is predicted to have room to spare is worth the move."""
     home = _home(situation, forecasts, trials)
     tried = {trial.composition.name for trial in trials}
-    fewer = forecasts.workers < home.composition.workers
+    fewer = (forecasts.workers < home.composition.workers) & ~forecasts.missed_lately
     for forecast in forecasts.where(fewer & (forecasts.column("likely") >= 1 + situation.settings.model.down_margin)):
         name, workers = forecast.composition.name, forecast.composition.workers
         if forecast.low >= 1:

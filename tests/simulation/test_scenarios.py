@@ -1,0 +1,164 @@
+"""All scenarios of this folder: the real controller on a simulated plant, with a sentence and ranges of what should be.
+
+A file holds ``should`` (the sentence), the app (``stages`` in ms, ``compositions``), the plant (``cores``, ``hop_ms``),
+the load (``rate``: steps of [from s, items/s], or a pattern), ``slo``, ``strategies``, and what is expected: by spans
+of time (``spans``) and by decision (``decisions``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from apps.rates import from_spec
+from compositions.enumeration import generate
+from compositions.loader import load
+from compositions.model import Composition, Stage
+from compositions.notation import parse
+from profiler.slo import parse_slo
+from runtime.simulated import Machine
+from service.decisions import CandidateStatus, Decision, Mode
+from service.settings import Settings
+from service.simulation import Happening, Scenario, SimulatedStage, Trace, simulate, steps
+
+HERE = Path(__file__).parent
+SHIPPED = HERE.parent.parent / "compositions"
+SCENARIOS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(HERE.glob("*.yaml"))}
+RUNS = [(name, strategy) for name, document in SCENARIOS.items() for strategy in document["strategies"]]
+
+
+@pytest.mark.parametrize(("name", "strategy"), RUNS)
+def test_scenario(name: str, strategy: str) -> None:
+    document = SCENARIOS[name]
+    trace = simulate(scenario_of(document, strategy))
+    said = [f"{d.at_s:.2f} s, {d.trigger}: {d.from_name} -> {d.to_name}: {d.reason}" for d in trace.decisions]
+    problems = [*span_problems(document, trace), *decision_problems(document, trace)]
+    assert not problems, "\n".join([document["should"], *problems, "it decided:", *said])
+    assert trace.in_order, "every item once, in order"
+
+
+# --- reading a scenario ----------------------------------------------------------------------------------------------
+
+
+def scenario_of(document: dict[str, Any], strategy: str) -> Scenario:
+    stages = tuple(stage_of(name, spec) for name, spec in document["stages"].items())
+    plain = [Stage(stage.name) for stage in stages]
+    compositions = compositions_of(document["compositions"], plain)
+    return Scenario(
+        stages=stages,
+        compositions=compositions,
+        slo=slo_of(document.get("slo")),
+        rate=rate_of(document["rate"]),
+        duration_s=document["duration_s"],
+        machine=Machine(document["cores"], document.get("hop_ms", 0.1) / 1e3, document.get("hop_ms", 0.1) / 1e3),
+        strategy=strategy,
+        mode=Mode(document.get("mode", "auto")),
+        settings=Settings().overridden(document.get("settings", {})),
+        first=next((c for c in compositions if c.name == document.get("first")), None),
+        arrivals=document.get("arrivals", "paced"),
+        happenings=tuple(happening_of(spec, plain) for spec in document.get("happenings", [])),
+        seed=document.get("seed", 1),
+    )
+
+
+def stage_of(name: str, spec: dict[str, Any]) -> SimulatedStage:
+    factors = tuple((at_s, factor) for at_s, factor in spec.get("factors", []))
+    return SimulatedStage(name, spec["ms"] / 1e3, spec.get("cv", 0.0), spec.get("wait_share", 0.0), factors)
+
+
+def compositions_of(spec: Any, stages: list[Stage]) -> tuple[Composition, ...]:
+    """``synthetic`` or ``ferret`` for the shipped file, ``{generate: …}``, or notations by name."""
+    if isinstance(spec, str):
+        return load((SHIPPED / f"{spec}.yaml").read_text(), {spec: stages}).compositions
+    if "generate" in spec:
+        return tuple(generate(stages, **spec["generate"]))
+    return tuple(parse(text, stages, app="scenario", name=name, default_replicas=2) for name, text in spec.items())
+
+
+def slo_of(spec: Any) -> Any:
+    if spec is None:
+        return None
+    text, statistic = spec if isinstance(spec, list) else (spec, "mean")
+    return parse_slo(text, statistic=statistic)
+
+
+def rate_of(spec: Any) -> Any:
+    return steps([(from_s, rate) for from_s, rate in spec]) if isinstance(spec, list) else from_spec(**spec)
+
+
+def happening_of(spec: dict[str, Any], stages: list[Stage]) -> Happening:
+    compositions = compositions_of(spec["compositions"], stages) if "compositions" in spec else ()
+    return Happening(spec["at_s"], spec["action"], slo_of(spec.get("slo")), compositions, spec.get("name"))
+
+
+# --- what is expected ------------------------------------------------------------------------------------------------
+
+
+def span_problems(document: dict[str, Any], trace: Trace) -> list[str]:
+    return [problem for span in document.get("spans", []) for problem in one_span(span, trace)]
+
+
+def one_span(span: dict[str, Any], trace: Trace) -> list[str]:
+    """``from_s``, ``to_s`` and any of: compositions, workers, switches, met_share, statuses, latency_ms."""
+    start_s, end_s = span["from_s"], span["to_s"]
+    moments = trace.between(start_s, end_s)
+    assert moments, f"nothing was recorded between {start_s} and {end_s} s"
+    latencies = [m.latency_s * 1e3 for m in moments if m.latency_s is not None]
+    problems = []
+    for key, found in (
+        ("compositions", {m.composition for m in moments}),
+        ("statuses", {str(m.slo_status) for m in moments}),
+    ):
+        if key in span and not found <= set(span[key]):
+            problems.append(f"{start_s}–{end_s} s: {key} {sorted(found)}, expected {span[key]}")
+    for key, value in (
+        ("switches", trace.switches_between(start_s, end_s)),
+        ("met_share", trace.met_share(start_s, end_s)),
+        ("workers", max(m.workers for m in moments)),
+        ("latency_ms", max(latencies, default=0.0)),
+    ):
+        if key in span and not span[key][0] <= value <= span[key][1]:
+            problems.append(f"{start_s}–{end_s} s: {key} {value:.4g}, expected {span[key]}")
+    return problems
+
+
+def decision_problems(document: dict[str, Any], trace: Trace) -> list[str]:
+    expected = document.get("decisions", {})
+    count = expected.get("count")
+    problems = []
+    if count and not count[0] <= len(trace.decisions) <= count[1]:
+        problems.append(f"{len(trace.decisions)} decisions, expected {count}")
+    for number, wanted in expected.items():
+        if number == "count":
+            continue
+        if len(trace.decisions) < number:
+            problems.append(f"there is no decision {number}")
+        else:
+            problems += one_decision(number, wanted, trace.decisions[number - 1])
+    return problems
+
+
+def one_decision(number: int, wanted: dict[str, Any], decision: Decision) -> list[str]:
+    """Any of: trigger, to, shortlist, trials, at_s, duration_s, infeasible, acted, reason (a part of it)."""
+    shortlist = sorted(c.name for c in decision.candidates if c.status is not CandidateStatus.REJECTED)
+    problems = []
+    for key, found in (
+        ("trigger", str(decision.trigger)),
+        ("infeasible", decision.infeasible),
+        ("acted", decision.acted),
+        ("shortlist", shortlist),
+    ):
+        asked = sorted(wanted[key]) if key == "shortlist" and key in wanted else wanted.get(key)
+        if key in wanted and found != asked:
+            problems.append(f"decision {number}: {key} {found}, expected {asked}")
+    for key, value in (("trials", decision.trials), ("at_s", decision.at_s), ("duration_s", decision.duration_s)):
+        if key in wanted and not wanted[key][0] <= value <= wanted[key][1]:
+            problems.append(f"decision {number}: {key} {value}, expected {wanted[key]}")
+    if "to" in wanted and decision.to_name not in wanted["to"]:
+        problems.append(f"decision {number}: to {decision.to_name}, expected {wanted['to']}")
+    if wanted.get("reason", "") not in decision.reason:
+        problems.append(f"decision {number}: reason {decision.reason!r} without {wanted['reason']!r}")
+    return problems
