@@ -45,6 +45,14 @@ class Rig:
             assert self.engine.now_s < deadline_s, f"not done after {self.patience_s} s: {self.engine.view()}"
             self.outcomes += self.engine.advance(min(deadline_s, self.engine.now_s + 0.05))
 
+    def feed_until_handed_over(self, start: int, notation: str) -> int:
+        """Keeps the old composition busy until the new one is active; returns the next number."""
+        while self.engine.view().composition.name != notation:
+            self.feed([start])
+            start += 1
+            self.outcomes += self.engine.advance(self.engine.now_s + 0.002)
+        return start
+
     def finish(self) -> None:
         self.run_until(lambda: self.engine.idle)
         self.run_until(lambda: not self.engine.view().switching)

@@ -45,8 +45,10 @@ def test_a_switch_uses_every_composition_in_serial_order(make_rig):
     rig: Rig = make_rig(work_s=0.002).open(SHAPES[0])
     rig.feed(range(20))
     rig.switch(SHAPES[1], SwitchStyle.SEAMLESS)
-    rig.feed(range(20, 60))
+    count = rig.feed_until_handed_over(20, SHAPES[1])
+    rig.feed(range(count, count + 20))
     rig.finish()
+    rig.check_order(count + 20)
     names = [item.composition for item in rig.delivered]
     first_new = names.index(SHAPES[1])
     assert set(names[:first_new]) == {SHAPES[0]}
@@ -57,7 +59,8 @@ def test_drain_style_starts_the_new_when_the_old_is_empty(make_rig):
     rig: Rig = make_rig(work_s=0.01).open(SHAPES[0])
     rig.feed(range(20))
     rig.switch(SHAPES[1], SwitchStyle.DRAIN)
-    rig.feed(range(20, 40))
+    count = rig.feed_until_handed_over(20, SHAPES[1])
+    rig.feed(range(count, count + 20))
     rig.finish()
     (switch,) = rig.switches
     starts = [item.started_s for item in rig.delivered if item.composition == SHAPES[1]]
@@ -144,8 +147,24 @@ def test_a_full_buffer_says_so(make_rig):
     assert rig.engine.has_room
 
 
-def test_workers_that_cannot_start_are_reported_with_the_reason(make_rig):
-    rig: Rig = make_rig(refuse_setup=True)
+def test_a_switch_that_fails_half_way_leaves_the_old_composition_running(make_rig, tmp_path):
+    no_more = tmp_path / "no-more-workers"
+    rig: Rig = make_rig(settings=DispatcherSettings(spares=0), refuse_setup_if=str(no_more)).open(SHAPES[2])
+    rig.feed(range(10))
+    rig.run_until(lambda: bool(rig.delivered))
+    no_more.touch()
+    rig.switch(SHAPES[1], SwitchStyle.SEAMLESS)
+    rig.feed(range(10, 30))
+    rig.run_until(lambda: bool(rig.switches))
+    assert "no licence for this test" in rig.switches[0].error
+    rig.finish()
+    rig.check_order(30)
+    assert rig.values == expected(range(30))
+    assert {item.composition for item in rig.delivered} == {SHAPES[2]}
+
+
+def test_workers_that_cannot_start_are_reported_with_the_reason(make_rig, tmp_path):
+    rig: Rig = make_rig(refuse_setup_if=str(tmp_path))
     rig.open(SHAPES[0])
     rig.run_until(lambda: any(isinstance(outcome, StartFailed) for outcome in rig.outcomes))
     failed = next(outcome for outcome in rig.outcomes if isinstance(outcome, StartFailed))

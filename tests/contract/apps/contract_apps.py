@@ -1,6 +1,7 @@
 """Small apps that the contract suite runs on every pool."""
 
 import time
+from pathlib import Path
 
 from apps.contract import App, Options
 from compositions.model import Stage, StageKind
@@ -10,7 +11,8 @@ class ChainOptions(Options):
     fail_at: tuple[int, ...] = ()
     hang_at: int | None = None
     work_s: float = 0.0
-    refuse_setup: bool = False
+    refuse_setup_if: Path | None = None
+    """Workers cannot start while this file is there."""
 
 
 class Chain(App):
@@ -27,7 +29,7 @@ class Chain(App):
     options: ChainOptions
 
     def setup(self):
-        if self.options.refuse_setup:
+        if self.options.refuse_setup_if and self.options.refuse_setup_if.exists():
             raise RuntimeError("no licence for this test")
 
     def first(self, number):
