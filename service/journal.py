@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 
@@ -48,7 +49,8 @@ class Journal:
         """A tick's answer; the same reason again only prolongs its run."""
         if isinstance(said, Decision):
             self.decisions.append(said)
-        elif self.changes and self.changes[-1].reason == said.reason:
+        elif self.changes and _kind(self.changes[-1].reason) == _kind(said.reason):
+            self.changes[-1].reason = said.reason
             self.changes[-1].last_at_s = said.at_s
             self.changes[-1].count += 1
         else:
@@ -84,3 +86,8 @@ class Journal:
 def _ended_well(record: SwitchRecord, from_s: float, until_s: float) -> bool:
     ended = record.ended
     return ended is not None and ended.error is None and from_s <= ended.at_s <= until_s
+
+
+def _kind(reason: str) -> str:
+    """A reason without its figures: those differ at every tick, and the run shows the last ones."""
+    return re.sub(r"\d[\d,.]*", "#", reason)

@@ -284,7 +284,8 @@ class Supervisor:
         try:
             return {**keeper.call("status"), "runner_restarts": keeper.restarts}
         except UnavailableError as error:
-            return keeper.last_status and {**keeper.last_status, "failure": str(error)}
+            last = keeper.last_status
+            return last and {**last, "failure": str(error), "runner_restarts": keeper.restarts}
 
     def _pull(self, keeper: Keeper) -> None:
         try:

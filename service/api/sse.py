@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import structlog
@@ -28,15 +28,15 @@ class Broadcaster:
         self._feeds: dict[str, _Feed] = {}
         self._closed = False
 
-    async def watch(self, app: str) -> AsyncIterator[str]:
-        """Statuses of ``app`` as JSON text, until ``close``."""
+    async def watch(self, app: str, ending: Callable[[], bool] = lambda: False) -> AsyncGenerator[str, None]:
+        """Statuses of ``app`` as JSON text, until ``close``, or until ``ending`` at the next one."""
         feed = self._feeds.setdefault(app, _Feed())
         feed.watchers += 1
         if feed.poll is None:
             feed.poll = asyncio.create_task(self._poll(app, feed))
         try:
             seen = 0
-            while not self._closed:
+            while not (self._closed or ending()):
                 async with feed.changed:
                     await feed.changed.wait_for(lambda seen=seen: self._closed or feed.number > seen)
                 seen = feed.number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import anyio
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from sse_starlette.sse import EventSourceResponse
@@ -14,6 +15,8 @@ from service.api.docs import problems as documented
 from service.api.models import Entry, Result, Status
 
 router = APIRouter(tags=["observation"])
+GRACE_S = 2.0
+"""At shutdown a stream ends by itself after its next status; only then its connection is cut."""
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one.")]
 EVENTS = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}
@@ -35,7 +38,9 @@ def status(app: str, supervisor: Supervised) -> Response:
 async def stream(app: str, supervisor: Supervised, request: Request) -> Response:
     """The status as server-sent events, four per second."""
     await run_in_threadpool(supervisor.status, app)
-    return EventSourceResponse(request.app.state.broadcaster.watch(app))
+    ending = anyio.Event()
+    statuses = request.app.state.broadcaster.watch(app, ending.is_set)
+    return EventSourceResponse(statuses, shutdown_event=ending, shutdown_grace_period=GRACE_S)
 
 
 @router.get("/decisions/{app}", responses={200: {"model": list[Entry]}, **documented(404)})

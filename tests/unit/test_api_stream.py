@@ -35,7 +35,7 @@ def test_watchers_share_one_poll_and_miss_nothing_that_is_told() -> None:
     async def scenario() -> None:
         source = Source()
         broadcaster = Broadcaster(source.read, period_s=0.001)
-        async with aclosing(broadcaster.watch("x")) as one, aclosing(broadcaster.watch("x")) as two:  # type: ignore[type-var]
+        async with aclosing(broadcaster.watch("x")) as one, aclosing(broadcaster.watch("x")) as two:
             first, second = await asyncio.gather(numbers(one, 5), numbers(two, 5))
         assert first == sorted(first)
         assert second == sorted(second)
@@ -50,7 +50,7 @@ def test_nobody_watching_means_no_poll() -> None:
     async def scenario() -> None:
         source = Source()
         broadcaster = Broadcaster(source.read, period_s=0.0)
-        async with aclosing(broadcaster.watch("x")) as stream:  # type: ignore[type-var]
+        async with aclosing(broadcaster.watch("x")) as stream:
             await numbers(stream, 1)
         for _ in range(3):
             await asyncio.sleep(0)
