@@ -58,6 +58,6 @@ def _end(sentence: str, code: int) -> NoReturn:
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="recompose")
+@click.version_option(package_name="recompose", prog_name="recompose")
 def main() -> None:
     """Keeps stream applications at their service-level objectives."""

@@ -64,9 +64,12 @@ def serve(
     access = _access(host, max_item_bytes)
     logs.configure(log_level)
     apps = _discover(apps_dirs)
-    listener = _listen(host, port)
     base = RunSpec(app="", apps_dirs=tuple(str(each.resolve()) for each in apps_dirs), pool=cast(Any, pool))
-    with closing(State(state_dir or default_directory())) as state, closing(_host(pool, address)) as runners:
+    with (
+        closing(_listen(host, port)) as listener,
+        closing(State(state_dir or default_directory())) as state,
+        closing(_host(pool, address)) as runners,
+    ):
         supervisor = Supervisor(apps, runners, state, base)
         with _watched(compositions_dirs, supervisor):
             _serve(create_app(supervisor, access), listener)
@@ -91,9 +94,8 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise RecomposeError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}; give another --port"
-        ) from error
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise RecomposeError(f"cannot listen on {host}:{port}: {why}; give another --port") from error
 
 
 def _host(pool: str, address: str | None) -> Host:

@@ -1,0 +1,136 @@
+"""The thin clients, on the real application: tables for people, JSON for programs, sentences for errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from fastapi.testclient import TestClient
+
+from service.api import create_app
+from service.cli import clients, main
+from service.cli.http import Client
+from service.fake_runner import fake_supervisor
+from service.state import State
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def invoke(monkeypatch: pytest.MonkeyPatch) -> Iterator[Invoke]:
+    """Runs a command line; its requests go to an application in this process."""
+    state = State(None)
+    application = create_app(fake_supervisor(state))
+    with TestClient(application, base_url="http://127.0.0.1:8080") as http:
+
+        class InProcess(Client):
+            def __init__(self, url: str) -> None:
+                super().__init__(url)
+                self._http.close()
+                self._http = http
+
+            def stream(self, path: str) -> Iterator[Any]:
+                yield self.get(path.removesuffix("/stream"))
+
+            def close(self) -> None: ...
+
+        monkeypatch.setattr(clients, "Client", InProcess)
+        http.post("/apps/synthetic/start", json={"input": {"rate_per_s": 10}})
+        yield lambda *arguments: CliRunner().invoke(main, list(arguments))
+    state.close()
+
+
+def told(result: Result, code: int = 0) -> str:
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else result.stderr
+
+
+def test_an_slo_is_set_and_shown(invoke: Invoke) -> None:
+    assert told(invoke("slo", "synthetic", "latency=0.4s")) == "synthetic: latency 400.0, violated beyond 480.0\n"
+    stored = json.loads(told(invoke("slo", "synthetic", "latency=100ms", "--statistic", "p95", "--json")))
+    assert (stored["target"], stored["statistic"], stored["bound"]) == (100.0, "p95", pytest.approx(120))
+    rate = json.loads(told(invoke("slo", "synthetic", "throughput=input_rate", "--threshold", "0.5", "--json")))
+    assert (rate["target"], rate["bound"]) == ("input_rate", pytest.approx(5))
+
+
+def test_status_of_all_and_of_one(invoke: Invoke) -> None:
+    invoke("slo", "synthetic", "latency=400ms")
+    everything = told(invoke("status"))
+    assert "synthetic  stable" in everything
+    one = told(invoke("status", "synthetic"))
+    assert "items: accepted 0, delivered 0" in one
+    assert "latency 400 ms (bound 480 ms): unknown" in one
+    assert json.loads(told(invoke("status", "synthetic", "--json")))["state"] == "stable"
+    assert [each["app"] for each in json.loads(told(invoke("status", "--json")))] == ["synthetic"]
+
+
+def test_watch_shows_what_the_stream_tells(invoke: Invoke) -> None:
+    assert json.loads(told(invoke("status", "synthetic", "--watch", "--json")))["app"] == "synthetic"
+    assert "stable" in told(invoke("status", "synthetic", "--watch"))
+
+
+def test_decisions_with_their_reasons(invoke: Invoke) -> None:
+    text = told(invoke("decisions", "synthetic"))
+    assert "told to run 1" in text
+    assert "no SLO is set" in text
+    entries = json.loads(told(invoke("decisions", "synthetic", "--limit", "1", "--json")))
+    assert len(entries) == 1
+
+
+def test_compositions_are_listed_and_added(invoke: Invoke, tmp_path: Path) -> None:
+    assert "Seq(f1)-Seq(f2)-Seq(f3)" in told(invoke("compositions", "synthetic"))
+    file = tmp_path / "wide.yaml"
+    file.write_text('app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]')
+    assert "wide" in told(invoke("compositions", "synthetic", "--add", str(file)))
+    names = [each["name"] for each in json.loads(told(invoke("compositions", "synthetic", "--json")))]
+    assert names[-1] == "wide"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("slo", "nope", "latency=1ms"), ("status", "nope"), ("decisions", "nope"), ("compositions", "nope")],
+)
+def test_what_the_service_refuses_is_one_sentence_and_exit_1(invoke: Invoke, arguments: tuple[str, ...]) -> None:
+    assert told(invoke(*arguments), 1) == "Error: there is no app 'nope'; registered are synthetic\n"
+
+
+def test_a_faulty_file_is_refused_with_every_fault(invoke: Invoke, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("app: synthetic\ncompositions: [{name: a, notation: Seq}, {name: a, notation: Sqe}]")
+    text = told(invoke("compositions", "synthetic", "--add", str(file)), 1)
+    assert "compositions[0].notation" in text
+    assert "compositions[1].notation" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("slo", "synthetic", "latency=x"), "accepted are latency=400ms"),
+        (("slo", "synthetic", "latency=400ms", "--threshold", "2"), "2.0 is not in the range 0<=x<=1"),
+        (("slo", "synthetic"), "Missing argument 'OBJECTIVE'"),
+        (("status", "--watch"), "--watch needs an APP"),
+        (("decisions", "synthetic", "--limit", "0"), "0 is not in the range"),
+        (("status", "--frob"), "No such option"),
+        (("frobnicate",), "No such command"),
+        (("compositions", "synthetic", "--add", "/nope.yaml"), "does not exist"),
+    ],
+)
+def test_usage_errors_are_one_sentence_and_exit_2(invoke: Invoke, arguments: tuple[str, ...], sentence: str) -> None:
+    text = told(invoke(*arguments), 2)
+    assert sentence in text
+    assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "127.0.0.1:8080", "ftp://127.0.0.1", "", "http://[", "x"])
+def test_a_service_that_is_not_there(url: str) -> None:
+    result = CliRunner().invoke(main, ["status", "--url", url])
+    assert told(result, 1).startswith("Error: ")
+    assert "start it with recompose serve" in result.stderr or "is not a URL such as" in result.stderr
+
+
+def test_names_become_one_segment_of_a_path(invoke: Invoke) -> None:
+    assert "there is no app 'a b?c'" in told(invoke("status", "a b?c"), 1)

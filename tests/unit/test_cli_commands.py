@@ -1,0 +1,133 @@
+"""``run``, ``check``, ``serve`` and the group itself, without Ray."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from service import logs
+from service.cli import main
+
+QUICK = ["run", "synthetic", "--pool", "local", "-o", "total_ms=0.3", "-o", "compute=wait"]
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
+
+
+def invoke(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, list(arguments))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_a_run_gives_the_same_file_for_every_composition(tmp_path: Path) -> None:
+    digests = set()
+    for name in ("1", "7"):
+        out = tmp_path / f"{name}.jsonl"
+        text = invoke(*QUICK, "--items", "60", "--composition", name, "--out", str(out)).stdout
+        assert "accepted 60, delivered 60, failed 0, shed 0, lost 0, misordered 0" in text
+        digests.add(hashlib.sha256(out.read_bytes()).hexdigest())
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["serial"] for line in lines] == list(range(60))
+    assert set(lines[0]) == {"serial", "value"}
+    assert len(digests) == 1
+
+
+def test_a_run_without_items_reads_the_data_set_once() -> None:
+    summary = json.loads(invoke(*QUICK, "-o", "items=25", "--json").stdout)
+    assert summary["items"]["delivered"] == 25
+
+
+def test_an_item_that_fails_is_counted_and_written_down(tmp_path: Path) -> None:
+    letters = tmp_path / "dead.jsonl"
+    result = invoke(*QUICK, "--items", "10", "-o", "fail_at=[3]", "--dead-letters", str(letters), "--json")
+    assert json.loads(result.stdout)["items"]["failed"] == 1
+    (letter,) = [json.loads(line) for line in letters.read_text().splitlines()]
+    assert letter["serial"] == 3
+    assert "Traceback" in letter["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run", "nope", "--pool", "local"], "unknown app 'nope'"),
+        ([*QUICK, "-o", "frob=1"], "options.frob: unknown option"),
+        ([*QUICK, "--composition", "99"], "unknown composition '99'"),
+        ([*QUICK, "--out", "/does/not/exist/out"], "/does/not/exist/out"),
+        ([*QUICK, "--source", "replay:/does/not/exist"], "'/does/not/exist' does not exist"),
+        (["serve", "--host", "0.0.0.0"], "set RECOMPOSE_TOKEN or bind to 127.0.0.1"),
+        (["serve", "--state", "/dev/null/x", "--pool", "local", "--port", "0"], "cannot be used"),
+    ],
+)
+@pytest.mark.logs_errors("run failed")
+def test_what_cannot_run_says_so_and_exits_1(
+    arguments: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RECOMPOSE_TOKEN", raising=False)
+    error = invoke(*arguments, code=1).stderr
+    assert sentence in error
+    assert error.splitlines()[-1].startswith("Error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([*QUICK, "--rate", "1", "--pattern", "wave:period=1,min=1,max=2"], "exclude each other"),
+        ([*QUICK, "--source", "push"], "source push needs the daemon"),
+        ([*QUICK, "--slo", "latency=fast"], "accepted are latency=400ms"),
+        ([*QUICK, "--strategy", "guess"], "'guess' is not one of"),
+        ([*QUICK, "--items", "0"], "0 is not in the range"),
+        ([*QUICK, "-o", "novalue"], "is not KEY=VALUE"),
+        (["run"], "Missing argument 'APP'"),
+        (["serve", "--port", "70000"], "70000 is not in the range"),
+        (["serve", "--apps", "/does/not/exist"], "does not exist"),
+        (["check"], "Missing argument 'FILE'"),
+        (["check", "/does/not/exist"], "does not exist"),
+    ],
+)
+def test_usage_errors_are_one_sentence_and_exit_2(arguments: list[str], sentence: str) -> None:
+    error = invoke(*arguments, code=2).stderr
+    assert sentence in error
+    assert error.startswith("Error: ")
+    assert error.count("\n") == 1
+
+
+def test_a_port_in_use_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        error = invoke("serve", "--port", str(port), "--pool", "local", code=1).stderr
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use; give another --port" in error
+
+
+def test_check_names_every_fault_with_its_path(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("app: synthetic\ncompositions: [{name: a, notation: Seq}, {name: b, notaton: Seq-Seq-Seq}]")
+    error = invoke("check", str(file), code=1).stderr
+    assert f"{file}: compositions[0].notation: " in error
+    assert f"{file}: compositions[1].notaton: unknown key" in error
+    file.write_text("app: synthetic\ncompositions: [{name: a, notation: Seq-Seq-Seq}]")
+    assert invoke("check", str(file)).stdout == f"{file}: 1 compositions of synthetic, no fault\n"
+
+
+def test_check_reads_no_more_of_a_file_than_it_accepts(tmp_path: Path) -> None:
+    file = tmp_path / "large.yaml"
+    with file.open("wb") as stream:
+        stream.truncate(100 * 1024 * 1024)
+    assert "at most 1,048,576 are accepted" in invoke("check", str(file), code=1).stderr
+
+
+def test_help_and_version() -> None:
+    commands = ("serve", "demo", "run", "slo", "status", "decisions", "compositions", "check")
+    text = invoke("--help").stdout
+    assert all(command in text for command in commands)
+    for command in commands:
+        assert "Usage:" in invoke(command, "--help").stdout
+    assert "recompose, version" in invoke("--version").stdout
+    assert "Usage:" in invoke(code=2).stderr

@@ -1,0 +1,73 @@
+"""Texts of the command line to values, and the sentences for those that are none."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+
+from service.cli.texts import parse_options, parse_pattern, parse_rate, parse_source
+from service.spec import InputSpec, SourceSpec
+
+SPIKE = InputSpec(pattern="spike", period_s=9, min_per_s=0, max_per_s=2, size_percent=20)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("wave:period=60,min=1,max=10", InputSpec(pattern="wave", period_s=60, min_per_s=1, max_per_s=10)),
+        (
+            "spike:period=9,min=0,max=2,size=20",
+            SPIKE,
+        ),
+        ("trace:path=a=b.log,period=60", InputSpec(pattern="trace", path="a=b.log", period_s=60)),
+    ],
+)
+def test_patterns(text: str, expected: InputSpec) -> None:
+    assert parse_pattern(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("wave:perio=3", "'perio=3' is not one of period, min, max, size, path with a value"),
+        ("wave:period", "'period' is not one of"),
+        ("wave:period=long", "period = 'long' is not a number"),
+        ("wave:period=-1", "period_s = -1.0: Input should be greater than 0"),
+        ("wave:period=inf", "period_s = inf"),
+        ("sawtooth:period=1", "pattern = 'sawtooth'"),
+        ("", "pattern = ''"),
+    ],
+)
+def test_what_is_no_pattern(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        parse_pattern(text)
+
+
+def test_rates() -> None:
+    assert parse_rate("2.5") == InputSpec(rate_per_s=2.5)
+    for text in ("fast", "0", "-1", "nan", "inf", "1e7"):
+        with pytest.raises(ValueError, match="rate"):
+            parse_rate(text)
+
+
+def test_sources() -> None:
+    assert parse_source("replay") == SourceSpec(kind="replay")
+    assert parse_source("replay:/a:b") == SourceSpec(kind="replay", path="/a:b")
+    with pytest.raises(ValueError, match="'tape' is not a kind of source"):
+        parse_source("tape:/a")
+
+
+def test_options_keep_their_text_but_for_lists_and_objects() -> None:
+    assert parse_options(["a=1", "b=x=y", "c=[1, 2]", 'd={"k": 1}', "e=[not json", "f="]) == {
+        "a": "1",
+        "b": "x=y",
+        "c": [1, 2],
+        "d": {"k": 1},
+        "e": "[not json",
+        "f": "",
+    }
+    for text in ("novalue", "=1"):
+        with pytest.raises(click.BadParameter, match="is not KEY=VALUE"):
+            parse_options([text])
