@@ -31,7 +31,7 @@ from runtime.wire import HEAD, Kind, Message, pack, unpack
 _STRANGER_LIMIT_BYTES = 4096
 _LONG_MS = 10**9
 _SPIN_S = 150e-6
-"""Twice the time between a task sent and its reply, for an empty stage on a virtual machine."""
+"""Above the time between a task sent and its reply for an empty stage on a virtual machine (docs/decisions/0002)."""
 _SPARE_CORE = (os.cpu_count() or 1) > 1
 _READ, _WRITE = select.POLLIN, select.POLLOUT
 
