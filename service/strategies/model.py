@@ -44,6 +44,9 @@ class Model:
         self._catalogue = Catalogue(compositions)
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
+        missing = _unprofiled(situation)
+        if missing is not None:
+            return Stay(f"too few samples: nothing is known of {missing}")
         forecasts = self._forecaster(situation).all(self._catalogue.including(situation.active))
         succeeded = [trial for trial in trials if trial.assessment is not None and trial.assessment.meets]
         if succeeded:
@@ -65,6 +68,8 @@ class Model:
 
     def learn(self, situation: Situation) -> None:
         """Corrects capacity and latency of the active composition, and (by half) of those with the same limit."""
+        if _unprofiled(situation) is not None:
+            return
         seen, shape = situation.assessment, situation.active.shape
         if seen.meets is not None:
             self._verdicts.record(situation.active, seen.meets, situation.slo, situation.snapshot)
@@ -82,6 +87,11 @@ class Model:
 
     def _forecaster(self, situation: Situation) -> Forecaster:
         return Forecaster(situation, self._corrections, self._verdicts)
+
+
+def _unprofiled(situation: Situation) -> str | None:
+    """A stage without a profile, for which nothing can be predicted."""
+    return next((stage for stage in situation.active.stages if situation.snapshot.stage(stage) is None), None)
 
 
 def _releasing(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> bool:

@@ -1,0 +1,52 @@
+"""The right-choice benchmark on a few of its apps: the floor below which something is broken."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from service.simulation import simulate
+
+SEEDS = range(1000, 1020)
+
+
+@pytest.fixture(scope="module")
+def right_choice() -> ModuleType:
+    path = Path(__file__).parent.parent.parent / "benchmarks" / "right_choice.py"
+    spec = importlib.util.spec_from_file_location("right_choice", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["right_choice"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_model_settles_on_the_right_composition_for_twenty_random_apps(right_choice: ModuleType) -> None:
+    outcomes = [outcome for seed in SEEDS for outcome in right_choice.run_case(seed, ["model"])]
+    figures = right_choice.summary(outcomes, "model")
+    wrong = right_choice.wrong(outcomes)
+    assert figures["within one worker"] >= 0.9, wrong
+    assert figures["SLO met where 10 % to spare"] == 1.0, wrong
+    assert figures["not settled"] == 0.0
+
+
+def test_the_truth_finds_the_cheapest_by_running_each_alone(right_choice: ModuleType) -> None:
+    case = right_choice.random_case(1003)
+    truth = right_choice.truth_of(case)
+    ordered = sorted((c.workers, len(c.groups)) for c in case.compositions)
+    assert [c.workers for c in case.compositions if c.name in truth.slack]
+    assert truth.fewest in {workers for workers, _ in ordered}
+    met = [name for name, slack in truth.slack.items() if slack >= 0]
+    assert min(c.workers for c in case.compositions if c.name in met) == truth.fewest
+
+
+def test_the_same_scenario_gives_the_same_trace(right_choice: ModuleType) -> None:
+    scenario = right_choice.random_case(1001).scenario("model", 20.0)
+    first, second = simulate(scenario), simulate(scenario)
+    assert first.delivered == second.delivered
+    assert [m.said for m in first.moments] == [m.said for m in second.moments]

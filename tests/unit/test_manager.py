@@ -1,0 +1,235 @@
+"""The manager as a state machine: hand-written snapshots in, commands and decisions out."""
+
+from dataclasses import replace
+
+import pytest
+
+from compositions.model import Composition, Group, Pattern, Stage, all_sequential
+from profiler.slo import Slo, SloStatus
+from profiler.snapshot import LatencyStats, Snapshot, StageProfile
+from service.decisions import Decision, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
+from service.manager import Manager, ManagerError, TickResult
+from service.settings import Settings
+from service.strategies import StrategyError, make_strategy
+
+STAGES = (Stage("a"), Stage("b"))
+ONE = replace(all_sequential(STAGES), name="one")
+WIDE = Composition("wide", (Group(("a",)), Group(("b",), Pattern.PAR, 2)))
+WIDER = Composition("wider", (Group(("a",)), Group(("b",), Pattern.PAR, 4)))
+MERGED = Composition("merged", (Group(("a", "b"), Pattern.PAR, 3),))
+RATE = Slo("throughput", "input_rate")
+
+
+def profile(name: str, seconds: float, samples: int = 200) -> StageProfile:
+    return StageProfile(name, seconds, seconds, 0.1, seconds, seconds, samples)
+
+
+def latency(seconds: float) -> LatencyStats:
+    return LatencyStats(seconds, seconds, seconds, seconds, 50)
+
+
+def snapshot(
+    now_s: float, composition: str = "one", rate: float = 15.0, since_s: float = 0.0, **more: object
+) -> Snapshot:
+    """A 100 ms and 10 ms pipeline that keeps up with 10 items/s, or with 20 where b is doubled."""
+    capacity = {"one": 10.0, "wide": 20.0, "wider": 40.0, "merged": 27.0}[composition]
+    keeps_up = rate <= capacity
+    values: dict[str, object] = {
+        "now_s": now_s,
+        "composition": composition,
+        "switching": False,
+        "stable_since_s": since_s,
+        "window_start_s": max(since_s, now_s - 10),
+        "input_rate_per_s": rate,
+        "throughput_per_s": min(rate, capacity),
+        "delivered": int(min(rate, capacity) * min(10.0, now_s - since_s)),
+        "latency": latency(0.12 if keeps_up else 3.0),
+        "inside": latency(0.12 if keeps_up else 0.4),
+        "queued": 0 if keeps_up else 32,
+        "queued_change_per_s": 0.0,
+        "in_flight": 2,
+        "stages": (profile("a", 0.01), profile("b", 0.1)),
+        "cores": 8,
+        "workers_alive": 8,
+        "hop_s": 0.0003,
+    }
+    return Snapshot(**{**values, **more})  # type: ignore[arg-type]
+
+
+def manager(strategy: str = "model", slo: Slo | None = RATE, mode: Mode = Mode.AUTO) -> Manager:
+    return Manager(Settings(), make_strategy(strategy), STAGES, (ONE, WIDE, WIDER), mode, slo, first=ONE)
+
+
+def tick(target: Manager, shot: Snapshot) -> TickResult:
+    return target.tick(shot.now_s, shot)
+
+
+def reason(result: TickResult) -> str:
+    assert isinstance(result.decision, NoChange)
+    return result.decision.reason
+
+
+def run(target: Manager, from_s: float, to_s: float, composition: str = "one", **more: object) -> list[TickResult]:
+    """Ticks four times a second with the same kind of snapshot."""
+    count = int((to_s - from_s) * 4)
+    return [tick(target, snapshot(from_s + k / 4, composition, **more)) for k in range(count)]  # type: ignore[arg-type]
+
+
+def commands(results: list[TickResult]) -> list[str]:
+    return [c.composition.name for r in results for c in r.commands if isinstance(c, SwitchTo)]
+
+
+def test_a_profile_comes_first_and_what_is_missing_is_named() -> None:
+    result = tick(manager(), snapshot(5, stages=(profile("a", 0.01),)))
+    assert result.state is State.PROFILING
+    assert reason(result) == "too few samples: b has 0 of 10 timings"
+
+
+def test_without_slo_nothing_is_done() -> None:
+    result = tick(manager(slo=None), snapshot(20))
+    assert (result.state, result.slo_status, result.commands) == (State.STABLE, SloStatus.NONE, ())
+    assert reason(result) == "no SLO set"
+
+
+def test_a_missed_slo_leads_to_a_switch_a_wait_and_a_decision() -> None:
+    target = manager()
+    asked = tick(target, snapshot(20))
+    assert asked.commands == (SwitchTo(WIDE),)
+    assert asked.state is State.SWITCHING
+    waiting = tick(target, snapshot(20.25, switching=True))
+    assert (waiting.commands, reason(waiting)) == ((), "switching to wide")
+    not_begun = tick(target, snapshot(20.5))
+    assert reason(not_begun) == "switching to wide"
+    done = tick(target, snapshot(21, "wide", since_s=20.9))
+    assert done.state is State.STABLE
+    assert isinstance(done.decision, Decision)
+    assert (done.decision.trigger, done.decision.from_name, done.decision.to_name) == (Trigger.START, "one", "wide")
+    assert done.decision.duration_s == 1
+    assert done.decision.acted
+    assert {c.name for c in done.decision.candidates} == {"one", "wide", "wider"}
+    assert all(c.reason for c in done.decision.candidates)
+
+
+def settled(target: Manager) -> None:
+    tick(target, snapshot(20))
+    tick(target, snapshot(21, "wide", since_s=20.9))
+
+
+def test_the_outcome_compares_prediction_and_measurement_once() -> None:
+    target = manager()
+    settled(target)
+    assert target.outcomes() == ()
+    run(target, 21.25, 33, "wide", since_s=20.9)
+    (decision,) = target.outcomes()
+    assert decision.outcome is not None
+    assert "predicted up to 20 items/s" in decision.outcome
+    assert "measured 15 items/s" in decision.outcome
+    assert target.outcomes() == ()
+
+
+def test_a_failed_switch_leaves_the_old_one_and_the_next_candidate_is_taken() -> None:
+    target = manager()
+    tick(target, snapshot(20))
+    target.switch_failed("its workers were not ready after 60 s")
+    result = tick(target, snapshot(21))
+    assert result.commands == (SwitchTo(WIDER),)
+    done = tick(target, snapshot(22, "wider", since_s=21.9))
+    assert isinstance(done.decision, Decision)
+    rejected = {c.name: c.reason for c in done.decision.candidates}
+    assert rejected["wide"] == "its workers were not ready after 60 s"
+
+
+def test_a_switch_that_never_ends_is_given_up() -> None:
+    target = manager()
+    results = run(target, 20, 142)
+    assert commands(results)[:2] == ["wide", "wider"]
+
+
+def test_nothing_is_switched_while_a_switch_is_under_way() -> None:
+    target = manager()
+    tick(target, snapshot(20))
+    target.set_slo(Slo("throughput", "input_rate", 0.1))
+    results = [tick(target, snapshot(20 + k / 4, switching=True)) for k in range(1, 20)]
+    assert commands(results) == []
+
+
+def test_observe_says_what_it_would_do_and_does_nothing() -> None:
+    target = manager(mode=Mode.OBSERVE)
+    results = run(target, 20, 60)
+    decisions = [r.decision for r in results if isinstance(r.decision, Decision)]
+    assert commands(results) == []
+    assert [(d.acted, d.to_name) for d in decisions] == [(False, "wide")]
+    assert decisions[0].reason.count("would choose wide")
+
+
+def test_a_pinned_composition_is_switched_to_and_kept() -> None:
+    target = manager()
+    target.set_mode(Mode.PINNED, "wider")
+    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDER),)
+    done = tick(target, snapshot(21, "wider", since_s=20.9))
+    assert isinstance(done.decision, Decision)
+    assert done.decision.trigger is Trigger.MANUAL
+    results = run(target, 21.25, 60, "wider", rate=60.0)
+    assert commands(results) == []
+    assert results[-1].slo_status is SloStatus.VIOLATED
+
+
+def test_pinning_the_unknown_is_refused_with_what_there_is() -> None:
+    with pytest.raises(ManagerError, match="unknown composition 'narrow'; there are one, wide, wider"):
+        manager().set_mode(Mode.PINNED, "narrow")
+
+
+def test_a_composition_goes_with_pinned_only() -> None:
+    with pytest.raises(ManagerError, match="mode auto takes no composition"):
+        manager().set_mode(Mode.AUTO, "wide")
+
+
+def test_infeasible_is_said_once_and_looked_at_again_when_something_changes() -> None:
+    target = manager()
+    run(target, 20, 20.25, rate=100.0)
+    first = run(target, 21, 60, "wider", since_s=20.9, rate=100.0)
+    decisions = [r.decision for r in first if isinstance(r.decision, Decision)]
+    assert [d.infeasible for d in decisions] == [True]
+    assert commands(first) == []
+    assert first[-1].slo_status is SloStatus.INFEASIBLE
+    assert reason(first[-1]).startswith("infeasible: no known composition")
+    target.set_compositions((ONE, WIDER, Composition("widest", (Group(("a", "b"), Pattern.PAR, 30),))))
+    again = tick(target, snapshot(61, "wider", since_s=20.9, rate=100.0, cores=64))
+    assert again.commands == (SwitchTo(Composition("widest", (Group(("a", "b"), Pattern.PAR, 30),))),)
+
+
+def test_one_bad_look_is_not_a_violation_two_are() -> None:
+    target = manager()
+    run(target, 20, 40, rate=9.0)
+    bad = {"throughput_per_s": 6.0, "queued": 30, "queued_change_per_s": 1.0}
+    assert commands(run(target, 40, 40.25, rate=9.0, **bad)) == []
+    assert commands(run(target, 40.25, 43, rate=9.0)) == []
+    assert commands(run(target, 43, 45.5, rate=9.0, **bad)) == ["wide"]
+
+
+def test_a_lost_worker_is_no_reason_for_a_decision_until_another_had_time_to_start() -> None:
+    target = manager()
+    run(target, 20, 30, rate=9.0)
+    target.workers_lost(30.0, "killed")
+    results = run(target, 30, 33, rate=9.0, throughput_per_s=5.0, queued=30)
+    assert commands(results) == []
+    assert "a worker was lost (killed)" in reason(results[0])
+
+
+def test_vogel_measures_anew_when_the_rate_rises() -> None:
+    target = manager("vogel")
+    run(target, 20, 30, rate=9.0)
+    results = run(target, 30, 33, rate=15.0)
+    assert ResetWindow() in [c for r in results for c in r.commands]
+    assert commands(results) == ["wide"]
+
+
+def test_static_never_moves() -> None:
+    results = run(manager("static"), 20, 80)
+    assert commands(results) == []
+    assert results[-1].slo_status is SloStatus.VIOLATED
+
+
+def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
+    with pytest.raises(StrategyError, match="unknown strategy 'best'; there are model, vogel, pdp21, static"):
+        make_strategy("best")

@@ -1,0 +1,49 @@
+"""Settings: one error names every value that is wrong."""
+
+import pytest
+
+from service.settings import Measuring, Settings, SettingsError, Trials
+
+
+def test_defaults_are_those_of_the_paper() -> None:
+    settings = Settings()
+    assert settings.trials.trial_s == 5.0
+    assert settings.trials.pdp21_trial_s == 1.0
+    assert settings.rhythm.check_interval_s == 10.0
+    assert settings.rhythm.change_ratio == 0.2
+
+
+def test_fields_are_replaced_by_their_plain_names() -> None:
+    settings = Settings().overridden({"trial_s": 2.5, "votes": 3})
+    assert (settings.trials.trial_s, settings.rhythm.votes) == (2.5, 3)
+    assert settings.measuring == Measuring()
+
+
+def test_all_faults_are_named_at_once() -> None:
+    with pytest.raises(SettingsError) as error:
+        Settings().overridden({"trial_s": 0, "votes": 0, "confidence": -1})
+    text = str(error.value)
+    assert "trial_s = 0, must be in [0.1, 600] s" in text
+    assert "votes = 0, must be in [1, 100]" in text
+    assert "confidence = -1, must be in [0, 10]" in text
+
+
+def test_a_group_out_of_range_is_refused_however_it_is_built() -> None:
+    with pytest.raises(SettingsError, match=r"model_trials = 1000, must be in \[0, 100\]"):
+        Settings(trials=Trials(model_trials=1000))
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"trail_s": 3}, "unknown setting 'trail_s'; there are backlog_patience_s, bias_half_life_s"),
+        ({"trial_s": "3"}, "trial_s = '3', must be a number"),
+        ({"votes": 1.5}, "votes = 1.5, must be a whole number"),
+        ({"trial_s": True}, "trial_s = True, must be a number"),
+        ({"trial_s": float("nan")}, "trial_s = nan, must be in"),
+    ],
+)
+def test_faults_are_sentences(values: dict[str, object], text: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        Settings().overridden(values)
+    assert text in str(error.value)

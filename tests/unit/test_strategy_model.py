@@ -1,0 +1,175 @@
+"""The model strategy: certain answers without trials, doubt tried, errors remembered."""
+
+from dataclasses import replace
+
+import pytest
+
+from compositions.model import Composition, Group, Pattern, Stage, all_sequential
+from profiler.slo import Slo, SloStatus
+from profiler.snapshot import LatencyStats, Snapshot, StageProfile
+from service.decisions import CandidateStatus, Trigger
+from service.settings import Settings
+from service.strategies.assess import Assessment
+from service.strategies.base import Settle, Situation, Stay, Trial, Try
+from service.strategies.model import Model
+
+STAGES = (Stage("a"), Stage("b"))
+ONE = replace(all_sequential(STAGES), name="one")
+MERGED = Composition("merged", (Group(("a", "b")),))
+RATE = Slo("throughput", "input_rate")
+
+
+def wide(replicas: int) -> Composition:
+    return Composition(f"wide{replicas}", (Group(("a",)), Group(("b",), Pattern.PAR, replicas)))
+
+
+CHOICES = (ONE, MERGED, wide(2), wide(3), wide(4))
+MISSED = Assessment(SloStatus.VIOLATED, False, "too slow", 10.0, 3.0, saturated=True)
+MET = Assessment(SloStatus.MET, True, "fine", 15.0, 0.12)
+
+
+def situation(
+    rate: float,
+    active: Composition = ONE,
+    seen: Assessment = MISSED,
+    trigger: Trigger = Trigger.VIOLATION,
+    slo: Slo = RATE,
+    **more: object,
+) -> Situation:
+    """Stage a takes 10 ms, b 100 ms: ``wideN`` can do 10 N items/s."""
+    profiles = (StageProfile("a", 0.01, 0.01, 0.1, 0.01, 0.01, 500), StageProfile("b", 0.1, 0.1, 0.1, 0.1, 0.1, 500))
+    latency = LatencyStats(3, 3, 3, 3, 100)
+    snapshot = Snapshot(
+        100.0, active.name, False, 0.0, 90.0, rate, seen.throughput_per_s, 100, latency, latency, 32, 0.0, 6, profiles,
+        16, 6, 3e-4,
+    )  # fmt: skip
+    snapshot = replace(snapshot, **more)  # type: ignore[arg-type]
+    return Situation(trigger, snapshot, slo, seen, active, CHOICES, Settings())
+
+
+def model() -> Model:
+    strategy = Model()
+    strategy.prepare(CHOICES)
+    return strategy
+
+
+def trial(composition: Composition, seen: Assessment) -> Trial:
+    return Trial(composition, seen, 3.0, "time up")
+
+
+def test_what_is_certain_is_chosen_without_a_trial() -> None:
+    step = model().propose(situation(rate=30), ())
+    assert isinstance(step, Settle)
+    assert step.composition == wide(3)
+    fates = {c.name: (c.status, c.reason) for c in step.candidates}
+    assert fates["wide2"] == (CandidateStatus.REJECTED, "misses the SLO: predicted up to 19.9 items/s")
+    assert fates["wide4"][0] is CandidateStatus.REJECTED
+    assert "5 workers are not fewer than the 4 of wide3" in fates["wide4"][1]
+
+
+def test_what_is_in_doubt_is_tried_and_kept_when_it_does() -> None:
+    strategy, doubtful = model(), situation(rate=24.4)
+    step = strategy.propose(doubtful, ())
+    assert isinstance(step, Try)
+    assert step.composition == wide(2)
+    kept = strategy.propose(replace(doubtful, active=wide(2), assessment=MET), (trial(wide(2), MET),))
+    assert isinstance(kept, Settle)
+    assert kept.composition == wide(2)
+
+
+def test_when_the_trial_fails_the_certain_one_is_taken() -> None:
+    strategy, doubtful = model(), situation(rate=24.4)
+    at = replace(doubtful, active=wide(2), assessment=replace(MISSED, throughput_per_s=19.0))
+    strategy.learn(at)
+    step = strategy.propose(at, (trial(wide(2), at.assessment),))
+    assert isinstance(step, Settle)
+    assert step.composition == wide(3)
+
+
+def test_what_missed_at_this_need_is_not_chosen_again_though_predicted_to_do() -> None:
+    strategy = model()
+    at = situation(rate=30, active=wide(3), seen=replace(MISSED, throughput_per_s=23.0))
+    strategy.learn(at)
+    step = strategy.propose(at, ())
+    assert isinstance(step, Settle)
+    assert step.composition == wide(4)
+
+
+def test_a_correction_is_bounded_and_fades() -> None:
+    strategy = model()
+    at = situation(rate=30, active=wide(3), seen=replace(MISSED, throughput_per_s=1.0))
+    strategy.learn(at)
+    hours_later = replace(at, snapshot=replace(at.snapshot, now_s=at.now_s + 4 * 3600))
+    now, later = (_predicted(strategy, s, "wide3") for s in (at, hours_later))
+    assert now == pytest.approx(29.9 / 2, rel=0.01)
+    assert later == pytest.approx(29.9, rel=0.01)
+
+
+def _predicted(strategy: Model, at: Situation, name: str) -> float:
+    step = strategy.propose(replace(at, active=ONE), ())
+    assert isinstance(step, Settle | Try)
+    (rate,) = [c.predicted_throughput_per_s for c in step.candidates if c.name == name]
+    assert rate is not None
+    return rate
+
+
+def test_nothing_that_can_meet_it_is_called_infeasible_with_the_best() -> None:
+    step = model().propose(situation(rate=100), ())
+    assert isinstance(step, Settle)
+    assert (step.composition, step.infeasible) == (wide(4), True)
+    assert step.reason.startswith("no known composition can meet the SLO here; wide4 comes closest")
+
+
+def test_cores_bound_what_workers_can_do() -> None:
+    step = model().propose(situation(rate=30, cores=2), ())
+    assert isinstance(step, Settle)
+    assert step.infeasible
+    assert step.composition.workers < wide(4).workers
+
+
+def test_workers_are_released_when_fewer_will_do() -> None:
+    step = model().propose(situation(rate=6, active=wide(4), seen=MET, trigger=Trigger.PROFILE), ())
+    assert isinstance(step, Settle)
+    assert step.composition == MERGED
+
+
+def test_nothing_moves_when_nothing_cheaper_will_do() -> None:
+    step = model().propose(situation(rate=24, active=wide(3), seen=MET, trigger=Trigger.PROFILE), ())
+    assert isinstance(step, Stay)
+
+
+def test_latency_counts_the_queue_not_only_the_service() -> None:
+    slo = Slo("latency", 130.0)
+    step = model().propose(situation(rate=15, slo=slo), ())
+    assert isinstance(step, Settle)
+    assert step.composition == wide(2)
+    (merged,) = [c for c in step.candidates if c.name == "merged"]
+    assert merged.predicted_latency_s is None
+    assert "so the queue grows" in merged.reason
+
+
+@pytest.mark.parametrize(
+    ("throughput", "elapsed_s", "ends"), [(30.0, 1.5, True), (12.5, 1.5, False), (6.0, 1.5, False), (6.0, 2.5, True)]
+)
+def test_a_trial_ends_when_the_answer_is_clear(throughput: float, elapsed_s: float, ends: bool) -> None:
+    meets = throughput >= 12
+    seen = Assessment(SloStatus.MET if meets else SloStatus.VIOLATED, meets, "text", throughput, 0.1, not meets)
+    assert (model().clear(situation(rate=15, seen=seen), elapsed_s) is not None) is ends
+
+
+def test_what_cannot_be_switched_to_is_passed_over_with_the_reason() -> None:
+    at = replace(situation(rate=30), unavailable={"wide3": "no memory"})
+    step = model().propose(at, ())
+    assert isinstance(step, Settle)
+    assert step.composition == wide(4)
+    assert {c.name: c.reason for c in step.candidates}["wide3"] == "no memory"
+
+
+def test_of_many_candidates_the_nearest_are_listed_and_the_rest_counted() -> None:
+    many = (ONE, *(wide(n) for n in range(2, 200)))
+    strategy = Model()
+    strategy.prepare(many)
+    step = strategy.propose(replace(situation(rate=30), compositions=many), ())
+    assert isinstance(step, Settle)
+    assert len(step.candidates) == 60
+    assert "139 further compositions are not listed" in step.reason

@@ -1,0 +1,128 @@
+"""The paper's six steps on the paper's own applications."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compositions.loader import load
+from compositions.model import Composition, Stage
+from profiler.slo import Slo, SloStatus
+from profiler.snapshot import LatencyStats, Snapshot, StageProfile
+from service.decisions import CandidateStatus, Trigger
+from service.settings import Settings
+from service.strategies.assess import Assessment
+from service.strategies.base import Settle, Situation, Stay, Trial, Try
+from service.strategies.vogel import Vogel
+
+SHIPPED = Path(__file__).parent.parent.parent / "compositions"
+
+
+def shipped(app: str, *stages: str) -> tuple[Composition, ...]:
+    return load((SHIPPED / f"{app}.yaml").read_text(), {app: [Stage(s) for s in stages]}).compositions
+
+
+SYNTHETIC = shipped("synthetic", "f1", "f2", "f3")
+FERRET = shipped("ferret", "segment", "extract", "vectorize", "rank")
+MISSED = Assessment(SloStatus.VIOLATED, False, "too slow", 80.0, 2.0)
+MET = Assessment(SloStatus.MET, True, "fine", 160.0, 0.1)
+
+
+def situation(
+    compositions: tuple[Composition, ...],
+    times_ms: dict[str, float],
+    active: str = "1",
+    seen: Assessment = MISSED,
+    trigger: Trigger = Trigger.VIOLATION,
+    slo: Slo | None = None,
+    rate: float = 160.0,
+) -> Situation:
+    profiles = tuple(StageProfile(n, ms / 1e3, ms / 1e3, 0.1, ms / 1e3, ms / 1e3, 200) for n, ms in times_ms.items())
+    latency = LatencyStats(2, 2, 2, 2, 100)
+    snapshot = Snapshot(
+        100.0, active, False, 0.0, 90.0, rate, 80.0, 800, latency, latency, 32, 0.0, 6, profiles, 24, 6, 3e-4
+    )
+    chosen = next(c for c in compositions if c.name == active)
+    slo = slo or Slo("throughput", "input_rate")
+    return Situation(trigger, snapshot, slo, seen, chosen, compositions, Settings())
+
+
+def tried_by(strategy: Vogel, at: Situation, results: dict[str, Assessment]) -> tuple[list[str], Settle]:
+    """Lets the strategy try until it settles; ``results`` by name, missing ones miss the SLO."""
+    trials: list[Trial] = []
+    while True:
+        step = strategy.propose(at, tuple(trials))
+        if not isinstance(step, Try):
+            assert isinstance(step, Settle)
+            return [trial.composition.name for trial in trials], step
+        assert step.limit_s == 5.0
+        trials.append(Trial(step.composition, results.get(step.composition.name, MISSED), 5.0, "time up"))
+        at = replace(at, active=step.composition)
+
+
+def test_balanced_stages_have_no_bottleneck_so_the_most_replicated_is_activated_at_once() -> None:
+    step = Vogel().propose(situation(SYNTHETIC, {"f1": 8, "f2": 8, "f3": 8}), ())
+    assert isinstance(step, Settle)
+    assert step.composition.name == "7"
+
+
+def test_unbalanced_stages_shortlist_exactly_those_with_the_second_parallel() -> None:
+    tried, choice = tried_by(Vogel(), situation(SYNTHETIC, {"f1": 4, "f2": 12, "f3": 8}), {"6": MET, "7": MET})
+    assert tried == ["3", "5", "6", "7"]
+    assert choice.composition.name == "6"
+    assert not choice.infeasible
+    by_status = {c.name: c.status for c in choice.candidates}
+    assert by_status["6"] is CandidateStatus.CHOSEN
+    assert {n for n, s in by_status.items() if s is CandidateStatus.REJECTED} == {"1", "2", "4"}
+
+
+RANK = {"segment": 2.0, "extract": 0.2, "vectorize": 4.0, "rank": 60.0}
+
+
+def test_ferret_tries_those_with_rank_parallel_and_takes_13_for_its_merged_stages() -> None:
+    met = dict.fromkeys(["5", "8", "10", "11", "12", "13", "14"], MET)
+    tried, choice = tried_by(Vogel(), situation(FERRET, RANK, rate=20), met)
+    assert tried == ["5", "8", "10", "11", "12", "13", "14"]
+    assert choice.composition.name == "13"
+
+
+def test_a_later_violation_tags_an_additional_bottleneck() -> None:
+    strategy = Vogel()
+    tried_by(strategy, situation(FERRET, RANK, rate=20), {"13": MET})
+    tried, choice = tried_by(strategy, situation(FERRET, RANK, active="13", rate=20), {"13": MET, "12": MET})
+    assert tried == ["10", "12", "13"]
+    assert choice.composition.name == "13"
+
+
+def test_when_none_meets_the_slo_the_best_value_is_kept_and_called_infeasible() -> None:
+    better = replace(MISSED, throughput_per_s=100.0)
+    _, choice = tried_by(Vogel(), situation(SYNTHETIC, {"f1": 4, "f2": 12, "f3": 8}), {"5": better})
+    assert (choice.composition.name, choice.infeasible) == ("5", True)
+
+
+def test_for_latency_the_best_value_is_the_lowest() -> None:
+    at = situation(SYNTHETIC, {"f1": 4, "f2": 12, "f3": 8}, slo=Slo("latency", 50.0))
+    _, choice = tried_by(Vogel(), at, {"7": replace(MISSED, latency_s=1.0)})
+    assert choice.composition.name == "7"
+
+
+def test_a_met_slo_needs_no_training() -> None:
+    at = situation(SYNTHETIC, {"f1": 8, "f2": 8, "f3": 8}, seen=MET, trigger=Trigger.START)
+    assert isinstance(Vogel().propose(at, ()), Stay)
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(60.0, "1"), (110.0, "1"), (200.0, None)])
+def test_a_fallen_rate_leads_to_the_cheapest_that_keeps_up(rate: float, expected: str | None) -> None:
+    at = situation(SYNTHETIC, {"f1": 8, "f2": 8, "f3": 8}, "7", MET, Trigger.INPUT_RATE, rate=rate)
+    step = Vogel().propose(at, ())
+    if expected is None:
+        assert isinstance(step, Stay)
+    else:
+        assert isinstance(step, Settle)
+        assert step.composition.name == expected
+
+
+def test_the_only_one_left_is_infeasible_when_it_is_active_and_misses() -> None:
+    step = Vogel().propose(situation(SYNTHETIC, {"f1": 8, "f2": 8, "f3": 8}, "7"), ())
+    assert isinstance(step, Settle)
+    assert (step.composition.name, step.infeasible) == ("7", True)

@@ -1,0 +1,133 @@
+"""When a decision is due: votes, two windows, up fast and down slowly."""
+
+from dataclasses import replace
+
+from profiler.slo import SloStatus
+from profiler.snapshot import RateWindow, Snapshot, StageProfile
+from service.backlog import Backlog
+from service.decisions import Trigger
+from service.settings import Rhythm
+from service.strategies.assess import Assessment
+from service.strategies.base import Pace
+from service.watch import Due, Watch
+
+MET = Assessment(SloStatus.MET, True, "fine")
+MISSED = Assessment(SloStatus.VIOLATED, False, "bad")
+
+
+def shot(now_s: float, rate: float = 10.0, service_s: float = 0.1) -> Snapshot:
+    profile = StageProfile("a", service_s, service_s, 0.1, service_s, service_s, 100)
+    windows = (RateWindow(rate, 1), RateWindow(rate, 1))
+    return Snapshot(
+        now_s, "1", False, 0.0, now_s - 10, rate, rate, 100, None, None, 0, 0.0, 1, (profile,), 4, 1, 3e-4, windows
+    )
+
+
+def watch(*, foresees: bool = True, interval_s: float = 1.0, votes: int = 2) -> Watch:
+    made = Watch(Rhythm(), Pace(interval_s, votes, foresees))
+    made.rebase(shot(0))
+    return made
+
+
+def looks(
+    made: Watch, from_s: float, to_s: float, seen: Assessment = MET, rate: float = 10.0
+) -> list[tuple[float, Due]]:
+    found = []
+    for k in range(int((to_s - from_s) * 4)):
+        due = made.look(shot(from_s + k / 4, rate), seen)
+        if isinstance(due, Due):
+            found.append((from_s + k / 4, due))
+    return found
+
+
+def test_two_consecutive_votes_make_a_violation() -> None:
+    (first, *_) = looks(watch(), 10, 12, MISSED)
+    assert first == (11.0, Due(Trigger.VIOLATION, "bad"))
+
+
+def test_a_good_look_between_two_bad_ones_starts_the_count_anew() -> None:
+    made = watch()
+    assert made.look(shot(10), MISSED) == "bad"
+    assert made.look(shot(11), MET) == "fine"
+    assert made.look(shot(12), MISSED) == "bad"
+
+
+def test_the_papers_pace_looks_every_ten_seconds() -> None:
+    made = watch(foresees=False, interval_s=10, votes=1)
+    assert [at for at, _ in looks(made, 0.25, 35, MISSED)] == [10, 20, 30]
+
+
+def test_a_risen_rate_is_due_at_once_a_fallen_one_when_it_has_lasted() -> None:
+    assert looks(watch(), 20, 21, rate=15)[0][1].trigger is Trigger.INPUT_RATE
+    (at, due), *_ = looks(watch(), 20, 40, rate=5)
+    assert (at, due.trigger, due.lower) == (30.0, Trigger.INPUT_RATE, True)
+
+
+def test_a_dip_releases_nothing() -> None:
+    made = watch(foresees=False)
+    assert looks(made, 20, 24, rate=5) == []
+    assert looks(made, 24, 40) == []
+
+
+def test_a_change_within_the_threshold_is_none() -> None:
+    assert looks(watch(foresees=False), 20, 60, rate=11.9) == []
+
+
+def test_who_foresees_is_asked_now_and_then_whether_less_would_do() -> None:
+    found = looks(watch(), 0, 25)
+    assert [(at, due.lower) for at, due in found] == [(10.0, True), (20.0, True)]
+    assert looks(watch(foresees=False), 0, 25) == []
+
+
+def test_a_profile_that_moved_by_a_fifth_has_changed() -> None:
+    made = watch()
+    assert made.changed(shot(10, service_s=0.119)) is None
+    assert made.changed(shot(10, service_s=0.13)) == "service time of a went from 100 to 130 ms"
+
+
+def test_a_hold_says_why_and_for_how_long() -> None:
+    made = watch()
+    made.hold(12.0, "just switched to 7")
+    made.hold(11.0, "a shorter one does not count")
+    assert made.held(10.5) == "just switched to 7; judged again in 1.5 s"
+    assert made.held(12.0) is None
+
+
+# --- backlog ---------------------------------------------------------------------------------------------------------
+
+
+def late(now_s: float, queued: int, throughput: float = 10.0, window_s: float = 5.0) -> Snapshot:
+    from profiler.snapshot import LatencyStats
+
+    stats = LatencyStats(0.5, 0.5, 0.5, 0.5, 20)
+    return replace(
+        shot(now_s),
+        queued=queued,
+        throughput_per_s=throughput,
+        inside=stats,
+        latency=stats,
+        window_start_s=now_s - window_s,
+    )
+
+
+def test_measuring_starts_anew_when_the_last_late_item_has_passed() -> None:
+    backlog = Backlog()
+    backlog.inherit(late(10, queued=20))
+    assert not backlog.reset_due(late(11, queued=10), MISSED)
+    assert not backlog.reset_due(late(12, queued=0), MISSED)
+    assert backlog.reset_due(late(12.5, queued=0), MISSED)
+
+
+def test_it_starts_anew_again_while_more_comes_out_than_in() -> None:
+    backlog = Backlog()
+    backlog.inherit(late(10, queued=20))
+    backlog.reset_due(late(12, queued=0), MISSED)
+    assert backlog.reset_due(late(14, queued=0, throughput=13.0, window_s=1), MISSED)
+    assert not backlog.reset_due(late(16, queued=0, throughput=10.0, window_s=1), MISSED)
+    assert not backlog.reset_due(late(18, queued=0, throughput=13.0, window_s=1), MISSED)
+
+
+def test_nothing_inherited_nothing_to_wait_for() -> None:
+    backlog = Backlog()
+    backlog.inherit(late(10, queued=1))
+    assert not backlog.reset_due(late(12.5, queued=0), MISSED)
