@@ -6,13 +6,13 @@ from fastapi import APIRouter, Response
 
 from service.api import problems
 from service.api.deps import ExpectJson, PushedValue, Supervised
-from service.api.docs import item_body
+from service.api.docs import Responses, item_body
 from service.api.docs import problems as documented
 from service.api.models import Accepted, AppInfo, ModeRequest, StartRequest, Status
 from service.spec import InputSpec
 
 router = APIRouter(tags=["apps"])
-STATUS = {200: {"model": Status}}
+STATUS: Responses = {200: {"model": Status}}
 
 
 @router.get("/apps", responses={200: {"model": list[AppInfo]}, **documented()})

@@ -6,11 +6,12 @@ from fastapi import APIRouter, Response
 
 from service.api import problems
 from service.api.deps import Supervised, YamlText
+from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.api.models import Choice
 
 router = APIRouter(tags=["compositions"])
-CHOICES = {200: {"model": list[Choice]}}
+CHOICES: Responses = {200: {"model": list[Choice]}}
 
 
 @router.get("/compositions", responses={**CHOICES, **documented(503)})

@@ -25,7 +25,11 @@ WHEN = {
 ALWAYS = (400, 401, 403, 413, 422)
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+Responses = dict[int | str, dict[str, Any]]
+"""What a route may answer, as FastAPI takes it."""
+
+
+def problems(*statuses: int) -> Responses:
     """Documentation of the problems a route may answer, beside those that any request may meet."""
     return {status: _problem(status) for status in sorted({*ALWAYS, *statuses})}
 

@@ -11,11 +11,14 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from service import metrics
 from service.api import problems
 from service.api.deps import Supervised
+from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.refusals import UnavailableError
 
 router = APIRouter(tags=["operation"])
-TEXT = {200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+TEXT: Responses = {
+    200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Recompose</title>

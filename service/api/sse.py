@@ -38,7 +38,8 @@ class Broadcaster:
             seen = 0
             while not (self._closed or ending()):
                 async with feed.changed:
-                    await feed.changed.wait_for(lambda seen=seen: self._closed or feed.number > seen)
+                    while not self._closed and feed.number <= seen:
+                        await feed.changed.wait()
                 seen = feed.number
                 if not self._closed:
                     yield feed.latest

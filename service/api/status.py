@@ -11,6 +11,7 @@ from sse_starlette.sse import EventSourceResponse
 
 from service.api import problems
 from service.api.deps import Supervised
+from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.api.models import Entry, Result, Status
 
@@ -19,7 +20,7 @@ GRACE_S = 2.0
 """At shutdown a stream ends by itself after its next status; only then its connection is cut."""
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one.")]
-EVENTS = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}
+EVENTS: Responses = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}
 
 
 @router.get("/status", responses={200: {"model": list[Status]}, **documented()})

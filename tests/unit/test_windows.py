@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_a_stopped_stream_falls_to_zero_without_a_jump() -> None:
     times_s = [i / 3 for i in range(31)]
     seen = [rate(times_s, 10.0 + silent_s) for silent_s in (0.2, 1.0, 3.0, 6.0, 9.9, 10.1)]
     assert seen[0] == pytest.approx(3.0)
-    assert all(later < earlier for earlier, later in zip(seen, seen[1:], strict=False))
+    assert all(later < earlier for earlier, later in pairwise(seen))
     assert seen[-2] < 0.5
     assert seen[-1] == 0.0
 
