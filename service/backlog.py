@@ -23,14 +23,17 @@ class Backlog:
         """From the start: items arrive while the first workers are still being started."""
         self._empty_since_s: float | None = None
 
-    def inherit(self, snapshot: Snapshot) -> None:
-        """A composition takes over what waits."""
-        self._there = waiting(snapshot)
+    def inherit(self) -> None:
+        """A composition takes over: at least what arrived during the hand-over has waited for it."""
+        self._there = True
         self._empty_since_s = None
 
-    def reset_due(self, snapshot: Snapshot, seen: Assessment) -> bool:
+    def reset_due(self, slo: Slo | None, snapshot: Snapshot, seen: Assessment) -> bool:
         """Whether to measure anew: nothing waits any more and what had waited has had the time to pass through, or more
-        still comes out than in."""
+        still comes out than in. Only a latency is spoilt by late items.
+        """
+        if slo is None or slo.metric != "latency":
+            return False
         if seen.draining and seen.status is SloStatus.VIOLATED and seen.meets is not False:
             self._there = True
         if not self._there or waiting(snapshot):

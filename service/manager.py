@@ -139,7 +139,7 @@ class Manager:
         if self._switch is not None:
             return self._switching(now_s, snapshot, seen, self._switch)
         self._active = self._active_of(snapshot)
-        if self._backlog.reset_due(snapshot, seen):
+        if self._backlog.reset_due(self.slo, snapshot, seen):
             return (ResetWindow(),), NoChange(now_s, "the backlog is worked off; measuring anew")
         if self._episode is not None and isinstance(self._episode.step, Try):
             return self._trying(now_s, snapshot, seen, self._episode, self._episode.step)
@@ -157,7 +157,7 @@ class Manager:
         if not (done and snapshot.stable_since_s >= switch.asked_s):
             return _nothing(now_s, f"switching to {switch.target.name}")
         self._switch, self._active = None, switch.target
-        self._backlog.inherit(snapshot)
+        self._backlog.inherit()
         self._watch.hold(now_s + self._settings.rhythm.cool_down_s, f"just switched to {switch.target.name}")
         return self._arrived(now_s, snapshot)
 

@@ -41,10 +41,12 @@ class Corrections:
             return None
         return exp(known.log_ratio * 0.5 ** ((now_s - known.at_s) / half_life_s))
 
-    def learn(self, own: Hashable, shared: Hashable, ratio: float, now_s: float, limit: float) -> None:
+    def learn(self, own: Hashable, shared: Hashable | None, ratio: float, now_s: float, limit: float) -> None:
         """Take ``ratio`` = measured / predicted (uncorrected), kept within ``1/limit … limit``; by half for others."""
         bounded = log(min(limit, max(1 / limit, ratio)))
         self._known[own] = _Correction(bounded, now_s)
+        if shared is None:
+            return
         before = self._known[shared].log_ratio if shared in self._known else 0.0
         self._known[shared] = _Correction(before + _SHARED_WEIGHT * (bounded - before), now_s)
 

@@ -23,6 +23,8 @@ _CLEAR_SIGMAS = 3.0
 """A trial is looked at several times a second: at three standard errors one in a hundred ends early by chance."""
 _SETTLING_S = 2.0
 """A miss is not clear before: the first results of a composition fill its groups."""
+_NEAR_FULL = 0.8
+"""Utilization above which a latency says more about a few percent of capacity than about other compositions."""
 _AS_GOOD = 0.98
 """Within 2 % of the best counts as the best when nothing meets the SLO."""
 
@@ -80,9 +82,10 @@ class Model:
         expected_s = raw.statistic(situation.slo.statistic)
         clean = seen.meets is not None and not seen.saturated
         if expected_s and seen.latency_s and clean and is_expected(expected_s):
-            self._correct(situation, ("latency", shape), "latency", seen.latency_s / expected_s)
+            near_full = (raw.utilization or 0.0) > _NEAR_FULL
+            self._correct(situation, ("latency", shape), None if near_full else "latency", seen.latency_s / expected_s)
 
-    def _correct(self, situation: Situation, own: Hashable, shared: Hashable, ratio: float) -> None:
+    def _correct(self, situation: Situation, own: Hashable, shared: Hashable | None, ratio: float) -> None:
         self._corrections.learn(own, shared, ratio, situation.now_s, situation.settings.model.bias_limit)
 
     def _forecaster(self, situation: Situation) -> Forecaster:

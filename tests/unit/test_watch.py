@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from profiler.slo import SloStatus
-from profiler.snapshot import RateWindow, Snapshot, StageProfile
+from profiler.slo import Slo, SloStatus
+from profiler.snapshot import LatencyStats, RateWindow, Snapshot, StageProfile
 from service.backlog import Backlog
 from service.decisions import Trigger
 from service.settings import Rhythm
@@ -11,6 +11,7 @@ from service.strategies.assess import Assessment
 from service.strategies.base import Pace
 from service.watch import Due, Watch
 
+LATENCY, RATE = Slo("latency", 100.0), Slo("throughput", "input_rate")
 MET = Assessment(SloStatus.MET, True, "fine")
 MISSED = Assessment(SloStatus.VIOLATED, False, "bad")
 
@@ -97,8 +98,6 @@ def test_a_hold_says_why_and_for_how_long() -> None:
 
 
 def late(now_s: float, queued: int, throughput: float = 10.0, window_s: float = 5.0) -> Snapshot:
-    from profiler.snapshot import LatencyStats
-
     stats = LatencyStats(0.5, 0.5, 0.5, 0.5, 20)
     return replace(
         shot(now_s),
@@ -112,22 +111,33 @@ def late(now_s: float, queued: int, throughput: float = 10.0, window_s: float = 
 
 def test_measuring_starts_anew_when_the_last_late_item_has_passed() -> None:
     backlog = Backlog()
-    backlog.inherit(late(10, queued=20))
-    assert not backlog.reset_due(late(11, queued=10), MISSED)
-    assert not backlog.reset_due(late(12, queued=0), MISSED)
-    assert backlog.reset_due(late(12.5, queued=0), MISSED)
+    backlog.inherit()
+    assert not backlog.reset_due(LATENCY, late(11, queued=10), MISSED)
+    assert not backlog.reset_due(LATENCY, late(12, queued=0), MISSED)
+    assert backlog.reset_due(LATENCY, late(12.5, queued=0), MISSED)
 
 
 def test_it_starts_anew_again_while_more_comes_out_than_in() -> None:
     backlog = Backlog()
-    backlog.inherit(late(10, queued=20))
-    backlog.reset_due(late(12, queued=0), MISSED)
-    assert backlog.reset_due(late(14, queued=0, throughput=13.0, window_s=1), MISSED)
-    assert not backlog.reset_due(late(16, queued=0, throughput=10.0, window_s=1), MISSED)
-    assert not backlog.reset_due(late(18, queued=0, throughput=13.0, window_s=1), MISSED)
+    backlog.inherit()
+    backlog.reset_due(LATENCY, late(12, queued=0), MISSED)
+    assert backlog.reset_due(LATENCY, late(14, queued=0, throughput=13.0, window_s=1), MISSED)
+    assert not backlog.reset_due(LATENCY, late(16, queued=0, throughput=10.0, window_s=1), MISSED)
+    assert not backlog.reset_due(LATENCY, late(18, queued=0, throughput=13.0, window_s=1), MISSED)
 
 
-def test_nothing_inherited_nothing_to_wait_for() -> None:
+def test_a_throughput_is_not_spoilt_by_late_items() -> None:
     backlog = Backlog()
-    backlog.inherit(late(10, queued=1))
-    assert not backlog.reset_due(late(12.5, queued=0), MISSED)
+    backlog.inherit()
+    backlog.reset_due(RATE, late(12, queued=0), MISSED)
+    assert not backlog.reset_due(RATE, late(12.5, queued=0), MISSED)
+
+
+def test_a_miss_is_no_answer_while_late_items_are_on_their_way() -> None:
+    backlog = Backlog()
+    backlog.inherit()
+    excused = backlog.excused(LATENCY, late(11, queued=0), MISSED)
+    assert (excused.meets, excused.status) == (None, SloStatus.VIOLATED)
+    assert excused.reason == "bad, but items that waited before are still on their way"
+    assert backlog.excused(LATENCY, late(11, queued=20), MISSED) is MISSED
+    assert backlog.excused(RATE, late(11, queued=0), MISSED) is MISSED
