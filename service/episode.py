@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from compositions.model import Composition
+from profiler.snapshot import Snapshot
 from service.decisions import Candidate, CandidateStatus, Decision, Trigger
 from service.strategies.assess import Assessment
 from service.strategies.base import Settle, Trial, Try
@@ -54,6 +55,32 @@ def _with_trial(candidate: Candidate, trial: Trial) -> Candidate:
     return replace(
         candidate, status=status, measured_throughput_per_s=seen.throughput_per_s, measured_latency_s=seen.latency_s
     )
+
+
+class Outcomes:
+    """Compares the latest decision's prediction with what was measured once its window is full, and hands it out."""
+
+    def __init__(self, window_s: float) -> None:
+        self._window_s = window_s
+        self._awaited: Decision | None = None
+        self._done: list[Decision] = []
+
+    def await_(self, decision: Decision) -> None:
+        self._awaited = decision
+
+    def look(self, snapshot: Snapshot, seen: Assessment) -> Decision | None:
+        """The decision whose outcome is known now, if there is one."""
+        decision = self._awaited
+        if decision is None or seen.meets is None or snapshot.now_s - decision.at_s < self._window_s:
+            return None
+        self._awaited = None
+        self._done.append(replace(decision, outcome=outcome_text(decision, seen)))
+        return decision
+
+    def taken(self) -> tuple[Decision, ...]:
+        """Those known since the last call."""
+        done, self._done = tuple(self._done), []
+        return done
 
 
 def outcome_text(decision: Decision, seen: Assessment) -> str:

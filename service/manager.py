@@ -7,7 +7,7 @@ when to ask it is :mod:`service.watch`'s; this module carries the answer through
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential
@@ -15,9 +15,9 @@ from profiler.slo import Slo, SloStatus
 from profiler.snapshot import Snapshot
 from service.backlog import Backlog
 from service.decisions import Command, Decision, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
-from service.episode import Episode, outcome_text
+from service.episode import Episode, Outcomes
 from service.settings import Measuring, Settings
-from service.strategies.assess import Assessment, assess
+from service.strategies.assess import Assessment, assess, unprofiled
 from service.strategies.base import Settle, Situation, Stay, Strategy, Trial, Try
 from service.watch import Due, Watch
 
@@ -36,18 +36,13 @@ class TickResult:
     slo_status: SloStatus
 
 
+_Answer = tuple[tuple[Command, ...], Decision | NoChange]
+
+
 @dataclass(frozen=True, slots=True)
 class _Switch:
     target: Composition
     asked_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Awaited:
-    """A decision whose prediction is still to be compared, in the window after ``since_s``."""
-
-    decision: Decision
-    since_s: float
 
 
 class Manager:
@@ -83,8 +78,7 @@ class Manager:
         self._infeasible: str | None = None
         self._observed: Decision | None = None
         self._backlog = Backlog()
-        self._awaited: _Awaited | None = None
-        self._outcomes: list[Decision] = []
+        self._outcomes = Outcomes(settings.measuring.outcome_s)
         self._count = 0
 
     # --- events -----------------------------------------------------------------------------------------------------
@@ -121,8 +115,7 @@ class Manager:
 
     def outcomes(self) -> tuple[Decision, ...]:
         """Decisions whose outcome became known since the last call, with ``outcome`` filled in."""
-        done, self._outcomes = tuple(self._outcomes), []
-        return done
+        return self._outcomes.taken()
 
     # --- the tick ---------------------------------------------------------------------------------------------------
 
@@ -133,9 +126,7 @@ class Manager:
         commands, said = self._step(now_s, snapshot, seen)
         return TickResult(commands, said, self._state, self._status(seen))
 
-    def _step(
-        self, now_s: float, snapshot: Snapshot, seen: Assessment
-    ) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _step(self, now_s: float, snapshot: Snapshot, seen: Assessment) -> _Answer:
         if self._switch is not None:
             return self._switching(now_s, snapshot, seen, self._switch)
         self._active = self._active_of(snapshot)
@@ -145,9 +136,7 @@ class Manager:
             return self._trying(now_s, snapshot, seen, self._episode, self._episode.step)
         return self._resting(now_s, snapshot, seen, self._active)
 
-    def _switching(
-        self, now_s: float, snapshot: Snapshot, seen: Assessment, switch: _Switch
-    ) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _switching(self, now_s: float, snapshot: Snapshot, seen: Assessment, switch: _Switch) -> _Answer:
         failure, self._failure = self._failure, None
         if failure is None and now_s - switch.asked_s > self._settings.rhythm.switch_limit_s:
             failure = f"it had not ended after {now_s - switch.asked_s:.0f} s"
@@ -161,7 +150,7 @@ class Manager:
         self._watch.hold(now_s + self._settings.rhythm.cool_down_s, f"just switched to {switch.target.name}")
         return self._arrived(now_s, snapshot)
 
-    def _arrived(self, now_s: float, snapshot: Snapshot) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _arrived(self, now_s: float, snapshot: Snapshot) -> _Answer:
         """The switch is done: begin the trial it was for, or close the decision."""
         episode = self._episode
         if episode is None or episode.step is None:
@@ -174,7 +163,7 @@ class Manager:
 
     def _not_switched(
         self, now_s: float, snapshot: Snapshot, seen: Assessment, switch: _Switch, failure: str
-    ) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    ) -> _Answer:
         """The old composition runs on; the strategy goes on without the one that failed."""
         name = switch.target.name
         self._unavailable[name] = (now_s + self._settings.rhythm.failed_switch_pause_s, failure)
@@ -187,9 +176,7 @@ class Manager:
         episode.trials.append(Trial(switch.target, None, now_s - switch.asked_s, f"the switch failed: {failure}"))
         return self._advance(now_s, snapshot, seen, episode)
 
-    def _trying(
-        self, now_s: float, snapshot: Snapshot, seen: Assessment, episode: Episode, step: Try
-    ) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _trying(self, now_s: float, snapshot: Snapshot, seen: Assessment, episode: Episode, step: Try) -> _Answer:
         elapsed_s = now_s - max(snapshot.stable_since_s, episode.began_s)
         situation = self._situation(episode.trigger, snapshot, seen)
         note = self._strategy.clear(situation, elapsed_s)
@@ -201,18 +188,18 @@ class Manager:
         episode.trials.append(Trial(step.composition, seen, elapsed_s, note or "time up"))
         return self._advance(now_s, snapshot, seen, episode)
 
-    def _resting(
-        self, now_s: float, snapshot: Snapshot, seen: Assessment, active: Composition
-    ) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _resting(self, now_s: float, snapshot: Snapshot, seen: Assessment, active: Composition) -> _Answer:
         if self.mode is Mode.PINNED or self.slo is None:
             return self._pinned(now_s, active)
-        self._compare(snapshot, seen)
+        compared = self._outcomes.look(snapshot, seen)
+        if compared is not None:
+            self._strategy.learn(self._situation(compared.trigger, snapshot, seen))
         waits = unprofiled(self._stages, snapshot, self._settings.measuring) or self._watch.held(now_s)
         if waits is not None:
             return _nothing(now_s, waits)
         return self._decide(now_s, snapshot, seen, active)
 
-    def _pinned(self, now_s: float, active: Composition) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _pinned(self, now_s: float, active: Composition) -> _Answer:
         """Nobody to decide for: only a request by hand moves anything."""
         self._state, target = State.STABLE, self._manual
         if self.mode is not Mode.PINNED:
@@ -223,9 +210,7 @@ class Manager:
         self._episode.step = Settle(target, (), f"{target.name} was pinned")
         return self._command(now_s, target)
 
-    def _decide(
-        self, now_s: float, snapshot: Snapshot, seen: Assessment, active: Composition
-    ) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _decide(self, now_s: float, snapshot: Snapshot, seen: Assessment, active: Composition) -> _Answer:
         foresees = self._strategy.pace(self._settings).foresees
         due = self._due
         if due is None:
@@ -241,9 +226,7 @@ class Manager:
             return _nothing(now_s, seen.reason)
         return self._open(now_s, snapshot, seen, active, due)
 
-    def _open(
-        self, now_s: float, snapshot: Snapshot, seen: Assessment, active: Composition, due: Due
-    ) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _open(self, now_s: float, snapshot: Snapshot, seen: Assessment, active: Composition, due: Due) -> _Answer:
         """Begin a decision, unless the SLO is met and nothing less could do, or nothing has changed since the last."""
         self._due = None
         if due.trigger is Trigger.VIOLATION and self._infeasible is not None and self._watch.changed(snapshot) is None:
@@ -255,9 +238,7 @@ class Manager:
             self._strategy.learn(self._situation(due.trigger, snapshot, seen))
         return self._advance(now_s, snapshot, seen, episode)
 
-    def _advance(
-        self, now_s: float, snapshot: Snapshot, seen: Assessment, episode: Episode
-    ) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _advance(self, now_s: float, snapshot: Snapshot, seen: Assessment, episode: Episode) -> _Answer:
         """Ask the strategy for the next step of ``episode`` and carry it out."""
         situation = self._situation(episode.trigger, snapshot, seen)
         proposal = self._strategy.propose(situation, tuple(episode.trials))
@@ -275,22 +256,18 @@ class Manager:
         self._state = State.TRIAL
         return _nothing(now_s, f"trying {proposal.composition.name}, which is active")
 
-    def _command(self, now_s: float, target: Composition) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _command(self, now_s: float, target: Composition) -> _Answer:
         self._switch, self._state, self._failure = _Switch(target, now_s), State.SWITCHING, None
         return (SwitchTo(target),), NoChange(now_s, f"switching to {target.name}")
 
-    def _close(
-        self, now_s: float, snapshot: Snapshot, episode: Episode, step: Settle
-    ) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _close(self, now_s: float, snapshot: Snapshot, episode: Episode, step: Settle) -> _Answer:
         decision = episode.decision(self._next_id(), now_s, step.composition, step.reason)
         self._infeasible = f"infeasible: {step.reason}" if step.infeasible else None
-        self._awaited = _Awaited(decision, now_s)
+        self._outcomes.await_(decision)
         self._rest(snapshot)
         return (), decision
 
-    def _observe(
-        self, now_s: float, snapshot: Snapshot, episode: Episode, step: Try | Settle
-    ) -> tuple[tuple[Command, ...], Decision | NoChange]:
+    def _observe(self, now_s: float, snapshot: Snapshot, episode: Episode, step: Try | Settle) -> _Answer:
         """Say what would be done, once for the same advice."""
         self._rest(snapshot)
         last = self._observed
@@ -355,28 +332,6 @@ class Manager:
         if seen.meets:
             self._infeasible = None
         return self._infeasible or reason
-
-    def _compare(self, snapshot: Snapshot, seen: Assessment) -> None:
-        awaited = self._awaited
-        if awaited is None or seen.meets is None or snapshot.window_start_s < awaited.since_s - 1:
-            return
-        if snapshot.now_s - awaited.since_s < self._settings.measuring.outcome_s:
-            return
-        self._awaited = None
-        self._strategy.learn(self._situation(awaited.decision.trigger, snapshot, seen))
-        self._outcomes.append(replace(awaited.decision, outcome=outcome_text(awaited.decision, seen)))
-
-
-def unprofiled(stages: Sequence[Stage], snapshot: Snapshot, measuring: Measuring) -> str | None:
-    """Which stages have too few timings to decide on, or ``None``."""
-    patient = snapshot.now_s - snapshot.stable_since_s >= measuring.patience_s
-    needed = measuring.patience_samples if patient else measuring.min_samples
-    for stage in stages:
-        profile = snapshot.stage(stage.name)
-        samples = 0 if profile is None else profile.samples
-        if samples < needed:
-            return f"too few samples: {stage.name} has {samples} of {needed} timings"
-    return None
 
 
 def _time_up(elapsed_s: float, limit_s: float, seen: Assessment, measuring: Measuring) -> bool:

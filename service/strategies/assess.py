@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from compositions.model import Stage
 from profiler.slo import Slo, SloStatus, judge
 from profiler.snapshot import Snapshot
 from profiler.windows import input_rate_change
@@ -52,6 +54,18 @@ def too_few(slo: Slo, snapshot: Snapshot, measuring: Measuring) -> str | None:
     if snapshot.delivered >= needed or _expected(slo, snapshot, window_s) >= needed:
         return None
     return f"too few samples: {snapshot.delivered} of {needed} deliveries in {window_s:.1f} s"
+
+
+def unprofiled(stages: Sequence[Stage], snapshot: Snapshot, measuring: Measuring) -> str | None:
+    """Which stages have too few timings to decide on, or ``None``."""
+    patient = snapshot.now_s - snapshot.stable_since_s >= measuring.patience_s
+    needed = measuring.patience_samples if patient else measuring.min_samples
+    for stage in stages:
+        profile = snapshot.stage(stage.name)
+        samples = 0 if profile is None else profile.samples
+        if samples < needed:
+            return f"too few samples: {stage.name} has {samples} of {needed} timings"
+    return None
 
 
 def _expected(slo: Slo, snapshot: Snapshot, window_s: float) -> float:
