@@ -33,8 +33,11 @@ SAMPLES = 3
 """Executions of each stage until a first guess of the rates is possible."""
 WARM_S = 10.0
 """At the first guess of the low rate, for a profile that the plan can rest on."""
-OPTIONS = {"synthetic": {"compute": "wait"}}
-"""Waiting stages scale beyond the cores of a small machine, so that there is something to see."""
+OPTIONS: dict[str, dict[str, Any]] = {"ferret": {"top_k": 30}, "synthetic": {"compute": "wait"}}
+"""So that there is something to see on two cores: Ferret's rank has three quarters of the work, as in Vogel et al.;
+stages that wait scale beyond the cores."""
+HIGH_SHARE, OVERLOAD = 0.85, 1.2
+"""High input, as a share of the best composition's capacity and of the first one's: whichever is less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +53,17 @@ class Plan:
 @click.argument("app", default="ferret")
 @apps_option
 @click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
-def demo(app: str, apps_dirs: tuple[Path, ...], options: tuple[str, ...]) -> None:
+@click.option(
+    "--steps", type=(float, float, float), default=STEPS_S, hidden=True, help="Seconds of low, high, low input."
+)
+def demo(app: str, apps_dirs: tuple[Path, ...], options: tuple[str, ...], steps: tuple[float, float, float]) -> None:
     """Shows on this machine how APP is kept at an SLO while its input rises and falls."""
     began_s = time.monotonic()
     given = {**OPTIONS.get(app, {}), **parse_options(options)}
     with DemoView(app) as view:
         view.say("starting the daemon and Ray")
         with Daemon(apps_dirs) as daemon:
-            tally = Demo(daemon.client, app, view, began_s).run(given)
+            tally = Demo(daemon.client, app, view, began_s, steps).run(given)
             view.say("ending the daemon")
     render.console().print(render.summary_table(tally.rows()))
     if tally.damage:
@@ -65,9 +71,11 @@ def demo(app: str, apps_dirs: tuple[Path, ...], options: tuple[str, ...]) -> Non
 
 
 class Demo:
-    def __init__(self, client: Client, app: str, view: DemoView, began_s: float) -> None:
+    def __init__(
+        self, client: Client, app: str, view: DemoView, began_s: float, steps_s: tuple[float, float, float]
+    ) -> None:
         self._client, self._app, self._view = client, app, view
-        self._began_s = began_s
+        self._began_s, self._steps_s = began_s, steps_s
         self._tally = Tally()
         self._statuses = client.stream(f"/status/{segment(app)}/stream")
 
@@ -88,8 +96,9 @@ class Demo:
         words = ("is", "rises to", "falls to")
         rates = (plan.low_per_s, plan.high_per_s, plan.low_per_s)
         left_s = LIMIT_S - 20.0 - (time.monotonic() - self._began_s)
-        scale = min(1.0, left_s / sum(STEPS_S))
-        return [(rate, seconds * scale, word) for rate, seconds, word in zip(rates, STEPS_S, words, strict=True)]
+        scale = min(1.0, left_s / sum(self._steps_s))
+        lengths_s = [seconds * scale for seconds in self._steps_s]
+        return list(zip(rates, lengths_s, words, strict=True))
 
     def _plan(self) -> Plan:
         """Waits for a profile and looks for the rates between which adapting pays."""
@@ -163,11 +172,11 @@ def plan_for(status: dict[str, Any], choices: list[dict[str, Any]]) -> Plan:
 
     ``x1`` is the most that the active composition could do, ``x`` the most that any is predicted to do. Low input is
     half of x1. High input lies above x1, where latency grows without bound if nothing changes, but leaves the best
-    composition a tenth of its capacity; where no composition can do more than the active one, just below x1.
+    composition some room; where no composition can do more than the active one, it lies below x1.
     """
     times_ms = {stage["name"]: stage["service_time_ms"] for stage in status["stages"]}
     groups = status["composition"]["groups"]
     x1 = min(1e3 * group["replicas"] / sum(times_ms[name] for name in group["stages"]) for group in groups)
     x = max([choice["predicted_throughput_per_s"] or x1 for choice in choices])
-    resting_ms = max(status["latency_ms"]["mean"] or 0.0, sum(times_ms.values()))
-    return Plan(low_per_s=0.5 * x1, high_per_s=min(1.2 * x1, 0.9 * x), target_ms=2.5 * resting_ms)
+    resting_ms = max(status["latency_ms"]["p50"] or 0.0, sum(times_ms.values()))
+    return Plan(low_per_s=0.5 * x1, high_per_s=min(OVERLOAD * x1, HIGH_SHARE * x), target_ms=2.5 * resting_ms)
