@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from apps import rates, registry
+from apps import registry
 from apps.contract import App
 from compositions import loader
-from compositions.errors import Fault, RecomposeError
 from compositions.model import Composition
 from compositions.notation import format_notation
 from profiler.slo import INPUT_RATE, Slo
 from service.catalogue import Catalogue, choices_for
+from service.checks import check_composition, check_input, check_source
 from service.decisions import Mode
 from service.decisions import State as AppState
 from service.handle import Host
@@ -110,7 +110,7 @@ class Supervisor:
     def set_mode(self, name: str, mode: Mode, composition: str | None) -> dict[str, Any]:
         """``pinned`` without a composition pins the active one."""
         keeper = self._keeper(name)
-        _check_composition(name, composition, keeper.spec.compositions)
+        check_composition(name, composition, keeper.spec.compositions)
         if composition is not None and mode is not Mode.PINNED:
             raise BadValueError(f"composition {composition!r} goes with mode pinned only, not with {mode}")
         update = {"mode": mode} | ({"composition": composition} if composition else {})
@@ -268,7 +268,7 @@ class Supervisor:
         choices = choices_for(self._instance(spec), self.catalogue.of(spec.app))
         check_source(spec)
         check_input(spec.input)
-        _check_composition(spec.app, spec.composition, choices)
+        check_composition(spec.app, spec.composition, choices)
 
     def _instance(self, spec: RunSpec) -> App:
         return registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])
@@ -299,37 +299,3 @@ class Supervisor:
             return None
         rate = self.status(name)["input_rate_per_s"]
         return None if rate is None else float(rate)
-
-
-def _check_composition(app: str, name: str | None, choices: Sequence[Composition]) -> None:
-    names = [each.name for each in choices]
-    if name is not None and name not in names:
-        message = f"{app} has no composition {name!r}; it has {listed(names)}"
-        raise BadValueError(message, [Fault("composition", message)])
-
-
-def check_input(input: InputSpec) -> None:
-    """Raises: BadValueError when the rate or pattern is not one."""
-    try:
-        rates.from_spec(**input.model_dump())
-    except RecomposeError as error:
-        raise BadValueError(f"input refused: {error}", [Fault("input", str(error))]) from error
-
-
-def check_source(spec: RunSpec) -> None:
-    """Raises: BadValueError when the source cannot be read from this machine."""
-    kind, path = spec.source.kind, spec.source.path
-    if kind == "video":
-        message = "source kind 'video' is not read by this version; use 'replay' or 'push'"
-        raise BadValueError(message, [Fault("source.kind", message)])
-    if path is not None and (kind == "push" or not _exists(path)):
-        why = "goes with kind replay only" if kind == "push" else "does not exist on the service's machine"
-        message = f"source path {path!r} {why}; give a file or folder, or null for the app's own data set"
-        raise BadValueError(message, [Fault("source.path", message)])
-
-
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except (ValueError, OSError):  # NUL bytes, names too long
-        return False

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
 from service.api import apps, compositions, operation, problems, slo, status
-from service.api.docs import add_schemas, yaml_body
+from service.api.docs import add_schemas, add_security, yaml_body
 from service.api.guard import Access, Guard
 from service.api.sse import Broadcaster
 from service.supervisor import Supervisor
@@ -34,8 +34,9 @@ def create_app(supervisor: Supervisor, access: Access | None = None) -> FastAPI:
         app.include_router(topic.router)
     app.state.routes = [route for topic in topics for route in topic.router.routes]
     problems.install(app)
-    app.add_middleware(Guard, access=access or Access())
-    _complete_document(app, supervisor)
+    access = access or Access()
+    app.add_middleware(Guard, access=access)
+    _complete_document(app, supervisor, access)
     return app
 
 
@@ -48,7 +49,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await run_in_threadpool(supervisor.close)
 
 
-def _complete_document(app: FastAPI, supervisor: Supervisor) -> None:
+def _complete_document(app: FastAPI, supervisor: Supervisor, access: Access) -> None:
     """Adds to the generated OpenAPI document what the routes' types cannot say."""
     generate = app.openapi
 
@@ -56,6 +57,8 @@ def _complete_document(app: FastAPI, supervisor: Supervisor) -> None:
         if app.openapi_schema is None:
             document = generate()
             add_schemas(document)
+            if access.token is not None:
+                add_security(document)
             document["paths"]["/compositions"]["post"]["requestBody"] = yaml_body(supervisor.catalogue.stages)
         return app.openapi_schema or {}
 

@@ -50,6 +50,13 @@ def add_schemas(document: dict[str, Any]) -> None:
         schemas[model.__name__] = schema
 
 
+def add_security(document: dict[str, Any]) -> None:
+    """Says that every call but the liveness probe needs the token."""
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"token": []}]
+    document["paths"]["/healthz"]["get"]["security"] = []
+
+
 def item_body() -> dict[str, Any]:
     """Any JSON value; the app says which it takes."""
     content = {"schema": {"description": "The item: any JSON value that the app accepts."}}

@@ -49,6 +49,13 @@ def test_with_the_token_there_is_everything(guarded: TestClient, header: str) ->
     assert guarded.post("/slo", json=SLO, headers={"authorization": header}).status_code == 200
 
 
+def test_the_document_says_what_needs_the_token(guarded: TestClient, local: TestClient) -> None:
+    document = guarded.get("/openapi.json", headers={"authorization": f"Bearer {TOKEN}"}).json()
+    assert document["security"] == [{"token": []}]
+    assert document["paths"]["/healthz"]["get"]["security"] == []
+    assert "security" not in local.get("/openapi.json").json()
+
+
 def test_liveness_needs_no_token(guarded: TestClient) -> None:
     assert guarded.get("/healthz").status_code == 200
 
