@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
+_LOAD_BEFORE = os.getloadavg()[0]
+
 
 def metadata() -> dict[str, str]:
     """Machine, interpreter and libraries: figures of different ones are not comparable."""
@@ -24,7 +26,7 @@ def metadata() -> dict[str, str]:
         "machine": f"{_processor()}, {cores()} cores, {platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "libraries": ", ".join(f"{name} {version(name)}" for name in ("ray", "pyzmq", "numpy")),
-        "load before": f"{os.getloadavg()[0]:.2f}",
+        "load before": f"{_LOAD_BEFORE:.2f}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
 

@@ -17,7 +17,6 @@ import shutil
 import socket
 import struct
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -30,9 +29,6 @@ from runtime.wire import HEAD, Kind, Message, pack, unpack
 
 _STRANGER_LIMIT_BYTES = 4096
 _LONG_MS = 10**9
-_SPIN_S = 150e-6
-"""Above the time between a task sent and its reply for an empty stage on a virtual machine (docs/decisions/0002)."""
-_SPARE_CORE = (os.cpu_count() or 1) > 1
 _READ, _WRITE = select.POLLIN, select.POLLOUT
 
 
@@ -62,7 +58,6 @@ class Hub:
         self._strangers: set[Link] = set()
         self._invited: dict[WorkerId, Invitation] = {}
         self._routes: dict[bytes, WorkerId] = {}
-        self._awake = False
         self._inbox: list[tuple[WorkerId, Message | None]] = []
         self._router: zmq.Socket[bytes] | None = None
         self._network: Network | None = None
@@ -114,24 +109,11 @@ class Hub:
         """All that has come, in order; ``None`` for a message is the loss of the worker. Blocks for the first."""
         if self._router is not None:
             self._drain_router()  # its descriptor tells only of what came after the last look
-        for descriptor, mask in self._ready(0.0 if self._inbox else timeout_s):
+        wait_ms = 0 if self._inbox else None if timeout_s is None else min(_LONG_MS, math.ceil(timeout_s * 1000))
+        for descriptor, mask in self._poller.poll(wait_ms):
             self._handlers[descriptor](mask)
         inbox, self._inbox = self._inbox, []
         return inbox
-
-    def _ready(self, timeout_s: float | None) -> list[tuple[int, int]]:
-        """Waits, first awake and then asleep: after a short wait the next is expected to be short as well, and waking
-        up costs more than it. A long wait ends that, so that an app with stages of milliseconds pays nothing."""
-        ready = self._poller.poll(0)
-        if ready or timeout_s == 0.0:
-            return ready
-        began_s = time.perf_counter()
-        while not ready and self._awake and time.perf_counter() - began_s < _SPIN_S:
-            ready = self._poller.poll(0)
-        if not ready:
-            ready = self._poller.poll(None if timeout_s is None else min(_LONG_MS, math.ceil(timeout_s * 1000)))
-        self._awake = _SPARE_CORE and time.perf_counter() - began_s < _SPIN_S
-        return ready
 
     def wake(self) -> None:
         """Makes a ``poll`` under way return. From any thread, also after ``close``."""
