@@ -23,6 +23,11 @@ import yaml
 from image_steps import ROOT, Image, Stage, call, eventually, free_port
 
 COMPOSE = ROOT / "deploy" / "docker-compose.yaml"
+_COUNT_NODES = """
+import ray
+ray.init(address="ray-head:6379", log_to_driver=False)
+print(sum(node["Alive"] for node in ray.nodes()))
+"""
 TOKEN = "a token of the tests, long enough"  # not a secret
 PACKAGES = ["apps", "compositions", "profiler", "runtime", "service"]
 
@@ -165,7 +170,9 @@ def test_the_commands_of_the_compose_file_make_a_cluster_that_runs_an_app(
             temporary = [f"--temp-dir={image.home}/r"] if each is head else []
             stack.enter_context(image.running(here([*each["entrypoint"], *each["command"]]) + temporary, **ray))
             check = here(each["healthcheck"]["test"][1:])
-            eventually(lambda check=check: image.run(check, **ray).returncode == 0, "healthy Ray")
+            eventually(lambda check=check: image.run(check, **ray).returncode == 0, "healthy Ray")  # type: ignore[misc]
+        count = ["python", "-c", here([_COUNT_NODES])[0]]
+        eventually(lambda: image.run(count, **ray).stdout.strip() == "2", "a cluster of two nodes")
         command = here([*stages[-1].exec_form("ENTRYPOINT"), *services["recompose"]["command"]])
         service = stack.enter_context(image.running(command, **ray, RECOMPOSE_TOKEN=TOKEN))
         url = f"http://127.0.0.1:{command[command.index('--port') + 1]}"

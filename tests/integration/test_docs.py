@@ -1,0 +1,176 @@
+"""What the documentation says is done: its commands run, its examples are the real ones, its links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from image_steps import free_port
+from markdown import DOCUMENTS, ROOT, Block, anchors, blocks, commands, links
+
+from apps.registry import discover
+from compositions.loader import load
+
+RUN_ELSEWHERE = {
+    r"make run": "tests/integration/test_docs.py::test_the_demo_ends_by_itself_and_loses_nothing",
+    r"make test": ".ci/run::make test",
+    r"make check": "Makefile::test: setup check",
+    r"make setup": ".ci/run::make setup",
+    r"docker (build|run) .+": "tests/integration/test_deploy.py::"
+    "test_the_image_answers_when_not_root_and_ends_in_order",
+    r"docker compose .+": "tests/integration/test_deploy.py::"
+    "test_the_commands_of_the_compose_file_make_a_cluster_that_runs_an_app",
+    r"export (RECOMPOSE_TOKEN|RAY_AUTH_TOKEN)=.+": "tests/integration/test_deploy.py::"
+    "test_nothing_starts_without_its_token",
+    r"make lock.*": "tests/integration/test_packaging.py::test_locks_are_complete_and_agree",
+    r"python -m benchmarks\.\w+.*": "tests/integration/test_docs.py::test_benchmarks_that_documents_name_are_there",
+}
+"""Commands (whole, as patterns) that are not run here, and what runs them, or as much of them as can be run."""
+CLIENTS = r"(\.venv/bin/)?recompose (run|check|serve|slo|status|decisions|compositions)\b|curl "
+"""Commands that are run here."""
+OWN_APP = ROOT / "docs" / "own-app"
+ids = [str(document.relative_to(ROOT)) for document in DOCUMENTS]
+each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+
+TERMINAL = r"""
+set -euo pipefail
+curl() { command curl --fail-with-body --silent --show-error --retry 5 --retry-connrefused "$@"; }
+serve() {
+  "$@" --port "$PORT" & daemon=$!
+  trap 'kill $daemon; wait $daemon' EXIT
+  curl --output /dev/null --retry 60 --retry-delay 1 --retry-all-errors "http://127.0.0.1:$PORT/readyz"
+}
+watch() { timeout --signal=INT 8 "$@" || test $? -eq 124; }
+"""
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+@each_document
+def test_every_command_is_run_by_a_test(document: Path) -> None:
+    unknown = [f"{place}: {command}" for place, command in commands(document) if not _is_known(command)]
+    assert not unknown, (
+        "not run by any test; write them so that CLIENTS takes them, or name their test in RUN_ELSEWHERE"
+    )
+
+
+def _is_known(command: str) -> bool:
+    return bool(re.match(CLIENTS, command)) or any(re.fullmatch(pattern, command) for pattern in RUN_ELSEWHERE)
+
+
+@pytest.mark.parametrize("place", sorted(set(RUN_ELSEWHERE.values())))
+def test_what_runs_the_other_commands_is_there(place: str) -> None:
+    file, _, name = place.partition("::")
+    wanted = f"def {name}(" if file.endswith(".py") else name
+    assert wanted in (ROOT / file).read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("document", [each for each in DOCUMENTS if re.search(CLIENTS, str(commands(each)))], ids=str)
+def test_commands_do_what_they_say(document: Path, tmp_path: Path) -> None:
+    """All of one document in order, in one shell, from a folder that has all files of the project."""
+    for file in ROOT.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    port, home = str(free_port()), tmp_path / "home"
+    lines = [_for_test(command, port) for _, command in commands(document) if re.match(CLIENTS, command)]
+    script = "\n".join([TERMINAL, *lines])
+    url = f"http://127.0.0.1:{port}"
+    env = {
+        **os.environ,
+        "PORT": port,
+        "RECOMPOSE_URL": url,
+        "HOME": str(home),
+        "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}",
+    }
+    ran = subprocess.run(
+        ["bash", "-x"], input=script, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
+
+
+def _for_test(command: str, port: str) -> str:
+    command = re.sub(r"(localhost|127\.0\.0\.1):8080", f"127.0.0.1:{port}", command)
+    if re.search(r"recompose serve\b", command):
+        return f"serve {command}"
+    return f"watch {command}" if "--watch" in command else command
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_demo_ends_by_itself_and_loses_nothing() -> None:
+    """``make run``, after its setup. The limit is the one that the README names."""
+    ran = subprocess.run(
+        [ROOT / ".venv" / "bin" / "recompose", "demo", "ferret"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    counts = dict(re.findall(r"^(items [a-z, ]+?)  +(.+?) *$", ran.stdout, re.MULTILINE))
+    assert counts["items lost, doubled, misordered"] == "0, 0, 0"
+    accepted, delivered = counts["items accepted, delivered"].split(", ")
+    assert accepted == delivered != "0"
+
+
+def test_benchmarks_that_documents_name_are_there() -> None:
+    named = {name for each in DOCUMENTS for name in re.findall(r"benchmarks\.(\w+)", each.read_text())}
+    assert {name for name in named if not (ROOT / "benchmarks" / f"{name}.py").is_file()} == set()
+
+
+# --- examples ---------------------------------------------------------------------------------------------------------
+
+
+def examples(language: str) -> list[Block]:
+    return [block for document in DOCUMENTS for block in blocks(document, language)]
+
+
+def _place(block: Block) -> str:
+    return block.place
+
+
+@pytest.mark.parametrize("block", examples("python"), ids=_place)
+def test_python_is_python_and_an_app_is_the_one_that_is_tested(block: Block) -> None:
+    classes = [node for node in ast.parse(block.text).body if isinstance(node, ast.ClassDef)]
+    for each in classes:
+        if "App" in [ast.unparse(base) for base in each.bases]:
+            tested = (OWN_APP / f"{each.name.lower()}.py").read_text()
+            assert ast.dump(each) in ast.dump(ast.parse(tested))
+            exec(compile(block.text, block.place, "exec"), {"__file__": __file__, "__name__": "example"})
+
+
+@pytest.mark.parametrize("block", examples("yaml"), ids=_place)
+def test_yaml_loads(block: Block) -> None:
+    stages = {name: app.stages for name, app in discover([OWN_APP]).items()}
+    document = load(block.text, stages)
+    assert document.compositions
+    if (file := OWN_APP / f"{document.app}.yaml").is_file():
+        assert document == load(file.read_text(), stages)
+
+
+# --- words and links --------------------------------------------------------------------------------------------------
+
+
+@each_document
+def test_links_lead_somewhere(document: Path) -> None:
+    for path, anchor in links(document):
+        target = document.parent / path if path else document
+        assert target.exists(), f"{path} is not there"
+        assert not anchor or anchor in anchors(target), f"{path} has no heading for #{anchor}"
+
+
+@each_document
+def test_no_place_of_one_machine_and_no_registry_is_named(document: Path) -> None:
+    names = r"/work/|/root/|/home/\w|\.\./shared|pypi\.|pythonhosted|index-url|--find-links"
+    assert re.findall(names, document.read_text()) == []
+
+
+def test_no_document_is_unfinished() -> None:
+    unfinished = {each.name: re.findall(r"TODO|FIXME|[A-Z]+_TABLE|lorem", each.read_text()) for each in DOCUMENTS}
+    assert {name: found for name, found in unfinished.items() if found} == {}

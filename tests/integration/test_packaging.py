@@ -1,0 +1,123 @@
+"""What is installed is ours, complete and pinned; nothing of it hides a library."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import distribution, packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from image_steps import ROOT, build_context
+
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+LOCKS = ["requirements.lock", "requirements-run.lock", "requirements-build.lock"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    """Built from what the image gets."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    build_context(source)
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(target)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    with zipfile.ZipFile(next(target.glob("*.whl"))) as opened:
+        yield opened
+
+
+# --- installed --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_each_package_is_ours_from_anywhere(name: str) -> None:
+    code = f"import {name}; print({name}.__file__)"
+    ran = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == str(ROOT / name / "__init__.py")
+
+
+def test_no_package_or_folder_hides_a_library() -> None:
+    ours = {"recompose"}
+    libraries = {
+        name for name, owners in packages_distributions().items() if set(owners) - ours
+    } | sys.stdlib_module_names
+    folders = {folder.name for folder in ROOT.iterdir() if folder.is_dir() and folder.name.isidentifier()}
+    assert (folders | set(PACKAGES)) & libraries == set()
+    assert folders & {"ray", "spark", "pyspark", "data", "types"} == set()
+
+
+def test_entry_points_load() -> None:
+    entries = distribution("recompose").entry_points
+    found = {(entry.group, entry.name): entry.load() for entry in entries}
+    assert {name for group, name in found if group == "recompose.apps"} == {"ferret", "synthetic"}
+    assert callable(found["console_scripts", "recompose"])
+    for (group, name), value in found.items():
+        assert group != "recompose.apps" or value.name == name
+
+
+def test_there_is_one_version() -> None:
+    version = PROJECT["project"]["version"]
+    assert distribution("recompose").version == version
+    said = subprocess.run(
+        [Path(sys.executable).with_name("recompose"), "--version"], capture_output=True, text=True, check=True
+    )
+    assert version in said.stdout
+    assert f"## {version}\n" in (ROOT / "CHANGELOG.md").read_text()
+
+
+# --- the wheel --------------------------------------------------------------------------------------------------------
+
+
+def test_the_wheel_holds_every_file_of_the_packages(wheel: zipfile.ZipFile) -> None:
+    tracked = subprocess.run(["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True)
+    inside = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert set(tracked.stdout.split()) - inside == set()
+    assert {name.partition("/")[0] for name in inside} == set(PACKAGES)
+    assert {"compositions/ferret.yaml", "compositions/synthetic.yaml"} <= inside
+
+
+def test_the_wheel_may_not_be_uploaded_and_carries_its_licence(wheel: zipfile.ZipFile) -> None:
+    (metadata,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
+    assert "Classifier: Private :: Do Not Upload" in wheel.read(metadata).decode()
+    assert any(name.endswith("/LICENSE") for name in wheel.namelist())
+
+
+# --- the locks --------------------------------------------------------------------------------------------------------
+
+
+def pins(name: str) -> dict[str, str]:
+    text = (ROOT / name).read_text()
+    return {normal(each): version for each, version in re.findall(r"^([\w.-]+)==([^\s;\\]+)", text, re.MULTILINE)}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def wanted(requirements: list[str]) -> set[str]:
+    return {normal(re.split(r"[\s<>=!~;\[]", each)[0]) for each in requirements}
+
+
+def test_locks_are_complete_and_agree() -> None:
+    everything, run, build = map(pins, LOCKS)
+    project = PROJECT["project"]
+    extras = project["optional-dependencies"]
+    assert wanted([*project["dependencies"], *extras["samples"]]) <= run.keys()
+    assert wanted([*project["dependencies"], *extras["samples"], *extras["dev"]]) <= everything.keys()
+    assert wanted(PROJECT["build-system"]["requires"]) <= build.keys()
+    assert run.items() | build.items() <= everything.items()
+    assert "pytest" not in run
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_locks_pin_by_hash_and_name_no_registry(name: str) -> None:
+    text = (ROOT / name).read_text()
+    assert pins(name)
+    entries = re.split(r"\n(?=\S)", text)
+    assert [entry for entry in entries if "==" in entry and "--hash=sha256:" not in entry and entry[0] != "#"] == []
+    assert re.findall(r"://|--index|--find-links|--trusted", text) == []
