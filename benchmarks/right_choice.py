@@ -161,8 +161,8 @@ def static_slack(case: Case, composition: Composition) -> float:
 
 
 def measured_s(case: Case) -> float:
-    """Long enough for a backlog to show and for noise to even out: 300 items, 20 to 90 s."""
-    return min(90.0, max(20.0, 300 / case.rate_per_s))
+    """Long enough for a backlog to show and for noise to even out: 300 items, 60 to 90 s."""
+    return min(90.0, max(60.0, 300 / case.rate_per_s))
 
 
 def _slack_after(case: Case, run: Trace, start_s: float) -> float:
@@ -186,8 +186,8 @@ def run_case(seed: int, strategies: Sequence[str] = STRATEGIES) -> list[Outcome]
 
 
 def run_strategy(case: Case, truth: Truth, strategy: str) -> Outcome:
-    """Runs until nothing has happened for 30 s (at most 6 minutes of virtual time)."""
-    run = simulate(case.scenario(strategy, 360.0, until_settled_s=30.0))
+    """Runs until nothing has happened for a minute (at most 6 minutes of virtual time)."""
+    run = simulate(case.scenario(strategy, 360.0, until_settled_s=60.0))
     final = next(c for c in case.compositions if c.name == run.final.composition)
     slack = truth.slack.get(final.name)
     if slack is None:
