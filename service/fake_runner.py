@@ -117,6 +117,14 @@ class FakeRunner:
             for each in self._choices()
         ]
 
+    def history(self, last_s: float) -> list[dict[str, Any]]:
+        return []
+
+    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> dict[str, Any]:
+        asked = {"cores": cores, "replicas": replicas, "input_rate_per_s": rate_per_s}
+        unknown = {"choice": None, "reason": "nothing is measured here", "left_out": 0}
+        return {**asked, **unknown, "compositions": self.compositions()}
+
     def wait(self, timeout_s: float) -> bool:
         return self._ended.wait(timeout_s)
 

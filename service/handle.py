@@ -46,6 +46,12 @@ class Runner(Protocol):
 
     def compositions(self) -> list[dict[str, Any]]: ...
 
+    def history(self, last_s: float) -> list[dict[str, Any]]:
+        """One sample a second of the last ``last_s`` seconds, oldest first (``service/history.py``)."""
+
+    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> dict[str, Any]:
+        """Predictions under other circumstances; None means as it is now (``service/what_if.py``)."""
+
     def wait(self, timeout_s: float) -> bool:
         """True when the run has ended."""
 

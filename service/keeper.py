@@ -39,6 +39,8 @@ SILENT_LIMIT = 3
 """Calls in a row without an answer until a runner that seems alive counts as hung."""
 RESULTS_KEPT = 10_000
 """Results that can still be read after the end of a run."""
+HISTORY_KEPT_S = 900.0
+"""Samples of a run's end that can still be read after it."""
 LATE_DECISIONS = 3
 """How many known decisions are read again: their drain, gap and outcome come after them."""
 
@@ -70,6 +72,8 @@ class Keeper:
         self.last_status: dict[str, Any] | None = None
         """Of the runner that is up, or was; at most ``STATUS_EVERY_S`` old while it is up."""
         self.last_results: list[dict[str, Any]] = []
+        """Filled when the run has ended."""
+        self.last_history: list[dict[str, Any]] = []
         """Filled when the run has ended."""
         self._spec, self._first_decision = started.spec, started.first_decision
         self._host, self._state, self._clock = host, state, clock
@@ -284,6 +288,7 @@ class Keeper:
         self.pull_decisions()
         self.pull_changes()
         self.last_results = self._call("results", -1, RESULTS_KEPT)
+        self.last_history = self._call("history", HISTORY_KEPT_S)
         self.last_status = self._call("status")
         self.phase = Phase.ENDED
         self._kill()

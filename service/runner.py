@@ -24,9 +24,12 @@ from profiler.slo import Slo
 from service import running_status as views
 from service.assembly import Assembly, Parts
 from service.decisions import Mode, State
+from service.history import History, sample_of
+from service.refusals import UnavailableError
 from service.spec import InputSpec, RunSpec
 from service.summary import Summary
 from service.views import composition_view, resting_status, slo_view
+from service.what_if import Present, Question, answer
 
 T = TypeVar("T")
 
@@ -54,6 +57,7 @@ class Runner:
         self._thread = threading.Thread(target=self._run, name=f"loop-{spec.app}", daemon=True)
         self._epoch_s = time() - monotonic()
         self._summary = Summary()
+        self._history = History()
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -77,22 +81,22 @@ class Runner:
     # --- requests ---------------------------------------------------------------------------------------------------
 
     def set_slo(self, slo: Slo | None) -> None:
-        self._ask(lambda parts: parts.loop.manager.set_slo(slo))
+        self._tell(lambda parts: parts.loop.manager.set_slo(slo))
         self.spec = self.spec.model_copy(update={"slo": slo})
 
     def set_input(self, input: InputSpec) -> None:
         """Raises: RecomposeError for a pattern that is not one."""
         rate = self._assembly.rate(input)
-        self._ask(lambda parts: parts.source.set_pattern(rate))
+        self._tell(lambda parts: parts.source.set_pattern(rate))
         self.spec = self.spec.model_copy(update={"input": input})
 
     def set_mode(self, mode: Mode, composition: str | None) -> None:
         """Raises: RecomposeError for a composition that is not known."""
-        self._ask(lambda parts: parts.loop.manager.set_mode(mode, composition))
+        self._tell(lambda parts: parts.loop.manager.set_mode(mode, composition))
         self.spec = self.spec.model_copy(update={"mode": mode})
 
     def set_compositions(self, compositions: tuple[Composition, ...]) -> None:
-        self._ask(lambda parts: parts.replace_compositions(compositions))
+        self._tell(lambda parts: parts.replace_compositions(compositions))
         self.spec = self.spec.model_copy(update={"compositions": compositions})
 
     def push(self, value: Any) -> int:
@@ -133,6 +137,25 @@ class Runner:
 
     def compositions(self) -> list[dict[str, Any]]:
         return self._ask(Parts.choices, [])
+
+    def history(self, last_s: float) -> list[dict[str, Any]]:
+        """One sample a second of the last ``last_s`` seconds."""
+        return self._ask(lambda parts: self._history.since(monotonic() - last_s), [])
+
+    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> dict[str, Any]:
+        """Raises: RecomposeError while nothing is measured."""
+        found = self._ask(lambda parts: self._what_if(parts, Question(cores, replicas, rate_per_s)))
+        if found is None:
+            raise UnavailableError(f"nothing is measured of {self.spec.app} yet; try again in a moment")
+        return found
+
+    def _what_if(self, parts: Parts, question: Question) -> dict[str, Any] | None:
+        loop, assembly = parts.loop, parts.assembly
+        if loop.snapshot is None:
+            return None
+        active, slo = loop.engine.view().composition, loop.manager.slo
+        known = Present(loop.snapshot, active, assembly.compositions, slo, assembly.strategy, assembly.settings)
+        return answer(question, known)
 
     def switches(self) -> list[dict[str, Any]]:
         """Every switch that ended: names, style, gap, drain expected and actual (ms)."""
@@ -176,6 +199,17 @@ class Runner:
         return datetime.fromtimestamp(self._epoch_s + at_s, UTC).isoformat(timespec="milliseconds")
 
     # --- the loop's thread ------------------------------------------------------------------------------------------
+
+    def _tell(self, request: Callable[[Parts], None]) -> None:
+        """A request of the loop's thread; before there are parts it is kept, and carried out once there are."""
+        if self._parts is None:
+            self._asked.put((lambda: request(self._built()), Future()))
+        else:
+            self._ask(request)
+
+    def _built(self) -> Parts:
+        assert self._parts is not None, "requests are served by the loop, which begins with the parts"
+        return self._parts
 
     def _ask(self, question: Callable[[Parts], T], before_start: Any = None) -> T:
         """Has the loop's thread answer; ``before_start`` is the answer while there are no parts yet."""
@@ -245,6 +279,7 @@ class Runner:
             return
         if parts.reading:
             self._state = result.state
+            self._history.note(monotonic(), lambda: sample_of(self.status(), self._at(monotonic())))
         if self._summary.note(snapshot, result):
             parts.sink.flush()
         failure = loop.start_failure

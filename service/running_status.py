@@ -89,6 +89,7 @@ def counts_view(view: DispatcherView | None) -> dict[str, Any]:
     return {
         "queued": view.queued,
         "in_flight": view.in_flight,
+        "in_flight_by_stage": dict(view.positions),
         "items": items,
         "workers": workers,
         "restarts": view.restarts,

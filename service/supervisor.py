@@ -189,7 +189,19 @@ class Supervisor:
             return list(keeper.call("results", after, limit))
         return [result for result in keeper.last_results if result["serial"] > after][:limit]
 
+    def history(self, name: str, last_s: float) -> list[dict[str, Any]]:
+        """Of the present run; after its end, of its last quarter of an hour."""
+        self._app(name)
+        keeper = self._keepers.get(name)
+        if keeper is None:
+            return []
+        return list(keeper.call("history", last_s)) if keeper.phase is Phase.UP else keeper.last_history
+
     # --- compositions ---
+
+    def what_if(self, name: str, cores: int | None, replicas: int | None, rate_per_s: float | None) -> dict[str, Any]:
+        """Predictions under other circumstances. Raises: ConflictError when the app is not running."""
+        return {"app": name, **self._keeper(name).call("what_if", cores, replicas, rate_per_s)}
 
     def compositions(self, name: str) -> list[dict[str, Any]]:
         self._app(name)

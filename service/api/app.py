@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
-from service.api import apps, compositions, operation, problems, slo, status
+from service.api import apps, compositions, dashboard, operation, problems, slo, status
 from service.api.docs import add_schemas, add_security, yaml_body
 from service.api.guard import Access, Guard
 from service.api.sse import Broadcaster
@@ -28,8 +28,8 @@ def create_app(supervisor: Supervisor, access: Access | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.state.supervisor = supervisor
-    app.state.broadcaster = Broadcaster(supervisor.status)
-    topics = (slo, apps, status, compositions, operation)
+    app.state.broadcaster = Broadcaster(lambda name: supervisor.status(name) if name else supervisor.statuses())
+    topics = (slo, apps, status, compositions, operation, dashboard)
     for topic in topics:
         app.include_router(topic.router)
     app.state.routes = [route for topic in topics for route in topic.router.routes]

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Annotated
 
+from fastapi import APIRouter, Query, Response
+
+from compositions.errors import CompositionError
+from compositions.positions import line_of
+from compositions.rules import MAX_REPLICAS
 from service.api import problems
 from service.api.deps import Supervised, YamlText
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.api.models import Choice
+from service.api.models import Choice, WhatIf
 
 router = APIRouter(tags=["compositions"])
+Cores = Annotated[int | None, Query(ge=1, le=4096, description="Cores of the workers; default: as it is.")]
+Replicas = Annotated[int | None, Query(ge=1, le=MAX_REPLICAS, description="Of every parallel group.")]
+Rate = Annotated[float | None, Query(gt=0, le=1e6, allow_inf_nan=False, description="Items/s that come in.")]
+MARKED = 100
+"""Faults whose line is looked for; nobody reads on after so many."""
 CHOICES: Responses = {200: {"model": list[Choice]}}
 
 
@@ -28,8 +38,13 @@ def compositions(app: str, supervisor: Supervised) -> Response:
 
 @router.post("/compositions", responses={**CHOICES, **documented(415, 503)})
 def add_compositions(text: YamlText, supervisor: Supervised) -> Response:
-    """Adds or replaces compositions of an app, live. A faulty document is refused whole, every fault by its path."""
-    return problems.Body(supervisor.add_compositions(text))
+    """Adds or replaces compositions of an app, live. A faulty document is refused whole: every fault with its path and,
+    where it can be told, its ``line``."""
+    try:
+        return problems.Body(supervisor.add_compositions(text))
+    except CompositionError as error:
+        places = {fault: line_of(text, fault) for fault in error.faults[:MARKED]}
+        return problems.refused(error, {fault: {"line": line} for fault, line in places.items()})
 
 
 @router.delete("/compositions/{app}/{name}", status_code=204, responses={**documented(404, 409, 503)})
@@ -37,3 +52,12 @@ def remove_composition(app: str, name: str, supervisor: Supervised) -> Response:
     """Removes a composition; 409 when it is active or the only one."""
     supervisor.remove_composition(app, name)
     return Response(status_code=204)
+
+
+@router.get("/what-if/{app}", tags=["what-if"], responses={200: {"model": WhatIf}, **documented(404, 409, 503)})
+def what_if(
+    app: str, supervisor: Supervised, cores: Cores = None, replicas: Replicas = None, rate_per_s: Rate = None
+) -> Response:
+    """What every composition would do with other cores, replicas or input rate, from the profile of the running app,
+    and what its manager would choose."""
+    return problems.Body(supervisor.what_if(app, cores, replicas, rate_per_s))

@@ -18,7 +18,9 @@ from service.api import strict_json
 from service.api.problems import problem
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-OPEN_PATHS = ("/healthz",)
+OPEN_PATHS = ("/healthz", "/")
+OPEN_FOLDER = "/dashboard/"
+"""The page and its scripts hold no data: what they show they ask for, with the token."""
 MAX_BODY_BYTES = 1024 * 1024
 
 
@@ -53,12 +55,16 @@ class Guard:
 
     def _check_sender(self, scope: Scope, headers: Headers) -> Response | None:
         if self._access.token is not None:
-            return None if scope["path"] in OPEN_PATHS else _check_token(headers, self._access.token)
+            return None if _is_open(scope["path"]) else _check_token(headers, self._access.token)
         return _check_host(headers) or _check_origin(scope["method"], headers)
 
     def _limit(self, scope: Scope) -> int:
         pushes = scope["path"].startswith("/apps/") and scope["path"].endswith("/items")
         return self._access.max_item_bytes if pushes else self._access.max_body_bytes
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
 
 
 def is_loopback(host: str) -> bool:

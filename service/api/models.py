@@ -236,6 +236,44 @@ class StageInfo(Answer):
     kind: str
 
 
+class Sample(Answer):
+    at: str
+    composition: str | None
+    slo_status: SloStatus
+    slo: SloInForce | None
+    input_rate_per_s: float | None
+    throughput_per_s: float | None
+    latency_ms: dict[str, float | None]
+    """``mean`` and ``p95``."""
+    service_time_ms: dict[str, float | None]
+    """By stage."""
+
+
+class Possibility(ActiveComposition):
+    """A composition under other circumstances; null: not known, or (latency) without end."""
+
+    active: bool
+    predicted_throughput_per_s: float | None
+    predicted_latency_ms: float | None
+    predicted_p95_ms: float | None = None
+    overloaded: bool | None = None
+    limited_by: list[str] | None = None
+    """Stages of the group with the least capacity, or ``cores``."""
+    meets: bool | None = None
+
+
+class WhatIf(Answer):
+    app: str
+    cores: int | None
+    replicas: int | None
+    input_rate_per_s: float | None
+    choice: str | None
+    """What the manager would do first."""
+    reason: str
+    compositions: list[Possibility]
+    left_out: int
+
+
 class AppInfo(Answer):
     name: str
     description: str

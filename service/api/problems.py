@@ -76,10 +76,15 @@ def refusal(request: Request, error: Exception) -> Response:
     headers = {}
     if status in (429, 503):
         headers["Retry-After"] = str(max(1, math.ceil(getattr(error, "retry_after_s", 1.0))))
-    if status != 422:
-        return problem(status, str(error), headers=headers)
+    return problem(status, str(error), headers=headers) if status != 422 else refused(error, {})
+
+
+def refused(error: RecomposeError, more: Mapping[Fault, Mapping[str, Any]]) -> Response:
+    """422 with every fault of ``error``, and ``more`` about some of them."""
     faults: Sequence[Fault] = getattr(error, "faults", ()) or (Fault("", str(error)),)
-    return problem(422, str(error), errors=[{"loc": _loc(fault), "msg": fault.message} for fault in faults])
+    return problem(
+        422, str(error), errors=[{"loc": _loc(each), "msg": each.message, **more.get(each, {})} for each in faults]
+    )
 
 
 def _loc(fault: Fault) -> list[str]:

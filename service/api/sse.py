@@ -23,7 +23,7 @@ class _Feed:
 class Broadcaster:
     """``read`` blocks and runs in a thread. A slow watcher misses statuses, it never delays the others."""
 
-    def __init__(self, read: Callable[[str], dict[str, Any]], period_s: float = PERIOD_S) -> None:
+    def __init__(self, read: Callable[[str], Any], period_s: float = PERIOD_S) -> None:
         self._read, self._period_s = read, period_s
         self._feeds: dict[str, _Feed] = {}
         self._closed = False

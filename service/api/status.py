@@ -13,13 +13,15 @@ from service.api import problems
 from service.api.deps import Supervised
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.api.models import Entry, Result, Status
+from service.api.models import Entry, Result, Sample, Status
+from service.history import KEPT_S
 
 router = APIRouter(tags=["observation"])
 GRACE_S = 2.0
 """At shutdown a stream ends by itself after its next status; only then its connection is cut."""
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one.")]
+LastSeconds = Annotated[int, Query(ge=1, le=KEPT_S, description="Seconds back from now.")]
 EVENTS: Responses = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}
 
 
@@ -39,9 +41,25 @@ def status(app: str, supervisor: Supervised) -> Response:
 async def stream(app: str, supervisor: Supervised, request: Request) -> Response:
     """The status as server-sent events, four per second."""
     await run_in_threadpool(supervisor.status, app)
+    return _events(app, request)
+
+
+@router.get("/stream", response_class=EventSourceResponse, responses={**EVENTS, **documented()})
+async def stream_of_all(request: Request) -> Response:
+    """Each event is what ``GET /status`` answers, four per second: all apps through one connection."""
+    return _events("", request)
+
+
+def _events(app: str, request: Request) -> Response:
     ending = anyio.Event()
     statuses = request.app.state.broadcaster.watch(app, ending.is_set)
     return EventSourceResponse(statuses, shutdown_event=ending, shutdown_grace_period=GRACE_S)
+
+
+@router.get("/history/{app}", responses={200: {"model": list[Sample]}, **documented(404, 503)})
+def history(app: str, supervisor: Supervised, last_s: LastSeconds = 300) -> Response:
+    """One sample a second of the last ``last_s`` seconds of the present run, oldest first; at most an hour is kept."""
+    return problems.Body(supervisor.history(app, last_s))
 
 
 @router.get("/decisions/{app}", responses={200: {"model": list[Entry]}, **documented(404)})

@@ -34,7 +34,7 @@ def local() -> Iterator[TestClient]:
 
 
 @pytest.mark.parametrize("header", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer s3creté"])
-@pytest.mark.parametrize("path", ["/status", "/metrics", "/docs", "/openapi.json", "/", "/readyz", "/nothing"])
+@pytest.mark.parametrize("path", ["/status", "/metrics", "/docs", "/openapi.json", "/stream", "/readyz", "/nothing"])
 def test_without_the_token_there_is_nothing(guarded: TestClient, path: str, header: str | None) -> None:
     response = guarded.get(path, headers={"authorization": header.encode("latin-1")} if header else {})
     assert response.status_code == 401
@@ -54,6 +54,14 @@ def test_the_document_says_what_needs_the_token(guarded: TestClient, local: Test
     assert document["security"] == [{"token": []}]
     assert document["paths"]["/healthz"]["get"]["security"] == []
     assert "security" not in local.get("/openapi.json").json()
+
+
+def test_the_page_needs_no_token_and_tells_nothing(guarded: TestClient) -> None:
+    """It asks for the token itself; were it refused, there would be nothing to type it into."""
+    page = guarded.get("/")
+    assert page.status_code == 200
+    assert "synthetic" not in page.text
+    assert guarded.get("/dashboard/main.js").status_code == 200
 
 
 def test_liveness_needs_no_token(guarded: TestClient) -> None:

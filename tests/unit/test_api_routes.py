@@ -249,6 +249,9 @@ compositions:
     detail(response, 422)
     paths = [error["loc"][-1] for error in response.json()["errors"]]
     assert "compositions[1].notation" in paths
+    lines = {error["loc"][-1]: error["line"] for error in response.json()["errors"]}
+    wanted = 1 + next(k for k, line in enumerate(text.splitlines()) if "name: worse" in line)
+    assert all(lines[path] >= wanted for path in paths if path.startswith("compositions[2]"))
     assert any(str(path).startswith("compositions[2].groups[0]") for path in paths)
     assert "good" not in [each["name"] for each in client.get("/compositions/synthetic").json()]
 
@@ -256,7 +259,7 @@ compositions:
 def test_probes_page_and_metrics(running: TestClient) -> None:
     assert running.get("/healthz").json() == {"status": "alive"}
     assert running.get("/readyz").json() == {"status": "ready"}
-    assert '<a href="/status/synthetic">synthetic</a>' in running.get("/").text
+    assert "<title>Recompose</title>" in running.get("/").text
     text = running.get("/metrics").text
     assert 'recompose_app_state{app="synthetic",state="stable"} 1.0' in text
 

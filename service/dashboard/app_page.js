@@ -1,0 +1,99 @@
+// One app: what it does now, what it did, why, and what can be done.
+
+import { h, renew, say } from "./dom.js";
+import { get, segment } from "./service.js";
+import { Act } from "./act.js";
+import { Charts } from "./charts.js";
+import { Decisions } from "./decisions.js";
+import { Figures, Notice } from "./figures.js";
+import { chips, lostNotice } from "./overview.js";
+import { Pipeline } from "./pipeline.js";
+import { WhatIf } from "./what_if.js";
+
+const CHART_EVERY_MS = 1000;
+
+export class AppPage {
+  constructor(app) {
+    this.app = app;
+    this.heading = h("h1", { "data-app": app }, app);
+    this.chips = h("p", { class: "chips" });
+    this.description = h("p", { class: "hint" });
+    this.lost = h("div");
+    this.notice = new Notice();
+    this.figures = new Figures();
+    this.pipeline = new Pipeline();
+    this.charts = new Charts(app);
+    this.decisions = new Decisions(app);
+    this.whatIf = new WhatIf(app);
+    this.act = new Act(app, () => this.learn());
+    const head = h("div", { class: "head" }, h("div", { class: "row" }, this.heading, this.chips), this.description, this.jumps());
+    const course = h("div", { class: "course" }, this.pipeline.element, this.charts.element, this.decisions.element, this.whatIf.element);
+    this.body = h("div", { class: "columns" }, course, this.act.element);
+    this.element = h("div", { class: "app" }, head, this.lost, this.notice.element, this.figures.element, this.body);
+    this.element.dataset.waiting = "true";
+    this.chartDue = 0;
+  }
+
+  /** The way to what lies further down. */
+  jumps() {
+    const parts = { Pipeline: this.pipeline, Course: this.charts, Decisions: this.decisions, "What if": this.whatIf, Act: this.act };
+    return h("nav", { class: "jumps", "aria-label": "On this page" }, Object.entries(parts).map(([label, part]) => h("button", { type: "button", class: "quiet", onclick: () => goTo(part.element) }, label)));
+  }
+
+  show([status]) {
+    delete this.element.dataset.waiting;
+    renew(this.chips, `${status.state} ${status.slo_status} ${status.mode}`, () => chips(status));
+    this.notice.show(status);
+    this.figures.show(status);
+    this.pipeline.show(status);
+    this.act.show(status);
+    this.charts.know(status.stages.map((stage) => stage.name));
+    this.decisions.see(status);
+    const active = status.composition?.name ?? null;
+    if (active !== this.active || this.unknown !== false) {
+      this.active = active;
+      this.learn();
+    }
+    const now = performance.now();
+    if (now < this.chartDue) return;
+    this.chartDue = now + CHART_EVERY_MS;
+    this.charts.draw();
+  }
+
+  /** What does not come with the status: the app's description, options and compositions. */
+  async learn() {
+    this.unknown = false;
+    try {
+      const [apps, choices] = await Promise.all([get("apps"), get(`compositions/${segment(this.app)}`)]);
+      const info = apps.find((each) => each.name === this.app);
+      say(this.description, info.description);
+      this.act.know(info, choices);
+    } catch {
+      this.unknown = true; // the next status asks again
+    }
+  }
+
+  catchUp() {
+    this.charts.draw();
+  }
+
+  connected(state) {
+    renew(this.lost, state === "lost" ? "lost" : "", () => (state === "lost" ? lostNotice() : []));
+  }
+
+  refuse(error) {
+    this.element.replaceChildren(h("div", { class: "panel empty" }, h("h1", {}, "Not here"), h("p", {}, error.message), h("p", {}, h("a", { href: "#/" }, "All apps"))));
+  }
+
+  close() {
+    this.pipeline.close();
+    this.charts.close();
+  }
+}
+
+function goTo(element) {
+  element.scrollIntoView({ block: "start" });
+  const heading = element.querySelector("h2");
+  heading.tabIndex = -1;
+  heading.focus({ preventScroll: true });
+}

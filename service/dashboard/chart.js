@@ -1,0 +1,124 @@
+// A chart over time in SVG: lines, a zone that is fine, gaps where nothing was measured, and a cursor.
+
+import { h, s, say } from "./dom.js";
+import { clock } from "./format.js";
+
+const PAD = { left: 52, right: 10, top: 8, bottom: 22 };
+const GAP_S = 4;
+
+/** A round number at or above `value`, and steps up to it. */
+export function scale(value) {
+  const raw = Math.max(value, 1e-6) / 4;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].find((each) => each * power >= raw * 0.999) * power;
+  return { step, top: step * Math.ceil((value / step) * 0.999) || step };
+}
+
+export class Chart {
+  /** `lines`: {key, label, of(sample)}; `limit(sample)`: the SLO's bound; `fine`: which side of it is, "below" or "above". */
+  constructor({ title, unit, lines, limit = null, fine = "below", format, height = 170 }) {
+    Object.assign(this, { title, unit, limit, fine, format, height, lines });
+    this.values = lines.map(() => h("b"));
+    this.labels = lines.map((line, index) => h("span", { class: `key ${line.key}` }, h("i"), line.label, " ", this.values[index]));
+    this.bound = h("span", { class: "key limit", hidden: true }, h("i"), "bound ", h("b"));
+    this.svg = s("svg", { class: "chart", height, role: "img", tabindex: "0" });
+    this.element = h("figure", {}, h("figcaption", {}, h("h3", {}, title), h("span", { class: "keys" }, this.labels, limit ? this.bound : null)), this.svg);
+  }
+
+  /** View: {samples, from, to, marks, cursor}, times in seconds. */
+  draw(view) {
+    const width = Math.max(200, Math.floor(this.element.clientWidth));
+    const { samples } = view;
+    let high = 0;
+    for (const sample of samples) for (const of of this.reach()) high = Math.max(high, of(sample) ?? 0);
+    const { step, top } = scale(high * 1.05);
+    const x = (t) => PAD.left + ((width - PAD.left - PAD.right) * (t - view.from)) / (view.to - view.from);
+    const y = (value) => this.height - PAD.bottom - ((this.height - PAD.top - PAD.bottom) * value) / top;
+    this.x = x;
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
+    this.svg.setAttribute("width", width);
+    this.svg.replaceChildren(...this.grid(width, step, top, y), ...timeAxis(view, x, this.height), ...this.zone(samples, x, y, top), ...marks(view, x, this.height), ...this.paths(samples, x, y), ...this.cursorAt(view, x));
+    this.tell(view);
+  }
+
+  reach() {
+    return [...this.lines.map((line) => line.of), ...(this.limit ? [this.limit] : [])];
+  }
+
+  grid(width, step, top, y) {
+    const steps = Array.from({ length: Math.round(top / step) + 1 }, (_, index) => index * step);
+    return steps.flatMap((value) => [s("line", { class: "grid", x1: PAD.left, x2: width - PAD.right, y1: y(value), y2: y(value) }), s("text", { x: PAD.left - 6, y: y(value) + 4, "text-anchor": "end" }, this.format(value))]);
+  }
+
+  zone(samples, x, y, top) {
+    if (!this.limit) return [];
+    const edge = this.fine === "below" ? y(0) : y(top);
+    const runs = pieces(samples, this.limit);
+    return runs.flatMap((run) => {
+      const line = run.map(([t, value]) => `${x(t).toFixed(1)} ${y(value).toFixed(1)}`);
+      const area = `M${x(run[0][0]).toFixed(1)} ${edge}L${line.join("L")}L${x(run[run.length - 1][0]).toFixed(1)} ${edge}Z`;
+      return [s("path", { class: "zone", d: area }), s("path", { class: "limit", d: `M${line.join("L")}` })];
+    });
+  }
+
+  paths(samples, x, y) {
+    return this.lines.map((line) => {
+      const d = pieces(samples, line.of).map((run) => `M${run.map(([t, value]) => `${x(t).toFixed(1)} ${y(value).toFixed(1)}`).join("L")}`).join("");
+      return s("path", { class: `line ${line.key}`, d });
+    });
+  }
+
+  cursorAt(view, x) {
+    if (view.cursor === null) return [];
+    return [s("line", { class: "cursor", x1: x(view.cursor), x2: x(view.cursor), y1: PAD.top, y2: this.height - PAD.bottom })];
+  }
+
+  /** Values at the cursor, else the latest, in the legend and in words. */
+  tell(view) {
+    const at = nearest(view.samples, view.cursor);
+    const texts = this.lines.map((line) => (at ? this.format(line.of(at), true) : "–"));
+    this.values.forEach((value, index) => say(value, texts[index]));
+    const bound = this.limit && at ? this.limit(at) : null;
+    this.bound.hidden = bound === null || bound === undefined;
+    if (bound !== null) say(this.bound.lastElementChild, this.format(bound, true));
+    const words = this.lines.map((line, index) => `${line.label} ${texts[index]}`).join(", ");
+    this.svg.setAttribute("aria-label", `${this.title}, ${this.unit}${at ? `, at ${clock(at.t)}: ${words}` : ": nothing measured yet"}`);
+  }
+}
+
+export function nearest(samples, cursor) {
+  if (samples.length === 0) return null;
+  if (cursor === null) return samples[samples.length - 1];
+  return samples.reduce((best, sample) => (Math.abs(sample.t - cursor) < Math.abs(best.t - cursor) ? sample : best));
+}
+
+/** Runs of [time, value] without a hole. */
+function pieces(samples, of) {
+  const runs = [];
+  let last = null;
+  for (const sample of samples) {
+    const value = of(sample);
+    if (value === null || value === undefined) last = null;
+    else {
+      if (last === null || sample.t - last > GAP_S) runs.push([]);
+      runs[runs.length - 1].push([sample.t, value]);
+      last = sample.t;
+    }
+  }
+  return runs;
+}
+
+function timeAxis(view, x, height) {
+  const length = view.to - view.from;
+  const wanted = Math.max(2, Math.min(6, Math.floor((x(view.to) - x(view.from)) / 90)));
+  const step = [10, 15, 30, 60, 120, 180, 300, 600].find((each) => length / each <= wanted) ?? 900;
+  const ticks = [];
+  for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) ticks.push(t);
+  return ticks.map((t) => s("text", { x: x(t), y: height - 5, "text-anchor": "middle" }, clock(t, step < 60)));
+}
+
+function marks(view, x, height) {
+  return view.marks.map((mark) => s("line", { class: "switch", x1: x(mark.t), x2: x(mark.t), y1: PAD.top, y2: height - PAD.bottom }));
+}
+
+export { PAD };

@@ -1,0 +1,147 @@
+// The charts of an app, over the same stretch of time and with one cursor.
+
+import { h, renew, s, shown } from "./dom.js";
+import * as format from "./format.js";
+import { Chart, PAD, nearest } from "./chart.js";
+import { samplesOf } from "./samples.js";
+
+const LENGTHS_S = { "2 minutes": 120, "5 minutes": 300, "15 minutes": 900 };
+const BAND_HEIGHT = 58;
+export const HUES = 8;
+
+const axisTime = (value) => (value === 0 ? "0" : value >= 1000 ? `${format.number(value / 1000, value % 1000 ? 1 : 0)} s` : `${Number(value.toPrecision(3))} ms`);
+const axisRate = (value) => String(Number(value.toPrecision(3)));
+
+export class Charts {
+  constructor(app) {
+    this.samples = samplesOf(app);
+    this.cursor = null;
+    this.hues = new Map();
+    this.length = h("select", { id: "length", onchange: () => this.draw() }, Object.entries(LENGTHS_S).map(([label, value]) => h("option", { value, selected: value === 300 }, label)));
+    this.rates = new Chart({ title: "Input rate and throughput", unit: "items per second", lines: [{ key: "input", label: "input", of: (sample) => sample.input }, { key: "output", label: "throughput", of: (sample) => sample.output }], limit: (sample) => sample.rateBound, fine: "above", format: (value, exact) => (exact ? `${format.rate(value)}/s` : axisRate(value)) });
+    this.latency = new Chart({ title: "Latency", unit: "milliseconds", lines: [{ key: "mean", label: "mean", of: (sample) => sample.mean }, { key: "p95", label: "p95", of: (sample) => sample.p95 }], limit: (sample) => sample.latencyBound, format: (value, exact) => (exact ? format.time(value) : axisTime(value)) });
+    this.bands = new Bands(this);
+    this.stages = null;
+    this.stagePlace = h("div");
+    this.gone = h("p", { class: "hint" }, "Nothing has been measured yet.");
+    this.figures = h("div", { class: "charts" }, this.rates.element, this.latency.element, this.bands.element, this.stagePlace);
+    this.element = h("section", { class: "panel", "aria-labelledby": "charts-title" }, h("div", { class: "row" }, h("h2", { id: "charts-title" }, "Course"), h("label", {}, "Last ", this.length)), this.gone, this.figures);
+    this.figures.addEventListener("pointermove", (event) => this.point(event));
+    this.figures.addEventListener("pointerleave", () => this.moveTo(null));
+    this.figures.addEventListener("keydown", (event) => this.step(event));
+    this.resized = new ResizeObserver(() => this.draw());
+    this.resized.observe(this.figures);
+  }
+
+  close() {
+    this.resized.disconnect();
+    cancelAnimationFrame(this.frame);
+  }
+
+  /** `stages`: names, in the app's order. */
+  know(stages) {
+    if (renew(this.stagePlace, stages.join(), () => this.stageChart(stages))) this.draw();
+  }
+
+  stageChart(stages) {
+    const lines = stages.map((name, index) => ({ key: `hue${index % HUES}`, label: name, of: (sample) => sample.service[name] ?? null }));
+    this.stages = new Chart({ title: "Service time per stage", unit: "milliseconds", lines, format: (value, exact) => (exact ? format.time(value) : axisTime(value)) });
+    return this.stages.element;
+  }
+
+  hueOf(name) {
+    if (!this.hues.has(name)) this.hues.set(name, this.hues.size % HUES);
+    return this.hues.get(name);
+  }
+
+  view() {
+    const list = this.samples.list;
+    const to = list.length ? list[list.length - 1].t : Date.now() / 1000;
+    const from = to - Number(this.length.value);
+    const samples = list.filter((sample) => sample.t >= from);
+    const marks = samples.slice(1).flatMap((sample, index) => {
+      const before = samples[index].composition;
+      return sample.composition && before && sample.composition !== before ? [{ t: sample.t, from: before, to: sample.composition }] : [];
+    });
+    return { samples, from, to, marks, cursor: this.cursor };
+  }
+
+  draw() {
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      const view = this.view();
+      shown(this.gone, view.samples.length === 0);
+      for (const chart of [this.rates, this.latency, this.bands, this.stages]) chart?.draw(view);
+    });
+  }
+
+  point(event) {
+    const box = this.rates.svg.getBoundingClientRect();
+    const view = this.view();
+    const share = (event.clientX - box.left - PAD.left) / (box.width - PAD.left - PAD.right);
+    this.moveTo(share < 0 || share > 1 ? null : view.from + share * (view.to - view.from));
+  }
+
+  step(event) {
+    const direction = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (event.key === "Escape") this.moveTo(null);
+    if (!direction) return;
+    event.preventDefault();
+    const { from, to } = this.view();
+    this.moveTo(Math.min(to, Math.max(from, (this.cursor ?? to) + (direction * (to - from)) / 60)));
+  }
+
+  moveTo(cursor) {
+    if (cursor === this.cursor) return;
+    this.cursor = cursor;
+    this.draw();
+  }
+}
+
+/** Which composition was active when: coloured bands with a mark at every switch. */
+class Bands {
+  constructor(charts) {
+    this.charts = charts;
+    this.value = h("b");
+    this.svg = s("svg", { class: "chart bands", height: BAND_HEIGHT, role: "img" });
+    this.element = h("figure", {}, h("figcaption", {}, h("h3", {}, "Composition"), h("span", { class: "keys" }, h("span", { class: "key" }, this.value))), this.svg);
+  }
+
+  draw(view) {
+    const width = Math.max(200, Math.floor(this.element.clientWidth));
+    const x = (t) => PAD.left + ((width - PAD.left - PAD.right) * (t - view.from)) / (view.to - view.from);
+    const runs = runsOf(view.samples);
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${BAND_HEIGHT}`);
+    this.svg.setAttribute("width", width);
+    const cursor = view.cursor === null ? [] : [s("line", { class: "cursor", x1: x(view.cursor), x2: x(view.cursor), y1: 4, y2: BAND_HEIGHT - 14 })];
+    this.svg.replaceChildren(...runs.flatMap((run) => this.band(run, x)), ...view.marks.map((mark) => switchMark(mark, x)), ...cursor);
+    const at = nearest(view.samples, view.cursor);
+    this.value.textContent = at?.composition ?? "–";
+    const told = runs.map((run) => `${run.name} from ${format.clock(run.from)}`).join(", ");
+    this.svg.setAttribute("aria-label", `Active composition: ${told || "none yet"}. ${view.marks.length} switches.`);
+  }
+
+  band(run, x) {
+    const [left, right] = [x(run.from), Math.max(x(run.to), x(run.from) + 1)];
+    const room = right - left > 8 * run.name.length + 8;
+    return [s("rect", { class: `band hue${this.charts.hueOf(run.name)}`, x: left, y: 14, width: right - left, height: 26 }, s("title", {}, `${run.name}, from ${format.clock(run.from)} to ${format.clock(run.to)}`)), room ? s("text", { class: "band-name", x: (left + right) / 2, y: 31, "text-anchor": "middle" }, run.name) : null].filter(Boolean);
+  }
+}
+
+function runsOf(samples) {
+  const runs = [];
+  for (const { t, composition } of samples) {
+    const last = runs[runs.length - 1];
+    if (last && composition === last.name && t - last.to <= 4) last.to = t;
+    else if (composition) {
+      if (last && t - last.to <= 4) last.to = t;
+      runs.push({ name: composition, from: t, to: t });
+    }
+  }
+  return runs;
+}
+
+function switchMark(mark, x) {
+  const at = x(mark.t);
+  return s("g", { class: "switch-mark" }, s("title", {}, `${mark.from} → ${mark.to} at ${format.clock(mark.t)}`), s("line", { class: "switch", x1: at, x2: at, y1: 8, y2: BAND_HEIGHT - 10 }), s("path", { d: `M${at - 5} 3h10l-5 8z` }));
+}

@@ -1,0 +1,60 @@
+// Numbers and times for people. What is not measured is a dash.
+
+const DASH = "–";
+
+function digits(value, count) {
+  return value.toLocaleString("en", { minimumFractionDigits: count, maximumFractionDigits: count });
+}
+
+function known(value) {
+  return typeof value === "number" && Number.isFinite(value);
+}
+
+export function number(value, count = 1) {
+  return known(value) ? digits(value, count) : DASH;
+}
+
+/** Items per second, without the unit. */
+export function rate(value) {
+  return known(value) ? digits(value, Math.abs(value) >= 100 ? 0 : 1) : DASH;
+}
+
+/** Milliseconds as "181 ms", from ten seconds on as "12.3 s". */
+export function time(value) {
+  if (!known(value)) return DASH;
+  if (value >= 1e4) return `${digits(value / 1000, 1)} s`;
+  return `${digits(value, value < 10 ? 2 : value < 100 ? 1 : 0)} ms`;
+}
+
+export function whole(value) {
+  return known(value) ? digits(value, 0) : DASH;
+}
+
+export function percent(ratio) {
+  return known(ratio) ? `${digits(ratio * 100, 0)} %` : DASH;
+}
+
+/** Local time of day of a time stamp, or of seconds since 1970. */
+export function clock(at, seconds = true) {
+  const date = typeof at === "number" ? new Date(at * 1000) : new Date(at);
+  const options = { hour: "2-digit", minute: "2-digit", hour12: false };
+  return date.toLocaleTimeString("en-GB", seconds ? { ...options, second: "2-digit" } : options);
+}
+
+export const STATISTIC = { mean: "mean", p50: "median", p95: "95th percentile", p99: "99th percentile" };
+
+/** An SLO as a sentence: what it asks for, and where the bound lies. */
+export function objective(slo) {
+  if (!slo) return "no SLO";
+  if (slo.metric === "latency") return `${STATISTIC[slo.statistic] ?? slo.statistic} latency ≤ ${time(slo.bound)}`;
+  const target = slo.target === "input_rate" ? "of the input rate" : "";
+  return `throughput ≥ ${rate(slo.bound)} items/s ${target && `(${percent(1 - slo.threshold)} ${target})`}`.trim();
+}
+
+export const VERDICT = {
+  met: "SLO met",
+  violated: "SLO violated",
+  infeasible: "SLO out of reach",
+  unknown: "too few samples",
+  none: "no SLO",
+};

@@ -1,0 +1,133 @@
+// The pipeline as it runs now: groups as boxes, merged stages inside one box, replicas stacked, what waits on the arrows.
+
+import { h, renew, s } from "./dom.js";
+import * as format from "./format.js";
+import { SIZE, behind, layout } from "./layout.js";
+
+const DOTS = 8;
+
+/** What is drawn of a status: everything that changes the picture, and nothing else. */
+export function pictureOf(status) {
+  const stages = new Map(status.stages.map((stage) => [stage.name, stage]));
+  const composition = status.composition ?? asWritten(status);
+  const groups = composition.groups.map((group, index) => {
+    const workers = status.workers.filter((worker) => worker.group === index);
+    const inside = group.stages.reduce((sum, name) => sum + (status.in_flight_by_stage?.[name] ?? 0), 0);
+    const busy = workers.filter((worker) => worker.outstanding > 0).length;
+    return { ...group, workers: workers.length, busy, waiting: Math.max(0, inside - workers.reduce((sum, worker) => sum + worker.outstanding, 0)), stages: group.stages.map((name) => stageOf(stages.get(name), name)) };
+  });
+  const spare = status.workers.filter((worker) => worker.group === null).length;
+  const still = status.composition === null;
+  return { groups, spare, still, queued: status.queued, input: format.rate(status.input_rate_per_s), output: format.rate(status.throughput_per_s), state: status.state };
+}
+
+function asWritten(status) {
+  return { groups: status.stages.map((stage) => ({ stages: [stage.name], pattern: "seq", replicas: 1 })) };
+}
+
+function stageOf(stage, name) {
+  return { name, time: format.time(stage?.service_time_ms), kind: stage?.kind, bottleneck: Boolean(stage?.bottleneck) };
+}
+
+export class Pipeline {
+  constructor() {
+    this.drawing = h("div", { class: "drawing" });
+    this.note = h("p", { class: "hint" });
+    this.element = h("section", { class: "panel pipeline", "aria-labelledby": "pipeline-title" }, h("h2", { id: "pipeline-title" }, "Pipeline"), this.drawing, this.note);
+    this.resized = new ResizeObserver(() => this.status && this.show(this.status));
+    this.resized.observe(this.drawing);
+  }
+
+  close() {
+    this.resized.disconnect();
+  }
+
+  show(status) {
+    this.status = status;
+    const width = Math.max(220, Math.floor(this.drawing.clientWidth));
+    const picture = pictureOf(status);
+    this.drawing.dataset.switching = String(status.state === "switching" || status.state === "trial");
+    renew(this.drawing, JSON.stringify([picture, width]), () => draw(picture, width));
+    renew(this.note, JSON.stringify([picture.spare, status.last_switch, status.drain, status.switches]), () => noteOf(picture, status));
+  }
+}
+
+function noteOf(picture, status) {
+  const parts = [];
+  if (picture.spare > 0) parts.push(`${picture.spare} warm spare ${picture.spare === 1 ? "worker" : "workers"}. `);
+  const last = status.last_switch;
+  if (last?.at) {
+    const error = last.error ? `failed: ${last.error}` : `gap ${format.time(last.gap_ms)}, drain expected within ${format.time(last.drain_estimate_ms)}, took ${format.time(last.drain_actual_ms)}`;
+    parts.push(`Last switch (of ${status.switches}): ${last.from} → ${last.to} at ${format.clock(last.at)}, ${error}. `);
+  }
+  if (!picture.still && status.drain.estimate_ms !== null) parts.push(`A drain now would end within ${format.time(status.drain.estimate_ms)}.`);
+  return parts;
+}
+
+/** The picture in words, for who does not see it. */
+function inWords(picture) {
+  const groups = picture.groups.map((group) => {
+    const stages = group.stages.map((stage) => `${stage.name} ${stage.time}${stage.bottleneck ? ", the bottleneck" : ""}`).join(" merged with ");
+    return `${stages}, ${group.pattern === "par" ? "parallel" : "sequential"} with ${group.replicas} ${group.replicas === 1 ? "worker" : "workers"}, ${group.waiting} waiting`;
+  });
+  return `Pipeline. Input ${picture.input} items per second, ${picture.queued} waiting; ${groups.join("; then ")}; output ${picture.output} items per second.`;
+}
+
+function draw(picture, width) {
+  const plan = layout(picture.groups, width);
+  const size = { viewBox: `0 0 ${plan.width} ${plan.height}`, width: plan.width, height: plan.height };
+  const waiting = [picture.queued, ...picture.groups.slice(1).map((group) => group.waiting), null];
+  const marker = s("marker", { id: "head", viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path", { d: "M0 0L8 4L0 8z" }));
+  const label = inWords(picture);
+  const flow = plan.arrows.map((arrow, index) => drawArrow(arrow, picture.still ? null : waiting[index], index === 0));
+  return s("svg", { ...size, role: "img", "aria-label": label, class: picture.still ? "still" : "" }, s("defs", {}, marker), flow, plan.boxes.map((box) => drawBox(box, picture)));
+}
+
+function drawArrow(arrow, waiting, first) {
+  const path = s("path", { class: "arrow", d: arrow.path, "marker-end": "url(#head)" });
+  if (waiting === null) return path;
+  const text = waiting > 9999 ? `${Math.round(waiting / 1000)}k` : String(waiting);
+  const half = 9 + 3.5 * text.length;
+  const title = s("title", {}, first ? `${waiting} items wait for admission` : `${waiting} items wait for this group`);
+  return [path, s("g", { class: waiting > 0 ? "depth some" : "depth" }, title, s("rect", { x: arrow.x - half, y: arrow.y - 10, width: 2 * half, height: 20, rx: 10 }), middle(arrow.x, arrow.y + 4, text))];
+}
+
+function middle(x, y, text, attributes = {}) {
+  return s("text", { x, y, "text-anchor": "middle", ...attributes }, text);
+}
+
+function drawBox(box, picture) {
+  if (box.kind !== "group") return drawEnd(box, picture);
+  const { x, y, width, height } = box;
+  const group = picture.groups[box.index];
+  const copies = Array.from({ length: behind(group.replicas) }, (_, index) => behind(group.replicas) - index);
+  const outline = (offset) => s("rect", { class: offset ? "copy" : "group", x: x + offset * SIZE.stack, y: y - offset * SIZE.stack, width, height, rx: 10 });
+  const name = group.pattern === "par" ? `Par × ${group.replicas}` : "Seq";
+  return s("g", {}, copies.map(outline), outline(0), s("text", { class: "pattern", x: x + SIZE.padding, y: y + 17 }, name), group.stages.length > 1 && s("text", { class: "merged", x: x + width - SIZE.padding, y: y + 17, "text-anchor": "end" }, "merged"), group.stages.map((stage, index) => drawStage(stage, place(box, index))), picture.still ? null : drawWorkers(group, box));
+}
+
+function place(box, index) {
+  const column = index % box.columns;
+  const row = Math.floor(index / box.columns);
+  return [box.x + SIZE.padding + column * (SIZE.stage.width + SIZE.gap), box.y + SIZE.head + row * (SIZE.stage.height + SIZE.gap)];
+}
+
+function drawStage(stage, [x, y]) {
+  const { width, height } = SIZE.stage;
+  const name = stage.name.length > 14 ? `${stage.name.slice(0, 13)}…` : stage.name;
+  return s("g", { class: stage.bottleneck ? "stage bottleneck" : "stage" }, s("title", {}, `${stage.name}, ${stage.kind}`), s("rect", { x, y, width, height, rx: 7 }), middle(x + width / 2, y + (stage.bottleneck ? 20 : 27), name, { class: "name" }), middle(x + width / 2, y + (stage.bottleneck ? 38 : 47), stage.time, { class: "time" }), stage.bottleneck && middle(x + width / 2, y + 56, "▲ bottleneck", { class: "mark" }));
+}
+
+function drawWorkers(group, box) {
+  const y = box.y + box.height - 13;
+  const count = Math.min(DOTS, group.workers);
+  const dots = Array.from({ length: count }, (_, index) => s("circle", { class: index < group.busy ? "worker busy" : "worker", cx: box.x + SIZE.padding + 5 + index * 12, cy: y, r: 4 }));
+  const text = `${group.busy} of ${group.workers} busy`;
+  return [s("g", {}, s("title", {}, text), dots), s("text", { class: "busy", x: box.x + box.width - SIZE.padding, y: y + 4, "text-anchor": "end" }, text)];
+}
+
+function drawEnd(box, picture) {
+  const [label, value] = box.kind === "source" ? ["in", picture.input] : ["out", picture.output];
+  const x = box.x + box.width / 2;
+  return s("g", { class: "end" }, s("rect", { x: box.x, y: box.y, width: box.width, height: box.height, rx: 26 }), middle(x, box.y + 22, `${value}/s`, { class: "time" }), middle(x, box.y + 38, label, { class: "label" }));
+}

@@ -1,0 +1,75 @@
+// The last quarter of an hour of every app, one sample a second: bounded, however long the page is open.
+
+import { get, segment } from "./service.js";
+
+export const KEPT = 900;
+
+function fromHistory(sample) {
+  const slo = sample.slo;
+  return {
+    t: Math.floor(Date.parse(sample.at) / 1000),
+    composition: sample.composition,
+    input: sample.input_rate_per_s,
+    output: sample.throughput_per_s,
+    mean: sample.latency_ms.mean,
+    p95: sample.latency_ms.p95,
+    target: slo && slo.metric === "latency" ? slo.target : null,
+    latencyBound: slo && slo.metric === "latency" ? slo.bound : null,
+    rateBound: slo && slo.metric === "throughput" ? slo.bound : null,
+    service: sample.service_time_ms,
+  };
+}
+
+function fromStatus(status) {
+  const service = {};
+  for (const stage of status.stages) service[stage.name] = stage.service_time_ms;
+  const { slo, latency_ms, input_rate_per_s, throughput_per_s, updated_at: at } = status;
+  const composition = status.composition ? status.composition.name : null;
+  return fromHistory({ at, composition, slo, latency_ms, input_rate_per_s, throughput_per_s, service_time_ms: service });
+}
+
+export class Samples {
+  constructor() {
+    this.list = [];
+  }
+
+  get last() {
+    return this.list[this.list.length - 1] ?? null;
+  }
+
+  /** The newest status of a second stands for it. */
+  push(status) {
+    const sample = fromStatus(status);
+    const last = this.last;
+    if (last && sample.t < last.t) return;
+    if (last && sample.t === last.t) this.list.pop();
+    this.list.push(sample);
+    if (this.list.length > KEPT) this.list.shift();
+  }
+
+  /** What was missed, from the service's own memory. */
+  merge(history) {
+    const bySecond = new Map(history.map(fromHistory).map((sample) => [sample.t, sample]));
+    for (const sample of this.list) bySecond.set(sample.t, sample);
+    this.list = [...bySecond.values()].sort((one, other) => one.t - other.t).slice(-KEPT);
+  }
+}
+
+const byApp = new Map();
+
+export function samplesOf(app) {
+  if (!byApp.has(app)) byApp.set(app, new Samples());
+  return byApp.get(app);
+}
+
+/** Fetches what is missing since the last sample; a service that cannot tell leaves the gap. */
+export async function fillGap(app) {
+  const samples = samplesOf(app);
+  const missing = samples.list.length > 200 ? Math.ceil(Date.now() / 1000 - samples.last.t) + 5 : KEPT;
+  try {
+    const last = Math.max(1, Math.min(KEPT, missing));
+    samples.merge(await get(`history/${segment(app)}?last_s=${last}`));
+  } catch {
+    return;
+  }
+}

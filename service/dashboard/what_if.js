@@ -1,0 +1,76 @@
+// Other cores, replicas or input rate: what every composition would do, and which the manager would choose.
+
+import { h } from "./dom.js";
+import * as format from "./format.js";
+import { get, segment } from "./service.js";
+import { scrollable } from "./decisions.js";
+import { Field, Form } from "./forms.js";
+
+const COLUMNS = [
+  ["name", "Composition", (row) => row.name],
+  ["workers", "Workers", (row) => row.workers],
+  ["predicted_throughput_per_s", "Throughput up to", (row) => row.predicted_throughput_per_s],
+  ["predicted_latency_ms", "Mean latency", (row) => row.predicted_latency_ms ?? Infinity],
+  ["predicted_p95_ms", "p95", (row) => row.predicted_p95_ms ?? Infinity],
+  ["limited_by", "Limited by", (row) => (row.limited_by ?? []).join()],
+  ["meets", "SLO", (row) => ({ true: 0, false: 2 })[row.meets] ?? 1],
+];
+
+export class WhatIf {
+  constructor(app) {
+    this.app = app;
+    this.sorted = null;
+    this.answer = null;
+    this.cores = new Field({ name: "cores", label: "Cores", inputmode: "numeric", placeholder: "as now" });
+    this.replicas = new Field({ name: "replicas", label: "Replicas of parallel groups", inputmode: "numeric", placeholder: "as now" });
+    this.rate = new Field({ name: "rate_per_s", label: "Input rate", unit: "items/s", inputmode: "decimal", placeholder: "as now" });
+    this.form = new Form({ fields: [this.cores, this.replicas, this.rate], submit: "Predict", send: () => this.ask() });
+    this.place = h("div");
+    this.element = h("section", { class: "panel what-if", "aria-labelledby": "what-if-title" }, h("h2", { id: "what-if-title" }, "What if"), h("p", { class: "hint" }, "Predictions of every composition from the profile measured now."), this.form.element, this.place);
+  }
+
+  async ask() {
+    const query = new URLSearchParams();
+    for (const field of [this.cores, this.replicas, this.rate]) if (field.value !== "") query.set(field.name, field.value);
+    this.place.replaceChildren();
+    this.answer = await get(`what-if/${segment(this.app)}?${query}`);
+    this.sorted = null;
+    this.show();
+    return this.answer.choice === null ? `No choice: ${this.answer.reason}.` : `The manager would choose ${this.answer.choice}: ${this.answer.reason}.`;
+  }
+
+  sort(key) {
+    this.sorted = this.sorted?.key === key ? { key, down: !this.sorted.down } : { key, down: false };
+    this.show();
+    this.place.querySelector(`button[data-key="${key}"]`).focus();
+  }
+
+  show() {
+    const rows = [...this.answer.compositions];
+    if (this.sorted) {
+      const value = COLUMNS.find(([key]) => key === this.sorted.key)[2];
+      const order = (one, other) => (value(one) < value(other) ? -1 : value(one) > value(other) ? 1 : 0);
+      rows.sort((one, other) => (this.sorted.down ? -1 : 1) * order(one, other));
+    }
+    const table = h("table", {}, h("thead", {}, h("tr", {}, COLUMNS.map((column) => this.head(column)))), h("tbody", {}, rows.map((row) => this.row(row))));
+    const left = this.answer.left_out ? h("p", { class: "hint" }, `${this.answer.left_out} further ones are not listed.`) : null;
+    this.place.replaceChildren(scrollable("Predictions", table), ...[left].filter(Boolean));
+  }
+
+  head([key, label]) {
+    const sorted = this.sorted?.key === key ? (this.sorted.down ? "descending" : "ascending") : null;
+    return h("th", { scope: "col", "aria-sort": sorted }, h("button", { type: "button", class: "sort", "data-key": key, onclick: () => this.sort(key) }, label, sorted && h("span", { "aria-hidden": "true" }, sorted === "ascending" ? " ▲" : " ▼")));
+  }
+
+  row(row) {
+    const chosen = row.name === this.answer.choice;
+    const latency = (value) => (row.overloaded ? "grows" : format.time(value));
+    const meets = row.meets === null || row.meets === undefined ? "–" : h("span", { class: "chip", "data-slo": row.meets ? "met" : "violated" }, row.meets ? "meets" : "misses");
+    const labels = [chosen ? h("span", { class: "chip", "data-status": "chosen" }, "manager's choice") : null, row.active ? h("span", { class: "chip" }, "active") : null];
+    return h("tr", { "data-status": chosen ? "chosen" : null }, h("th", { scope: "row" }, h("span", { class: "who" }, row.name, labels), h("span", { class: "notation" }, row.notation)), number(row.workers), number(`${format.rate(row.predicted_throughput_per_s)}/s`), number(latency(row.predicted_latency_ms)), number(latency(row.predicted_p95_ms)), h("td", {}, (row.limited_by ?? []).join(", ") || "–"), h("td", {}, meets));
+  }
+}
+
+function number(value) {
+  return h("td", { class: "number" }, value);
+}

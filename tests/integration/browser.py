@@ -1,0 +1,146 @@
+"""A headless Chromium that remembers what it asked for and what it complained about."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.select import Select
+from selenium.webdriver.support.wait import WebDriverWait
+
+T = TypeVar("T")
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--enable-precise-memory-info",
+    "--force-color-profile=srgb",
+)
+WAIT_S = 20.0
+AXE = Path(str(files("axe_core_python"))) / "axe.min.js"
+
+
+class Browser:
+    def __init__(self, driver: Any, base: str) -> None:
+        self.driver, self.base = driver, base
+        self.asked: list[str] = []
+        self.received_bytes = 0
+
+    def open(self, path: str = "") -> None:
+        self.driver.get(f"{self.base}/{path}")
+
+    def resize(self, width: int, height: int) -> None:
+        """Of the page itself; a headless window is never narrower than 500 pixels."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def colours(self, scheme: str) -> None:
+        features = [
+            {"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def find(self, selector: str) -> WebElement:
+        return self.until(lambda: self.driver.find_element(By.CSS_SELECTOR, selector), selector)
+
+    def all(self, selector: str) -> list[WebElement]:
+        return list(self.driver.find_elements(By.CSS_SELECTOR, selector))
+
+    def until(self, true: Callable[[], T], what: str, seconds: float = WAIT_S) -> T:
+        ignored = (Exception,)
+        found: T = WebDriverWait(self.driver, seconds, 0.1, ignored).until(lambda _: true(), f"waited for {what}")
+        return found
+
+    def sees(self, text: str, selector: str = "body", seconds: float = WAIT_S) -> None:
+        self.until(lambda: text in self.find(selector).text, f"{text!r} in {selector}", seconds)
+
+    def field(self, label: str, within: str = "body") -> WebElement:
+        """The visible control with this label."""
+        for each in self.find(within).find_elements(By.TAG_NAME, "label"):
+            if each.is_displayed() and each.text.strip() == label:
+                return self.driver.find_element(By.ID, each.get_attribute("for"))
+        raise AssertionError(f"no field {label!r} in {within}")
+
+    def write(self, label: str, text: str, within: str = "body") -> None:
+        control = self.field(label, within)
+        control.clear()
+        control.send_keys(text)
+
+    def choose(self, label: str, text: str, within: str = "body") -> None:
+        Select(self.field(label, within)).select_by_visible_text(text)
+
+    def press(self, label: str, within: str = "body") -> None:
+        buttons = [each for each in self.find(within).find_elements(By.TAG_NAME, "button") if each.text == label]
+        visible = [each for each in buttons if each.is_displayed()]
+        assert visible, f"no button {label!r} in {within}"
+        self.run("arguments[0].scrollIntoView({block: 'center'})", visible[0])
+        visible[0].click()
+
+    def unfold(self, selector: str) -> None:
+        self.run("const it = arguments[0]; it.open = true; it.scrollIntoView({block: 'center'})", self.find(selector))
+
+    def picture(self, path: Path) -> None:
+        """The whole page as PNG."""
+        size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        asked = {"format": "png", "clip": clip, "captureBeyondViewport": True}
+        path.write_bytes(base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", asked)["data"]))
+
+    def heap_bytes(self) -> int:
+        """Of JavaScript, as it is: no collection is asked for."""
+        return int(self.run("return performance.memory.usedJSHeapSize"))
+
+    def faults_of_access(self) -> list[str]:
+        """axe-core's serious and critical violations."""
+        self.run(AXE.read_text())
+        found = self.driver.execute_async_script("const done = arguments[0]; axe.run().then(done)")
+        grave = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
+        return [f"{each['id']}: {node['target']} {node['failureSummary']}" for each in grave for node in each["nodes"]]
+
+    def complaints(self) -> list[str]:
+        """What the console said since the last call."""
+        return [each["message"] for each in self.driver.get_log("browser") if each["level"] in ("SEVERE", "WARNING")]
+
+    def note_requests(self) -> None:
+        """Adds what was asked for since the last call."""
+        for entry in self.driver.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                self.asked.append(message["params"]["request"]["url"])
+            elif message["method"] == "Network.loadingFinished":
+                self.received_bytes += int(message["params"]["encodedDataLength"])
+
+
+@contextmanager
+def browser(base: str, profile: Path, width: int = 1360, height: int = 900) -> Iterator[Browser]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=str(DRIVER)))
+    try:
+        yield Browser(driver, base)
+    finally:
+        driver.quit()

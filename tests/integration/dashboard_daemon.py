@@ -1,0 +1,239 @@
+"""A daemon whose runners play a scene: Ferret as a dashboard sees it, in any state, at any speed, nothing computed.
+
+    python tests/integration/dashboard_daemon.py --port 8080 --state DIR [--fast]
+
+An item pushed into an app is merged into its status from then on, so that a test says what is to be seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import socket
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from time import time
+from typing import Any
+
+import uvicorn
+
+from apps import registry
+from compositions.notation import format_notation
+from profiler.slo import Slo
+from service.api import create_app
+from service.api.guard import Access
+from service.fake_runner import FakeRunner, PromptKeeper
+from service.handle import LocalHost
+from service.history import sample_of
+from service.running_status import choice_view
+from service.spec import RunSpec
+from service.state import State
+from service.supervisor import Supervisor
+from service.views import composition_view, slo_view
+
+COSTS_MS = {"segment": 11.2, "extract": 24.5, "vectorize": 31.0, "rank": 96.4, "f1": 8.0, "f2": 8.0, "f3": 8.0}
+FAST_STEP_S = 0.25
+
+
+class Scene(FakeRunner):
+    """Two minutes of composition 1 with a growing latency, then whatever was chosen."""
+
+    fast = False
+    names: dict[str, float] = {}
+
+    def __init__(self, spec: RunSpec) -> None:
+        super().__init__(spec)
+        self.told: dict[str, Any] = {}
+        self.began_s = self.now_s = time()
+        self.moved_s = self.began_s - 120.0
+
+    def push(self, value: Any) -> int:
+        if isinstance(value, dict):
+            self.told.update(value)
+            return 0
+        return super().push(value)
+
+    def set_slo(self, slo: Slo | None) -> None:
+        super().set_slo(slo)
+        if slo is not None and slo.metric == "latency" and self.active.name == "1":
+            self._adapt(slo)
+
+    def _adapt(self, slo: Slo) -> None:
+        target = next((each for name in ("13", "7") for each in self._choices() if each.name == name), self.active)
+        before, self.active, self.moved_s = self.active.name, target, self.now_s
+        self._decide("violation", target.name)
+        bound = slo.bound(None)
+        figures = {"gap_ms": 41.0, "drain_estimate_ms": 310.0, "drain_actual_ms": 255.0, "trials": 1, "duration_s": 5.8}
+        why = f"{target.name} surely meets the SLO (predicted mean latency 190 ms)"
+        reason = f"mean latency 2100 ms is above {bound:.0f} ms; {why}"
+        candidates = [self._candidate(each, target.name) for each in self._choices()]
+        told = {
+            "from": before,
+            "reason": reason,
+            "candidates": candidates,
+            "outcome": "predicted 190 ms, measured 181 ms",
+        }
+        self.decided[-1] |= figures | told | {"infeasible": False, "acted": True}
+
+    def _candidate(self, each: Any, chosen: str) -> dict[str, Any]:
+        rate, latency_ms = _predicted(each)
+        told = {
+            "name": each.name,
+            "workers": each.workers,
+            "measured_throughput_per_s": None,
+            "measured_latency_ms": None,
+        }
+        told |= {"predicted_throughput_per_s": rate, "predicted_latency_ms": latency_ms, "status": "rejected"}
+        if each.name == chosen:
+            measured = {"measured_throughput_per_s": 9.9, "measured_latency_ms": 181.0}
+            return {**told, **measured, "status": "chosen", "reason": f"predicted mean latency {latency_ms:.0f} ms"}
+        if latency_ms is None:
+            return {**told, "reason": f"misses the SLO: predicted {rate:.3g} items/s, so the queue grows"}
+        return {
+            **told,
+            "reason": f"{each.workers} workers are not fewer than the 5 of 13; mean latency {latency_ms:.0f} ms",
+        }
+
+    def status(self) -> dict[str, Any]:
+        self.now_s = self.now_s + FAST_STEP_S if self.fast else time()
+        return {**super().status(), **self._figures(self.now_s), **self.told}
+
+    def _figures(self, at_s: float) -> dict[str, Any]:
+        active = self._active_at(at_s)
+        slow = active.name == "1"
+        rate = 10.0 + 2.0 * math.sin(at_s / 20)
+        output = min(rate, 9.4) if slow else rate
+        mean = 420.0 + 90 * math.sin(at_s / 20 - 1) + 20 * math.sin(at_s) if slow else 181.0 + 12 * math.sin(at_s / 3)
+        mean *= 2.4 if slow else 1.0
+        slo = self.spec.slo
+        stages = [
+            {
+                "name": stage.name,
+                "kind": str(stage.kind),
+                "samples": 812,
+                "cv": 0.4,
+                "cpu_time_ms": COSTS_MS[stage.name] * 0.98,
+            }
+            | {
+                "service_time_ms": COSTS_MS[stage.name] * (1 + 0.04 * math.sin(at_s / 7)),
+                "bottleneck": stage.name == "rank",
+            }
+            for stage in self.app.stages
+        ]
+        workers = [
+            {
+                "id": f"w{group}{k}",
+                "pid": 100 + k,
+                "node": "127.0.0.1",
+                "group": group,
+                "outstanding": int(k < 2),
+                "restarts": 0,
+            }
+            for group, each in enumerate(active.groups)
+            for k in range(each.replicas)
+        ]
+        verdict = "none" if slo is None else "violated" if slow else "met"
+        return {
+            "composition": composition_view(active, format_notation(active)),
+            "slo": slo_view(slo, rate) if slo else None,
+            "slo_status": verdict,
+            "input_rate_per_s": rate,
+            "throughput_per_s": output,
+            "latency_ms": {"mean": mean, "p50": mean * 0.94, "p95": mean * 1.4, "p99": mean * 1.7},
+            "stages": stages,
+            "workers": workers,
+            "queued": 14 if slow else 0,
+            "in_flight": 9,
+            "in_flight_by_stage": {stage.name: 1 + 2 * (stage.name == "rank") for stage in self.app.stages},
+            "items": {"accepted": 1200, "delivered": 1191, "failed": 0, "shed": 0},
+            "drain": {
+                "estimate_ms": 310.0,
+                "srtt_ms": 240.0,
+                "rttvar_ms": 17.5,
+                "last_actual_ms": 255.0,
+                "last_error_ratio": 0.06,
+                "count": 4,
+            },
+            "updated_at": _stamp(at_s),
+            "failure": None,
+            "no_change": "13 has the fewest workers that meet the SLO" if slo else "no SLO is set",
+            "last_switch": self._last_switch(),
+        }
+
+    def _active_at(self, at_s: float) -> Any:
+        return self.active if at_s >= self.moved_s else self._choices()[0]
+
+    def _last_switch(self) -> dict[str, Any] | None:
+        if len(self.decided) < 2:
+            return None
+        last = self.decided[-1]
+        drain = {"drain_estimate_ms": 310.0, "drain_actual_ms": 255.0, "error": None}
+        return {"at": last["at"], "from": last["from"], "to": last["to"], "style": "seamless", "gap_ms": 41.0, **drain}
+
+    def history(self, last_s: float) -> list[dict[str, Any]]:
+        whole = int(min(last_s, 280))
+        times = [self.now_s - back for back in range(whole, 0, -1)]
+        return [sample_of({**super(Scene, self).status(), **self._figures(at)}, _stamp(at)) for at in times]
+
+    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> dict[str, Any]:
+        rows = []
+        for each in self._choices():
+            rate, latency_ms = _predicted(each)
+            likely = {
+                "predicted_throughput_per_s": rate,
+                "predicted_latency_ms": latency_ms,
+                "meets": latency_ms is not None,
+            }
+            more = {
+                "predicted_p95_ms": latency_ms and latency_ms * 1.4,
+                "overloaded": latency_ms is None,
+                "limited_by": ["rank"],
+            }
+            row = choice_view(each, None, each.name == self.active.name)
+            rows.append(row | likely | more)
+        rows.sort(key=lambda row: (not row["meets"], row["workers"]))
+        head = {"cores": cores or 2, "replicas": replicas, "input_rate_per_s": rate_per_s or 10.0}
+        return {
+            **head,
+            "choice": rows[0]["name"],
+            "reason": f"{rows[0]['name']} surely meets the SLO (predicted mean latency 190 ms)",
+            "compositions": rows,
+            "left_out": 0,
+        }
+
+
+def _predicted(each: Any) -> tuple[float, float | None]:
+    """Items/s, and milliseconds unless the queue grows: rank decides."""
+    replicas = each.groups[-1].replicas
+    return replicas * 1000 / (
+        COSTS_MS["rank"] + 25 * (len(each.groups[-1].stages) - 1)
+    ), 190.0 if replicas > 1 else None
+
+
+def _stamp(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--apps", default="ferret,synthetic")
+    parser.add_argument("--fast", action="store_true")
+    asked = parser.parse_args()
+    Scene.fast = asked.fast
+    names = [name for name in asked.apps.split(",") if name]
+    listener = socket.create_server(("127.0.0.1", asked.port))
+    with closing(State(asked.state)) as state:
+        apps = {name: registry.find(name) for name in names}
+        supervisor = Supervisor(apps, LocalHost(Scene), state, make_keeper=PromptKeeper)
+        app = create_app(supervisor, Access(token=os.environ.get("RECOMPOSE_TOKEN")))
+        if asked.fast:
+            app.state.broadcaster._period_s = 0.0
+        uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2)).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()
