@@ -6,6 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 
 from compositions.capacity import StageCost
 from compositions.model import Composition, Group
@@ -25,13 +26,15 @@ def schedule_sample(
     *,
     cores: int,
     hop_s: float = 0.0,
+    ages_s: Mapping[str, Sequence[float]] | None = None,
 ) -> float | None:
     """Expected seconds until every in-flight item has left; ours. ``None`` without items or without a stage's cost.
 
     ``positions``: in-flight items by the stage they need next. List scheduling: the items of a group go first come,
     first served to its replicas, each takes the service time of the stages it still needs plus ``hop_s``, and then
-    joins the next group. Up to one item a replica is already in work and has its residual time left. Never below the
-    CPU time that is left divided by ``cores``.
+    joins the next group. Up to one item a replica is already in work and has its residual time left: with ``ages_s``
+    (how long the tasks in work have run, by the same stage) what is left of them, else what is left on average. Never
+    below the CPU time that is left divided by ``cores``.
 
     The published sample divides by all workers, also by those whose group is already empty; on a pipeline with one
     slow stage it is too low by the share of that stage's workers.
@@ -42,7 +45,7 @@ def schedule_sample(
     cpu_left_s = 0.0
     for group in composition.groups:
         cpu_left_s += len(ready) * sum(costs[stage].cpu_s for stage in group.stages)
-        residuals, waiting, cpu_s = _local_work(group, positions, costs, hop_s)
+        residuals, waiting, cpu_s = _local_work(group, positions, costs, hop_s, ages_s or {})
         cpu_left_s += cpu_s
         arriving = [(ready_s, _service_s(group.stages, costs) + hop_s) for ready_s in ready]
         ready = _finish_times(group.replicas, residuals, [(0.0, work_s) for work_s in waiting] + arriving)
@@ -54,17 +57,34 @@ def _service_s(stages: Sequence[str], costs: Mapping[str, StageCost]) -> float:
 
 
 def _local_work(
-    group: Group, positions: Mapping[str, int], costs: Mapping[str, StageCost], hop_s: float
+    group: Group,
+    positions: Mapping[str, int],
+    costs: Mapping[str, StageCost],
+    hop_s: float,
+    ages_s: Mapping[str, Sequence[float]],
 ) -> tuple[list[float], list[float], float]:
     """Residual times of the items in work, work of the items that wait, and CPU time left; those furthest on first."""
     tails = [
         group.stages[i:] for i in reversed(range(len(group.stages))) for _ in range(positions.get(group.stages[i], 0))
     ]
     in_work, waiting = tails[: group.replicas], tails[group.replicas :]
-    residuals = [_residual_s(stages, costs, rank, len(in_work)) + hop_s for rank, stages in enumerate(in_work, start=1)]
+    ages = sorted((age_s for stage in group.stages for age_s in ages_s.get(stage, ())), reverse=True)
+    residuals = [
+        (_left_s(stages, costs, ages[rank]) if rank < len(ages) else _residual_s(stages, costs, rank + 1, len(in_work)))
+        + hop_s
+        for rank, stages in enumerate(in_work)
+    ]
     cpu_s = sum(costs[stage].cpu_s for stages in waiting for stage in stages)
     cpu_s += sum(costs[stage].cpu_s for stages in in_work for stage in stages) / 2
     return residuals, [_service_s(stages, costs) + hop_s for stages in waiting], cpu_s
+
+
+def _left_s(stages: Sequence[str], costs: Mapping[str, StageCost], age_s: float) -> float:
+    """Time left of a task that has run for ``age_s``: the rest of its mean; one that outlived its mean is taken to
+    have half a standard deviation to go."""
+    service_s = _service_s(stages, costs)
+    scatter_s = sqrt(sum((costs[stage].cv * costs[stage].service_s) ** 2 for stage in stages))
+    return max(service_s - age_s, scatter_s / 2)
 
 
 def _residual_s(stages: Sequence[str], costs: Mapping[str, StageCost], rank: int, in_work: int) -> float:
@@ -193,10 +213,19 @@ class DrainEstimator:
         if sample_s is not None and not self.draining:
             self._take(sample_s)
 
-    def begin(self) -> DrainEstimate | None:
-        """A drain begins now: freezes and returns what is expected; ``None`` when nothing was ever sampled."""
-        self._expected = self._estimate
+    def begin(self, sample_s: float | None = None) -> DrainEstimate | None:
+        """A drain begins now: freezes and returns what is expected; ``None`` when nothing was ever sampled.
+
+        With a sample of this very moment (ours) that is expected, and the deviation in proportion: the smoothed mean of
+        Jacobson and Karels is that of all moments, and with few items in flight these differ by more than their mean.
+        """
+        self._expected = self._estimate if sample_s is None else self._scaled_to(sample_s)
         return self._expected
+
+    def _scaled_to(self, sample_s: float) -> DrainEstimate:
+        known = self._estimate or DrainEstimate.first(sample_s)
+        ratio = max(known.rttvar_s / known.srtt_s if known.srtt_s > 0 else 0.5, self._deviation or 0.0)
+        return DrainEstimate(sample_s, ratio * sample_s)
 
     def overdue(self) -> float | None:
         """The drain outlived its estimate: back off, and return the doubled estimate (RFC 6298, 5.5)."""

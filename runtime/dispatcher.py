@@ -129,7 +129,8 @@ class Dispatcher:
         """Every accepted item is out."""
         return self._outbox.next_serial == self._accepted
 
-    def view(self) -> DispatcherView:
+    def view(self, now_s: float) -> DispatcherView:
+        """The state at ``now_s``, which is not before the last event."""
         active = self._active
         return DispatcherView(
             composition=active.composition,
@@ -137,6 +138,7 @@ class Dispatcher:
             queued=len(self._queue),
             in_flight=active.in_flight + (self._draining.in_flight if self._draining else 0),
             positions=active.positions(self._stages),
+            ages_s=active.ages_s(self._stages, now_s),
             accepted=self._accepted,
             delivered=self._outbox.delivered,
             failed=self._outbox.failed,

@@ -90,7 +90,7 @@ class Engine:
         return outcomes
 
     def view(self) -> DispatcherView:
-        return self._dispatcher.view()
+        return self._dispatcher.view(self._pool.now_s())
 
     def close(self) -> None:
         self._pool.close()

@@ -264,6 +264,8 @@ class DispatcherView:
     """Started items whose results are not back."""
     positions: Mapping[str, int]
     """In-flight items of the active composition by the next stage they need."""
+    ages_s: Mapping[str, tuple[float, ...]]
+    """How long the tasks that run now have run, by the same stage."""
     accepted: int
     delivered: int
     failed: int

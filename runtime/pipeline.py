@@ -82,6 +82,11 @@ class GroupState:
         state that its previous item leaves, so it has one."""
         return 2 if not self.ordered and self.busy_s is not None and self.busy_s < prefetch_below_s else 1
 
+    def ages_s(self, now_s: float) -> tuple[float, ...]:
+        """How long each worker has been at the task it runs now; tasks of another group do not count."""
+        heads = ((worker, worker.outstanding[0]) for worker in self.workers if worker.outstanding)
+        return tuple(now_s - worker.head_since_s for worker, head in heads if head.group is self)
+
     def free_worker(self, depth: int) -> WorkerState | None:
         """The worker with the fewest tasks, if it has fewer than ``depth``."""
         best = None
@@ -123,3 +128,7 @@ class Pipeline:
             if state.load:
                 found[stages[state.first].name] = state.load
         return found
+
+    def ages_s(self, stages: tuple[Stage, ...], now_s: float) -> dict[str, tuple[float, ...]]:
+        """How long the running tasks of each group have run, by the first stage of the group."""
+        return {stages[state.first].name: ages for state in self.groups if (ages := state.ages_s(now_s))}

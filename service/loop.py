@@ -145,22 +145,32 @@ class ControlLoop:
         )
 
     def _sample_drain(self, view: DispatcherView, snapshot: Snapshot) -> None:
-        if view.switching or not view.in_flight or not snapshot.stages:
-            return
+        if not view.switching:
+            self.drain.sample(self._drain_sample(view, snapshot))
+
+    def _drain_sample(self, view: DispatcherView, snapshot: Snapshot) -> float | None:
+        """Expected seconds until what is in flight is out; None when nothing is, or too little is known."""
+        if not view.in_flight or not snapshot.stages:
+            return None
         costs = stage_costs(snapshot.stages, self._settings.cores)
         if self._settings.drain_sample == "paper":
             mean_s = sum(cost.service_s for cost in costs.values()) / len(costs)
-            self.drain.sample(paper_sample(view.in_flight, mean_s, view.composition.workers))
-            return
+            return paper_sample(view.in_flight, mean_s, view.composition.workers)
         sample_s = schedule_sample(
-            view.composition, view.positions, costs, cores=self._settings.cores, hop_s=snapshot.hop_s
+            view.composition,
+            view.positions,
+            costs,
+            cores=self._settings.cores,
+            hop_s=snapshot.hop_s,
+            ages_s=view.ages_s,
         )
-        self.drain.sample(None if sample_s is None else sample_s * self.drain.calibration)
+        return None if sample_s is None else sample_s * self.drain.calibration
 
     # --- apply ------------------------------------------------------------------------------------------------------
 
     def _switch(self, command: SwitchTo, snapshot: Snapshot) -> None:
-        expected = self.drain.begin()
+        of_now = self._settings.drain_sample == "schedule"
+        expected = self.drain.begin(self._drain_sample(self.engine.view(), snapshot) if of_now else None)
         mean_s, bound_s = (expected.srtt_s, expected.bound_s) if expected else (None, None)
         self._switch_record = SwitchRecord(mean_s, bound_s)
         self.gaps.switch_begins(self._switch_record)

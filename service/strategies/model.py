@@ -56,6 +56,8 @@ class Model:
             why = f"{trial.composition.name} meets the SLO with the fewest workers ({trial.note})"
             return settle(situation, forecasts, forecasts.of(trial.composition), why)
         if _releasing(situation, forecasts, trials):
+            if not trials and _rising(situation):
+                return Stay("the input rate is rising: nothing is given back now")
             return _fewer(situation, forecasts, trials)
         return _enough(situation, forecasts, trials)
 
@@ -105,6 +107,13 @@ def _releasing(situation: Situation, forecasts: Forecasts, trials: Sequence[Tria
         return False
     measured_now = situation.assessment.meets and situation.trigger is not Trigger.INPUT_RATE
     return bool(measured_now) or forecasts.of(situation.active).likely >= 1
+
+
+def _rising(situation: Situation) -> bool:
+    """A set rate was higher in the last second than in the one before: the mean of the window is too low to plan on."""
+    windows = situation.snapshot.input_rate_windows
+    ratio = 1 + situation.settings.rhythm.change_ratio
+    return len(windows) == 2 and not windows[1].counted and windows[1].rate_per_s > ratio * windows[0].rate_per_s
 
 
 def _fewer(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> Proposal:

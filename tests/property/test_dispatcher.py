@@ -124,13 +124,13 @@ class World:
 
     def finish(self) -> None:
         for step in range(20_000):
-            if self.dispatcher.idle and not self.dispatcher.view().switching:
+            if self.dispatcher.idle and not self.dispatcher.view(self.now_s).switching:
                 return
             self.now_s += 0.01
             self.join()
             self.answer(step)
             self.handle(Tick(self.now_s))
-        raise AssertionError(f"stuck: {self.dispatcher.view()}")
+        raise AssertionError(f"stuck: {self.dispatcher.view(self.now_s)}")
 
 
 @settings(max_examples=300, deadline=None)
@@ -174,7 +174,7 @@ def check(world: World) -> None:
     counts = [next(entry for entry in payload if isinstance(entry, int)) for payload in whole]
     assert [tuple(entry for entry in payload if entry in NAMES) for payload in whole] == [NAMES] * len(whole)
     assert counts == sorted(set(counts)), "the stateful stage saw its items out of order or twice"
-    view = world.dispatcher.view()
+    view = world.dispatcher.view(world.now_s)
     assert view.accepted == view.delivered + view.failed + view.shed == world.admitted
     assert (view.queued, view.in_flight, view.positions) == (0, 0, {})
     assert world.ended == world.requested

@@ -140,8 +140,8 @@ def test_in_flight_is_limited_so_that_a_drain_is_short():
         first = [task_id for task_id, (_, task) in bench.tasks.items() if task.stages == ("a",)]
         if first:
             bench.done(first[0])
-    assert bench.dispatcher.view().in_flight == 6
-    assert bench.dispatcher.view().queued == 24
+    assert bench.dispatcher.view(bench.now_s).in_flight == 6
+    assert bench.dispatcher.view(bench.now_s).queued == 24
 
 
 def test_the_hop_is_measured_on_idle_workers_only():
@@ -211,7 +211,7 @@ def test_a_group_left_alone_borrows_a_worker():
     bench = Bench("Seq(a)-Par*2(b,c)", spares=0)
     bench.join("w1", "w2", "w3")
     bench.handle(WorkerLost(0.0, "w1", ""))
-    assert [(view.worker, view.group) for view in bench.dispatcher.view().workers] == [("w2", 0), ("w3", 1)]
+    assert [(view.worker, view.group) for view in bench.dispatcher.view(bench.now_s).workers] == [("w2", 0), ("w3", 1)]
 
 
 def test_a_hung_worker_is_killed_and_late_words_are_ignored():
@@ -235,7 +235,7 @@ def test_surplus_workers_are_stopped_after_a_while():
     assert bench.of(StopWorker) == []
     bench.tick(10.1)
     assert len(bench.of(StopWorker)) == 2
-    assert len(bench.dispatcher.view().workers) == 2
+    assert len(bench.dispatcher.view(bench.now_s).workers) == 2
 
 
 def test_a_failing_start_is_reported_and_tried_again_after_a_pause():
@@ -258,9 +258,9 @@ def test_a_switch_prepares_its_workers_before_anything_moves():
     bench.switch("Par*2(a,b,c)")
     assert bench.of(StartWorkers)[-1] == StartWorkers(1)
     bench.admit()
-    assert bench.dispatcher.view().composition.name == "Seq(a,b,c)"
+    assert bench.dispatcher.view(bench.now_s).composition.name == "Seq(a,b,c)"
     bench.join("w2")
-    assert bench.dispatcher.view().composition.name == "Par*2(a,b,c)"
+    assert bench.dispatcher.view(bench.now_s).composition.name == "Par*2(a,b,c)"
 
 
 def test_a_switch_whose_workers_do_not_come_fails_and_leaves_the_old_running():
@@ -281,7 +281,7 @@ def test_a_worker_that_cannot_start_fails_the_switch_half_way():
     bench.handle(WorkerStartFailed(0.0, "out of memory"))
     (ended,) = bench.of(SwitchEnded)
     assert ended.error == "a worker could not be started: out of memory"
-    assert bench.dispatcher.view().composition.name == "Seq(a,b,c)"
+    assert bench.dispatcher.view(bench.now_s).composition.name == "Seq(a,b,c)"
 
 
 def drained_bench() -> Bench:
@@ -292,7 +292,7 @@ def drained_bench() -> Bench:
     bench.done(0)
     bench.done(1)
     bench.done(2)
-    assert bench.dispatcher.view().positions == {"a": 1, "b": 1, "c": 1}
+    assert bench.dispatcher.view(bench.now_s).positions == {"a": 1, "b": 1, "c": 1}
     return bench
 
 
@@ -301,9 +301,9 @@ def test_seamless_feeds_the_new_composition_when_its_first_result_will_follow_th
     bench.switch("Par*2(a,b,c)", drain_mean_s=0.5, drain_estimate_s=0.9, first_result_s=0.2)
     bench.admit(2)
     assert bench.dispatcher.wake_at_s == pytest.approx(0.3)
-    assert bench.dispatcher.view().queued == 2
+    assert bench.dispatcher.view(bench.now_s).queued == 2
     bench.tick(0.3)
-    assert bench.dispatcher.view().queued == 0
+    assert bench.dispatcher.view(bench.now_s).queued == 0
 
 
 def test_drain_feeds_the_new_composition_when_the_old_is_empty():
@@ -312,14 +312,14 @@ def test_drain_feeds_the_new_composition_when_the_old_is_empty():
     bench.admit(2)
     bench.now_s = 0.4
     while bench.tasks:
-        assert bench.dispatcher.view().queued == 2
+        assert bench.dispatcher.view(bench.now_s).queued == 2
         bench.done(min(bench.tasks))
         if bench.of(SwitchEnded):
             break
     (ended,) = bench.of(SwitchEnded)
     assert ended.drain_actual_s == pytest.approx(0.4)
     assert not ended.overdue
-    assert bench.dispatcher.view().queued == 0
+    assert bench.dispatcher.view(bench.now_s).queued == 0
 
 
 def test_workers_change_over_from_the_front_while_the_old_composition_drains():
@@ -359,7 +359,7 @@ def test_a_drain_disturbed_by_a_loss_gives_no_sample():
     bench.switch("Par*2(a,b,c)", drain_mean_s=0.1, drain_estimate_s=9.0)
     bench.handle(WorkerLost(0.0, bench.running()[0][0]))
     while bench.tasks:
-        if bench.tasks[min(bench.tasks)][0] in {view.worker for view in bench.dispatcher.view().workers}:
+        if bench.tasks[min(bench.tasks)][0] in {view.worker for view in bench.dispatcher.view(bench.now_s).workers}:
             bench.done(min(bench.tasks))
         else:
             bench.tasks.pop(min(bench.tasks))
