@@ -1,7 +1,7 @@
-"""Forced switches through the API among all compositions of Ferret under load: what is lost, how long outputs pause,
+"""Forced switches through the API among all compositions of an app under load: what is lost, how long outputs pause,
 how good the drain estimate is.
 
-    python -m benchmarks.switching [--switches 50] [--rate 5] [--images DIR] [--style seamless|drain] [--json]
+    python -m benchmarks.switching [--app ferret|synthetic] [--switches 50] [--rate 5] [--style seamless|drain] [--json]
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ DWELL_S = 2.0
 """Time in a composition between two switches, so that a steady state can be compared with."""
 
 
-def start_ferret(running: Daemon, options: dict[str, Any], rate_per_s: float, style: str) -> None:
+def start(running: Daemon, app: str, options: dict[str, Any], rate_per_s: float, style: str) -> None:
     body = {
         "source": {"kind": "replay", "loop": True},
         "input": {"rate_per_s": rate_per_s},
         "options": options,
         "switch_style": style,
     }
-    running.send("POST", "/apps/ferret/start", body)
-    running.wait_for(lambda: running.status("ferret")["items"]["delivered"] >= 40, 120, "40 results of ferret")
+    running.send("POST", f"/apps/{app}/start", body)
+    running.wait_for(lambda: running.status(app)["items"]["delivered"] >= 40, 120, f"40 results of {app}")
 
 
 def force_switches(
-    running: Daemon, names: Sequence[str], count: int, seed: int, app: str = "ferret", dwell_s: float = DWELL_S
+    running: Daemon, names: Sequence[str], count: int, seed: int, app: str, dwell_s: float
 ) -> list[dict[str, Any]]:
     """Pins one composition after the other; returns what the service says of every switch."""
     chance, seen, current = random.Random(seed), [], running.status(app)["composition"]["name"]
@@ -66,9 +66,9 @@ def digest(values: Iterable[Any]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def sequential_values(options: dict[str, Any], count: int) -> list[Any]:
+def sequential_values(name: str, options: dict[str, Any], count: int) -> list[Any]:
     """What a plain loop over the stages gives for the first ``count`` items of the looped data set."""
-    app = create("ferret", options)
+    app = create(name, options)
     app.prepare()
     app.setup()
     once = []
@@ -101,18 +101,18 @@ def figures(switches: Sequence[dict[str, Any]], steady_p99_ms: float) -> dict[st
     }
 
 
-def measure(options: dict[str, Any], count: int, rate_per_s: float, style: str, seed: int) -> dict[str, Any]:
+def measure(app: str, options: dict[str, Any], count: int, rate_per_s: float, style: str, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as state, daemon(Path(state)) as running:
-        start_ferret(running, options, rate_per_s, style)
-        names = [choice["name"] for choice in running.get("/compositions/ferret")]
-        seen = force_switches(running, names, count, seed)
-        gaps = running.status("ferret")["output_gap_ms"]
-        running.send("POST", "/apps/ferret/stop", {})
-        status, results = running.status("ferret"), list(running.results("ferret"))
+        start(running, app, options, rate_per_s, style)
+        names = [choice["name"] for choice in running.get(f"/compositions/{app}")]
+        seen = force_switches(running, names, count, seed, app, DWELL_S)
+        gaps = running.status(app)["output_gap_ms"]
+        running.send("POST", f"/apps/{app}/stop", {})
+        status, results = running.status(app), list(running.results(app))
     items = status["items"]
     serials = [result["serial"] for result in results]
     first = serials[0]
-    values = sequential_values(options, serials[-1] + 1)[first:]
+    values = sequential_values(app, options, serials[-1] + 1)[first:]
     return {
         **figures(seen, gaps["p99"]),
         "items accepted": items["accepted"],
@@ -126,14 +126,16 @@ def measure(options: dict[str, Any], count: int, rate_per_s: float, style: str, 
 
 
 @click.command()
+@click.option("--app", type=click.Choice(["ferret", "synthetic"]), default="ferret")
 @click.option("--switches", default=50)
 @click.option("--rate", default=5.0, help="input rate, items/s")
-@click.option("--images", type=click.Path(exists=True), help="database photos; default: the samples")
-@click.option("--queries", type=click.Path(exists=True), help="query photos; default: the database photos")
+@click.option("--images", type=click.Path(exists=True), help="Ferret: database photos; default: the samples")
+@click.option("--queries", type=click.Path(exists=True), help="Ferret: query photos; default: the database photos")
 @click.option("--style", type=click.Choice(["seamless", "drain"]), multiple=True, default=("seamless", "drain"))
 @click.option("--seed", default=1)
 @click.option("--json", "as_json", is_flag=True)
 def main(
+    app: str,
     switches: int,
     rate: float,
     images: str | None,
@@ -146,7 +148,9 @@ def main(
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     given = {"images": images, "queries": queries}
     options = {name: value for name, value in given.items() if value is not None}
-    tables = {each: measure(options, switches, rate, each, seed) for each in style}
+    if app == "synthetic":
+        options["compute"] = "wait"  # its compositions scale beyond the cores, and its service times are steady
+    tables = {each: measure(app, options, switches, rate, each, seed) for each in style}
     if as_json:
         json.dump({"metadata": metadata(), "rate_per_s": rate, "styles": tables}, sys.stdout, indent=1)
         return
