@@ -5,13 +5,14 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: setup run test check lock clean
+.PHONY: setup run test check browser lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run    set everything up and watch Ferret being adapted (about 3 minutes)"
 	@echo "make test   everything CI runs"
 	@echo "make check  the fast part: linters, types, import contracts, unit tests"
+	@echo "make browser installs Debian's Chromium for the tests of the dashboard; without it they are skipped"
 	@echo "make lock   pin the dependencies anew (needs uv); UPGRADE=--upgrade takes newer versions"
 
 $(VENV)/.ready: requirements.lock pyproject.toml
@@ -34,6 +35,11 @@ check: setup
 
 test: setup check
 	$(BIN)/pytest -q --ignore=tests/unit --ignore=tests/property tests
+
+# The tests of the dashboard drive a real browser. Needs root and Debian's packages; does nothing where both are there.
+browser:
+	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver; }
 
 # Development, the image, and what builds the wheel in the image; the last two take their versions from the first.
 lock:
