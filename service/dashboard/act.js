@@ -175,7 +175,7 @@ export class Act {
 /** The fields of an input rate or pattern. */
 class Pattern {
   constructor() {
-    this.kind = new Field({ name: "pattern", label: "Items arrive", options: PATTERNS, onchange: () => this.fit() });
+    this.kind = new Field({ name: "pattern", label: "Items arrive", options: PATTERNS, value: "fixed", onchange: () => this.fit() });
     this.rate = new Field({ name: "rate_per_s", label: "Rate", unit: "items/s", value: "10", inputmode: "decimal" });
     this.period = new Field({ name: "period_s", label: "Period", unit: "s", value: "60", inputmode: "decimal" });
     this.min = new Field({ name: "min_per_s", label: "Lowest rate", unit: "items/s", value: "2", inputmode: "decimal" });

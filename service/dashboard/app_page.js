@@ -6,7 +6,7 @@ import { Act } from "./act.js";
 import { Charts } from "./charts.js";
 import { Decisions } from "./decisions.js";
 import { Figures, Notice } from "./figures.js";
-import { chips, lostNotice } from "./overview.js";
+import { chips, loading, lostNotice } from "./overview.js";
 import { Pipeline } from "./pipeline.js";
 import { WhatIf } from "./what_if.js";
 
@@ -29,7 +29,7 @@ export class AppPage {
     const head = h("div", { class: "head" }, h("div", { class: "row" }, this.heading, this.chips), this.description, this.jumps());
     const course = h("div", { class: "course" }, this.pipeline.element, this.charts.element, this.decisions.element, this.whatIf.element);
     this.body = h("div", { class: "columns" }, course, this.act.element);
-    this.element = h("div", { class: "app" }, head, this.lost, this.notice.element, this.figures.element, this.body);
+    this.element = h("div", { class: "app" }, head, this.lost, this.notice.element, loading(), this.figures.element, this.body);
     this.element.dataset.waiting = "true";
     this.chartDue = 0;
   }

@@ -1,13 +1,13 @@
 // Where the parts of a pipeline are drawn: groups from left to right, in as many rows as the width needs.
 
 export const SIZE = {
-  stage: { width: 116, height: 66 },
+  stage: { width: 112, height: 66 },
   gap: 10,
   padding: 10,
   head: 24,
   foot: 24,
-  arrow: 50,
-  end: 66,
+  arrow: 54,
+  end: 62,
   row: 40,
   stack: 5,
   margin: 4,

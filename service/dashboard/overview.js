@@ -55,7 +55,7 @@ export function lostNotice() {
   return h("p", { class: "notice warn" }, h("strong", {}, "The service does not answer."), ` Figures are those of ${since}. Trying again; what is missed will be filled in.`);
 }
 
-function loading() {
+export function loading() {
   return h("div", { class: "loading", "aria-busy": "true" }, h("div"), h("div"), h("div"));
 }
 

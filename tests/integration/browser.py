@@ -102,8 +102,8 @@ class Browser:
 
     def picture(self, path: Path) -> None:
         """The whole page as PNG."""
-        size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        width, height = self.run("return [innerWidth, document.documentElement.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
         asked = {"format": "png", "clip": clip, "captureBeyondViewport": True}
         path.write_bytes(base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", asked)["data"]))
 
@@ -136,7 +136,7 @@ class Browser:
 def browser(base: str, profile: Path, width: int = 1360, height: int = 900) -> Iterator[Browser]:
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"):
+    for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}", "about:blank"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=str(DRIVER)))

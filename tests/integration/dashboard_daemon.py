@@ -2,7 +2,7 @@
 
     python tests/integration/dashboard_daemon.py --port 8080 --state DIR [--fast]
 
-An item pushed into an app is merged into its status from then on, so that a test says what is to be seen.
+An item pushed into an app is merged into its status until the next one, so that a test says what is to be seen.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ class Scene(FakeRunner):
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
         self.told: dict[str, Any] = {}
+        self.asked = 1200
         self.began_s = self.now_s = time()
         self.moved_s = self.began_s - 120.0
 
     def push(self, value: Any) -> int:
         if isinstance(value, dict):
-            self.told.update(value)
+            self.moved_s -= value.pop("moved_ago_s", 0.0)
+            self.told = value
             return 0
         return super().push(value)
 
@@ -98,6 +100,7 @@ class Scene(FakeRunner):
 
     def status(self) -> dict[str, Any]:
         self.now_s = self.now_s + FAST_STEP_S if self.fast else time()
+        self.asked += 1
         return {**super().status(), **self._figures(self.now_s), **self.told}
 
     def _figures(self, at_s: float) -> dict[str, Any]:
@@ -147,7 +150,7 @@ class Scene(FakeRunner):
             "queued": 14 if slow else 0,
             "in_flight": 9,
             "in_flight_by_stage": {stage.name: 1 + 2 * (stage.name == "rank") for stage in self.app.stages},
-            "items": {"accepted": 1200, "delivered": 1191, "failed": 0, "shed": 0},
+            "items": {"accepted": self.asked, "delivered": self.asked - 9, "failed": 0, "shed": 0},
             "drain": {
                 "estimate_ms": 310.0,
                 "srtt_ms": 240.0,
@@ -204,6 +207,13 @@ class Scene(FakeRunner):
         }
 
 
+def _know_a_third() -> None:
+    """One more app than the product brings."""
+    find = registry.find
+    third = type("Third", (find("synthetic"),), {"name": "third"})
+    registry.find = lambda name, folders=(): third if name == "third" else find(name, folders)  # type: ignore[assignment]
+
+
 def _predicted(each: Any) -> tuple[float, float | None]:
     """Items/s, and milliseconds unless the queue grows: rank decides."""
     replicas = each.groups[-1].replicas
@@ -227,6 +237,7 @@ def main() -> None:
     names = [name for name in asked.apps.split(",") if name]
     listener = socket.create_server(("127.0.0.1", asked.port))
     with closing(State(asked.state)) as state:
+        _know_a_third()
         apps = {name: registry.find(name) for name in names}
         supervisor = Supervisor(apps, LocalHost(Scene), state, make_keeper=PromptKeeper)
         app = create_app(supervisor, Access(token=os.environ.get("RECOMPOSE_TOKEN")))

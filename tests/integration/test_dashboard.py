@@ -1,0 +1,348 @@
+"""The dashboard in a real browser, on a daemon that plays scenes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import CHROMIUM, DRIVER, Browser
+from dashboard_rig import LATENCY, SceneDaemon, page, scenes
+from selenium.webdriver.common.keys import Keys
+
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
+SLO, MODE, INPUT, RUN, COMPOSITIONS = "#act-slo", "#act-mode", "#act-input", "#act-run", "#act-compositions"
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[SceneDaemon]:
+    with scenes(tmp_path) as playing:
+        yield playing
+
+
+@pytest.fixture
+def ferret(daemon: SceneDaemon, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """The page of a running Ferret; ``refused`` statuses come as the fixture's parameter."""
+    daemon.ferret()
+    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile", getattr(request, "param", ())) as opened:
+        opened.open("#/app/ferret")
+        opened.sees("rank", ".drawing")
+        yield opened
+
+
+def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, tmp_path: Path) -> None:
+    daemon.send("POST", "/slo", LATENCY)
+    daemon.ferret()
+    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
+        seen.open()
+        seen.sees("SLO violated", ".card[data-state=stable]")
+        card = seen.find(".card[data-state=stable]").text
+        assert "Seq(segment)-Seq(extract)-Seq(vectorize)-Seq(rank)" in card
+        assert re.search(r"[\d.,]+ ms / 480 ms", card), "the latency against its bound"
+        assert "latency ≤ 480 ms" in card
+        seen.until(lambda: seen.find(".spark .output").get_attribute("d").count("L") > 200, "five minutes of history")
+        assert "Stopped" in seen.find(".card[data-state=stopped]").text
+        seen.find(".card[data-state=stable] a").click()
+        seen.sees("bottleneck", ".drawing")
+
+
+def test_without_apps_it_says_what_to_do(tmp_path: Path) -> None:
+    with scenes(tmp_path, "--apps", "") as nothing, page(f"http://127.0.0.1:{nothing.port}", tmp_path / "p") as seen:
+        seen.open()
+        seen.sees("recompose serve --apps FOLDER")
+
+
+def test_an_app_that_is_not_there(daemon: SceneDaemon, tmp_path: Path) -> None:
+    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile", refused=(404,)) as seen:
+        seen.open("#/app/nothing")
+        seen.sees("there is no app 'nothing'; registered are ferret, synthetic")
+
+
+def test_an_slo_through_the_form_changes_the_composition(ferret: Browser) -> None:
+    drawing = ferret.find(".drawing svg").get_attribute("aria-label")
+    assert "rank" in drawing
+    assert "the bottleneck" in drawing
+    assert "14 waiting" in drawing
+    assert not ferret.all(".switch-mark")
+    ferret.write("Target", "400", SLO)
+    ferret.press("Set SLO", SLO)
+    ferret.sees("Set: mean latency ≤ 480 ms.", SLO)
+    ferret.sees("SLO met", ".head")
+    ferret.until(lambda: len(ferret.all(".drawing .group")) == 3, "two stages merged into one group")
+    ferret.until(lambda: len(ferret.all(".switch-mark")) == 1, "the mark of the switch")
+    assert len(ferret.all(".drawing .copy")) == 2, "two groups with a second replica behind the first"
+    assert "segment" in ferret.find(".drawing svg").get_attribute("aria-label").split("merged with")[0]
+
+    ferret.sees("1 → 13", ".decisions")
+    ferret.find(".decisions .decision summary").click()
+    rows = ferret.all(".decisions details[open] tbody tr")
+    assert len(rows) == 15
+    assert all(row.find_elements("css selector", "td.why")[0].text for row in rows)
+    assert "predicted 190 ms, measured 181 ms" in ferret.find(".facts").text
+    assert re.search(r"expected within\s+310 ms\s+took\s+255 ms", ferret.find(".drain").text)
+    ferret.sees("switched from composition 1 to 13", "#news")
+
+
+@pytest.mark.parametrize("ferret", [(422,)], indirect=True)
+def test_refusals_are_the_sentences_of_the_service(ferret: Browser, daemon: SceneDaemon) -> None:
+    ferret.write("Target", "fast", SLO)
+    ferret.write("Tolerated beyond it", "250", SLO)
+    ferret.press("Set SLO", SLO)
+    body = {"app": "ferret", "metric": "latency", "target": "fast", "threshold": 2.5, "statistic": "mean"}
+    answer = daemon.http.post("/slo", json=body).json()
+    ferret.sees(answer["detail"], SLO)
+    for fault in answer["errors"]:
+        assert fault["msg"] in ferret.find(SLO).text
+    wrong = ferret.all(f"{SLO} [aria-invalid=true]")
+    assert [each.get_attribute("name") for each in wrong] == ["target", "threshold"]
+    assert ferret.run("return document.activeElement.name") == "target"
+    assert daemon.http.get("/slo/ferret").status_code == 404
+
+
+def test_an_slo_is_shown_in_the_form_and_can_be_removed(daemon: SceneDaemon, tmp_path: Path) -> None:
+    daemon.send("POST", "/slo", {"app": "ferret", "metric": "throughput", "target": 8.5, "threshold": 0.1})
+    daemon.ferret()
+    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
+        seen.open("#/app/ferret")
+        seen.until(lambda: seen.field("Target", SLO).get_attribute("value") == "8.5", "the target")
+        seen.press("Remove", SLO)
+        seen.sees("Removed.", SLO)
+        seen.sees("no SLO", ".head")
+    assert daemon.http.get("/slo/ferret").status_code == 404
+
+
+def test_pin_observe_and_adapt(ferret: Browser, daemon: SceneDaemon) -> None:
+    ferret.unfold(MODE)
+    ferret.choose("The manager", "keeps one composition", MODE)
+    ferret.choose("Composition", "12 · Par(segment)-Par(extract)-Par(vectorize)-Par(rank)", MODE)
+    ferret.press("Set mode", MODE)
+    ferret.sees("Pinned to 12.", MODE)
+    ferret.sees("pinned", ".head")
+    ferret.until(lambda: len(ferret.all(".drawing .copy")) == 4, "composition 12")
+    ferret.choose("The manager", "observes: decides, but does not act", MODE)
+    ferret.press("Set mode", MODE)
+    ferret.sees("does not act", ".notices")
+    assert daemon.status("ferret")["mode"] == "observe"
+
+
+def test_the_input_pattern(ferret: Browser, daemon: SceneDaemon) -> None:
+    ferret.unfold(INPUT)
+    ferret.choose("Items arrive", "wave", INPUT)
+    ferret.write("Highest rate", "25", INPUT)
+    ferret.press("Change input", INPUT)
+    ferret.sees("The input has changed.", INPUT)
+
+
+@pytest.mark.parametrize("ferret", [(422,)], indirect=True)
+def test_a_pattern_that_is_none_is_refused_in_words(ferret: Browser) -> None:
+    ferret.unfold(INPUT)
+    ferret.choose("Items arrive", "spike", INPUT)
+    ferret.write("Lowest rate", "30", INPUT)
+    ferret.press("Change input", INPUT)
+    ferret.sees("must be 0 <= min_per_s < max_per_s", INPUT)
+
+
+def test_start_and_stop(ferret: Browser, daemon: SceneDaemon) -> None:
+    ferret.unfold(RUN)
+    ferret.press("Stop", RUN)
+    ferret.sees("Nothing runs. Start it below", ".notices")
+    ferret.until(lambda: ferret.find("svg.still"), "a pipeline that stands still")
+    ferret.unfold(RUN)
+    ferret.choose("First composition", "5 · Seq(segment)-Seq(extract)-Seq(vectorize)-Par(rank)", RUN)
+    ferret.write("Rate", "7", RUN)
+    ferret.choose("Items from", "POST /apps/…/items", RUN)
+    ferret.press("Start", RUN)
+    ferret.sees("stable", ".head")
+    status = daemon.status("ferret")
+    assert status["composition"]["name"] == "5"
+
+
+@pytest.mark.parametrize("ferret", [(422,)], indirect=True)
+def test_a_faulty_document_is_marked_at_its_lines(ferret: Browser, daemon: SceneDaemon) -> None:
+    ferret.unfold(COMPOSITIONS)
+    text = ferret.find("#yaml")
+    assert "app: ferret" in text.get_attribute("value"), "an example to begin with"
+    text.clear()
+    text.send_keys("app: ferret\ncompositions:\n- name: good\nnotation: Seq-Seq-Seq-Par\n".replace("\nnot", "\n  not"))
+    text.send_keys("- name: bad\n  notation: Seq-Nothing\n")
+    ferret.press("Add", COMPOSITIONS)
+    ferret.until(lambda: ferret.find(".faults li"), "a fault")
+    marked = [each.text for each in ferret.all(".numbers .bad")]
+    assert [mark.strip() for mark in marked] == ["● 6"]
+    assert "compositions[1].notation" in ferret.find(".faults").text
+    ferret.press("Line 6", COMPOSITIONS)
+    chosen = "const e = arguments[0]; return e.value.slice(e.selectionStart, e.selectionEnd)"
+    assert ferret.run(chosen, text).strip() == "notation: Seq-Nothing"
+    assert "good" not in [each["name"] for each in daemon.get("/compositions/ferret")]
+
+
+def test_a_composition_is_added_and_removed(ferret: Browser, daemon: SceneDaemon) -> None:
+    ferret.unfold(COMPOSITIONS)
+    ferret.until(lambda: ferret.find("#yaml").get_attribute("value"), "the example")
+    ferret.press("Add", COMPOSITIONS)
+    ferret.sees("The manager can choose them from now on.", COMPOSITIONS)
+    remove = ferret.find("[aria-label='Remove composition mine']")
+    ferret.run("arguments[0].click()", remove)
+    ferret.sees("Composition mine is removed.", COMPOSITIONS)
+    assert "mine" not in [each["name"] for each in daemon.get("/compositions/ferret")]
+
+
+def test_what_if(ferret: Browser) -> None:
+    ferret.write("Cores", "8", ".what-if")
+    ferret.write("Input rate", "15", ".what-if")
+    ferret.press("Predict", ".what-if")
+    ferret.sees("The manager would choose", ".what-if")
+    rows = ferret.all(".what-if tbody tr")
+    assert len(rows) == 15
+    assert "manager's choice" in rows[0].text
+    ferret.press("Workers", ".what-if")
+    ferret.press("Workers ▲", ".what-if")
+    workers = [int(each.text) for each in ferret.all(".what-if tbody td:nth-child(2)")]
+    assert workers == sorted(workers, reverse=True)
+
+
+def test_the_daemon_goes_and_comes_back(daemon: SceneDaemon, tmp_path: Path) -> None:
+    daemon.ferret()
+    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile", (503,), lost=True) as seen:
+        seen.open("#/app/ferret")
+        seen.sees("live", "#connection")
+        daemon.kill()
+        seen.sees("reconnecting", "#connection")
+        seen.sees("The service does not answer.", ".app")
+        assert seen.faults_of_access() == []
+        assert seen.find(".tile b").text != "–", "the last figures stay"
+        seen.note_requests()
+        before = len(seen.asked)
+        daemon.start()
+        seen.sees("live", "#connection")
+        seen.until(lambda: "does not answer" not in seen.find(".app").text, "the notice to go")
+        seen.until(lambda: _asked_since(seen, before, "/history/ferret?last_s="), "the gap to be filled")
+        seen.until(lambda: seen.find(".line.input").get_attribute("d").count("M") == 1, "a line without a gap")
+
+
+def _asked_since(seen: Browser, before: int, text: str) -> bool:
+    seen.note_requests()
+    return any(text in url for url in seen.asked[before:])
+
+
+def test_with_a_token_there_is_nothing_without_it(tmp_path: Path) -> None:
+    with (
+        scenes(tmp_path, token="s3cret") as guarded,
+        page(f"http://127.0.0.1:{guarded.port}", tmp_path / "profile", refused=(401,)) as seen,
+    ):
+        guarded.ferret()
+        seen.open("#/app/ferret")
+        seen.sees("Sign in", "form")
+        assert not seen.all(".app, .card")
+        assert "segment" not in seen.driver.page_source
+        seen.write("Token", "wrong")
+        seen.press("Sign in")
+        seen.sees("does not accept this token", "form")
+        seen.write("Token", "s3cret")
+        seen.press("Sign in")
+        seen.sees("segment", ".drawing")
+        assert seen.run("return Object.values(sessionStorage)") == ["s3cret"]
+        assert "s3cret" not in str(seen.run("return [Object.values(localStorage), document.cookie, location.href]"))
+        seen.driver.refresh()
+        seen.sees("segment", ".drawing")
+        seen.driver.switch_to.new_window("tab")
+        seen.open("#/app/ferret")
+        seen.sees("Sign in", "form")
+
+
+def test_by_keyboard_alone(daemon: SceneDaemon, tmp_path: Path) -> None:
+    daemon.ferret()
+    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
+        seen.open()
+        seen.sees("ferret", ".card")
+        assert _tab_to(seen, "Skip to content", 1)
+        assert _tab_to(seen, "ferret", 6)
+        _press(seen, Keys.ENTER)
+        seen.sees("rank", ".drawing")
+        seen.run("document.getElementById('main').focus()")
+        assert _tab_to(seen, "target", 60), "the SLO form, by its target"
+        _press(seen, "400", Keys.ENTER)
+        seen.sees("SLO met", ".head")
+        seen.find(".charts svg").send_keys(Keys.ARROW_LEFT)
+        seen.until(lambda: len(seen.all(".chart .cursor")) == 4, "one cursor in all charts")
+        seen.find(".charts svg").send_keys(Keys.ESCAPE)
+        seen.until(lambda: not seen.all(".chart .cursor"), "no cursor")
+
+
+def _press(seen: Browser, *keys: str) -> None:
+    seen.driver.switch_to.active_element.send_keys(*keys)
+
+
+def _tab_to(seen: Browser, what: str, within: int) -> bool:
+    for _ in range(within):
+        _press(seen, Keys.TAB)
+        here = seen.driver.switch_to.active_element
+        if what in (here.text, here.get_attribute("name")):
+            return True
+    return False
+
+
+NOTHING: dict[str, Any] = {
+    "composition": None,
+    "workers": [],
+    "slo_status": "unknown",
+    "input_rate_per_s": None,
+    "throughput_per_s": None,
+    "latency_ms": dict.fromkeys(("mean", "p50", "p95", "p99")),
+    "queued": 0,
+    "in_flight": 0,
+}
+SCENES: dict[str, dict[str, Any]] = {
+    "stable": {"moved_ago_s": 100.0},
+    "violated": {"slo_status": "violated", "latency_ms": {"mean": 620.0, "p50": 600.0, "p95": 800.0, "p99": 900.0}},
+    "infeasible": {"slo_status": "infeasible", "queued": 214},
+    "switching": {"state": "switching", "slo_status": "unknown"},
+    "starting": {**NOTHING, "state": "starting"},
+    "failed": {**NOTHING, "state": "failed", "failure": "Traceback\n  workers cannot start: no memory"},
+}
+NOTICES = {
+    "infeasible": "The SLO is out of reach.",
+    "starting": "Workers are being started",
+    "failed": "workers cannot start: no memory",
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, tmp_path: Path, scheme: str) -> None:
+    """By axe-core, and nothing wider than the page; pictures for who wants to look (RECOMPOSE_PICTURES)."""
+    folder = Path(os.environ.get("RECOMPOSE_PICTURES", tmp_path))
+    daemon.ferret()
+    daemon.send("POST", "/slo", LATENCY)
+    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
+        seen.colours(scheme)
+        for name, told in SCENES.items():
+            daemon.ferret(**told)
+            seen.resize(1360, 900)
+            seen.open("#/app/ferret")
+            seen.driver.refresh()
+            seen.sees("segment", ".drawing")
+            seen.sees(NOTICES.get(name, "ferret"), ".app")
+            seen.sees("1 → 13", ".decisions")
+            if name == "stable":
+                seen.unfold(".decision details")
+                seen.press("Predict", ".what-if")
+                seen.sees("manager's choice", ".what-if")
+            seen.until(lambda: seen.all(".chart .line.input[d*=L]"), "charts")
+            assert seen.faults_of_access() == []
+            seen.picture(folder / f"{name}-{scheme}.png")
+            seen.resize(400, 800)
+            seen.until(lambda: seen.run("return document.documentElement.scrollWidth") <= 400, f"{name}: 400 px wide")
+            assert seen.faults_of_access() == []
+            seen.picture(folder / f"{name}-{scheme}-narrow.png")
+            daemon.send("POST", "/apps/ferret/items", {})
+            daemon.send("POST", "/apps/ferret/stop", {})
+            daemon.send("POST", "/apps/ferret/start", {"source": {"kind": "push"}, "composition": "1"})
+            daemon.send("POST", "/slo", LATENCY)
+        seen.resize(1360, 900)
+        seen.open("#/")
+        seen.sees("ferret", ".card")
+        assert seen.faults_of_access() == []
+        seen.picture(folder / f"overview-{scheme}.png")

@@ -1,0 +1,39 @@
+"""An hour of three apps at four statuses a second, as fast as they can be sent, does not make the page grow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from browser import CHROMIUM, DRIVER
+from dashboard_rig import LATENCY, page, scenes
+
+HOUR = 3600 * 4
+LIMIT_BYTES = 100e6
+COUNTING = "window.heard = 0; const parse = JSON.parse; JSON.parse = (text) => (window.heard++, parse(text))"
+
+
+@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("path", ["#/", "#/app/ferret"])
+def test_an_hour_of_events(tmp_path: Path, path: str) -> None:
+    """The scene's clock advances a quarter of a second with every status; 14,400 of them are an hour."""
+    apps = ["ferret", "synthetic", "third"]
+    with (
+        scenes(tmp_path, "--apps", ",".join(apps), "--fast") as fast,
+        page(f"http://127.0.0.1:{fast.port}", tmp_path / "profile") as seen,
+    ):
+        for app in apps:
+            fast.send("POST", f"/apps/{app}/start", {"source": {"kind": "push"}})
+        fast.send("POST", "/slo", LATENCY)
+        seen.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": COUNTING})
+        seen.open(path)
+        seen.sees("ferret")
+        heaps = []
+        while (heard := int(seen.run("return heard"))) < HOUR:
+            heaps.append(seen.heap_bytes())
+            seen.until(lambda heard=heard: seen.run("return heard") > min(heard + 400, HOUR), "events", 60)
+        print(f"{path}: {heard} events, heap at most {max(heaps) / 1e6:.1f} MB, last {heaps[-1] / 1e6:.1f} MB")
+        assert max(heaps) <= LIMIT_BYTES
+        nodes = seen.run("return document.getElementsByTagName('*').length")
+        assert nodes < 5000

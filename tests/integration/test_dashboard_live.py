@@ -1,0 +1,121 @@
+"""The dashboard on a real daemon: real workers, real decisions, a service that is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from browser import CHROMIUM, DRIVER, Browser
+from dashboard_rig import page
+
+from benchmarks.daemon import Daemon, daemon
+
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
+SLO, MODE, INPUT, RUN, COMPOSITIONS = "#act-slo", "#act-mode", "#act-input", "#act-run", "#act-compositions"
+CPU_WINDOW_S = 10.0
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Daemon]:
+    with daemon(tmp_path) as up:
+        yield up
+
+
+def test_a_run_from_start_to_adaptation_by_hand(served: Daemon, tmp_path: Path) -> None:
+    """Everything through the page: start, SLO, a rate that rises, the switch, its decision, a pin, a fault, a kill."""
+    with page(f"http://127.0.0.1:{served.port}", tmp_path / "profile", (422, 503), lost=True) as seen:
+        seen.open("#/app/synthetic")
+        seen.sees("Nothing runs.", ".notices")
+        seen.write("Rate", "50", RUN)
+        seen.choose("First composition", "1 · Seq(f1)-Seq(f2)-Seq(f3)", RUN)
+        seen.write("Options, as JSON", '{"compute": "wait"}', RUN)
+        seen.press("Start", RUN)
+        seen.sees("stable", ".head", seconds=60)
+        seen.until(lambda: seen.find(".tile:nth-child(2) b").text not in ("–", "0.0"), "a throughput")
+
+        seen.unfold(SLO)
+        seen.choose("Keep", "throughput", SLO)
+        seen.field("at the input rate", SLO).click()
+        seen.press("Set SLO", SLO)
+        seen.sees("SLO met", ".head", seconds=40)
+        assert not seen.all(".switch-mark")
+        seen.unfold(INPUT)
+        seen.write("Rate", "170", INPUT)
+        seen.press("Change input", INPUT)
+        seen.until(lambda: len(seen.all(".drawing .copy")) == 3, "composition 7: three groups of two", 60)
+        seen.until(lambda: seen.all(".switch-mark"), "the mark of the switch")
+
+        seen.sees("1 → 7", ".decisions")
+        _open_decision(seen, "1 → 7")
+        rows = seen.all(".decisions details[open] tbody tr")
+        assert {row.text.split()[0] for row in rows} == {"1", "2", "3", "4", "5", "6", "7"}
+        assert "surely meets" in seen.find(".decisions details[open] summary").text
+        seen.until(lambda: "took" in seen.find(".drain").text, "the drain of the switch")
+
+        seen.press("Predict", ".what-if")
+        seen.sees("The manager would choose 7", ".what-if")
+
+        seen.unfold(MODE)
+        seen.choose("The manager", "keeps one composition", MODE)
+        seen.choose("Composition", "4 · Seq(f1)-Seq(f2)-Par(f3)", MODE)
+        seen.press("Set mode", MODE)
+        seen.until(lambda: len(seen.all(".drawing .copy")) == 1, "composition 4", 40)
+
+        seen.unfold(COMPOSITIONS)
+        seen.find("#yaml").clear()
+        seen.find("#yaml").send_keys("app: synthetic\ncompositions:\n  - {name: x, notation: Par-Nothing-Par}\n")
+        seen.press("Add", COMPOSITIONS)
+        seen.until(
+            lambda: [each.text.strip() for each in seen.all(".numbers .bad")] == ["● 3"], "the line of the fault"
+        )
+
+        served.kill()
+        seen.sees("reconnecting", "#connection")
+        served.start()
+        seen.sees("live", "#connection", seconds=60)
+        seen.until(lambda: len(seen.all(".drawing .copy")) == 1, "composition 4 again", 90)
+        seen.sees("pinned", ".head")
+    served.send("POST", "/apps/synthetic/stop", {})
+
+
+def _open_decision(seen: Browser, move: str) -> None:
+    found = next(each for each in seen.all(".decisions .decision summary") if move in each.text)
+    seen.run("arguments[0].scrollIntoView({block: 'center'})", found)
+    found.click()
+
+
+def test_ferret_is_seen_running(served: Daemon, tmp_path: Path) -> None:
+    """First figures beside a running Ferret, the weight of the page, and what it costs the daemon."""
+    served.send("POST", "/apps/ferret/start", {"input": {"rate_per_s": 2}, "composition": "1"})
+    served.wait_for(lambda: served.status("ferret")["items"]["delivered"] >= 10, 150, "ten results of Ferret")
+    idle = _cpu_share(served)
+    with page(f"http://127.0.0.1:{served.port}", tmp_path / "profile") as seen:
+        seen.open("#/app/ferret")
+        seen.sees("rank", ".drawing")
+        seen.until(lambda: "ms" in seen.find(".drawing svg").get_attribute("aria-label"), "service times")
+        first_ms = seen.run("return performance.getEntriesByName('recompose-first')[0].startTime")
+        seen.note_requests()
+        weight = sum(seen.run("return performance.getEntriesByType('resource').map(e => e.encodedBodySize)"))
+        seen.sees("1 of 1 busy", ".drawing")
+        watched = _cpu_share(served)
+        print(f"first figures {first_ms:.0f} ms, weight {weight / 1e3:.0f} KB, daemon {idle:.2%} → {watched:.2%}")
+        assert first_ms <= 1500
+        assert weight <= 5e6
+        assert watched - idle <= 0.02
+        assert seen.faults_of_access() == []
+    served.send("POST", "/apps/ferret/stop", {})
+
+
+def _cpu_share(served: Daemon) -> float:
+    """Of one core, of the daemon's own process, over ten seconds."""
+    assert served.process is not None
+    process = psutil.Process(served.process.pid)
+    before = process.cpu_times()
+    try:
+        process.wait(CPU_WINDOW_S)
+    except psutil.TimeoutExpired:
+        pass
+    after = process.cpu_times()
+    return (after.user + after.system - before.user - before.system) / CPU_WINDOW_S
