@@ -16,6 +16,7 @@ from profiler.slo import Slo, parse_slo
 from service.cli import render
 from service.cli.http import DEFAULT_URL, Client, segment
 from service.cli.texts import as_usage
+from service.cli.watch_view import DECISIONS, WatchView
 
 url_option = click.option("--url", envvar="RECOMPOSE_URL", default=DEFAULT_URL, show_default=True)
 json_option = click.option("--json", "as_json", is_flag=True, help="The service's answer as it is.")
@@ -77,9 +78,10 @@ def _watch(client: Client, app: str, as_json: bool) -> None:
             for status in statuses:
                 click.echo(json.dumps(status))
         else:
+            view = WatchView(lambda: client.get(f"/decisions/{segment(app)}", limit=DECISIONS))
             with Live(console=render.console(), auto_refresh=False) as live:
                 for status in statuses:
-                    live.update(render.status_view(status), refresh=True)
+                    live.update(view.show(status), refresh=True)
     except KeyboardInterrupt:  # the way to end it
         return
 

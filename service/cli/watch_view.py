@@ -1,0 +1,105 @@
+"""``status --watch``: the pipeline as it runs, rates, SLO and the last decisions, in a terminal."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from service.cli import render
+from service.cli.http import ServiceError
+
+REMEMBERED = 40
+"""Statuses of a course, one a second."""
+PER_S = 4
+DECISIONS = 5
+BARS = "▁▂▃▄▅▆▇█"
+Entries = Sequence[dict[str, Any]]
+
+
+class WatchView:
+    """``decisions`` asks for the newest entries; it is called when a status tells of another decision."""
+
+    def __init__(self, decisions: Callable[[], Entries]) -> None:
+        self._ask = decisions
+        self._entries: Entries = ()
+        self._known: Any = ()
+        self._course: deque[tuple[float | None, float | None]] = deque(maxlen=REMEMBERED)
+        self._seen = 0
+
+    def show(self, status: dict[str, Any]) -> RenderableType:
+        self._note(status)
+        title = f"{status['app']} · {status['state']}" + ("" if status["mode"] == "auto" else f" · {status['mode']}")
+        composition = status["composition"]
+        name = f"composition {composition['name']}, {composition['workers']} workers" if composition else "not running"
+        parts: list[RenderableType] = [self._figures(status), Text("")]
+        parts.append(Panel(pipeline(status), title=f"{name}", title_align="left", border_style="dim"))
+        if failure := status.get("failure"):
+            parts.append(Text(failure.strip().splitlines()[-1], style="red"))
+        parts += [Text(""), Text("last decisions", style="bold"), render.decisions_table(self._entries)]
+        return Panel(Group(*parts), title=title, title_align="left")
+
+    def _note(self, status: dict[str, Any]) -> None:
+        if self._seen % PER_S == 0:
+            self._course.append((status["throughput_per_s"], status["latency_ms"]["mean"]))
+        self._seen += 1
+        known = (status["last_decision"], status.get("no_change"))
+        if known != self._known:
+            try:
+                self._entries, self._known = self._ask(), known
+            except ServiceError:
+                return  # the next status asks again
+
+    def _figures(self, status: dict[str, Any]) -> Table:
+        latency, items = status["latency_ms"], status["items"]
+        made = Table.grid(padding=(0, 2))
+        rates = f"in {render.number(status['input_rate_per_s'])}/s   out {render.number(status['throughput_per_s'])}/s"
+        made.add_row("rate", rates, Text(spark(rate for rate, _ in self._course), style="cyan"))
+        told = f"mean {render.number(latency['mean'], ' ms', 0)}   p95 {render.number(latency['p95'], ' ms', 0)}"
+        made.add_row("latency", told, Text(spark(mean for _, mean in self._course), style="cyan"))
+        made.add_row("SLO", render.slo_text(status))
+        lost = "".join(f", {items[name]:,} {name}" for name in ("failed", "shed") if items[name])
+        made.add_row(
+            "items", f"{items['delivered']:,} out of {items['accepted']:,}{lost}; {status['switches']} switches"
+        )
+        return made
+
+
+def pipeline(status: dict[str, Any]) -> Table:
+    """A line for each group: what waits for it, its pattern, its stages with their service times, its workers."""
+    stages = {stage["name"]: stage for stage in status["stages"]}
+    composition = status["composition"] or {"groups": [{"stages": [name], "pattern": "seq"} for name in stages]}
+    made = Table.grid(padding=(0, 2))
+    for index, group in enumerate(composition["groups"]):
+        workers = [worker for worker in status["workers"] if worker["group"] == index]
+        waits = status["queued"] if index == 0 else waiting(status, group, workers)
+        busy = sum(worker["outstanding"] > 0 for worker in workers)
+        pattern = f"Par × {group['replicas']}" if group["pattern"] == "par" else "Seq"
+        depth = Text(f"{waits:>5} waiting ▶", style="yellow" if waits else "dim")
+        inside = Text(" + ").join(_stage(stages[name]) for name in group["stages"])
+        made.add_row(depth, Text(pattern, style="bold"), inside, Text(f"{busy} of {len(workers)} busy", style="dim"))
+    return made
+
+
+def waiting(status: dict[str, Any], group: dict[str, Any], workers: Iterable[dict[str, Any]]) -> int:
+    """Items that are due for a group and not with a worker yet."""
+    inside = status.get("in_flight_by_stage") or {}
+    here = sum(inside.get(name, 0) for name in group["stages"])
+    return max(0, here - sum(worker["outstanding"] for worker in workers))
+
+
+def _stage(stage: dict[str, Any]) -> Text:
+    text = Text(f"{stage['name']} {render.number(stage['service_time_ms'], ' ms')}")
+    return text.append(" ▲ bottleneck", style="red") if stage["bottleneck"] else text
+
+
+def spark(values: Iterable[float | None]) -> str:
+    """A course from 0 to its highest value; a space where nothing was measured."""
+    known = list(values)
+    top = max((value for value in known if value is not None), default=0.0) or 1.0
+    return "".join(" " if value is None else BARS[min(7, int(8 * value / top))] for value in known)

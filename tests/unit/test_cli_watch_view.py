@@ -1,0 +1,110 @@
+"""The live view of an app in a terminal."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from service.cli.http import ServiceError
+from service.cli.watch_view import WatchView, spark, waiting
+
+GROUPS = [
+    {"stages": ["segment", "extract"], "pattern": "seq", "replicas": 1},
+    {"stages": ["rank"], "pattern": "par", "replicas": 2},
+]
+DECISION = {"at": "2026-01-01T10:00:00Z", "trigger": "violation", "from": "1", "to": "13", "reason": "rank is slow"}
+
+
+def a_status(**more: Any) -> dict[str, Any]:
+    names = {"segment": 11.2, "extract": 24.5, "rank": 96.4}
+    stages = [{"name": name, "service_time_ms": cost, "bottleneck": name == "rank"} for name, cost in names.items()]
+    workers = [{"group": group, "outstanding": busy} for group, busy in ((0, 1), (1, 1), (1, 0))]
+    return {
+        "app": "ferret",
+        "state": "stable",
+        "mode": "auto",
+        "composition": {"name": "13", "workers": 3, "groups": GROUPS},
+        "slo": {"metric": "latency", "target": 400, "bound": 480},
+        "slo_status": "met",
+        "input_rate_per_s": 10.0,
+        "throughput_per_s": 9.9,
+        "latency_ms": {"mean": 181.0, "p95": 260.0},
+        "stages": stages,
+        "workers": workers,
+        "queued": 3,
+        "in_flight_by_stage": {"segment": 1, "rank": 8},
+        "items": {"accepted": 1200, "delivered": 1197, "failed": 2, "shed": 0},
+        "switches": 1,
+        "last_decision": None,
+        **more,
+    }
+
+
+def drawn(view: WatchView, status: dict[str, Any]) -> str:
+    out = io.StringIO()
+    Console(file=out, width=120, color_system=None, markup=False).print(view.show(status))
+    return out.getvalue()
+
+
+def test_it_shows_the_pipeline_the_rates_the_slo_and_the_decisions() -> None:
+    text = drawn(WatchView(lambda: [DECISION]), a_status(last_decision=DECISION))
+    lines = text.splitlines()
+    first = next(line for line in lines if "segment" in line)
+    assert "3 waiting" in first
+    assert "segment 11.2 ms + extract 24.5 ms" in first
+    assert "1 of 1 busy" in first
+    second = next(line for line in lines if "rank 96.4 ms" in line)
+    assert "7 waiting" in second
+    assert "Par × 2" in second
+    assert "bottleneck" in second
+    assert "1 of 2 busy" in second
+    assert "in 10.0/s   out 9.9/s" in text
+    assert "met" in text
+    assert "2 failed" in text
+    assert "1 → 13" in text
+
+
+def test_decisions_are_asked_for_only_when_there_are_new_ones() -> None:
+    asked = []
+    view = WatchView(lambda: asked.append(1) or [DECISION])  # type: ignore[func-returns-value]
+    for _ in range(8):
+        drawn(view, a_status(last_decision=DECISION))
+    assert len(asked) == 1
+    drawn(view, a_status(last_decision={**DECISION, "outcome": "as predicted"}))
+    assert len(asked) == 2
+
+
+def test_a_service_that_does_not_tell_its_decisions_is_asked_again() -> None:
+    answers: list[Any] = [ServiceError("busy"), [DECISION]]
+
+    def ask() -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    view = WatchView(ask)
+    assert "13" not in drawn(view, a_status(composition=None, workers=[])).split("last decisions")[1]
+    assert "1 → 13" in drawn(view, a_status())
+
+
+def test_an_app_that_does_not_run_shows_its_stages() -> None:
+    text = drawn(WatchView(list), a_status(composition=None, workers=[], state="failed", failure="x\nno memory"))
+    assert "not running" in text
+    assert "extract 24.5 ms" in text
+    assert "no memory" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "bars"), [([], ""), ([None, 0.0, 5.0, 10.0], " ▁▅█"), ([0.0, 0.0], "▁▁"), ([None], " ")]
+)
+def test_a_course_as_bars(values: list[float | None], bars: str) -> None:
+    assert spark(values) == bars
+
+
+def test_what_a_worker_holds_does_not_wait() -> None:
+    assert waiting({"in_flight_by_stage": {"rank": 1}}, GROUPS[1], [{"outstanding": 2}]) == 0
+    assert waiting({}, GROUPS[1], []) == 0
