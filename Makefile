@@ -34,6 +34,7 @@ check: setup
 	$(BIN)/pytest -q tests/unit tests/property
 
 test: setup check
+	-@$(MAKE) --no-print-directory browser
 	$(BIN)/pytest -q --ignore=tests/unit --ignore=tests/property tests
 
 # The tests of the dashboard drive a real browser. Needs root and Debian's packages; does nothing where both are there.

@@ -8,7 +8,7 @@ from typing import Any
 
 PERIOD_S = 1.0
 KEPT_S = 3600
-"""An hour of samples takes some 3 MB."""
+"""An hour of samples takes some 4 MB."""
 
 
 class History:

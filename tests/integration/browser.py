@@ -67,13 +67,23 @@ class Browser:
     def all(self, selector: str) -> list[WebElement]:
         return list(self.driver.find_elements(By.CSS_SELECTOR, selector))
 
+    def attribute(self, selector: str, name: str) -> str:
+        """Read at once: what is drawn anew four times a second would be gone between two questions."""
+        script = "return document.querySelector(arguments[0])?.getAttribute(arguments[1])"
+        return str(self.until(lambda: self.run(script, selector, name), f"{name} of {selector}"))
+
+    def texts(self, selector: str) -> list[str]:
+        """Visible texts of all that match, read at once."""
+        script = "return [...document.querySelectorAll(arguments[0])].map((each) => each.innerText.trim())"
+        return list(self.run(script, selector))
+
     def until(self, true: Callable[[], T], what: str, seconds: float = WAIT_S) -> T:
         ignored = (Exception,)
         found: T = WebDriverWait(self.driver, seconds, 0.1, ignored).until(lambda _: true(), f"waited for {what}")
         return found
 
     def sees(self, text: str, selector: str = "body", seconds: float = WAIT_S) -> None:
-        self.until(lambda: text in self.find(selector).text, f"{text!r} in {selector}", seconds)
+        self.until(lambda: any(text in each for each in self.texts(selector)), f"{text!r} in {selector}", seconds)
 
     def field(self, label: str, within: str = "body") -> WebElement:
         """The visible control with this label."""
@@ -102,6 +112,7 @@ class Browser:
 
     def picture(self, path: Path) -> None:
         """The whole page as PNG."""
+        self.run("scrollTo(0, 0)")  # what sticks to the window would stand in the middle of the page
         width, height = self.run("return [innerWidth, document.documentElement.scrollHeight]")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
         asked = {"format": "png", "clip": clip, "captureBeyondViewport": True}

@@ -39,12 +39,12 @@ def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, tmp_path: Pa
     with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
         seen.open()
         seen.sees("SLO violated", ".card[data-state=stable]")
-        card = seen.find(".card[data-state=stable]").text
+        card = seen.texts(".card[data-state=stable]")[0]
         assert "Seq(segment)-Seq(extract)-Seq(vectorize)-Seq(rank)" in card
         assert re.search(r"[\d.,]+ ms / 480 ms", card), "the latency against its bound"
         assert "latency ≤ 480 ms" in card
-        seen.until(lambda: seen.find(".spark .output").get_attribute("d").count("L") > 200, "five minutes of history")
-        assert "Stopped" in seen.find(".card[data-state=stopped]").text
+        seen.until(lambda: seen.attribute(".spark .output", "d").count("L") > 200, "five minutes of history")
+        assert "Stopped" in seen.texts(".card[data-state=stopped]")[0]
         seen.find(".card[data-state=stable] a").click()
         seen.sees("bottleneck", ".drawing")
 
@@ -62,7 +62,7 @@ def test_an_app_that_is_not_there(daemon: SceneDaemon, tmp_path: Path) -> None:
 
 
 def test_an_slo_through_the_form_changes_the_composition(ferret: Browser) -> None:
-    drawing = ferret.find(".drawing svg").get_attribute("aria-label")
+    drawing = ferret.attribute(".drawing svg", "aria-label")
     assert "rank" in drawing
     assert "the bottleneck" in drawing
     assert "14 waiting" in drawing
@@ -74,15 +74,15 @@ def test_an_slo_through_the_form_changes_the_composition(ferret: Browser) -> Non
     ferret.until(lambda: len(ferret.all(".drawing .group")) == 3, "two stages merged into one group")
     ferret.until(lambda: len(ferret.all(".switch-mark")) == 1, "the mark of the switch")
     assert len(ferret.all(".drawing .copy")) == 2, "two groups with a second replica behind the first"
-    assert "segment" in ferret.find(".drawing svg").get_attribute("aria-label").split("merged with")[0]
+    assert "segment" in ferret.attribute(".drawing svg", "aria-label").split("merged with")[0]
 
     ferret.sees("1 → 13", ".decisions")
     ferret.find(".decisions .decision summary").click()
-    rows = ferret.all(".decisions details[open] tbody tr")
-    assert len(rows) == 15
-    assert all(row.find_elements("css selector", "td.why")[0].text for row in rows)
-    assert "predicted 190 ms, measured 181 ms" in ferret.find(".facts").text
-    assert re.search(r"expected within\s+310 ms\s+took\s+255 ms", ferret.find(".drain").text)
+    reasons = ferret.texts(".decisions details[open] td.why")
+    assert len(reasons) == 15
+    assert all(reasons)
+    assert "predicted 190 ms, measured 181 ms" in ferret.texts(".facts")[0]
+    assert re.search(r"expected within\s+310 ms\s+took\s+255 ms", ferret.texts(".drain")[0])
     ferret.sees("switched from composition 1 to 13", "#news")
 
 
@@ -95,7 +95,7 @@ def test_refusals_are_the_sentences_of_the_service(ferret: Browser, daemon: Scen
     answer = daemon.http.post("/slo", json=body).json()
     ferret.sees(answer["detail"], SLO)
     for fault in answer["errors"]:
-        assert fault["msg"] in ferret.find(SLO).text
+        assert fault["msg"] in ferret.texts(SLO)[0]
     wrong = ferret.all(f"{SLO} [aria-invalid=true]")
     assert [each.get_attribute("name") for each in wrong] == ["target", "threshold"]
     assert ferret.run("return document.activeElement.name") == "target"
@@ -170,9 +170,8 @@ def test_a_faulty_document_is_marked_at_its_lines(ferret: Browser, daemon: Scene
     text.send_keys("- name: bad\n  notation: Seq-Nothing\n")
     ferret.press("Add", COMPOSITIONS)
     ferret.until(lambda: ferret.find(".faults li"), "a fault")
-    marked = [each.text for each in ferret.all(".numbers .bad")]
-    assert [mark.strip() for mark in marked] == ["● 6"]
-    assert "compositions[1].notation" in ferret.find(".faults").text
+    assert ferret.texts(".numbers .bad") == ["● 6"]
+    assert "compositions[1].notation" in ferret.texts(".faults")[0]
     ferret.press("Line 6", COMPOSITIONS)
     chosen = "const e = arguments[0]; return e.value.slice(e.selectionStart, e.selectionEnd)"
     assert ferret.run(chosen, text).strip() == "notation: Seq-Nothing"
@@ -181,7 +180,7 @@ def test_a_faulty_document_is_marked_at_its_lines(ferret: Browser, daemon: Scene
 
 def test_a_composition_is_added_and_removed(ferret: Browser, daemon: SceneDaemon) -> None:
     ferret.unfold(COMPOSITIONS)
-    ferret.until(lambda: ferret.find("#yaml").get_attribute("value"), "the example")
+    ferret.until(lambda: ferret.run("return document.getElementById('yaml').value"), "the example")
     ferret.press("Add", COMPOSITIONS)
     ferret.sees("The manager can choose them from now on.", COMPOSITIONS)
     remove = ferret.find("[aria-label='Remove composition mine']")
@@ -195,12 +194,12 @@ def test_what_if(ferret: Browser) -> None:
     ferret.write("Input rate", "15", ".what-if")
     ferret.press("Predict", ".what-if")
     ferret.sees("The manager would choose", ".what-if")
-    rows = ferret.all(".what-if tbody tr")
+    rows = ferret.texts(".what-if tbody tr")
     assert len(rows) == 15
-    assert "manager's choice" in rows[0].text
+    assert "manager's choice" in rows[0]
     ferret.press("Workers", ".what-if")
     ferret.press("Workers ▲", ".what-if")
-    workers = [int(each.text) for each in ferret.all(".what-if tbody td:nth-child(2)")]
+    workers = [int(each) for each in ferret.texts(".what-if tbody td:nth-child(2)")]
     assert workers == sorted(workers, reverse=True)
 
 
@@ -213,14 +212,14 @@ def test_the_daemon_goes_and_comes_back(daemon: SceneDaemon, tmp_path: Path) -> 
         seen.sees("reconnecting", "#connection")
         seen.sees("The service does not answer.", ".app")
         assert seen.faults_of_access() == []
-        assert seen.find(".tile b").text != "–", "the last figures stay"
+        assert seen.texts(".tile b")[0] != "–", "the last figures stay"
         seen.note_requests()
         before = len(seen.asked)
         daemon.start()
         seen.sees("live", "#connection")
-        seen.until(lambda: "does not answer" not in seen.find(".app").text, "the notice to go")
+        seen.until(lambda: "does not answer" not in seen.texts(".app")[0], "the notice to go")
         seen.until(lambda: _asked_since(seen, before, "/history/ferret?last_s="), "the gap to be filled")
-        seen.until(lambda: seen.find(".line.input").get_attribute("d").count("M") == 1, "a line without a gap")
+        seen.until(lambda: seen.attribute(".line.input", "d").count("M") == 1, "a line without a gap")
 
 
 def _asked_since(seen: Browser, before: int, text: str) -> bool:

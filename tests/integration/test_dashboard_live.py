@@ -33,7 +33,7 @@ def test_a_run_from_start_to_adaptation_by_hand(served: Daemon, tmp_path: Path) 
         seen.write("Options, as JSON", '{"compute": "wait"}', RUN)
         seen.press("Start", RUN)
         seen.sees("stable", ".head", seconds=60)
-        seen.until(lambda: seen.find(".tile:nth-child(2) b").text not in ("–", "0.0"), "a throughput")
+        seen.until(lambda: seen.texts(".tile:nth-child(2) b")[0] not in ("–", "0.0"), "a throughput")
 
         seen.unfold(SLO)
         seen.choose("Keep", "throughput", SLO)
@@ -49,10 +49,9 @@ def test_a_run_from_start_to_adaptation_by_hand(served: Daemon, tmp_path: Path) 
 
         seen.sees("1 → 7", ".decisions")
         _open_decision(seen, "1 → 7")
-        rows = seen.all(".decisions details[open] tbody tr")
-        assert {row.text.split()[0] for row in rows} == {"1", "2", "3", "4", "5", "6", "7"}
-        assert "surely meets" in seen.find(".decisions details[open] summary").text
-        seen.until(lambda: "took" in seen.find(".drain").text, "the drain of the switch")
+        assert set(seen.texts(".decisions details[open] tbody th")) == {"1", "2", "3", "4", "5", "6", "7"}
+        assert "surely meets" in seen.texts(".decisions details[open] summary")[0]
+        seen.sees("took", ".decisions details[open] .drain")
 
         seen.press("Predict", ".what-if")
         seen.sees("The manager would choose 7", ".what-if")
@@ -67,9 +66,7 @@ def test_a_run_from_start_to_adaptation_by_hand(served: Daemon, tmp_path: Path) 
         seen.find("#yaml").clear()
         seen.find("#yaml").send_keys("app: synthetic\ncompositions:\n  - {name: x, notation: Par-Nothing-Par}\n")
         seen.press("Add", COMPOSITIONS)
-        seen.until(
-            lambda: [each.text.strip() for each in seen.all(".numbers .bad")] == ["● 3"], "the line of the fault"
-        )
+        seen.until(lambda: seen.texts(".numbers .bad") == ["● 3"], "the line of the fault")
 
         served.kill()
         seen.sees("reconnecting", "#connection")
@@ -94,7 +91,7 @@ def test_ferret_is_seen_running(served: Daemon, tmp_path: Path) -> None:
     with page(f"http://127.0.0.1:{served.port}", tmp_path / "profile") as seen:
         seen.open("#/app/ferret")
         seen.sees("rank", ".drawing")
-        seen.until(lambda: "ms" in seen.find(".drawing svg").get_attribute("aria-label"), "service times")
+        seen.until(lambda: "ms" in seen.attribute(".drawing svg", "aria-label"), "service times")
         first_ms = seen.run("return performance.getEntriesByName('recompose-first')[0].startTime")
         seen.note_requests()
         weight = sum(seen.run("return performance.getEntriesByType('resource').map(e => e.encodedBodySize)"))
