@@ -21,10 +21,15 @@ import click
 from benchmarks.daemon import Daemon, daemon
 from benchmarks.harness import metadata
 
-SETTLE_S = 6.0
-"""After a switch: the admission buffer of the composition before is worked off, as far as this one can."""
-LOAD = 0.75
-"""Input rate as a share of what the cores can do: beyond the slowest stage run sequentially, below saturation."""
+SETTLE_S = 4.0
+"""From an empty pipeline to the steady state of a composition: several times the latency of an item."""
+TRICKLE_PER_S = 1.0
+"""Input rate at which every composition works off what the one before it has left waiting."""
+LOAD = 0.55
+"""Input rate as a share of what the cores can do alone: beyond the slowest stage run sequentially, within what the
+parallel compositions take. Above that all of them have a backlog, and a latency says how long the turn was."""
+ASKED = 1.05
+"""Latency target of the adaptive turn over the best latency that a fixed composition has just shown."""
 
 
 @dataclass(frozen=True)
@@ -44,46 +49,67 @@ def watch(running: Daemon, seconds: float) -> Seen:
     return Seen((status["items"]["delivered"] - before) / elapsed_s, status["latency_ms"]["mean"])
 
 
-def prepare(running: Daemon, options: dict[str, Any], cores: int) -> tuple[float, float]:
-    """Starts Ferret slowly, and chooses input rate and latency target from its profile."""
+def prepare(running: Daemon, options: dict[str, Any], cores: int) -> float:
+    """Starts Ferret slowly, and chooses the input rate from its profile, items/s."""
     body = {"source": {"kind": "replay"}, "input": {"rate_per_s": 1.5}, "options": options}
     running.send("POST", "/apps/ferret/start", body)
     running.wait_for(lambda: running.status("ferret")["items"]["delivered"] >= 25, 180, "25 results of ferret")
     stages = running.status("ferret")["stages"]
     cpu_s = sum(stage["cpu_time_ms"] for stage in stages) / 1e3
-    rate_per_s = LOAD * cores / cpu_s
-    running.send("PUT", "/apps/ferret/input", {"rate_per_s": rate_per_s})
-    return rate_per_s, 3 * sum(stage["service_time_ms"] for stage in stages)
+    return float(LOAD * cores / cpu_s)
 
 
-def turn(running: Daemon, name: str | None, seconds: float) -> tuple[str, Seen]:
-    """One composition pinned, or (None) the manager left alone from composition 1 on until it has settled."""
-    pinned = {"mode": "pinned", "composition": name or "1"}
-    running.send("PUT", "/apps/ferret/mode", pinned)
-    wanted = pinned["composition"]
-    running.wait_for(lambda: running.status("ferret")["composition"]["name"] == wanted, 60, f"composition {wanted}")
-    if name is None:
-        decided = running.status("ferret")["last_decision"]["id"]
-        running.send("PUT", "/apps/ferret/mode", {"mode": "auto"})
-        running.wait_for(lambda: running.status("ferret")["last_decision"]["id"] > decided, 60, "a decision")
-        time.sleep(SETTLE_S)
+def fixed_turn(running: Daemon, name: str, rate_per_s: float, seconds: float) -> Seen:
+    """One composition pinned, from an empty pipeline on."""
+    pin(running, name)
+    set_rate(running, TRICKLE_PER_S)
+    settle(running)
+    set_rate(running, rate_per_s)
     time.sleep(SETTLE_S)
+    return watch(running, seconds)
+
+
+def adaptive_turn(running: Daemon, rate_per_s: float, seconds: float) -> tuple[str, Seen]:
+    """The manager left alone from composition 1 on; measured in what it settled on, when the backlog of 1 is gone."""
+    pin(running, "1")
+    set_rate(running, rate_per_s)
+    decided = running.status("ferret")["last_decision"]["id"]
+    running.send("PUT", "/apps/ferret/mode", {"mode": "auto"})
+    running.wait_for(lambda: running.status("ferret")["last_decision"]["id"] > decided, 60, "a decision")
+    settle(running)
     return running.status("ferret")["composition"]["name"], watch(running, seconds)
+
+
+def pin(running: Daemon, name: str) -> None:
+    running.send("PUT", "/apps/ferret/mode", {"mode": "pinned", "composition": name})
+    running.wait_for(lambda: running.status("ferret")["composition"]["name"] == name, 60, f"composition {name}")
+
+
+def set_rate(running: Daemon, rate_per_s: float) -> None:
+    running.send("PUT", "/apps/ferret/input", {"rate_per_s": rate_per_s})
+
+
+def settle(running: Daemon) -> None:
+    """Until nothing waits that was left from before, and a few items more."""
+    running.wait_for(lambda: running.status("ferret")["queued"] <= 1, 60, "the backlog to go")
+    time.sleep(SETTLE_S)
 
 
 def measure(options: dict[str, Any], rounds: int, seconds: float, cores: int) -> dict[str, Any]:
     turns: dict[str, list[Seen]] = defaultdict(list)
-    settled = []
+    settled: list[str] = []
     with tempfile.TemporaryDirectory() as state, daemon(Path(state)) as running:
-        rate_per_s, target_ms = prepare(running, options, cores)
-        slo = {"app": "ferret", "metric": "latency", "target": target_ms}
-        running.send("POST", "/slo", slo)
+        rate_per_s = prepare(running, options, cores)
         names = [choice["name"] for choice in running.get("/compositions/ferret")]
         for _ in range(rounds):
-            for name in [*names, None]:
-                active, seen = turn(running, name, seconds)
-                turns[name or "adaptive"].append(seen)
-                settled += [active] if name is None else []
+            for name in names:
+                turns[name].append(fixed_turn(running, name, rate_per_s, seconds))
+            target_ms = ASKED * min(turns[name][-1].latency_ms for name in names)
+            running.send("POST", "/slo", {"app": "ferret", "metric": "latency", "target": target_ms})
+            name, seen = adaptive_turn(running, rate_per_s, seconds)
+            settled.append(name)
+            turns["adaptive"].append(seen)
+            running.send("DELETE", "/slo/ferret", None)
     return {"rate_per_s": rate_per_s, "target_ms": target_ms, "settled": settled, "turns": turns}
 
 

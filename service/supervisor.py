@@ -27,7 +27,11 @@ from service.spec import InputSpec, RunSpec
 from service.state import Started, State
 from service.views import app_view, choice_view, history_view, resting_status, stored_slo_view
 
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 600.0
+"""For a stop that the user asks for. What was accepted is delivered however slow the stages are; a hung one has its own
+time limit, so this one is only against what we did not think of."""
+CLOSE_TIMEOUT_S = 30.0
+"""At the end of the daemon, whose own supervisor does not wait for long."""
 KEPT_AFTER_END = ("stages", "items", "drain", "switches", "slo_met_share", "failure", "updated_at")
 """What the last status of a run still tells when it has ended; rates and workers are gone."""
 
@@ -65,7 +69,7 @@ class Supervisor:
     def close(self, drain: bool = True) -> None:
         """Stops all runners at once, in parallel; they stay registered as started, for the next daemon."""
         keepers = list(self._keepers.values())
-        threads = [threading.Thread(target=keeper.stop, args=(drain, STOP_TIMEOUT_S)) for keeper in keepers]
+        threads = [threading.Thread(target=keeper.stop, args=(drain, CLOSE_TIMEOUT_S)) for keeper in keepers]
         for thread in threads:
             thread.start()
         for thread in threads:
