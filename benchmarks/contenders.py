@@ -45,7 +45,8 @@ class Recompose:
     ) -> None:
         self._pool = RayPool(make_app, [stage.name for stage in stages], settings)
         self._codec = self._pool.codec
-        dispatcher = Dispatcher(stages, composition, DispatcherSettings(buffer_items=IN_FLIGHT, spares=0))
+        settings_ = DispatcherSettings(buffer_items=IN_FLIGHT, spares=0)
+        dispatcher = Dispatcher(stages, composition, settings_, self._codec.size_bytes)
         self._engine = Engine(dispatcher, self._pool)
         self._engine.start()
         while len(self._engine.view().workers) < composition.workers:

@@ -77,11 +77,17 @@ class Dispatcher:
     """Owns work lists, bindings, order, retries, in-flight limits and the switch of one running app."""
 
     def __init__(
-        self, stages: Sequence[Stage], composition: Composition, settings: DispatcherSettings | None = None
+        self,
+        stages: Sequence[Stage],
+        composition: Composition,
+        settings: DispatcherSettings | None = None,
+        size_of: Callable[[Payload], int] | None = None,
     ) -> None:
+        """``size_of`` a payload in bytes, which may tell how long a task will take; without it sizes are unknown."""
         self._stages = tuple(stages)
         self._names = tuple(stage.name for stage in stages)
         self._settings = settings or DispatcherSettings()
+        self._size_of = size_of or (lambda payload: 0)
         self._active = Pipeline(composition, self._stages)
         self._switch: Switch | None = None
         self._crew = Crew()
@@ -138,7 +144,7 @@ class Dispatcher:
             queued=len(self._queue),
             in_flight=active.in_flight + (self._draining.in_flight if self._draining else 0),
             positions=active.positions(self._stages),
-            ages_s=active.ages_s(self._stages, now_s),
+            pending=active.pending(self._stages, now_s),
             accepted=self._accepted,
             delivered=self._outbox.delivered,
             failed=self._outbox.failed,
@@ -150,7 +156,7 @@ class Dispatcher:
     # --- items ------------------------------------------------------------------------------------------------------
 
     def _admit(self, event: ItemAdmitted) -> None:
-        item = Item(self._accepted, event.arrived_s, event.payload)
+        item = Item(self._accepted, event.arrived_s, event.payload, size_bytes=self._size_of(event.payload))
         self._accepted += 1
         self._queue.append(item)
         if self._settings.overload == "shed" and len(self._queue) > self._settings.buffer_items:
@@ -233,9 +239,11 @@ class Dispatcher:
             busy_s += timing.wall_s
         group.note_busy(busy_s)
         hop_s = None if task.prefetched else max(0.0, self._now_s - since_s - busy_s)
-        self._outcomes.append(TaskTimed(self._now_s, group.pipeline.composition.name, event.timings, hop_s))
+        name = group.pipeline.composition.name
+        self._outcomes.append(TaskTimed(self._now_s, name, event.timings, hop_s, item.size_bytes))
         self._states.update(event.states)
         item.payload, item.attempts, item.losses = event.payload, 0, 0
+        item.size_bytes = self._size_of(event.payload)
         item.next_stage = group.last + 1
         self._pass_gates(group.ordered, item.serial)
         self._route(item)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from compositions.model import Composition
+from profiler.drain_samples import Pending
 from profiler.snapshot import StageTiming
 
 Payload = Any
@@ -186,6 +187,8 @@ class TaskTimed:
     composition: str
     timings: tuple[StageTiming, ...]
     hop_s: float | None
+    size_bytes: int = 0
+    """Of the payload that went in; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +267,8 @@ class DispatcherView:
     """Started items whose results are not back."""
     positions: Mapping[str, int]
     """In-flight items of the active composition by the next stage they need."""
-    ages_s: Mapping[str, tuple[float, ...]]
-    """How long the tasks that run now have run, by the same stage."""
+    pending: Mapping[str, tuple[Pending, ...]]
+    """The same items one by one."""
     accepted: int
     delivered: int
     failed: int

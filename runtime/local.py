@@ -35,6 +35,9 @@ class PickleCodec:
     def decode(self, payload: Payload) -> Any:
         return pickle.loads(payload)
 
+    def size_bytes(self, payload: Payload) -> int:
+        return len(payload)
+
 
 class LocalPool:
     """Worker threads, each with an app instance of its own."""

@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from compositions.model import Composition, Group, Stage, StageKind
+from profiler.drain_samples import Pending
 from runtime.events import Payload, WorkerId
 
 
@@ -22,6 +23,7 @@ class Item:
     attempts: int = 0
     losses: int = 0
     pipeline: Pipeline | None = None
+    size_bytes: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -82,10 +84,18 @@ class GroupState:
         state that its previous item leaves, so it has one."""
         return 2 if not self.ordered and self.busy_s is not None and self.busy_s < prefetch_below_s else 1
 
-    def ages_s(self, now_s: float) -> tuple[float, ...]:
-        """How long each worker has been at the task it runs now; tasks of another group do not count."""
-        heads = ((worker, worker.outstanding[0]) for worker in self.workers if worker.outstanding)
-        return tuple(now_s - worker.head_since_s for worker, head in heads if head.group is self)
+    def pending(self, now_s: float) -> tuple[Pending, ...]:
+        """All its items, in the order in which they are served: those that workers run, have or will have."""
+        running: list[Pending] = []
+        behind: list[Pending] = []
+        for worker in self.workers:
+            for position, task in enumerate(worker.outstanding):
+                if task.group is self and position == 0:
+                    running.append(Pending(now_s - worker.head_since_s, task.item.size_bytes))
+                elif task.group is self:
+                    behind.append(Pending(None, task.item.size_bytes))
+        waiting = [Pending(None, item.size_bytes) for _, item in sorted(self.waiting)]
+        return (*running, *behind, *waiting)
 
     def free_worker(self, depth: int) -> WorkerState | None:
         """The worker with the fewest tasks, if it has fewer than ``depth``."""
@@ -129,6 +139,6 @@ class Pipeline:
                 found[stages[state.first].name] = state.load
         return found
 
-    def ages_s(self, stages: tuple[Stage, ...], now_s: float) -> dict[str, tuple[float, ...]]:
-        """How long the running tasks of each group have run, by the first stage of the group."""
-        return {stages[state.first].name: ages for state in self.groups if (ages := state.ages_s(now_s))}
+    def pending(self, stages: tuple[Stage, ...], now_s: float) -> dict[str, tuple[Pending, ...]]:
+        """The in-flight items of each group, by the first stage of the group."""
+        return {stages[state.first].name: items for state in self.groups if (items := state.pending(now_s))}

@@ -39,3 +39,6 @@ class Codec(Protocol):
     def encode(self, value: Any) -> Payload: ...
 
     def decode(self, payload: Payload) -> Any: ...
+
+    def size_bytes(self, payload: Payload) -> int:
+        """How much there is to carry."""

@@ -115,6 +115,9 @@ class FrameCodec:
             frames.append(buffer.raw())  # noqa: PERF401 - mostly there is none
         return frames
 
+    def size_bytes(self, payload: Frames) -> int:
+        return sum(map(len, payload))
+
     def decode(self, payload: Frames) -> Any:
         """Large arrays share the memory of their frame."""
         return pickle.loads(payload[0], buffers=payload[1:])

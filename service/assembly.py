@@ -85,7 +85,8 @@ class Assembly:
             encode=codec.encode,
             limit=self.spec.items,
         )
-        dispatcher = Dispatcher(self.stages, self.first, DispatcherSettings(overload=self.spec.overload))
+        settings = DispatcherSettings(overload=self.spec.overload)
+        dispatcher = Dispatcher(self.stages, self.first, settings, codec.size_bytes)
         loop = ControlLoop(Engine(dispatcher, pool), self._monitor(), self._manager(), self._loop_settings(), sink.take)
         return Parts(self, pool, source, sink, loop, self.first)
 

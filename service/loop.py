@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from profiler.drain import DrainEstimator, paper_sample, schedule_sample
+from profiler.drain import DrainEstimator
+from profiler.drain_samples import paper_sample, schedule_sample
 from profiler.monitor import Monitor
 from profiler.service_time import stage_costs
+from profiler.size_law import SizeLaws
 from profiler.snapshot import Snapshot
 from runtime.engine import Engine
 from runtime.events import (
@@ -55,6 +57,7 @@ class ControlLoop:
         self.manager = manager
         self.journal = Journal()
         self.drain = DrainEstimator()
+        self._sizes = SizeLaws()
         self.gaps = OutputGaps()
         self.snapshot: Snapshot | None = None
         self.result: TickResult | None = None
@@ -96,6 +99,7 @@ class ControlLoop:
     def _observe(self, outcome: Outcome) -> None:
         if isinstance(outcome, TaskTimed):
             self.monitor.record_timings(outcome.at_s, outcome.timings)
+            self._note_size(outcome)
             if outcome.hop_s is not None:
                 self.monitor.record_hop(outcome.hop_s)
         elif isinstance(outcome, Delivered):
@@ -112,6 +116,10 @@ class ControlLoop:
             self.start_failure = None if outcome.joined else self.start_failure
         elif isinstance(outcome, StartFailed):
             self.start_failure = outcome
+
+    def _note_size(self, task: TaskTimed) -> None:
+        stages = tuple(timing.stage for timing in task.timings)
+        self._sizes.add(stages, task.size_bytes, sum(timing.wall_s for timing in task.timings))
 
     def _delivered(self, item: Delivered) -> None:
         self.gaps.delivered(item.at_s, item.composition)
@@ -158,11 +166,11 @@ class ControlLoop:
             return paper_sample(view.in_flight, mean_s, view.composition.workers)
         sample_s = schedule_sample(
             view.composition,
-            view.positions,
+            view.pending,
             costs,
             cores=self._settings.cores,
             hop_s=snapshot.hop_s,
-            ages_s=view.ages_s,
+            laws=self._sizes,
         )
         return None if sample_s is None else sample_s * self.drain.calibration
 

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from compositions.capacity import StageCost
 from compositions.model import Composition, Group, Pattern
-from profiler.drain import DrainEstimate, schedule_sample
+from profiler.drain import DrainEstimate
+from profiler.drain_samples import Pending, left_s, schedule_sample
 from profiler.service_time import ServiceTimes, bottlenecks, free_service_s, next_bottleneck, ranked
+from profiler.size_law import SizeTrend
 from profiler.slo import Slo, SloError, SloStatus, judge, parse_slo
 from profiler.snapshot import LatencyStats, StageProfile, StageTiming
 from profiler.stats import Samples, latency_stats
@@ -110,10 +112,15 @@ def test_the_drain_estimate_stays_within_its_samples(samples_s: list[float]) -> 
 
 @st.composite
 def pipelines(draw: st.DrawFn) -> tuple[Composition, dict[str, StageCost], dict[str, int]]:
+    """What waits: nothing is in work yet."""
     names = [f"s{i}" for i in range(draw(st.integers(1, 5)))]
     groups = tuple(Group((name,), Pattern.PAR, draw(st.integers(1, 4))) for name in names)
     costs = {name: StageCost(draw(st.floats(1e-4, 2.0)), draw(st.floats(0.0, 2.0)), 0.0) for name in names}
     return Composition("c", groups), costs, {name: draw(st.integers(0, 6)) for name in names}
+
+
+def waiting_items(positions: dict[str, int]) -> dict[str, list[Pending]]:
+    return {stage: [Pending()] * count for stage, count in positions.items()}
 
 
 @given(pipelines(), st.integers(1, 16))
@@ -121,7 +128,7 @@ def test_a_drain_takes_at_least_its_work_and_at_most_all_of_it_in_a_row(
     pipeline: tuple[Composition, dict[str, StageCost], dict[str, int]], cores: int
 ) -> None:
     shape, costs, positions = pipeline
-    found = schedule_sample(shape, positions, costs, cores=cores)
+    found = schedule_sample(shape, waiting_items(positions), costs, cores=cores)
     if found is None:
         assert not sum(positions.values())
         return
@@ -136,14 +143,33 @@ def test_a_drain_takes_at_least_its_work_and_at_most_all_of_it_in_a_row(
     assert found <= max(in_a_row, cpu) * (1 + 1e-9)
 
 
+@given(SECONDS, st.floats(0.0, 3.0), SECONDS)
+def test_what_is_left_of_a_task_is_never_negative_and_with_little_scatter_the_rest(mean_s, cv, age_s) -> None:
+    assert left_s(mean_s, cv, age_s) >= -1e-9
+    assert left_s(mean_s, 0.0, age_s) == pytest.approx(max(0.0, mean_s - age_s))
+
+
+@given(st.floats(-2.0, 3.0), st.lists(st.integers(1, 10**7), min_size=20, max_size=60))
+def test_a_power_law_between_size_and_time_is_found(exponent: float, sizes: list[int]) -> None:
+    trend = SizeTrend()
+    for size in sizes:
+        trend.add(size, 0.01 * size**exponent)
+    law = trend.law()
+    if law is None:  # sizes or times that hardly differ
+        assert abs(exponent) < 0.01 or max(sizes) < 2 * min(sizes) or len(set(sizes)) < 4
+        return
+    assert law.exponent == pytest.approx(exponent, rel=1e-3, abs=1e-3)
+    assert law.factor(2 * sizes[0]) == pytest.approx(law.factor(sizes[0]) * 2**exponent, rel=1e-2)
+
+
 @given(pipelines())
 def test_an_item_more_at_the_source_end_never_shortens_a_drain(
     pipeline: tuple[Composition, dict[str, StageCost], dict[str, int]],
 ) -> None:
     shape, costs, positions = pipeline
     more = {**positions, "s0": positions["s0"] + 1}
-    before = schedule_sample(shape, positions, costs, cores=4) or 0.0
-    after = schedule_sample(shape, more, costs, cores=4)
+    before = schedule_sample(shape, waiting_items(positions), costs, cores=4) or 0.0
+    after = schedule_sample(shape, waiting_items(more), costs, cores=4)
     assert after is not None
     assert after >= before * (1 - 1e-9)
 

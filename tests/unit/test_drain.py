@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import heapq
 import random
+from math import exp, log, sqrt
 
 import pytest
 
 from compositions.capacity import StageCost
 from compositions.model import Composition, Group, Pattern
-from profiler.drain import DrainEstimate, DrainEstimator, paper_sample, schedule_sample
+from profiler.drain import DrainEstimate, DrainEstimator
+from profiler.drain_samples import Pending, left_s, paper_sample, schedule_sample
+from profiler.size_law import SizeLaws, SizeTrend
+
+Pendings = dict[str, list[Pending]]
 
 
 def composition(*groups: tuple[str, int]) -> Composition:
@@ -129,10 +134,23 @@ def test_paper_sample() -> None:
     assert paper_sample(6, 0.1, 3) == pytest.approx(0.2)
 
 
+def halfway(shape: Composition, stage_costs: dict[str, StageCost], positions: dict[str, int]) -> Pendings:
+    """Every replica that has an item is in the middle of it; the other items wait."""
+    found: Pendings = {}
+    for group in shape.groups:
+        for first, stage in enumerate(group.stages):
+            half_s = sum(stage_costs[name].service_s for name in group.stages[first:]) / 2
+            count = positions.get(stage, 0)
+            running = min(count, group.replicas)
+            found[stage] = [Pending(half_s)] * running + [Pending()] * (count - running)
+    return found
+
+
 def test_nothing_in_flight_or_an_unknown_stage_gives_no_sample() -> None:
     shape = composition(("a", 1), ("b", 1))
     assert schedule_sample(shape, {}, costs(a=1, b=1), cores=2) is None
-    assert schedule_sample(shape, {"a": 1}, costs(a=1), cores=2) is None
+    assert schedule_sample(shape, {"a": []}, costs(a=1, b=1), cores=2) is None
+    assert schedule_sample(shape, {"a": [Pending()]}, costs(a=1), cores=2) is None
 
 
 @pytest.mark.parametrize(
@@ -147,32 +165,91 @@ def test_nothing_in_flight_or_an_unknown_stage_gives_no_sample() -> None:
     ],
 )
 def test_three_sequential_stages_of_a_second(positions: dict[str, int], expected_s: float) -> None:
-    shape = composition(("a", 1), ("b", 1), ("c", 1))
-    assert schedule_sample(shape, positions, costs(a=1, b=1, c=1), cores=8) == pytest.approx(expected_s)
+    shape, known = composition(("a", 1), ("b", 1), ("c", 1)), costs(a=1, b=1, c=1)
+    assert schedule_sample(shape, halfway(shape, known, positions), known, cores=8) == pytest.approx(expected_s)
+
+
+def test_a_task_that_has_just_begun_and_one_that_is_overdue() -> None:
+    shape, known = (
+        composition(
+            ("a", 1),
+        ),
+        costs(a=1.0),
+    )
+    assert schedule_sample(shape, {"a": [Pending(0.0)]}, known, cores=8) == pytest.approx(1.0)
+    assert schedule_sample(shape, {"a": [Pending(3.0)]}, known, cores=8) == pytest.approx(0.0)
 
 
 def test_workers_of_a_group_that_is_empty_do_not_help() -> None:
     """The slip of the published sample on a pipeline: it divides by workers that have nothing left to do."""
-    shape = composition(("light", 4), ("heavy", 1))
-    ours = schedule_sample(shape, {"heavy": 4}, costs(light=0.01, heavy=1.0), cores=8)
+    shape, known = composition(("light", 4), ("heavy", 1)), costs(light=0.01, heavy=1.0)
+    ours = schedule_sample(shape, halfway(shape, known, {"heavy": 4}), known, cores=8)
     assert ours == pytest.approx(3.5)
     assert paper_sample(4, 1.0, shape.workers) == pytest.approx(0.8)
 
 
 def test_an_item_in_the_middle_of_a_merged_group_needs_its_rest_alone() -> None:
     shape = composition(("a,b", 1))
-    assert schedule_sample(shape, {"b": 1}, costs(a=5.0, b=1.0), cores=8) == pytest.approx(0.5)
+    assert schedule_sample(shape, {"b": [Pending(0.5)]}, costs(a=5.0, b=1.0), cores=8) == pytest.approx(0.5)
 
 
 def test_every_task_pays_its_hop() -> None:
     shape = composition(("a", 1), ("b", 1))
-    assert schedule_sample(shape, {"a": 1}, costs(a=1.0, b=1.0), cores=8, hop_s=0.1) == pytest.approx(1.7)
+    found = schedule_sample(shape, {"a": [Pending(0.5)]}, costs(a=1.0, b=1.0), cores=8, hop_s=0.1)
+    assert found == pytest.approx(1.7)
 
 
 def test_few_cores_bound_it_from_below() -> None:
-    shape = composition(("a", 4))
-    on_cores = [schedule_sample(shape, {"a": 8}, costs(cpu_share=1.0, a=1.0), cores=cores) for cores in (1, 2, 64)]
-    assert on_cores == [pytest.approx(6.0), pytest.approx(3.0), pytest.approx(1.8)]
+    shape, known = composition(("a", 4)), costs(cpu_share=1.0, a=1.0)
+    pending = halfway(shape, known, {"a": 8})
+    on_cores = [schedule_sample(shape, pending, known, cores=cores) for cores in (1, 2, 64)]
+    assert on_cores == [pytest.approx(6.0), pytest.approx(3.0), pytest.approx(1.5)]
+
+
+def test_items_of_known_size_are_told_apart() -> None:
+    """Twice the size takes four times as long: after sizes of 100 to 800 at a mean of 1 s."""
+    laws, rng = SizeLaws(), random.Random(3)
+    for _ in range(200):
+        size = round(exp(rng.gauss(5.5, 0.5)))
+        laws.add(("a",), size, 1e-5 * size**2)
+    law = laws.law(("a",))
+    assert law is not None
+    shape, known = composition(("a", 1)), costs(a=1.0)
+    small, large = (schedule_sample(shape, {"a": [Pending(None, n)]}, known, cores=8, laws=laws) for n in (200, 400))
+    assert small is not None
+    assert large == pytest.approx(4 * small, rel=0.02)
+    assert schedule_sample(shape, {"a": [Pending(None, 0)]}, known, cores=8, laws=laws) == pytest.approx(1.0)
+
+
+def test_sizes_that_do_not_tell_the_time_are_left_alone() -> None:
+    trend, rng = SizeTrend(), random.Random(3)
+    for _ in range(200):
+        trend.add(rng.randint(100, 1000), rng.uniform(0.5, 1.5))
+    assert trend.law() is None
+    constant = SizeTrend()
+    for _ in range(200):
+        constant.add(360_000, rng.uniform(0.5, 1.5))
+    assert constant.law() is None
+
+
+def test_the_mean_factor_is_one() -> None:
+    trend, rng = SizeTrend(), random.Random(7)
+    sizes = [round(exp(rng.gauss(7.0, 0.3))) for _ in range(64)] * 8
+    for size in sizes:
+        trend.add(size, size**2.5 * 1e-9 * exp(rng.gauss(0.0, 0.1)))
+    law = trend.law()
+    assert law is not None
+    assert sum(map(law.factor, sizes)) / len(sizes) == pytest.approx(1.0, rel=0.1)
+
+
+@pytest.mark.parametrize("cv", [0.2, 0.8, 1.5])
+def test_what_is_left_of_lognormal_tasks_that_outlived_their_age(cv: float) -> None:
+    sigma = sqrt(log(1 + cv * cv))
+    rng = random.Random(2)
+    times_s = [rng.lognormvariate(-sigma * sigma / 2, sigma) for _ in range(100_000)]
+    for age_s in (0.1, 0.5, 1.0, 1.5):
+        left = [time_s - age_s for time_s in times_s if time_s > age_s]
+        assert left_s(1.0, cv, age_s) == pytest.approx(sum(left) / len(left), rel=0.05)
 
 
 @pytest.mark.parametrize("cv", [0.0, 0.5, 1.0])
@@ -190,17 +267,19 @@ def test_close_to_the_mean_of_a_simulated_drain(
 ) -> None:
     shape, stage_costs = composition(*groups), costs(cv=cv, a=0.2, b=0.4, c=1.0)
     rng = random.Random(11)
-    actual_s = [simulated_drain(shape, positions, stage_costs, rng) for _ in range(400)]
-    expected_s = schedule_sample(shape, positions, stage_costs, cores=64)
-    assert expected_s == pytest.approx(sum(actual_s) / 400, rel=0.25)
+    drains = [simulated_drain(shape, positions, stage_costs, rng) for _ in range(400)]
+    expected_s = [schedule_sample(shape, pending, stage_costs, cores=64) or 0.0 for pending, _ in drains]
+    assert sum(expected_s) == pytest.approx(sum(actual_s for _, actual_s in drains), rel=0.25)
 
 
 def simulated_drain(
     shape: Composition, positions: dict[str, int], stage_costs: dict[str, StageCost], rng: random.Random
-) -> float:
-    """One random drain: events in time order, gamma service times, workers found in the middle of theirs."""
+) -> tuple[Pendings, float]:
+    """What is seen when it begins, and one random drain: events in time order, gamma service times, workers found in
+    the middle of theirs."""
     queues = [positions.get(group.stages[0], 0) for group in shape.groups]
     idle = [group.replicas for group in shape.groups]
+    seen: Pendings = {group.stages[0]: [] for group in shape.groups}
     events: list[tuple[float, int]] = []
     now_s = 0.0
 
@@ -209,10 +288,14 @@ def simulated_drain(
             queues[group] -= 1
             idle[group] -= 1
             names = shape.groups[group].stages
-            heapq.heappush(events, (now_s + service_s(names, stage_costs, rng, midway), group))
+            age_s, left = service_s(names, stage_costs, rng, midway)
+            if midway:
+                seen[names[0]].append(Pending(age_s))
+            heapq.heappush(events, (now_s + left, group))
 
     for group in range(len(queues)):
         start(group, midway=True)
+        seen[shape.groups[group].stages[0]] += [Pending()] * queues[group]
     while events:
         now_s, group = heapq.heappop(events)
         idle[group] += 1
@@ -220,20 +303,23 @@ def simulated_drain(
         if group + 1 < len(queues):
             queues[group + 1] += 1
             start(group + 1)
-    return now_s
+    return seen, now_s
 
 
-def service_s(names: tuple[str, ...], stage_costs: dict[str, StageCost], rng: random.Random, midway: bool) -> float:
-    """A service time; ``midway``: what is left of one that a random moment fell into (longer ones more often)."""
+def service_s(
+    names: tuple[str, ...], stage_costs: dict[str, StageCost], rng: random.Random, midway: bool
+) -> tuple[float, float]:
+    """Age and rest of a service time; ``midway``: a random moment fell into it (into longer ones more often)."""
 
     def drawn() -> float:
         picked = [stage_costs[name] for name in names]
         return sum(rng.gammavariate(c.cv**-2, c.service_s * c.cv**2) if c.cv else c.service_s for c in picked)
 
     if not midway:
-        return drawn()
+        return 0.0, drawn()
     draws = [drawn() for _ in range(20)]
-    return rng.choices(draws, weights=draws)[0] * rng.random()
+    whole_s, share = rng.choices(draws, weights=draws)[0], rng.random()
+    return whole_s * share, whole_s * (1 - share)
 
 
 def test_the_bound_covers_drains_that_scatter_although_samples_between_them_do_not() -> None:

@@ -1,0 +1,160 @@
+"""How long a drain that began now would take: the samples that a drain estimate is made of."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from math import erfc, log, sqrt
+from statistics import NormalDist
+from typing import NamedTuple
+
+from compositions.capacity import StageCost
+from compositions.model import Composition, Group
+from profiler.size_law import SizeLaws
+
+
+class Pending(NamedTuple):
+    """An item in flight. ``age_s``: how long its task has run; None: it waits. ``size_bytes`` of its payload now; 0:
+    not known."""
+
+    age_s: float | None = None
+    size_bytes: int = 0
+
+
+def paper_sample(in_flight: int, mean_service_s: float, workers: int) -> float:
+    """``in_flight · s̄ / P`` in seconds, as published: all workers are taken to share whatever is left."""
+    return in_flight * mean_service_s / workers
+
+
+def schedule_sample(
+    composition: Composition,
+    pending: Mapping[str, Sequence[Pending]],
+    costs: Mapping[str, StageCost],
+    *,
+    cores: int,
+    hop_s: float = 0.0,
+    laws: SizeLaws | None = None,
+) -> float | None:
+    """Expected seconds until every in-flight item has left; ours. ``None`` without items or without a stage's cost.
+
+    ``pending``: in-flight items by the stage they need next, in the order in which they will be served. List
+    scheduling: the items of a group go first come, first served to its replicas, each takes the service time of the
+    stages it still needs plus ``hop_s``, and then joins the next group. Where the size of an item tells its time
+    (``laws``) that counts, else the mean. What is in work has the rest of it left. The last of several replicas is
+    later than each on average. Never below the CPU time that is left divided by ``cores``.
+
+    The published sample divides by all workers, also by those whose group is already empty; on a pipeline with one
+    slow stage it is too low by the share of that stage's workers. And it takes all items for average ones.
+    """
+    if not any(pending.values()) or any(stage not in costs for stage in composition.iter_stages()):
+        return None
+    ready: list[float] = []
+    cpu_left_s = 0.0
+    for group in composition.groups:
+        cpu_left_s += len(ready) * _cpu_s(group.stages, costs)
+        works = _works(group, pending, costs, laws)
+        residuals, waiting = _split(works, group.replicas)
+        cpu_left_s += sum(work.cpu_s * (1.0 if work.age_s is None else work.left_s / work.whole_s) for work in works)
+        arriving = [(ready_s, _service_s(group.stages, costs) + hop_s) for ready_s in ready]
+        jobs = [(0.0, work.whole_s + hop_s) for work in waiting] + arriving
+        ready = _finish_times(group.replicas, [left_s + hop_s for left_s in residuals], jobs)
+        ready = _spread(ready, group.replicas, _scatter_s(group.stages, costs, laws))
+    return max(*ready, cpu_left_s / cores)
+
+
+def left_s(mean_s: float, cv: float, age_s: float) -> float:
+    """Expected rest of a task that has run for ``age_s``, of a kind that takes ``mean_s`` with that ``cv``.
+
+    The mean residual life of a lognormal time: E[X - a | X > a]. With cv = 0 it is the rest of the mean; with a large
+    cv a task that has run for long has even longer to go.
+    """
+    if age_s <= 0:
+        return mean_s
+    if mean_s <= 0 or cv < 0.01:
+        return max(mean_s - age_s, 0.0)
+    sigma = sqrt(log(1 + cv * cv))
+    late = (log(age_s) - log(mean_s)) / sigma + sigma / 2
+    still_running = _above(late)
+    if still_running < 1e-9:  # far out in the tail, where the ratio below is 0 / 0: what it tends to
+        return age_s * sigma / late
+    return mean_s * _above(late - sigma) / still_running - age_s
+
+
+def _above(z: float) -> float:
+    """Share of a standard normal distribution above ``z``."""
+    return erfc(z / sqrt(2)) / 2
+
+
+class _Work(NamedTuple):
+    """What an item still needs of its group, seconds: the whole of it, and what is left of that."""
+
+    whole_s: float
+    left_s: float
+    cpu_s: float
+    age_s: float | None
+
+
+def _works(
+    group: Group,
+    pending: Mapping[str, Sequence[Pending]],
+    costs: Mapping[str, StageCost],
+    laws: SizeLaws | None,
+) -> list[_Work]:
+    """Of all items of a group, those furthest on first."""
+    tails = [group.stages[i:] for i in reversed(range(len(group.stages)))]
+    return [_work(tail, item, costs, laws) for tail in tails for item in pending.get(tail[0], ())]
+
+
+def _work(stages: Sequence[str], item: Pending, costs: Mapping[str, StageCost], laws: SizeLaws | None) -> _Work:
+    mean_s, cpu_s = _service_s(stages, costs), _cpu_s(stages, costs)
+    law = laws.law(tuple(stages)) if laws is not None and item.size_bytes else None
+    factor = law.factor(item.size_bytes) if law else 1.0
+    whole_s = mean_s * factor
+    if item.age_s is None:
+        return _Work(whole_s, whole_s, cpu_s * factor, None)
+    cv = _scatter_s(stages, costs, laws) / mean_s if mean_s > 0 else 0.0
+    return _Work(whole_s, left_s(whole_s, cv, item.age_s), cpu_s * factor, item.age_s)
+
+
+def _scatter_s(stages: Sequence[str], costs: Mapping[str, StageCost], laws: SizeLaws | None) -> float:
+    """Standard deviation of the time of a task, as far as its size does not explain it."""
+    scatter_s = sqrt(sum((costs[stage].cv * costs[stage].service_s) ** 2 for stage in stages))
+    law = laws.law(tuple(stages)) if laws is not None else None
+    return scatter_s * sqrt(law.unexplained) if law else scatter_s
+
+
+def _spread(finished: Sequence[float], replicas: int, scatter_s: float) -> list[float]:
+    """Finish times, of which the last that run side by side are as far apart as their scatter makes them: at the
+    normal order statistics (Blom 1958), so that their mean stays and the last one is later."""
+    together = min(replicas, len(finished))
+    spread = list(finished)
+    for rank in range(1, together + 1):
+        shift_s = scatter_s * NormalDist().inv_cdf((rank - 0.375) / (together + 0.25))
+        spread[rank - together - 1] = max(0.0, spread[rank - together - 1] + shift_s)
+    return sorted(spread)
+
+
+def _split(works: Sequence[_Work], replicas: int) -> tuple[list[float], list[_Work]]:
+    """Time left of what is in work, and what waits."""
+    in_work = [work.left_s for work in works if work.age_s is not None]
+    return in_work[:replicas], [work for work in works if work.age_s is None]
+
+
+def _service_s(stages: Sequence[str], costs: Mapping[str, StageCost]) -> float:
+    return sum(costs[stage].service_s for stage in stages)
+
+
+def _cpu_s(stages: Sequence[str], costs: Mapping[str, StageCost]) -> float:
+    return sum(costs[stage].cpu_s for stage in stages)
+
+
+def _finish_times(replicas: int, residuals: Sequence[float], jobs: Sequence[tuple[float, float]]) -> list[float]:
+    """When the items leave a group, in order: those in work, then ``jobs`` (ready at, work) first come first served."""
+    free = [0.0] * (replicas - len(residuals)) + list(residuals)
+    heapq.heapify(free)
+    finished = list(residuals)
+    for ready_s, work_s in jobs:
+        end_s = max(ready_s, free[0]) + work_s
+        heapq.heapreplace(free, end_s)
+        finished.append(end_s)
+    return sorted(finished)
