@@ -21,8 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from compositions.errors import RecomposeError
@@ -33,6 +35,15 @@ class Options(BaseModel):
     """Typed options of an app, validated from the start body or ``-o KEY=VALUE``; unknown names are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Output(Protocol):
+    """A file that an app writes its results to, in order, in a form that others read: a video, an archive."""
+
+    def write(self, serial: int, value: Any) -> None:
+        """Takes the last stage's value. Raises: RecomposeError when this one cannot be written; the next one may."""
+
+    def close(self) -> None: ...
 
 
 class App:
@@ -66,6 +77,17 @@ class App:
     def from_json(self, value: Any) -> Any:
         """Turns a pushed JSON value into an item. Raises: ValueError with a sentence when it is not acceptable."""
         return value
+
+    def from_frame(self, frame: NDArray[np.uint8], number: int) -> Any:
+        """Turns a video frame (height × width × 3, BGR, as OpenCV reads it) into an item, for source ``video``."""
+        raise RecomposeError(f"app {self.name!r} takes no video; start it with source replay or push")
+
+    def open_output(self, path: Path) -> Output | None:
+        """The file that ``--out`` names, where the app writes one of its own; None: results as JSON lines.
+
+        Raises: RecomposeError when it cannot be written.
+        """
+        return None
 
     def encode_result(self, value: Any) -> Any:
         """Turns the last stage's value into plain JSON data for ``/results`` and ``--out``; no timings in it."""

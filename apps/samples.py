@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -61,15 +61,24 @@ def sample_photos(per_source: int = PER_SOURCE) -> Path:
     return folder
 
 
+def wheel_photo(name: str) -> Path:
+    """One of the photos in the scikit-image wheel. Raises: RecomposeError when it is not installed."""
+    return _found([name])[0]
+
+
 def _sources() -> list[Path]:
+    return _found(SOURCES)
+
+
+def _found(names: Sequence[str]) -> list[Path]:
     spec = find_spec("skimage")  # importing it would take a second; only its files are wanted
     places = spec.submodule_search_locations if spec else None
-    found = [Path(place) / "data" / name for place in places or () for name in SOURCES]
+    found = [Path(place) / "data" / name for place in places or () for name in names]
     found = [path for path in found if path.is_file()]
     if not found:
         raise RecomposeError(
             "there are no sample photos because scikit-image is not installed; "
-            "give a folder of your own photos (option images), or install the extra: recompose[samples]"
+            "give photos or videos of your own, or install the extra: recompose[samples]"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Where items come from: a data set (``replay``) or the outside (``push``); and the thread that reads them, paced."""
+"""Where items come from: a data set (``replay``), a ``video``, or the outside (``push``)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from apps.contract import App
+from apps.video import Capture, Frames, open_capture
 from compositions.errors import RecomposeError
 
 Clock = Callable[[], float]
@@ -52,8 +53,8 @@ def open_source(
     if kind == "push":
         raise RecomposeError(f"source push takes no path, but {str(path)!r} was given; items come through the API")
     if kind == "video":
-        raise RecomposeError("source 'video' is not there yet; use replay or push")
-    raise RecomposeError(f"unknown source kind {kind!r}; known kinds are replay and push")
+        return Video(app, None if path is None else str(path), loop=loop, clock=clock)
+    raise RecomposeError(f"unknown source kind {kind!r}; known kinds are replay, video and push")
 
 
 class Replay:
@@ -92,6 +93,50 @@ class Replay:
             except StopIteration:
                 return
             yield Arrival(arrived_s, value)
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class Video:
+    """What an app makes of the frames of a video, once or over and over; a camera or a stream never ends well.
+
+    The first frame is read at once, so that what is no video, or an app that takes none, is refused before anything
+    starts. A frame of a file arrives when its read begins, that of a camera when it is there; the numbers of frames go
+    on when a file begins again.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        place: str | None,
+        *,
+        loop: bool,
+        clock: Clock,
+        capture: Callable[[str], Capture] = open_capture,
+    ) -> None:
+        if place is None:
+            raise RecomposeError("source video needs a path: a file, the number of a camera, or a URL")
+        self._app, self._place, self._clock, self._capture = app, place, clock, capture
+        self._loop = loop and Path(place).is_file()
+        self._closed = threading.Event()
+        self._first_pass = Frames(place, capture)
+        app.from_frame(self._first_pass.first, 0)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        frames, number = self._first_pass, 0
+        while True:
+            asked_s = self._clock()
+            for image in frames:
+                arrived_s = self._clock() if frames.live else asked_s
+                yield Arrival(arrived_s, self._app.from_frame(image, number))
+                if self._closed.is_set():
+                    return
+                number += 1
+                asked_s = self._clock()
+            if not self._loop:
+                return
+            frames = Frames(self._place, self._capture)
 
     def close(self) -> None:
         self._closed.set()

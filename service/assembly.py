@@ -74,9 +74,8 @@ class Assembly:
     def build(self) -> Parts:
         """Starts nothing but what the app's ``prepare`` does, which may take long."""
         self.app.prepare()
-        sink = ResultSink(lambda payload: None, self.spec.out_path, self.spec.dead_letters_path)
         pool, codec = self._pool()
-        sink.decode = lambda payload: self.app.encode_result(codec.decode(payload))
+        sink = ResultSink(self.app, codec.decode, self.spec.out_path, self.spec.dead_letters_path)
         source = SourceThread(
             self.source,
             self.initial_rate,

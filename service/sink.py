@@ -6,14 +6,17 @@ import json
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from apps.contract import App
 from compositions.errors import RecomposeError
 from runtime.events import Delivered, Payload, Shed
 
 
 class ResultSink:
-    """Takes what leaves the dispatcher. ``decode`` turns a payload into the plain JSON value of a result.
+    """Takes what leaves the dispatcher. ``decode`` turns a payload into the last stage's value, ``app`` makes plain
+    JSON of that, and writes it to a file of its own form where it has one.
 
     Counts what must never happen, from the serial numbers alone: a skipped, repeated or late one.
     """
@@ -21,11 +24,16 @@ class ResultSink:
     KEPT = 2000
 
     def __init__(
-        self, decode: Callable[[Payload], Any], out_path: str | None = None, dead_letters_path: str | None = None
+        self,
+        app: App,
+        decode: Callable[[Payload], Any],
+        out_path: str | None = None,
+        dead_letters_path: str | None = None,
     ) -> None:
-        self.decode = decode
+        self._app, self._decode = app, decode
         self._kept: deque[dict[str, Any]] = deque(maxlen=self.KEPT)
-        self._out = _opened(out_path, "w")
+        self._output = app.open_output(Path(out_path)) if out_path is not None else None
+        self._out = _opened(out_path, "w") if self._output is None else None
         self._dead_letters = _opened(dead_letters_path, "a")
         self._next_serial = 0
         self.lost = self.misordered = 0
@@ -48,7 +56,7 @@ class ResultSink:
                 file.flush()
 
     def close(self) -> None:
-        for file in (self._out, self._dead_letters):
+        for file in (self._out, self._dead_letters, self._output):
             if file is not None:
                 file.close()
 
@@ -64,13 +72,19 @@ class ResultSink:
             self._bury(item.serial, item.error)
             return {"serial": item.serial, "error": item.error}
         try:
-            value = self.decode(item.payload)
-            json.dumps(value, allow_nan=False)
+            return {"serial": item.serial, "value": self._written(item.serial, self._decode(item.payload))}
         except Exception as error:  # the app's own encoder: whatever it raises concerns this item alone
-            why = f"the result cannot be written as JSON: {type(error).__name__}: {error}"
+            why = f"the result cannot be written: {type(error).__name__}: {error}"
             self._bury(item.serial, why)
             return {"serial": item.serial, "error": why}
-        return {"serial": item.serial, "value": value}
+
+    def _written(self, serial: int, value: Any) -> Any:
+        """The value as JSON data, when it is in the app's own file as well."""
+        encoded = self._app.encode_result(value)
+        json.dumps(encoded, allow_nan=False)
+        if self._output is not None:
+            self._output.write(serial, value)
+        return encoded
 
     def _bury(self, serial: int, error: str) -> None:
         if self._dead_letters is not None:

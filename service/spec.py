@@ -19,11 +19,11 @@ class Frozen(BaseModel):
 
 
 class SourceSpec(Frozen):
-    """Where items come from. ``video`` is named in the API and refused with a sentence until an app reads it."""
+    """Where items come from."""
 
     kind: Literal["replay", "video", "push"] = "replay"
     path: str | None = None
-    """Files of the user; None for the app's own data set."""
+    """Files of the user; None for the app's own data set. For ``video`` a file, the number of a camera, or a URL."""
     loop: Annotated[bool, Field(strict=True)] = True
 
 

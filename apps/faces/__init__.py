@@ -1,0 +1,1 @@
+"""What the two face apps share: finding faces, knowing them, marking them. After SPBench and Vogel et al."""

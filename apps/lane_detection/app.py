@@ -1,0 +1,184 @@
+"""Lane detection (SPBench): the same operators as seven stages between source and sink, or as three.
+
+SPBench counts source and sink, which are not stages here: nine operators, or four with its sink.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from apps.contract import App, Options, Output
+from apps.frames import Frame, frames_of, intact, scaled
+from apps.lane_detection import operators
+from apps.lane_detection.operators import Image, Lines
+from apps.lane_detection.road import sample_road
+from apps.video_out import Shown, video_output
+from compositions.errors import RecomposeError
+from compositions.model import Stage
+
+COLUMNS = ("frame", "x1", "y1", "x2", "y2", "side")
+LEAST_SLOPE = 0.3
+"""Rows over columns: flatter lines are no side of a lane."""
+SMALLEST_PX = 16
+
+
+class Region(NamedTuple):
+    frame: Frame
+    region: Image
+
+
+class Edges(NamedTuple):
+    frame: Frame
+    edges: Image
+
+
+class Straight(NamedTuple):
+    frame: Frame
+    edges: Image
+    straight: Image
+
+
+class Masks(NamedTuple):
+    frame: Frame
+    straight: Image
+    pieces: Image
+
+
+class Both(NamedTuple):
+    frame: Frame
+    both: Image
+
+
+class Found(NamedTuple):
+    frame: Frame
+    lines: Lines
+
+
+class Lanes(NamedTuple):
+    """The frame with its lines drawn in, and these, in pixels of the frame."""
+
+    number: int
+    image: Image
+    lines: Lines
+    digest: str
+
+
+class LaneOptions(Options):
+    height: int = Field(default=360, ge=0, le=4320, description="Frames are scaled down to so many rows; 0: never")
+    search: Literal["both_sides", "spbench"] = Field(
+        default="both_sides", description="Until each side of the lane has a line; or as SPBench, until five lines"
+    )
+
+
+class _Lanes(App):
+    """What both divisions into stages share."""
+
+    options_model: ClassVar[type[Options]] = LaneOptions
+    options: LaneOptions
+
+    def __init__(self, options: Options | None = None) -> None:
+        super().__init__(options)
+        self._search = operators.SEARCHES[self.options.search]
+
+    def setup(self) -> None:
+        cv2.setNumThreads(1)
+
+    def items(self, path: Path | None) -> Iterator[Frame]:
+        return frames_of(path or sample_road(), self.options.height)
+
+    def from_frame(self, frame: NDArray[np.uint8], number: int) -> Frame:
+        return Frame(number, scaled(frame, self.options.height))
+
+    def encode_result(self, value: Lanes) -> dict[str, Any]:
+        sides = {side for side in map(side_of, value.lines.tolist()) if side}
+        return {
+            "frame": value.number,
+            "lines": value.lines.tolist(),
+            "left": "left" in sides,
+            "right": "right" in sides,
+            "sha256": value.digest,
+        }
+
+    def open_output(self, path: Path) -> Output | None:
+        return video_output(path, COLUMNS, _shown)
+
+
+class LaneDetection(_Lanes):
+    name = "lane_detection"
+    description = "Finds the sides of the lane in video frames; nine operators, most of them light."
+    stages: tuple[Stage, ...] = tuple(
+        Stage(name) for name in ("segment", "canny_1", "hough_t", "hough_p", "bitwise", "canny_2", "overlap")
+    )
+
+    def segment(self, frame: Frame) -> Region:
+        return Region(frame, _region(frame))
+
+    def canny_1(self, value: Region) -> Edges:
+        return Edges(value.frame, operators.canny_1(value.region))
+
+    def hough_t(self, value: Edges) -> Straight:
+        return Straight(value.frame, value.edges, operators.hough_t(value.edges, self._search))
+
+    def hough_p(self, value: Straight) -> Masks:
+        return Masks(value.frame, value.straight, operators.hough_p(value.edges, self._search))
+
+    def bitwise(self, value: Masks) -> Both:
+        return Both(value.frame, operators.bitwise(value.straight, value.pieces))
+
+    def canny_2(self, value: Both) -> Found:
+        return Found(value.frame, operators.canny_2(value.both, self._search))
+
+    def overlap(self, value: Found) -> Lanes:
+        return _overlap(value.frame, value.lines)
+
+
+class LaneDetection4(_Lanes):
+    name = "lane_detection_4"
+    description = "Finds the sides of the lane in video frames; the light operators joined."
+    stages: tuple[Stage, ...] = (Stage("edges"), Stage("hough_t"), Stage("lines"))
+
+    def edges(self, frame: Frame) -> Edges:
+        return Edges(frame, operators.canny_1(_region(frame)))
+
+    def hough_t(self, value: Edges) -> Straight:
+        return Straight(value.frame, value.edges, operators.hough_t(value.edges, self._search))
+
+    def lines(self, value: Straight) -> Lanes:
+        both = operators.bitwise(value.straight, operators.hough_p(value.edges, self._search))
+        return _overlap(value.frame, operators.canny_2(both, self._search))
+
+
+def side_of(line: list[int]) -> str:
+    """``left``, ``right`` or nothing: rows count downwards, so the left side of a lane rises to the right."""
+    x1, y1, x2, y2 = line
+    if x1 == x2 or abs(y2 - y1) < LEAST_SLOPE * abs(x2 - x1):
+        return ""
+    return "left" if (y2 - y1) / (x2 - x1) < 0 else "right"
+
+
+def _region(frame: Frame) -> Image:
+    """Raises: RecomposeError when the frame has nothing below row width/3."""
+    image = intact(frame)
+    rows, columns = image.shape[:2]
+    if columns < SMALLEST_PX or rows - operators.top_row(image) < SMALLEST_PX:
+        raise RecomposeError(
+            f"frame {frame.number} is {columns}×{rows}; its height must be more than a third of its width"
+        )
+    return operators.segment(image)
+
+
+def _overlap(frame: Frame, lines: Lines) -> Lanes:
+    image, placed = operators.overlap(frame.image, lines)
+    return Lanes(frame.number, image, placed, hashlib.sha256(image.tobytes()).hexdigest())
+
+
+def _shown(value: Lanes) -> Shown:
+    return Shown(value.image, [[value.number, *line, side_of(line)] for line in value.lines.tolist()])
