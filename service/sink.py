@@ -74,7 +74,8 @@ class ResultSink:
         try:
             return {"serial": item.serial, "value": self._written(item.serial, self._decode(item.payload))}
         except Exception as error:  # the app's own encoder: whatever it raises concerns this item alone
-            why = f"the result cannot be written: {type(error).__name__}: {error}"
+            what = str(error) if isinstance(error, RecomposeError) else f"{type(error).__name__}: {error}"
+            why = f"the result cannot be written: {what}"
             self._bury(item.serial, why)
             return {"serial": item.serial, "error": why}
 
@@ -89,7 +90,7 @@ class ResultSink:
     def _bury(self, serial: int, error: str) -> None:
         if self._dead_letters is not None:
             letter = {"serial": serial, "at": datetime.now(UTC).isoformat(), "error": error}
-            self._dead_letters.write(json.dumps(letter) + "\n")
+            self._dead_letters.write(json.dumps(letter, ensure_ascii=False) + "\n")
             self._dead_letters.flush()
 
 

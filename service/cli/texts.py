@@ -49,7 +49,9 @@ def parse_source(text: str) -> SourceSpec:
     """``KIND`` or ``KIND:PATH``. Raises: ValueError with a sentence."""
     kind, _, path = text.partition(":")
     if kind not in ("replay", "video", "push"):
-        raise ValueError(f"{kind!r} is not a kind of source; give replay, replay:PATH or video:FILE, video:CAMERA, video:URL")
+        raise ValueError(
+            f"{kind!r} is not a kind of source; give replay, replay:PATH or video:FILE, video:CAMERA, video:URL"
+        )
     return SourceSpec(kind=kind, path=path or None)  # type: ignore[arg-type]  # checked in the line above
 
 

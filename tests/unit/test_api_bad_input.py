@@ -125,7 +125,6 @@ def test_yaml_wants_its_own_media_type(client: TestClient) -> None:
         ({"input": {"pattern": "sawtooth"}}, "body.input.pattern = 'sawtooth'"),
         ({"source": {"kind": "replay", "path": "/does/not/exist"}}, "source path '/does/not/exist' does not exist"),
         ({"source": {"kind": "push", "path": "/tmp"}}, "goes with kind replay only"),
-        ({"source": {"kind": "video"}}, "source kind 'video' is not read by this version"),
         ({"source": {"kind": "replay", "loop": "yes"}}, "body.source.loop = 'yes'"),
         ({"options": {"weigths": "1:1"}}, "options.weigths: unknown option"),
         ({"options": {"total_ms": "much"}}, "options.total_ms: 'much'"),

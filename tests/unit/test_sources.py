@@ -127,8 +127,7 @@ def test_closed_replay_ends():
         ),
         (Bare, "replay", None, "app 'bare' has no data set of its own; start it with source push"),
         (Numbers, "push", "/tmp", "source push takes no path, but '/tmp' was given"),
-        (Numbers, "video", None, "source 'video' is not there yet; use replay or push"),
-        (Numbers, "kafka", None, "unknown source kind 'kafka'; known kinds are replay and push"),
+        (Numbers, "kafka", None, "unknown source kind 'kafka'; known kinds are replay, video and push"),
     ],
 )
 def test_source_refused_with_a_sentence(app, kind, path, sentence):

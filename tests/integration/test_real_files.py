@@ -1,0 +1,160 @@
+"""Real video and files through the front door: what comes out is what a plain loop makes, and others can read it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import pytest
+from click.testing import CliRunner
+
+from apps.registry import create
+from apps.video import Frames
+from benchmarks.daemon import Daemon, daemon
+from service import logs
+from service.catalogue import shipped
+from service.cli import main
+
+DATA = os.environ.get("RECOMPOSE_DATA")
+needs_data = pytest.mark.skipif(not DATA, reason="RECOMPOSE_DATA is not set: the filmed persons and texts are not here")
+FAST = {"denoise": "fast"}
+APPS: list[tuple[str, dict[str, Any], int]] = [
+    ("person_recognition", FAST, 5),
+    ("face_recognizer", {"scale": 1.1, "neighbours": 5}, 8),
+    ("lane_detection", {}, 12),
+    ("lane_detection_4", {}, 12),
+    ("bzip2", {"block_bytes": 20_000}, 30),
+]
+"""Name, options, and how many items are enough to be out of order."""
+PATTERNS = [
+    pytest.param(name, options, count, composition.name, id=f"{name}-{composition.name}")
+    for name, options, count in APPS
+    for composition in shipped(type(create(name, options)))
+]
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command sets logging up for a process of its own; this one is shared with other tests."""
+    monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
+
+
+def sequential(name: str, options: dict[str, Any], count: int) -> list[Any]:
+    app = create(name, options)
+    app.prepare()
+    app.setup()
+    values = []
+    for item in app.items(None):
+        for stage in app.stages:
+            item = getattr(app, stage.name)(item)
+        values.append(app.encode_result(item))
+        if len(values) == count:
+            break
+    return values
+
+
+@pytest.mark.parametrize(("name", "options", "count", "composition"), PATTERNS)
+def test_every_composition_gives_what_a_loop_over_the_stages_gives(
+    name: str, options: dict[str, Any], count: int, composition: str, tmp_path: Path
+) -> None:
+    """Frame hashes and rows; for bzip2 the size and check sum of every block."""
+    out = tmp_path / "out.jsonl"
+    given = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+    words = ["run", name, "--pool", "local", "--composition", composition, "--items", str(count), "--out", str(out)]
+    done = CliRunner().invoke(main, [*words, *given])
+    assert done.exit_code == 0, done.output
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["value"] for line in lines] == sequential(name, options, count)
+
+
+def recompose(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "service.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+
+
+@needs_data
+def test_persons_on_a_users_film_under_an_slo(tmp_path: Path) -> None:
+    """On real Ray: a video that plays, with all frames, and the table beside it equal to the sequential run's."""
+    clip, out = tmp_path / "clip.avi", tmp_path / "faces.avi"
+    film = Frames(str(Path(DATA or "") / "person" / "short_hamilton_clip.mp4"))
+    writer = cv2.VideoWriter(str(clip), cv2.VideoWriter.fourcc(*"MJPG"), 24, (640, 360), True)
+    for _, frame in zip(range(24), film, strict=False):
+        writer.write(frame)
+    writer.release()
+    training = f"training={DATA}/person"
+    command = ["run", "person_recognition", "--slo", "latency=600ms", "--source", f"video:{clip}", "--out", str(out)]
+    done = recompose(*command, "-o", "denoise=fast", "-o", training)
+    assert done.returncode == 0, done.stderr
+    assert sum(1 for _ in Frames(str(out))) == 24
+    plain = recompose(
+        *command[:-1], str(tmp_path / "plain.csv"), "-o", "denoise=fast", "-o", training, "--pool", "local"
+    )
+    assert plain.returncode == 0, plain.stderr
+    assert out.with_suffix(".csv").read_text() == (tmp_path / "plain.csv").read_text()
+
+
+@needs_data
+def test_a_text_compressed_by_several_workers_is_what_bunzip2_gives_back(tmp_path: Path) -> None:
+    text, packed, back = Path(DATA or "") / "text" / "lcet10.txt", tmp_path / "text.bz2", tmp_path / "back"
+    done = recompose(
+        *("run", "bzip2", "--source", f"replay:{text}", "--composition", "3"),
+        *("-o", "block_bytes=20000", "--out", str(packed)),
+    )
+    assert done.returncode == 0, done.stderr
+    assert shutil.which("bunzip2"), "Debian's package bzip2 has it"
+    assert subprocess.run(["bunzip2", "-c", packed], stdout=subprocess.PIPE, check=True).stdout == text.read_bytes()
+    again = recompose("run", "bunzip2", "--source", f"replay:{packed}", "--pool", "local", "--out", str(back))
+    assert again.returncode == 0, again.stderr
+    assert back.read_bytes() == text.read_bytes()
+
+
+def test_a_truncated_archive_gives_its_sound_streams_and_a_dead_letter(tmp_path: Path) -> None:
+    packed, out, letters = tmp_path / "x.bz2", tmp_path / "out", tmp_path / "dead.jsonl"
+    words = ["--pool", "local", "--dead-letters", str(letters), "--out"]
+    plain = tmp_path / "plain"
+    plain.write_bytes(os.urandom(30_000))
+    made = recompose(
+        "run",
+        "bzip2",
+        "--source",
+        f"replay:{plain}",
+        "-o",
+        "block_bytes=10000",
+        "--pool",
+        "local",
+        "--out",
+        str(packed),
+    )
+    assert made.returncode == 0, made.stderr
+    packed.write_bytes(packed.read_bytes()[:-50])
+    done = recompose("run", "bunzip2", "--source", f"replay:{packed}", *words, str(out))
+    assert "failed 1" in done.stdout
+    assert out.read_bytes() == plain.read_bytes()[:20_000]
+    assert "stream 2 is cut off" in letters.read_text()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Daemon]:
+    with daemon(tmp_path) as up:
+        yield up
+
+
+def test_a_video_that_is_none_ends_in_failed_with_the_reason(served: Daemon, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(b"no video at all")
+    for place, reason in ((str(broken), "gives no frames"), (str(tmp_path / "none.mp4"), "does not exist")):
+        body = {"source": {"kind": "video", "path": place}}
+        answer = served.http.post("/apps/lane_detection_4/start", json=body)
+        if answer.is_success:
+            served.wait_for(lambda: served.status("lane_detection_4")["state"] == "failed", 60, "the app to fail")
+            assert reason in served.status("lane_detection_4")["failure"]
+        else:
+            assert answer.status_code == 422
+            assert reason in answer.text

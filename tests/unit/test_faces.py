@@ -1,0 +1,113 @@
+"""Person Recognition and Face Recognizer: whose faces they are, on real ones, and what is said of a frame."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from apps.face_recognizer import FaceRecognizer, FaceRecognizerOptions
+from apps.faces.detect import Box
+from apps.faces.gallery import Gallery, Person, Recognizer, cached_gallery, load
+from apps.faces.results import Marked
+from apps.frames import Frame
+from apps.person_recognition import PersonRecognition, PersonRecognitionOptions
+from compositions.errors import RecomposeError
+
+DATA = os.environ.get("RECOMPOSE_DATA")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.skipif(not DATA, reason="RECOMPOSE_DATA is not set: the ORL faces are not here")
+def test_nine_of_ten_orl_faces_are_recognized() -> None:
+    """First five pictures of each of the 30 subjects to train, last five to test (AT&T Laboratories Cambridge)."""
+    subjects = sorted((Path(DATA or "") / "faces" / "orl").iterdir())
+
+    def faces(numbers: range) -> Gallery:
+        pairs = [(cv2.imread(str(s / f"{n}.pgm"), cv2.IMREAD_GRAYSCALE), s.name) for s in subjects for n in numbers]
+        return Gallery(tuple(np.asarray(face, dtype=np.uint8) for face, _ in pairs), tuple(name for _, name in pairs))
+
+    app = PersonRecognition()
+    app._recognizer = Recognizer(faces(range(1, 6)))
+    unknown = faces(range(6, 11))
+    marked = Marked(0, np.zeros((8, 8, 3), np.uint8), (Box(0, 0, 8, 8),) * len(unknown.faces), unknown.faces)
+    right = [p.label == name for p, name in zip(app.recognize(marked).persons, unknown.labels, strict=True)]
+    assert len(right) == 150
+    assert np.mean(right) >= 0.9
+
+
+def test_the_sample_clip_shows_the_face_that_the_sample_gallery_knows() -> None:
+    app = PersonRecognition(PersonRecognitionOptions(denoise="fast"))
+    app.prepare()
+    app.setup()
+    values = [app.recognize(app.detect(frame)) for frame in islice(app.items(None), 10)]
+    named = ["astronaut" in [person.label for person in value.persons] for value in values]
+    assert sum(named) >= 8
+    encoded = app.encode_result(values[0])
+    assert encoded["frame"] == 0
+    assert encoded["faces"][0].keys() == {"x", "y", "w", "h", "label", "distance"}
+
+
+def test_the_digest_is_of_the_marked_frame_without_its_texts() -> None:
+    app = PersonRecognition(PersonRecognitionOptions(denoise="fast"))
+    app.prepare()
+    app.setup()
+    marked = app.detect(next(app.items(None)))
+    first, again = app.recognize(marked), app.recognize(marked)
+    assert first.digest == again.digest
+    assert not np.array_equal(first.image, marked.image), "the name is written into the picture"
+
+
+def test_the_face_recognizer_marks_the_wanted_person_green_and_others_red() -> None:
+    app = FaceRecognizer(FaceRecognizerOptions(largest=0.6, scale=1.1, neighbours=5))
+    app.prepare()
+    app.setup()
+    frame = next(app.items(None))
+    marked = app.detect(frame)
+    assert marked.faces
+    known = app.recognize(marked)
+    app._recognizer = type("Nobody", (), {"person": staticmethod(lambda face: Person(None, None))})()  # type: ignore[assignment]
+    unknown = app.recognize(marked)
+    assert known.persons[0].label == "astronaut"
+    changed = (known.image != frame.image).any(axis=2)
+    assert (known.image[changed][:, 1] == 255).any()
+    assert (unknown.image[(unknown.image != frame.image).any(axis=2)] == (0, 0, 255)).all()
+
+
+def test_a_gallery_is_made_once_and_anew_when_a_picture_changes(tmp_path: Path) -> None:
+    folder = tmp_path / "people"
+    (folder / "ann").mkdir(parents=True)
+    picture = np.random.default_rng(1).integers(0, 255, (112, 92), dtype=np.uint8)
+    cv2.imwrite(str(folder / "ann" / "1.pgm"), picture)
+    cv2.imwrite(str(folder / "bob2.png"), picture)
+    first = cached_gallery(folder)
+    assert cached_gallery(folder) == first
+    assert set(load(first).labels) == {"ann", "bob"}
+    cv2.imwrite(str(folder / "bob2.png"), 255 - picture)
+    assert cached_gallery(folder) != first
+
+
+@pytest.mark.parametrize("content", [None, "empty", "faceless"])
+def test_training_folders_that_give_nobody(tmp_path: Path, content: str | None) -> None:
+    folder = tmp_path / "people"
+    if content is not None:
+        folder.mkdir()
+    if content == "faceless":
+        cv2.imwrite(str(folder / "wall.png"), np.full((600, 600, 3), 128, np.uint8))
+    sentence = {None: "does not exist", "empty": "has no pictures", "faceless": "has no picture with a face"}[content]
+    with pytest.raises(RecomposeError, match=sentence):
+        PersonRecognition(PersonRecognitionOptions(training=folder)).prepare()
+
+
+@pytest.mark.parametrize("shape", [(0, 10, 3), (10, 10, 1), (10, 10)])
+def test_a_frame_of_another_form_is_refused_with_a_sentence(shape: tuple[int, ...]) -> None:
+    with pytest.raises(RecomposeError, match=r"frame 4 has shape .*; must be height × width × 3"):
+        PersonRecognition().denoise(Frame(4, np.zeros(shape, np.uint8)))

@@ -1,0 +1,146 @@
+"""Source ``video``: what is read, and what is said of a file that is none, or a camera that goes away."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from apps.contract import App
+from apps.sources import Video, open_source
+from apps.video import Frames, open_capture
+from compositions.errors import RecomposeError
+from compositions.model import Stage
+
+
+class Brightness(App):
+    name = "brightness"
+    stages = (Stage("mean"),)
+
+    def from_frame(self, frame: Any, number: int) -> tuple[int, float]:
+        return number, round(float(frame.mean()))
+
+
+class NoVideo(App):
+    name = "no_video"
+    stages = (Stage("any"),)
+
+
+class Camera:
+    """A capture that gives ``count`` frames and announces ``announced``."""
+
+    def __init__(self, count: int, announced: int = 0, opened: bool = True) -> None:
+        self.left, self.announced, self.opened, self.released = count, announced, opened, False
+
+    def isOpened(self) -> bool:  # noqa: N802 - OpenCV's name
+        return self.opened
+
+    def read(self) -> tuple[bool, Any]:
+        self.left -= 1
+        return (True, np.zeros((4, 6, 3), np.uint8)) if self.left >= 0 else (False, None)
+
+    def get(self, what: int, /) -> float:
+        return float(self.announced)
+
+    def release(self) -> None:
+        self.released = True
+
+
+@pytest.fixture
+def clip(tmp_path: Path) -> Path:
+    """Ten frames, each brighter than the one before."""
+    path = tmp_path / "clip.avi"
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 10, (64, 48), True)
+    for number in range(10):
+        writer.write(np.full((48, 64, 3), 20 * number, np.uint8))
+    writer.release()
+    return path
+
+
+def clock() -> Any:
+    return itertools.count().__next__
+
+
+def test_the_frames_of_a_file_in_order_with_their_numbers(clip: Path) -> None:
+    source = open_source(Brightness(), "video", str(clip), clock=clock(), loop=False)
+    values = [arrival.value for arrival in source]
+    assert [number for number, _ in values] == list(range(10))
+    assert [mean for _, mean in values] == pytest.approx([20 * number for number in range(10)], abs=3)
+
+
+def test_a_file_played_again_goes_on_counting(clip: Path) -> None:
+    source = open_source(Brightness(), "video", str(clip), clock=clock())
+    numbers = [arrival.value[0] for arrival in itertools.islice(source, 25)]
+    assert numbers == list(range(25))
+
+
+def test_closing_ends_it_after_the_frame_under_way(clip: Path) -> None:
+    source = open_source(Brightness(), "video", str(clip), clock=clock())
+    taken = iter(source)
+    next(taken)
+    source.close()
+    assert list(taken) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "does not exist; give a file, the number of a camera, or a URL"),
+        (b"", "gives no frames; it is damaged"),
+        (b"this is no video" * 100, "gives no frames; it is damaged"),
+    ],
+)
+def test_what_is_no_video_is_refused_at_once(tmp_path: Path, content: bytes | None, sentence: str) -> None:
+    path = tmp_path / "broken.mp4"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(RecomposeError, match=sentence):
+        open_source(Brightness(), "video", str(path), clock=clock())
+
+
+def test_an_app_that_takes_no_video_says_so_at_once(clip: Path) -> None:
+    with pytest.raises(RecomposeError, match="app 'no_video' takes no video"):
+        open_source(NoVideo(), "video", str(clip), clock=clock())
+
+
+def test_a_video_needs_a_place() -> None:
+    with pytest.raises(RecomposeError, match="source video needs a path"):
+        open_source(Brightness(), "video", None, clock=clock())
+
+
+def test_a_truncated_file_gives_what_it_has_and_then_its_reason(clip: Path) -> None:
+    data = clip.read_bytes()
+    clip.write_bytes(data[: len(data) // 2])
+    frames = Frames(str(clip), lambda place: Camera(5, announced=10))
+    seen: list[Any] = []
+    with pytest.raises(RecomposeError, match="ended after frame 5 of 10; it is truncated or damaged"):
+        seen.extend(frames)
+    assert len(seen) == 5
+
+
+def test_a_frame_or_two_less_than_announced_is_no_damage(clip: Path) -> None:
+    assert len(list(Frames(str(clip), lambda place: Camera(98, announced=100)))) == 98
+
+
+def test_a_camera_that_goes_away_ends_with_its_reason() -> None:
+    camera = Camera(3)
+    source = Video(Brightness(), "0", loop=True, clock=clock(), capture=lambda place: camera)
+    seen: list[Any] = []
+    with pytest.raises(RecomposeError, match="'0' gives no more frames after 3"):
+        seen.extend(source)
+    assert len(seen) == 3
+    assert camera.released
+
+
+def test_a_camera_that_is_not_there_is_refused() -> None:
+    with pytest.raises(RecomposeError, match="'7' gives no frames"):
+        Frames("7", lambda place: Camera(0, opened=False))
+
+
+def test_a_url_that_nobody_answers_is_refused() -> None:
+    capture = open_capture("http://127.0.0.1:9/none.mp4")
+    assert not capture.isOpened()
