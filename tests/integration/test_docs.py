@@ -27,6 +27,13 @@ RUN_ELSEWHERE = {
     r"export (RECOMPOSE_TOKEN|RAY_AUTH_TOKEN)=.+": "tests/integration/test_deploy.py::"
     "test_nothing_starts_without_its_token",
     r"make lock.*": "tests/integration/test_packaging.py::test_locks_are_complete_and_agree",
+    r"\.venv/bin/recompose run (person_recognition|face_recognizer) .+": "tests/integration/test_real_files.py::"
+    "test_persons_on_a_users_film_under_an_slo",
+    r"\.venv/bin/recompose run (lane_detection|synthetic) .+": "tests/integration/test_real_files.py::"
+    "test_every_composition_gives_what_a_loop_over_the_stages_gives",
+    r"\.venv/bin/recompose run b(un)?zip2 .+": "tests/integration/test_real_files.py::"
+    "test_a_text_compressed_by_several_workers_is_what_bunzip2_gives_back",
+    r"\.venv/bin/recompose run ferret .+": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",
     r"python -m benchmarks\.\w+.*": "tests/integration/test_docs.py::test_benchmarks_that_documents_name_are_there",
 }
 """Commands (whole, as patterns) that are not run here, and what runs them, or as much of them as can be run."""
@@ -60,7 +67,15 @@ def test_every_command_is_run_by_a_test(document: Path) -> None:
 
 
 def _is_known(command: str) -> bool:
-    return bool(re.match(CLIENTS, command)) or any(re.fullmatch(pattern, command) for pattern in RUN_ELSEWHERE)
+    return _is_run_here(command) or _is_run_elsewhere(command)
+
+
+def _is_run_elsewhere(command: str) -> bool:
+    return any(re.fullmatch(pattern, command) for pattern in RUN_ELSEWHERE)
+
+
+def _is_run_here(command: str) -> bool:
+    return bool(re.match(CLIENTS, command)) and not _is_run_elsewhere(command)
 
 
 @pytest.mark.parametrize("place", sorted(set(RUN_ELSEWHERE.values())))
@@ -72,13 +87,15 @@ def test_what_runs_the_other_commands_is_there(place: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("document", [each for each in DOCUMENTS if re.search(CLIENTS, str(commands(each)))], ids=str)
+@pytest.mark.parametrize(
+    "document", [each for each in DOCUMENTS if any(_is_run_here(command) for _, command in commands(each))], ids=str
+)
 def test_commands_do_what_they_say(document: Path, tmp_path: Path) -> None:
     """All of one document in order, in one shell, from a folder that has all files of the project."""
     for file in ROOT.iterdir():
         (tmp_path / file.name).symlink_to(file)
     port, home = str(free_port()), tmp_path / "home"
-    lines = [_for_test(command, port) for _, command in commands(document) if re.match(CLIENTS, command)]
+    lines = [_for_test(command, port) for _, command in commands(document) if _is_run_here(command)]
     script = "\n".join([TERMINAL, *lines])
     url = f"http://127.0.0.1:{port}"
     env = {

@@ -1,0 +1,134 @@
+"""Writes telemetry from a thread of its own: what it cannot keep up with is lost and counted, and nobody waits for it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from datapipe.telemetry.retention import Keep, sweep
+from datapipe.telemetry.schema import SCHEMAS, SEPARATOR, SUFFIX
+
+Columns = Callable[[Sequence[Any]], dict[str, Any]]
+"""Turns records, as they were put, into the columns of their kind."""
+SWEEP_EVERY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """Bounds of the writer."""
+
+    buffer_records: int = 50_000
+    """Of each kind; beyond it records are lost. Ten seconds at 5,000 items/s, some 50 MB."""
+    roll_s: float = 2.0
+    """Age at which a file of items is closed: the tables lag behind by this, and by Spark's turn."""
+    slow_roll_s: float = 10.0
+    """The same for the other kinds, of which there are a few records a second."""
+    close_s: float = 5.0
+    """Longest wait for the disk at the end of a run."""
+    keep: Keep = field(default_factory=Keep)
+
+
+class TelemetryWriter:
+    """``put`` costs an append. Failures of the disk lose records; ``lost`` and ``written`` count them."""
+
+    def __init__(
+        self, directory: Path, app: str, columns: dict[str, Columns], settings: WriterSettings | None = None
+    ) -> None:
+        self._directory, self._app, self._columns = directory, app, columns
+        self._settings = settings or WriterSettings()
+        self.run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
+        self._buffers: dict[str, deque[Any]] = {kind: deque() for kind in columns}
+        self._due_s = {kind: monotonic() + self._roll_s(kind) for kind in columns}
+        self._swept_s = 0.0
+        self._files = 0
+        self.written = self.lost = 0
+        self.fault: str | None = None
+        """Why the last records were lost; None once some were written again."""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name=f"telemetry-{app}", daemon=True)
+        self._thread.start()
+
+    def put(self, kind: str, record: Any) -> None:
+        """For the owner's thread alone: one thread puts, one takes."""
+        buffer = self._buffers[kind]
+        if len(buffer) < self._settings.buffer_records:
+            buffer.append(record)
+        else:
+            self.lost += 1
+
+    def close(self) -> None:
+        """Writes what is left, as far as the disk takes it in time."""
+        self._stop.set()
+        self._thread.join(self._settings.close_s)
+        if self._thread.is_alive():
+            self.lost += sum(map(len, self._buffers.values()))
+
+    @property
+    def buffered(self) -> int:
+        return sum(map(len, self._buffers.values()))
+
+    # --- the thread -------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while not self._stop.wait(max(0.0, min(self._due_s.values()) - monotonic())):
+            self._turn(monotonic())
+        for kind in self._buffers:
+            self._flush(kind)
+
+    def _turn(self, now_s: float) -> None:
+        for kind, due_s in self._due_s.items():
+            if now_s >= due_s:
+                self._flush(kind)
+                self._due_s[kind] = monotonic() + self._roll_s(kind)
+        if now_s - self._swept_s >= SWEEP_EVERY_S:
+            self._swept_s = now_s
+            sweep(self._directory, self._app, self._settings.keep)
+
+    def _roll_s(self, kind: str) -> float:
+        return self._settings.roll_s if kind == "items" else self._settings.slow_roll_s
+
+    def _flush(self, kind: str) -> None:
+        buffer = self._buffers[kind]
+        records = [buffer.popleft() for _ in range(len(buffer))]
+        if not records:
+            return
+        try:
+            self._write(kind, records)
+        except Exception as error:  # disk full, folder gone, a value out of range: telemetry is lost, never items
+            self.lost += len(records)
+            self.fault = f"{type(error).__name__}: {error}"
+        else:
+            self.written += len(records)
+            self.fault = None
+
+    def _write(self, kind: str, records: Sequence[Any]) -> None:
+        schema = SCHEMAS[kind]
+        columns = self._columns[kind](records)
+        constant = {"app": pa.repeat(self._app, len(records)), "run": pa.repeat(self.run, len(records))}
+        table = pa.table({**constant, **columns}, schema=schema)
+        self._files += 1
+        folder = self._directory / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(table, folder / f"{self._app}{SEPARATOR}{self.run}-{self._files:06d}{SUFFIX}")
+
+
+def write_atomically(table: Any, path: Path) -> None:
+    """Under a hidden name first, which readers pass over; nothing is left of it when that fails."""
+    hidden = path.with_name(f".{path.name}.tmp")
+    try:
+        pq.write_table(table, hidden, compression="zstd")
+        os.replace(hidden, path)
+    except BaseException:
+        hidden.unlink(missing_ok=True)
+        raise
