@@ -240,7 +240,7 @@ class Dispatcher:
         group.note_busy(busy_s)
         hop_s = None if task.prefetched else max(0.0, self._now_s - since_s - busy_s)
         name = group.pipeline.composition.name
-        self._outcomes.append(TaskTimed(self._now_s, name, event.timings, hop_s, item.size_bytes))
+        self._outcomes.append(TaskTimed(self._now_s, name, event.timings, hop_s, item.size_bytes, item.serial))
         self._states.update(event.states)
         item.payload, item.attempts, item.losses = event.payload, 0, 0
         item.size_bytes = self._size_of(event.payload)

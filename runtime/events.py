@@ -189,6 +189,8 @@ class TaskTimed:
     hop_s: float | None
     size_bytes: int = 0
     """Of the payload that went in; 0: not known."""
+    serial: int = -1
+    """Of the item it carried."""
 
 
 @dataclass(frozen=True, slots=True)

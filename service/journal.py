@@ -44,6 +44,8 @@ class Journal:
     changes: deque[NoChangeRun] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
     switches: deque[SwitchRecord] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
     switch_count: int = 0
+    switch_total: int = 0
+    """With those that failed."""
 
     def note(self, said: Decision | NoChange) -> None:
         """A tick's answer; the same reason again only prolongs its run."""
@@ -66,6 +68,7 @@ class Journal:
         record.ended = ended
         self.switches.append(record)
         self.switch_count += ended.error is None
+        self.switch_total += 1
 
     def with_switches(self, decision: Decision) -> Decision:
         """The decision with the figures of the switches it caused: the longest gap, the last drain."""

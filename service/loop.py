@@ -62,6 +62,8 @@ class ControlLoop:
         self.snapshot: Snapshot | None = None
         self.result: TickResult | None = None
         self.start_failure: StartFailed | None = None
+        self.tap: Callable[[Outcome], None] | None = None
+        """Is shown every outcome; for telemetry."""
         self._settings = settings
         self._sink = sink
         self._next_tick_s = engine.now_s
@@ -97,6 +99,8 @@ class ControlLoop:
     # --- observe ----------------------------------------------------------------------------------------------------
 
     def _observe(self, outcome: Outcome) -> None:
+        if self.tap is not None:
+            self.tap(outcome)
         if isinstance(outcome, TaskTimed):
             self.monitor.record_timings(outcome.at_s, outcome.timings)
             self._note_size(outcome)

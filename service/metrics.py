@@ -75,6 +75,11 @@ def _slo_bound(status: Status) -> Iterator[Sample]:
         yield (slo["metric"],), _scaled(slo["bound"], 1e-3 if slo["metric"] == "latency" else 1.0)
 
 
+def _telemetry(status: Status) -> Iterator[Sample]:
+    for outcome in ("written", "lost"):
+        yield (outcome,), (status.get("telemetry") or {}).get(outcome)
+
+
 def _scaled(value: float | None, scale: float) -> float | None:
     return None if value is None else value * scale
 
@@ -169,6 +174,12 @@ METRICS = (
         "How long a drain of the active composition would take at most.",
         "None needed.",
         _one(lambda status: _scaled(status["drain"]["estimate_ms"], 1e-3)),
+    ),
+    Metric(
+        "recompose_telemetry_records_total", "counter", "records", ("outcome",),
+        "Records of telemetry written to disk, and lost because the disk was full or too slow.",
+        "lost grows: look at telemetry.fault in /status; items are not affected.",
+        _telemetry,
     ),
     Metric(
         "recompose_runner_restarts_total", "counter", "restarts", (),

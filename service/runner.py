@@ -12,11 +12,13 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from pathlib import Path
 from time import monotonic, time
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
+from apps.rates import Rate
 from apps.sources import Push
 from compositions.errors import RecomposeError
 from compositions.model import Composition
@@ -30,6 +32,9 @@ from service.spec import InputSpec, RunSpec
 from service.summary import Summary
 from service.views import composition_view, resting_status, slo_view
 from service.what_if import Present, Question, answer
+
+if TYPE_CHECKING:
+    from service.telemetry import Telemetry
 
 T = TypeVar("T")
 
@@ -58,6 +63,7 @@ class Runner:
         self._epoch_s = time() - monotonic()
         self._summary = Summary()
         self._history = History()
+        self._telemetry: Telemetry | None = None
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -89,6 +95,10 @@ class Runner:
         rate = self._assembly.rate(input)
         self._tell(lambda parts: parts.source.set_pattern(rate))
         self.spec = self.spec.model_copy(update={"input": input})
+
+    def set_rate(self, rate: Rate) -> None:
+        """Any input rate over time, counted from now; for experiments."""
+        self._tell(lambda parts: parts.source.set_pattern(rate))
 
     def set_mode(self, mode: Mode, composition: str | None) -> None:
         """Raises: RecomposeError for a composition that is not known."""
@@ -190,6 +200,7 @@ class Runner:
             "last_decision": self._decision(parts, decisions[-1]) if decisions else None,
             "no_change": loop.journal.changes[-1].reason if loop.journal.changes else None,
             "slo_met_share": self._summary.slo_met_share,
+            "telemetry": self._telemetry.status() if self._telemetry else None,
         }
 
     def _decision(self, parts: Parts, decision: Any) -> dict[str, Any]:
@@ -235,6 +246,7 @@ class Runner:
     def _run(self) -> None:
         try:
             self._parts = self._assembly.build()
+            self._telemetry = self._tapped(self._parts)
             self._parts.loop.engine.start()
             self._turn(self._parts)
             self._state = State.FAILED if self._failure else State.STOPPED
@@ -282,12 +294,24 @@ class Runner:
             self._history.note(monotonic(), lambda: sample_of(self.status(), self._at(monotonic())))
         if self._summary.note(snapshot, result):
             parts.sink.flush()
+            if self._telemetry is not None:
+                self._telemetry.tick(loop, snapshot, result)
         failure = loop.start_failure
         if failure is not None and failure.consecutive >= START_FAILURES and not snapshot.workers_alive:
             raise RecomposeError(f"workers cannot start: {failure.reason}")
         if parts.source.error is not None and self._failure is None:
             self._failure = f"the source failed: {parts.source.error}"
             self._log.error("source failed", reason=parts.source.error)
+
+    def _tapped(self, parts: Parts) -> Telemetry | None:
+        """Telemetry of the loop, if any is to be written."""
+        if self.spec.telemetry_dir is None:
+            return None
+        from service.telemetry import Telemetry  # imported here: a run without telemetry needs no Arrow
+
+        telemetry = Telemetry(Path(self.spec.telemetry_dir), self.spec.app, self._epoch_s)
+        parts.loop.tap = telemetry.observe
+        return telemetry
 
     def _fail(self, reason: str) -> None:
         self._failure = reason
@@ -299,5 +323,7 @@ class Runner:
             self._parts.close()
         else:
             self._assembly.close()
+        if self._telemetry is not None:
+            self._telemetry.close()
         self._ended.set()
         self._serve()

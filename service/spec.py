@@ -62,5 +62,7 @@ class RunSpec(Frozen):
     duration_s: float | None = None
     out_path: str | None = None
     dead_letters_path: str | None = None
+    telemetry_dir: str | None = None
+    """Folder for rolling Parquet files of items, snapshots, decisions and switches; None: none are written."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Overrides of manager settings, for experiments (``trial_s``, ``check_interval_s`` …)."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ class Telemetry:
         return round((self._epoch_s + at_s) * 1e6)
 
     def _at(self, at_s: float) -> str:
-        return datetime.fromtimestamp(self._epoch_s + at_s).astimezone().isoformat(timespec="milliseconds")
+        return datetime.fromtimestamp(self._epoch_s + at_s, UTC).isoformat(timespec="milliseconds")
 
     # --- in the writer's thread -------------------------------------------------------------------------------------
 

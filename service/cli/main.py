@@ -20,6 +20,9 @@ COMMANDS = {
     "decisions": "service.cli.clients:decisions",
     "compositions": "service.cli.clients:compositions",
     "check": "service.cli.check:check",
+    "experiment": "service.cli.experiment:experiment",
+    "telemetry": "service.cli.telemetry:telemetry",
+    "report": "service.cli.report:report",
 }
 
 

@@ -42,6 +42,7 @@ STRATEGIES = ["model", "vogel", "pdp21", "static"]
 @click.option("--source", callback=as_usage(parse_source, "--source"), help="KIND:PATH; default: the app's own data.")
 @click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Results as JSON lines, in input order.")
+@click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry; see recompose report.")
 @click.option("--dead-letters", type=click.Path(dir_okay=False), help="Items that failed, with their tracebacks.")
 @apps_option
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
@@ -80,6 +81,7 @@ def _spec(
     apps_dirs: tuple[Path, ...],
     out: str | None,
     dead_letters: str | None,
+    telemetry: str | None,
     **rest: Any,
 ) -> RunSpec:
     if rate and pattern:
@@ -103,6 +105,7 @@ def _spec(
         duration_s=duration,
         out_path=out,
         dead_letters_path=dead_letters,
+        telemetry_dir=telemetry,
         **rest,
     )
 

@@ -45,6 +45,7 @@ log = structlog.get_logger()
     help="Folder of compositions files, read again when they change.",
 )
 @click.option("--state", "state_dir", type=click.Path(file_okay=False, path_type=Path), help="Default: ~/.local/state.")
+@click.option("--telemetry/--no-telemetry", default=True, show_default=True, help="Files below the state directory.")
 @click.option("--ray", "address", help="Address of a running Ray cluster; default: one of its own.")
 @click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES, show_default=True)
 @click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True)
@@ -55,6 +56,7 @@ def serve(
     apps_dirs: tuple[Path, ...],
     compositions_dirs: tuple[Path, ...],
     state_dir: Path | None,
+    telemetry: bool,
     address: str | None,
     max_item_bytes: int,
     log_level: str,
@@ -64,10 +66,16 @@ def serve(
     access = _access(host, max_item_bytes)
     logs.configure(log_level)
     apps = _discover(apps_dirs)
-    base = RunSpec(app="", apps_dirs=tuple(str(each.resolve()) for each in apps_dirs), pool=cast(Any, pool))
+    directory = state_dir or default_directory()
+    base = RunSpec(
+        app="",
+        apps_dirs=tuple(str(each.resolve()) for each in apps_dirs),
+        pool=cast(Any, pool),
+        telemetry_dir=str((directory / "telemetry").resolve()) if telemetry else None,
+    )
     with (
         closing(_listen(host, port)) as listener,
-        closing(State(state_dir or default_directory())) as state,
+        closing(State(directory)) as state,
         closing(_host(pool, address)) as runners,
     ):
         supervisor = Supervisor(apps, runners, state, base)

@@ -1,0 +1,120 @@
+"""Opens Spark: finds Java, keeps the JVM's talk out of the terminal, and says in one sentence what is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from compositions.errors import RecomposeError
+
+JAVA = (17, 21)
+"""Versions that Spark 4 runs on."""
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",  # a laptop's cores, twice; a cluster sets its own
+    "spark.driver.memory": "3g",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Groups with lists are hashed, not sorted, as long as there are fewer than this many at a time.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "200000",
+}
+
+
+class NoJava(RecomposeError):
+    """Spark needs Java, and there is none that it runs on."""
+
+
+class NoSpark(RecomposeError):
+    """Spark did not start, or its master did not answer."""
+
+
+def open_session(app_name: str, master: str | None = None) -> Any:
+    """A SparkSession: of ``master``, of ``SPARK_REMOTE``, or of this machine's cores.
+
+    Raises: NoJava without Java 17 or 21; NoSpark when PySpark is missing or the master does not answer.
+    """
+    try:
+        from pyspark.sql import SparkSession  # imported here: it takes a second
+    except ImportError as error:
+        raise NoSpark("PySpark is not installed; install recompose with its extra 'spark'") from error
+    builder: Any = SparkSession.builder.appName(app_name)
+    remote = os.environ.get("SPARK_REMOTE")
+    if remote and master is None:
+        return _started(builder.remote(remote), remote)
+    os.environ["JAVA_HOME"] = java_home()
+    address = master or "local[*]"
+    for name, value in (SETTINGS | _network(address)).items():
+        builder = builder.config(name, value)
+    return _started(builder.master(address), address)
+
+
+def java_home() -> str:
+    """Home of the first Java that fits: ``JAVA_HOME``, then ``java`` on the PATH. Raises: NoJava."""
+    found = []
+    for java in _candidates():
+        version = _version(java)
+        if version in JAVA:
+            return str(Path(java).resolve().parents[1])
+        found.append(f"{java} is version {version}")
+    seen = f" ({'; '.join(found)})" if found else ""
+    raise NoJava(f"Spark needs Java 17 or 21 and found none in JAVA_HOME or on the PATH{seen}; run make setup-java")
+
+
+def _candidates() -> Iterator[str]:
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        yield str(Path(home) / "bin" / "java")
+    if java := shutil.which("java"):
+        yield java
+
+
+def _version(java: str) -> int | None:
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(\d+)', answer)
+    return int(match.group(1)) if match else None
+
+
+def _network(master: str) -> dict[str, str]:
+    """A session of this machine alone listens on loopback only."""
+    return {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} if "local" in master else {}
+
+
+def _started(builder: Any, address: str) -> Any:
+    """Raises: NoSpark with the last thing that the JVM said about it."""
+    with tempfile.TemporaryFile() as talk, _standard_error_into(talk.fileno()):
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            talk.seek(0)
+            raise NoSpark(f"Spark did not start on {address!r}: {_reason(error, talk.read().decode())}") from error
+
+
+@contextmanager
+def _standard_error_into(file: int) -> Iterator[None]:
+    """Where the JVM inherits its standard error from: its log is no message to the user."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(file, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _reason(error: Exception, talk: str) -> str:
+    told = [line for line in talk.splitlines() if re.search(r"ERROR|Exception|refused|unresponsive", line)]
+    text = (told[-1] if told else str(error).strip().splitlines()[0]).strip()
+    return text[-300:]
