@@ -7,49 +7,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from compositions.errors import RecomposeError
-from datapipe.telemetry.schema import SCHEMAS, SUFFIX, VERSION, version_of
+from datapipe.telemetry.files import TelemetryError, some_files_of
+from datapipe.telemetry.schema import SCHEMAS
 from datapipe.telemetry.windows import KEYS
 
 TABLE = "windows"
 CHECKPOINT = "checkpoint"
 BATCH = "batch"
-
-
-class TelemetryError(RecomposeError):
-    """Telemetry that cannot be read, or a table that cannot be written."""
-
-
-def files_of(directory: Path, kind: str, app: str | None = None) -> list[Path]:
-    """Files of one kind, checked. Raises: TelemetryError for a folder or a file that is none of ours."""
-    if not directory.is_dir():
-        raise TelemetryError(f"there is no folder {str(directory)!r}; give the one that the runner writes telemetry to")
-    found = sorted((directory / kind).glob(f"{app or ''}*{SUFFIX}"))
-    if not found:
-        raise TelemetryError(f"{str(directory)!r} has no telemetry of kind {kind!r}; give a folder with files {kind}/*{SUFFIX}")
-    for path in found:
-        check(path)
-    return found
-
-
-def check(path: Path) -> None:
-    """Raises: TelemetryError for a file that is broken, is not telemetry, or is newer than this program."""
-    try:
-        version = version_of(pq.read_schema(path))
-    except FileNotFoundError:  # retention was faster
-        return
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise TelemetryError(f"{str(path)!r} is not a readable Parquet file; move it away and run again") from error
-    if version is None:
-        raise TelemetryError(f"{str(path)!r} is not telemetry: its schema has no version; move it away and run again")
-    if version > VERSION:
-        raise TelemetryError(f"{str(path)!r} has schema version {version}; this program reads up to {VERSION}: update it")
 
 
 def spark_schema(kind: str) -> Any:
@@ -58,7 +26,7 @@ def spark_schema(kind: str) -> Any:
 
 def raw(spark: SparkSession, directory: Path, kind: str = "items") -> DataFrame:
     """All records of one kind. Raises: TelemetryError."""
-    files_of(directory, kind)
+    some_files_of(directory, kind)
     return spark.read.schema(spark_schema(kind)).parquet(str(directory / kind))
 
 

@@ -1,0 +1,211 @@
+"""The plots of a run over time. Each takes the data and gives a figure, or None where there is nothing to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from matplotlib.figure import Figure
+
+from datapipe.report.data import Floats, RunData
+from datapipe.report.style import COLOURS, figure
+
+POINTS = 900
+"""Of a line at most: more than the page has pixels to show."""
+
+
+def rates(run: RunData) -> Figure | None:
+    """Input rate against throughput."""
+    made, axes = figure()
+    drawn = _line(axes, run, "input_rate_per_s", "input rate") + _line(axes, run, "throughput_per_s", "throughput")
+    return _finished(made, axes, "items/s", drawn)
+
+
+def latency(run: RunData) -> Figure | None:
+    """Latency against the SLO and its bound."""
+    made, axes = figure()
+    drawn = _line(axes, run, "latency_mean_ms", "mean") + _line(axes, run, "latency_p95_ms", "95th percentile")
+    of_latency = pc.equal(run.snapshots.column("slo_metric"), "latency")
+    ours = run.snapshots.filter(pc.fill_null(of_latency, False))
+    if ours.num_rows:
+        at_s, target = run.seconds(ours, "at"), _numbers(ours, "slo_target")
+        axes.plot(at_s, target, color="#444", linewidth=1, linestyle="--", label="SLO target")
+        axes.fill_between(at_s, target, _numbers(ours, "slo_bound"), color="#999", alpha=0.25, label="to its bound")
+    return _finished(made, axes, "ms", drawn)
+
+
+def compositions(run: RunData) -> Figure | None:
+    """The active composition as coloured bands, switches as lines."""
+    made, axes = figure(1.8)
+    colours = _colours(run)
+    for name, from_s, until_s in bands(run):
+        axes.axvspan(from_s, until_s, color=colours[name], alpha=0.75, linewidth=0, gid="data-band")
+    for switch in run.switches:
+        axes.axvline(switch["at_s"], color="#000", linewidth=1, linestyle=":" if switch["error"] else "-")
+    handles = [axes.plot([], [], color=colour, linewidth=6, label=name)[0] for name, colour in colours.items()]
+    axes.set_yticks([])
+    axes.legend(handles=handles, ncols=8, loc="upper center", bbox_to_anchor=(0.5, -0.35))
+    axes.set_xlabel("seconds")
+    return made if colours else None
+
+
+def service_times(run: RunData) -> Figure | None:
+    """Service time of every stage; thick where it is tagged as bottleneck."""
+    made, axes = figure()
+    flat = _stages(run)
+    for number, name in enumerate(dict.fromkeys(flat["stage"])):
+        rows = flat["stage"] == name
+        at_s, service_ms = flat["at"][rows], flat["service_ms"][rows]
+        colour = COLOURS[number % len(COLOURS)]
+        axes.plot(*_thinned(at_s, service_ms), color=colour, label=name, gid="data-stage")
+        tagged = np.where(flat["bottleneck"][rows], service_ms, np.nan)
+        axes.plot(*_thinned(at_s, tagged), color=colour, linewidth=4, alpha=0.5)
+    return _finished(made, axes, "ms an item (thick: bottleneck)", bool(len(flat["stage"])))
+
+
+def slo_hits(run: RunData) -> Figure | None:
+    """Share of the time in which the SLO was met: in slices of the run, and so far."""
+    made, axes = figure(2.6)
+    status = np.asarray(run.snapshots.column("slo_status").to_pylist(), dtype=object)
+    known = np.isin(status, ("met", "violated", "infeasible"))
+    met = np.where(status == "met", 1.0, 0.0)[known]
+    at_s = run.seconds(run.snapshots, "at")[known]
+    if not met.size:
+        return None
+    axes.plot(*_thinned(at_s, met, min(POINTS, max(1, round(at_s[-1] / 10)))), drawstyle="steps-mid", label="in 10 s", gid="data")
+    axes.plot(*_thinned(at_s, np.cumsum(met) / np.arange(1, met.size + 1)), label="so far", gid="data")
+    axes.set_ylim(-0.03, 1.03)
+    return _finished(made, axes, "share", True)
+
+
+def boxes(run: RunData) -> Figure | None:
+    """Latency of the items by composition: median, quartiles, 5 and 95 %."""
+    delivered = run.items.filter(pc.equal(run.items.column("outcome"), "delivered"))
+    if not delivered.num_rows:
+        return None
+    instants = [delivered.column(name).cast(pa.int64()).to_numpy() for name in ("delivered", "arrived")]
+    latency_ms, names = (instants[0] - instants[1]) / 1e3, delivered.column("composition").to_numpy(zero_copy_only=False)
+    made, axes = figure(3.6)
+    stats = [_box(name, latency_ms[names == name]) for name in sorted(set(names))]
+    axes.bxp(stats, showfliers=False, boxprops={"gid": "data-box"}, medianprops={"color": COLOURS[1]})
+    axes.set_xlabel("composition")
+    axes.set_ylabel("latency, ms")
+    return made
+
+
+def predictions(run: RunData) -> Figure | None:
+    """What was predicted of the chosen composition, and what was measured until the next decision."""
+    pairs = [pair for pair in forecast_pairs(run) if None not in pair[1:]]
+    if not pairs:
+        return None
+    made, (top, bottom) = figure(4.4, 2)
+    places = np.arange(len(pairs))
+    for axes, index, unit in ((top, 1, "items/s"), (bottom, 3, "ms")):
+        axes.bar(places - 0.2, [pair[index] for pair in pairs], 0.4, label="predicted (at most)", gid="data")
+        axes.bar(places + 0.2, [pair[index + 1] for pair in pairs], 0.4, label="measured", gid="data")
+        axes.set_ylabel(unit)
+    bottom.set_xticks(places, [pair[0] for pair in pairs], rotation=30, ha="right")
+    top.legend()
+    return made
+
+
+def drains(run: RunData) -> Figure | None:
+    """Drain of every switch: what was expected, the bound, and what it took."""
+    known = [each for each in run.switches if each["drain_actual_ms"] is not None]
+    if not known:
+        return None
+    made, axes = figure()
+    places = range(len(known))
+    for key, label, marker in (
+        ("drain_estimate_ms", "bound", "v"), ("drain_mean_ms", "expected", "o"), ("drain_actual_ms", "actual", "x"),
+    ):  # fmt: skip
+        axes.plot(places, [np.nan if s[key] is None else s[key] for s in known], marker, label=label, gid="data")
+    axes.set_xticks(list(places), [f"{s['from']} → {s['to']}" for s in known], rotation=30, ha="right")
+    axes.set_ylabel("ms")
+    axes.legend()
+    return made
+
+
+# --- what they are drawn from ----------------------------------------------------------------------------------------
+
+
+def bands(run: RunData) -> Iterator[tuple[str, float, float]]:
+    """Name, begin and end of each stretch with one composition."""
+    names, at_s = run.snapshots.column("composition").to_pylist(), run.seconds(run.snapshots, "at")
+    begin = 0
+    for place in range(1, len(names) + 1):
+        if place == len(names) or names[place] != names[begin]:
+            yield names[begin], float(at_s[begin]), float(at_s[min(place, len(names) - 1)])
+            begin = place
+
+
+def forecast_pairs(run: RunData) -> Sequence[tuple[str, float | None, float | None, float | None, float | None]]:
+    """For each decision: its label; throughput predicted and measured (items/s); latency predicted and measured (ms)."""
+    ends_s = [decision["at_s"] for decision in run.decisions[1:]] + [np.inf]
+    return [_pair(run, decision, end_s) for decision, end_s in zip(run.decisions, ends_s, strict=True)]
+
+
+def _pair(
+    run: RunData, decision: dict[str, Any], end_s: float
+) -> tuple[str, float | None, float | None, float | None, float | None]:
+    chosen = next((each for each in decision["candidates"] if each["name"] == decision["to"]), {})
+    at_s = run.seconds(run.snapshots, "at")
+    after = (at_s > decision["at_s"]) & (at_s < end_s)
+    figures = [_mean(_numbers(run.snapshots, name)[after]) for name in ("throughput_per_s", "latency_mean_ms")]
+    label = f"{decision['id']}: {decision['from']} → {decision['to']}"
+    predicted = [chosen.get(f"predicted_{name}") for name in ("throughput_per_s", "latency_ms")]
+    return label, predicted[0], figures[0], predicted[1], figures[1]
+
+
+def _mean(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else None
+
+
+def _numbers(table: Any, column: str) -> Floats:
+    return np.asarray(table.column(column).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _stages(run: RunData) -> dict[str, Any]:
+    lists = run.snapshots.column("stages").combine_chunks()
+    parents, flat = pc.list_parent_indices(lists).to_numpy(), lists.flatten()
+    columns = {name: flat.field(name).to_numpy(zero_copy_only=False) for name in ("stage", "service_ms", "bottleneck")}
+    return columns | {"at": run.seconds(run.snapshots, "at")[parents]}
+
+
+def _colours(run: RunData) -> dict[str, str]:
+    names = dict.fromkeys(run.snapshots.column("composition").to_pylist())
+    return {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
+
+
+def _line(axes: Any, run: RunData, column: str, label: str) -> bool:
+    at_s, values = _thinned(run.seconds(run.snapshots, "at"), _numbers(run.snapshots, column))
+    axes.plot(at_s, values, label=label, gid="data")
+    return not bool(np.isnan(values).all())
+
+
+def _thinned(at_s: Floats, values: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
+    """Means of equal slices of time; slices without a value are gaps."""
+    if at_s.size <= points and points == POINTS:
+        return at_s, values
+    edges = np.linspace(at_s[0], at_s[-1], points + 1)
+    slot, known = np.clip(np.searchsorted(edges, at_s, "right") - 1, 0, points - 1), ~np.isnan(values)
+    count = np.bincount(slot[known], minlength=points)
+    total = np.bincount(slot[known], weights=values[known], minlength=points)
+    means = np.divide(total, count, out=np.full(points, np.nan), where=count > 0)
+    return (edges[:-1] + edges[1:]) / 2, means
+
+
+def _box(name: str, values: Floats) -> dict[str, Any]:
+    low, first, middle, third, high = np.percentile(values, (5, 25, 50, 75, 95))
+    return {"label": name, "whislo": low, "q1": first, "med": middle, "q3": third, "whishi": high, "fliers": []}
+
+
+def _finished(made: Figure, axes: Any, unit: str, drawn: bool) -> Figure | None:
+    axes.set_xlabel("seconds")
+    axes.set_ylabel(unit)
+    axes.legend(ncols=4, loc="upper left", bbox_to_anchor=(0, 1.14))
+    return made if drawn else None

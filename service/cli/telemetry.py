@@ -1,0 +1,117 @@
+"""``recompose telemetry``: the table of time windows from what runners wrote, once or kept up to date."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from compositions.errors import RecomposeError
+from service.cli import render
+from service.state import default_directory
+
+LOOK_S = 0.5
+
+
+def default_source() -> Path:
+    return default_directory() / "telemetry"
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path), required=False)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Default: SOURCE/tables.")
+@click.option("--batch", is_flag=True, help="The whole table once, from all records.")
+@click.option("--once", is_flag=True, help="Streaming, but it ends when all there is has been read.")
+@click.option("--master", help="Spark master, such as spark://host:7077; default: this machine's cores.")
+def telemetry(source: Path | None, out: Path | None, batch: bool, once: bool, master: str | None) -> None:
+    """Makes tables of 1 s, 10 s and 1 min from the telemetry in folder SOURCE, until Ctrl-C."""
+    source = source or default_source()
+    out = out or source / "tables"
+    from datapipe.telemetry.files import some_files_of
+
+    files = some_files_of(source, "items")
+    with _progress(f"starting Spark; {len(files)} files of items") as say, _session(master) as spark:
+        from datapipe.telemetry import store  # imported here: without Java or PySpark, the session has said so in a sentence
+
+        if batch:
+            _batch(spark, source, out, say)
+        else:
+            _stream(spark, source, out, once, say)
+        count = store.table(spark, out).count()
+    click.echo(f"{out / store.TABLE}: {count} windows")
+
+
+@contextmanager
+def _session(master: str | None) -> Iterator[Any]:
+    from datapipe.session import open_session
+
+    spark = open_session("recompose telemetry", master)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _batch(spark: Any, source: Path, out: Path, say: Any) -> None:
+    from datapipe.telemetry import store, windows
+
+    if (out / store.CHECKPOINT).exists():
+        raise RecomposeError(f"{str(out)!r} belongs to a streaming job; give another folder with --out")
+    say("aggregating all records")
+    with _told(f"cannot make the table in {str(out)!r}"):
+        store.put_whole(windows.batch_table(store.raw(spark, source)), out)
+
+
+def _stream(spark: Any, source: Path, out: Path, once: bool, say: Any) -> None:
+    from datapipe.telemetry import store, stream
+
+    if (out / store.TABLE).exists() and not (out / store.CHECKPOINT).exists():
+        raise RecomposeError(f"{str(out)!r} was made by --batch; give another folder with --out")
+    stop = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    query = stream.start(stream.live_items(spark, source), out, once=once)
+    try:
+        while query.isActive and not stop.is_set():
+            say(_progress_of(query))
+            stop.wait(LOOK_S)
+        with _told("the streaming job failed"):
+            query.stop() if stop.is_set() else query.awaitTermination()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _progress_of(query: Any) -> str:
+    last = query.lastProgress
+    if not last:
+        return "reading the first files"
+    return f"micro-batch {last['batchId']}: {last['numInputRows']} records"
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Spark's errors as one sentence. Raises: RecomposeError."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except RecomposeError:
+        raise
+    except (PySparkException, OSError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise RecomposeError(f"{what}: {lines[0][:300]}") from error
+
+
+@contextmanager
+def _progress(text: str) -> Iterator[Any]:
+    """A progress line on a terminal's stderr; nothing elsewhere."""
+    output = render.console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bar:
+        task = bar.add_task(text)
+        yield lambda words: bar.update(task, description=words)
