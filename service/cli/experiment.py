@@ -1,0 +1,48 @@
+"""``recompose experiment``: runs experiments that are written down, and reports on them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from compositions.errors import RecomposeError
+from service import logs
+from service.cli import render
+
+
+@click.command()
+@click.argument("places", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE…")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("experiments"), show_default=True)
+@click.option("--quick", is_flag=True, help="Short runs, as the files say; to see that they work.")
+@click.option("--fresh", is_flag=True, help="Begin anew where runs are there already.")
+def experiment(places: tuple[Path, ...], out: Path, quick: bool, fresh: bool) -> None:
+    """Runs the experiments in FILE… (or in folders of them) one after the other; what was interrupted goes on.
+
+    Writes raw runs, results.json and plots of each, and one report.html over all.
+    """
+    from service.experiments.conduct import conduct, seconds_of  # imported here: plots take a second to load
+    from service.experiments.report import html
+    from service.experiments.spec import read_experiment
+
+    logs.configure("warning")
+    files = [file for place in places for file in (sorted(place.glob("*.yaml")) if place.is_dir() else [place])]
+    if not files:
+        raise RecomposeError(f"no experiment (*.yaml) in {', '.join(map(str, places))}")
+    console = render.console(stderr=True)
+    experiments = {file: read_experiment(file, quick) for file in files}
+    console.print(f"{len(files)} experiments, about {sum(map(seconds_of, experiments.values())) / 60:.0f} min")
+    if any(each.driver == "ray" for each in experiments.values()):
+        from runtime import ray_cluster
+
+        ray_cluster.connect()
+    found = []
+    for file, each in experiments.items():
+        folder = out / file.stem
+        if fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        found.append(conduct(each, folder, console.print))
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.html").write_text(html(found), encoding="utf-8")
+    click.echo(str(out / "report.html"))

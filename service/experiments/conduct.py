@@ -1,0 +1,124 @@
+"""Runs an experiment from its file to its report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from math import inf, isinf
+from pathlib import Path
+from typing import Any, Protocol
+
+from apps import registry
+from apps.rates import Rate
+from compositions.errors import RecomposeError
+from compositions.model import Composition, Stage
+from compositions.notation import parse
+from service.catalogue import choices_for
+from service.experiments.contender import Contender, Run, contenders
+from service.experiments.live import LiveDriver
+from service.experiments.plots import plots
+from service.experiments.report import results
+from service.experiments.spec import Experiment
+from service.experiments.store import Store
+from service.experiments.virtual import VirtualDriver
+
+Finding = tuple[Experiment, dict[str, Any], dict[str, bytes]]
+
+
+class Driver(Protocol):
+    def sustainable_per_s(self, composition: Composition) -> float: ...
+
+    def run(self, contender: Contender, repetition: int, rate: Rate) -> Run: ...
+
+
+def conduct(experiment: Experiment, folder: Path, tell: Callable[[str], None]) -> Finding:
+    """Runs what is not there yet, and writes ``results.json`` and the plots. ``tell`` gets a line before every run.
+
+    Raises: RecomposeError when something in it cannot run, or what is there cannot be compared.
+    """
+    store = Store(folder, experiment)
+    choices = compositions_of(experiment)
+    driver = _driver(experiment, choices)
+    turns = _turns(experiment, contenders(experiment, choices))
+    runs = list(_runs(experiment, store, driver, turns, choices, tell))
+    found = results(experiment, runs, store.metadata, _known_sustainable(store))
+    (folder / "results.json").write_text(json.dumps(found, indent=1, allow_nan=False))
+    images = plots(experiment, runs)
+    for name, png in images.items():
+        (folder / f"{name}.png").write_bytes(png)
+    return experiment, found, images
+
+
+def seconds_of(experiment: Experiment) -> float:
+    """What is left of an experiment on real workers, about; one in virtual time takes a moment."""
+    if experiment.driver == "simulated":
+        return 2.0
+    count = len(contenders(experiment, compositions_of(experiment))) * experiment.repetitions
+    return count * (experiment.duration_s + 5.0)
+
+
+def compositions_of(experiment: Experiment) -> tuple[Composition, ...]:
+    """Raises: RecomposeError for an unknown app, bad options or notations, a profile of other stages."""
+    app = registry.create(experiment.app, experiment.options)
+    stages: list[Stage] = list(app.stages)
+    names = [stage.name for stage in stages]
+    if experiment.driver == "simulated" and list(experiment.profile) != names:
+        raise RecomposeError(
+            f"the profile is of {', '.join(experiment.profile)}; {experiment.app} has {', '.join(names)}"
+        )
+    if not experiment.compositions:
+        return choices_for(app)
+    return tuple(
+        parse(text, stages, app=experiment.app, name=name, default_replicas=2)
+        for name, text in experiment.compositions.items()
+    )
+
+
+def _driver(experiment: Experiment, choices: Sequence[Composition]) -> Driver:
+    return (VirtualDriver if experiment.driver == "simulated" else LiveDriver)(experiment, choices)
+
+
+def _turns(experiment: Experiment, who: Sequence[Contender]) -> list[tuple[Contender, int]]:
+    """All contenders once, then all again: a slow hour of the machine hits them alike."""
+    return [(contender, repetition) for repetition in range(experiment.repetitions) for contender in who]
+
+
+def _runs(
+    experiment: Experiment, store: Store, driver: Driver, turns: Sequence[tuple[Contender, int]],
+    choices: Sequence[Composition], tell: Callable[[str], None],
+) -> Iterator[Run]:  # fmt: skip
+    rate: Rate | None = None
+    for number, (contender, repetition) in enumerate(turns, 1):
+        run = store.get(contender.name, repetition)
+        if run is None:
+            left_s = (len(turns) - number + 1) * seconds_of(experiment) / len(turns)
+            tell(f"{experiment.title}: {contender.name}, {number} of {len(turns)}, about {left_s:.0f} s left")
+            rate = rate or experiment.input.rate(_sustainable(experiment, store, driver, choices))
+            run = driver.run(contender, repetition, rate)
+            store.put(run)
+        yield run
+
+
+def _sustainable(experiment: Experiment, store: Store, driver: Driver, choices: Sequence[Composition]) -> float:
+    """Measured once an experiment, also over an interruption: all its runs must see the same input."""
+    if not experiment.input.share:
+        return 0.0
+    if not isinf(known := _known_sustainable(store)):
+        return known
+    name = experiment.input.composition
+    composition = next((each for each in choices if each.name == name), None)
+    if composition is None:
+        raise RecomposeError(f"{experiment.app} has no composition {name!r} to measure what it sustains")
+    found = driver.sustainable_per_s(composition)
+    _sustainable_file(store).write_text(json.dumps({"composition": name, "items_per_s": found}))
+    return found
+
+
+def _sustainable_file(store: Store) -> Path:
+    return store.folder / "sustainable.json"
+
+
+def _known_sustainable(store: Store) -> float:
+    """Infinite where it was not measured."""
+    place = _sustainable_file(store)
+    return float(json.loads(place.read_text())["items_per_s"]) if place.exists() else inf

@@ -1,0 +1,96 @@
+"""Who runs in an experiment, and what a run of it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from compositions.errors import RecomposeError
+from compositions.model import Composition
+from service.experiments.spec import Experiment
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A strategy at work, or a composition kept fixed."""
+
+    name: str
+    strategy: str | None = None
+    composition: Composition | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A moment of a run, seconds after its start. None: not known."""
+
+    at_s: float
+    rate_per_s: float | None
+    """Input rate that was asked for."""
+    throughput_per_s: float
+    """Delivered since the sample before."""
+    latency_ms: float | None
+    composition: str
+    workers: int
+    met: bool | None
+    cpu_percent: float | None = None
+    """Of the whole machine; 100 is one core."""
+    memory_mb: float | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """``achieved_per_s`` and the others are of the time after the warm-up."""
+
+    contender: str
+    repetition: int
+    samples: tuple[Sample, ...]
+    achieved_per_s: float
+    asked_per_s: float
+    latency_ms: float | None
+    met_share: float | None
+    switches: int
+    trials: int
+    workers: float
+    """Mean number."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(stored: dict[str, Any]) -> Run:
+        return Run(**{**stored, "samples": tuple(Sample(**sample) for sample in stored["samples"])})
+
+
+def contenders(experiment: Experiment, known: Sequence[Composition]) -> list[Contender]:
+    """Raises: RecomposeError for a composition that is not there."""
+    by_name = {composition.name: composition for composition in known}
+    names = list(by_name) if experiment.static == "all" else list(experiment.static)
+    missing = [name for name in names if name not in by_name]
+    if missing:
+        raise RecomposeError(f"{experiment.app} has no composition {missing[0]!r}; it has {', '.join(by_name)}")
+    fixed = [Contender(name, composition=by_name[name]) for name in names]
+    return fixed + [Contender(strategy, strategy=strategy) for strategy in experiment.strategies]
+
+
+def run_of(
+    contender: str, repetition: int, samples: Sequence[Sample], latencies_ms: Sequence[float], warm_up_s: float,
+    switches: int, trials: int,
+) -> Run:  # fmt: skip
+    """Sums up. ``latencies_ms``: of the items, or of the samples, after the warm-up."""
+    counted = [sample for sample in samples if sample.at_s > warm_up_s]
+    known = [sample.met for sample in counted if sample.met is not None]
+    asked = [sample.rate_per_s for sample in counted if sample.rate_per_s is not None]
+    return Run(
+        contender=contender,
+        repetition=repetition,
+        samples=tuple(samples),
+        achieved_per_s=fmean(sample.throughput_per_s for sample in counted) if counted else 0.0,
+        asked_per_s=fmean(asked) if asked else 0.0,
+        latency_ms=fmean(latencies_ms) if latencies_ms else None,
+        met_share=sum(known) / len(known) if known else None,
+        switches=switches,
+        trials=trials,
+        workers=fmean(sample.workers for sample in counted) if counted else 0.0,
+    )

@@ -1,0 +1,123 @@
+"""Runs of an experiment on real workers, one after the other, in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psutil
+
+from apps.rates import Rate
+from compositions.errors import RecomposeError
+from compositions.model import Composition
+from service.decisions import Mode
+from service.experiments.contender import Contender, Run, Sample, run_of
+from service.experiments.spec import Experiment
+from service.runner import Runner
+from service.spec import InputSpec, RunSpec
+
+SAMPLE_S = 0.5
+UP_S = 120.0
+CALIBRATE_S, CALIBRATE_FROM_S = 9.0, 3.0
+KNOWN = {"met": True, "violated": False, "infeasible": False}
+
+
+class LiveDriver:
+    """``ray`` (connected before) or ``local``."""
+
+    def __init__(self, experiment: Experiment, compositions: Sequence[Composition]) -> None:
+        self._experiment, self._compositions = experiment, tuple(compositions)
+
+    def sustainable_per_s(self, composition: Composition) -> float:
+        """Throughput when there is always an item."""
+        runner = Runner(self._spec(Contender(composition.name, composition=composition)))
+        with _Running(runner):
+            before = _delivered(runner, CALIBRATE_FROM_S)
+            after = _delivered(runner, CALIBRATE_S - CALIBRATE_FROM_S)
+        return (after - before) / (CALIBRATE_S - CALIBRATE_FROM_S)
+
+    def run(self, contender: Contender, repetition: int, rate: Rate) -> Run:
+        experiment = self._experiment
+        spec = self._spec(contender, InputSpec(rate_per_s=max(rate(0.0), 0.1)))
+        runner = Runner(spec)
+        with _Running(runner):
+            runner.set_rate(rate)
+            samples = list(self._watch(runner, rate))
+            summary = runner.summary()
+            trials = sum(decision["trials"] for decision in runner.decisions(-1, 1000))
+        latencies = [s.latency_ms for s in samples if s.latency_ms is not None and s.at_s > experiment.warm_up_s]
+        switches = int(summary.get("switches", 0))
+        return run_of(contender.name, repetition, samples, latencies, experiment.warm_up_s, switches, trials)
+
+    def _watch(self, runner: Runner, rate: Rate) -> Any:
+        began_s, before = time.monotonic(), (0.0, runner.status()["items"]["delivered"])
+        psutil.cpu_percent()
+        while (at_s := before[0] + SAMPLE_S) <= self._experiment.duration_s:
+            time.sleep(max(0.0, began_s + at_s - time.monotonic()))
+            at_s, status = time.monotonic() - began_s, runner.status()
+            _check(status)
+            delivered = status["items"]["delivered"]
+            yield Sample(
+                at_s=at_s,
+                rate_per_s=rate(at_s),
+                throughput_per_s=(delivered - before[1]) / (at_s - before[0]),
+                latency_ms=status["latency_ms"]["mean"],
+                composition=status["composition"]["name"],
+                workers=status["composition"]["workers"],
+                met=KNOWN.get(status["slo_status"]),
+                cpu_percent=psutil.cpu_percent() * (psutil.cpu_count() or 1),
+                memory_mb=psutil.virtual_memory().used / 1e6,
+            )
+            before = (at_s, delivered)
+
+    def _spec(self, contender: Contender, load: InputSpec | None = None) -> RunSpec:
+        experiment, fixed = self._experiment, contender.composition
+        return RunSpec(
+            app=experiment.app,
+            options=experiment.options,
+            input=load or InputSpec(),
+            compositions=self._compositions,
+            composition=fixed.name if fixed else experiment.first,
+            slo=experiment.objective,
+            mode=Mode.PINNED if fixed else Mode.AUTO,
+            strategy=contender.strategy or "static",
+            pool="local" if experiment.driver == "local" else "ray",
+        )
+
+
+class _Running:
+    """A runner from its first result on, ended without waiting for the rest."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def __enter__(self) -> None:
+        self._runner.start()
+        _wait(self._up, UP_S)
+
+    def _up(self) -> bool:
+        status = self._runner.status()
+        _check(status)
+        return bool(status["items"]["delivered"])
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.stop(drain=False, timeout_s=10)
+
+
+def _check(status: dict[str, Any]) -> None:
+    if status["state"] == "failed":
+        raise RecomposeError(f"{status['app']} failed: {str(status['failure']).strip().splitlines()[-1]}")
+
+
+def _delivered(runner: Runner, after_s: float) -> int:
+    time.sleep(after_s)
+    return int(runner.status()["items"]["delivered"])
+
+
+def _wait(true: Callable[[], bool], seconds: float) -> None:
+    give_up_s = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > give_up_s:
+            raise RecomposeError(f"no result within {seconds:g} s")
+        time.sleep(0.1)

@@ -1,0 +1,97 @@
+"""Plots of an experiment, as PNG."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from service.experiments.contender import Run, Sample
+from service.experiments.spec import Experiment
+
+matplotlib.use("Agg")
+Values = Callable[[Sample], float | None]
+INK = ("#1f5fa8", "#c2571a", "#2f8f4e", "#8a4fa3", "#a8324a", "#5f6b7a")
+
+
+def plots(experiment: Experiment, runs: Sequence[Run]) -> dict[str, bytes]:
+    """Name → PNG. Over time: the first repetition of every strategy; as bars: medians of all contenders."""
+    if experiment.plot == "bars":
+        return {"compared": _png(_bars(experiment, runs))}
+    first = [run for run in runs if run.repetition == 0]
+    return {run.contender: _png(_over_time(experiment, run)) for run in first}
+
+
+def _over_time(experiment: Experiment, run: Run) -> Figure:
+    resources = any(sample.cpu_percent is not None for sample in run.samples)
+    figure = Figure(figsize=(9, 8 if resources else 6.5), layout="constrained")
+    axes: Any = figure.subplots(4 if resources else 3, 1, sharex=True)
+    _line(axes[0], run, lambda s: s.rate_per_s, "input rate", INK[5], "--")
+    _line(axes[0], run, lambda s: s.throughput_per_s, "throughput", INK[0])
+    axes[0].set_ylabel("items/s")
+    _line(axes[1], run, lambda s: s.latency_ms, "latency, mean", INK[1])
+    axes[1].set_ylabel("ms")
+    axes[1].set_yscale("log")
+    _bound(experiment, axes)
+    _composition(axes[2], run)
+    if resources:
+        _line(axes[3], run, lambda s: s.cpu_percent, "CPU [% of a core]", INK[2])
+        _line(axes[3], run, lambda s: s.memory_mb, "memory in use [MB]", INK[3])
+        axes[3].legend(loc="upper left")
+    for axis in axes[:2]:
+        axis.legend(loc="upper left")
+    axes[-1].set_xlabel("s")
+    figure.suptitle(f"{experiment.title} — {run.contender}")
+    return figure
+
+
+def _line(axis: Any, run: Run, value: Values, label: str, colour: str, style: str = "-") -> None:
+    points = [(sample.at_s, value(sample)) for sample in run.samples]
+    known = [(at_s, y) for at_s, y in points if y is not None]
+    axis.plot([at_s for at_s, _ in known], [y for _, y in known], style, color=colour, label=label, linewidth=1.2)
+
+
+def _bound(experiment: Experiment, axes: Any) -> None:
+    slo = experiment.objective
+    if slo is not None and slo.target != "input_rate":
+        axes[1 if slo.metric == "latency" else 0].axhline(float(slo.target), color=INK[4], linewidth=1, label="SLO")
+
+
+def _composition(axis: Any, run: Run) -> None:
+    """The active composition as coloured bands."""
+    names = list(dict.fromkeys(sample.composition for sample in run.samples))
+    begin = 0.0
+    for sample, later in zip(run.samples, [*run.samples[1:], None], strict=True):
+        if later is None or later.composition != sample.composition:
+            place = names.index(sample.composition)
+            axis.axvspan(begin, sample.at_s, color=INK[place % len(INK)], alpha=0.35, linewidth=0)
+            axis.text((begin + sample.at_s) / 2, 0.5, sample.composition, ha="center", va="center", fontsize=8)
+            begin = sample.at_s
+    axis.set_ylabel("composition")
+    axis.set_yticks([])
+
+
+def _bars(experiment: Experiment, runs: Sequence[Run]) -> Figure:
+    names = list(dict.fromkeys(run.contender for run in runs))
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    axes: Any = figure.subplots(2, 1, sharex=True)
+    rates = [median(run.achieved_per_s for run in runs if run.contender == name) for name in names]
+    latencies = [median(run.latency_ms or 0.0 for run in runs if run.contender == name) for name in names]
+    colours = [INK[1] if name in experiment.strategies else INK[0] for name in names]
+    for axis, values, label in ((axes[0], rates, "items/s"), (axes[1], latencies, "latency, ms")):
+        axis.bar(names, values, color=colours)
+        axis.set_ylabel(label)
+        axis.set_yscale("log")
+    axes[1].set_xlabel("composition or strategy")
+    figure.suptitle(experiment.title)
+    return figure
+
+
+def _png(figure: Figure) -> bytes:
+    written = io.BytesIO()
+    figure.savefig(written, format="png", dpi=110, metadata={"Software": None})
+    return written.getvalue()

@@ -1,0 +1,139 @@
+"""What an experiment found: figures, a table, and one HTML file that needs nothing from outside."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from html import escape
+from math import inf, sqrt
+from statistics import fmean, median
+from typing import Any
+
+from service.experiments.contender import Run
+from service.experiments.spec import Experiment
+
+COLUMNS = ("contender", "items/s", "asked", "latency ms", "SLO met", "workers", "switches", "trials")
+SUSTAINED = 0.9
+"""Share of the sustainable rate up to which a rate is expected to be followed."""
+STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1c2430}
+img{max-width:100%}table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .8rem;text-align:right;
+border-bottom:1px solid #d5dae1}td:first-child,th:first-child{text-align:left}h2{margin-top:2.5rem}
+.facts{color:#4a5563;font-size:.9rem}"""
+
+
+def results(
+    experiment: Experiment, runs: Sequence[Run], facts: Mapping[str, Any], sustainable_per_s: float = inf
+) -> dict[str, Any]:
+    """``results.json``: medians over the repetitions, and what they are compared with."""
+    names = list(dict.fromkeys(run.contender for run in runs))
+    limit_per_s = SUSTAINED * sustainable_per_s
+    rows = {name: _row(experiment, [run for run in runs if run.contender == name], limit_per_s) for name in names}
+    return {"title": experiment.title, "metadata": dict(facts), "rows": rows, **_against_static(experiment, rows)}
+
+
+def _row(experiment: Experiment, runs: Sequence[Run], limit_per_s: float) -> dict[str, Any]:
+    latencies = [run.latency_ms for run in runs if run.latency_ms is not None]
+    shares = [run.met_share for run in runs if run.met_share is not None]
+    return {
+        "achieved_per_s": median(run.achieved_per_s for run in runs),
+        "asked_per_s": median(run.asked_per_s for run in runs),
+        "latency_ms": median(latencies) if latencies else None,
+        "met_share": median(shares) if shares else None,
+        "workers": median(run.workers for run in runs),
+        "switches": median(run.switches for run in runs),
+        "trials": median(run.trials for run in runs),
+        **_tracking(experiment, runs, limit_per_s),
+        "settled_on": [run.samples[-1].composition for run in runs if run.samples],
+    }
+
+
+def _tracking(experiment: Experiment, runs: Sequence[Run], limit_per_s: float) -> dict[str, float]:
+    """How the throughput follows the asked rate while that is at most ``limit_per_s``, over seconds: the mean achieved
+    over the mean asked, and the root mean square of the difference over the mean asked."""
+    pairs = [pair for run in runs for pair in _seconds(run, experiment.warm_up_s) if pair[1] <= limit_per_s]
+    asked = fmean(each for _, each in pairs) if pairs else 0.0
+    if not asked:
+        return {}
+    error = sqrt(fmean((got - each) ** 2 for got, each in pairs)) / asked
+    return {"achieved_of_asked": fmean(got for got, _ in pairs) / asked, "shape_error": error}
+
+
+def _seconds(run: Run, warm_up_s: float) -> list[tuple[float, float]]:
+    """Achieved and asked items/s, two samples at a time, so that whole items hardly count as error."""
+    halves = [(sample.throughput_per_s, sample.rate_per_s or 0.0) for sample in run.samples if sample.at_s > warm_up_s]
+    return [((a + c) / 2, (b + d) / 2) for (a, b), (c, d) in zip(halves[::2], halves[1::2], strict=False)]
+
+
+def _against_static(experiment: Experiment, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Each strategy against the best fixed composition in each figure (Vogel et al., figures 7 and 8)."""
+    fixed = [row for name, row in rows.items() if name not in experiment.strategies]
+    if not fixed:
+        return {}
+    best_rate = max(row["achieved_per_s"] for row in fixed)
+    best_latency = min((row["latency_ms"] for row in fixed if row["latency_ms"] is not None), default=None)
+    return {
+        "against_best_static": {
+            name: {
+                "throughput": rows[name]["achieved_per_s"] / best_rate if best_rate else None,
+                "latency": _ratio(rows[name]["latency_ms"], best_latency),
+            }
+            for name in experiment.strategies
+        }
+    }
+
+
+def _ratio(value: float | None, other: float | None) -> float | None:
+    return value / other if value is not None and other else None
+
+
+def html(found: Sequence[tuple[Experiment, Mapping[str, Any], Mapping[str, bytes]]]) -> str:
+    """One page over all experiments: their plots inline, their tables, the facts of their runs."""
+    parts = [_section(experiment, result, images) for experiment, result, images in found]
+    title = "Recompose: experiments"
+    head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
+    body = f"<h1>{title}</h1>{''.join(parts)}"
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>'
+
+
+def _section(experiment: Experiment, result: Mapping[str, Any], images: Mapping[str, bytes]) -> str:
+    pictures = "".join(_image(f"{experiment.title}: {name}", png) for name, png in images.items())
+    facts = ", ".join(f"{name} {value}" for name, value in result["metadata"].items())
+    ratios = "".join(
+        f"<p>{escape(name)}: {_shown(each['throughput'], 3)} of the best fixed throughput, "
+        f"{_shown(each['latency'], 3)} of the best fixed latency.</p>"
+        for name, each in result.get("against_best_static", {}).items()
+    )
+    return (
+        f"<h2>{escape(experiment.title)}</h2><p>{escape(experiment.shows)}</p>{pictures}{_table(result)}{ratios}"
+        f'<p class="facts">{escape(experiment.app)} on {experiment.driver} workers; {escape(facts)}</p>'
+    )
+
+
+def _image(says: str, png: bytes) -> str:
+    return f'<img alt="{escape(says)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+
+
+def _table(result: Mapping[str, Any]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells(n, r))}</tr>" for n, r in result["rows"].items()
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def cells(name: str, row: Mapping[str, Any]) -> list[str]:
+    share = row["met_share"]
+    return [
+        name,
+        _shown(row["achieved_per_s"], 2),
+        _shown(row["asked_per_s"], 2),
+        _shown(row["latency_ms"], 0),
+        "–" if share is None else f"{share:.0%}",
+        _shown(row["workers"], 1),
+        _shown(row["switches"], 0),
+        _shown(row["trials"], 0),
+    ]
+
+
+def _shown(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"

@@ -1,0 +1,146 @@
+"""What an experiment file says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from apps.rates import Rate, from_spec
+from compositions.errors import RecomposeError
+from compositions.safe_yaml import read_yaml
+from profiler.slo import Slo, parse_slo
+from service.simulation import steps
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StageSpec(Closed):
+    """Cost of a stage for the simulated driver, as ``/status`` shows it of a real run."""
+
+    ms: Positive
+    cv: float = Field(default=0.0, ge=0)
+    wait_share: float = Field(default=0.0, ge=0, le=1)
+    factors: tuple[tuple[float, float], ...] = ()
+    """From a time on (s) it takes so many times as long; linear in between."""
+
+
+class Load(Closed):
+    """Input rate: ``steps`` of [from s, items/s], or a pattern. Rates are items/s, or (``share``) shares of what
+    ``composition`` sustains, which is measured first."""
+
+    steps: tuple[tuple[float, float], ...] = ()
+    pattern: Literal["wave", "binary", "increasing", "decreasing", "spike", "trace"] | None = None
+    period_s: Positive | None = None
+    min: float = Field(default=0.1, ge=0)
+    max: Positive | None = None
+    size_percent: float = Field(default=10.0, gt=0, le=100)
+    path: str | None = None
+    share: bool = False
+    composition: str | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Load:
+        if bool(self.steps) == bool(self.pattern):
+            raise ValueError("give either steps, [[from s, items/s], …], or a pattern")
+        if self.steps and self.steps[0][0] != 0:
+            raise ValueError("the first of the steps must begin at 0 s")
+        if self.share and self.composition is None:
+            raise ValueError("shares need a composition, whose throughput is measured first")
+        return self
+
+    def rate(self, sustainable_per_s: float) -> Rate:
+        """Raises: RecomposeError when it is no rate."""
+        unit = sustainable_per_s if self.share else 1.0
+        if self.steps:
+            return steps([(from_s, per_s * unit) for from_s, per_s in self.steps])
+        if self.pattern == "trace":
+            return _checked(pattern="trace", path=self.path, period_s=self.period_s)
+        more = {"size_percent": self.size_percent} if self.pattern == "spike" else {}
+        top = None if self.max is None else self.max * unit
+        return _checked(pattern=self.pattern, period_s=self.period_s, min_per_s=self.min * unit, max_per_s=top, **more)
+
+
+def _checked(**fields: Any) -> Rate:
+    rate = from_spec(**fields)
+    assert rate is not None, "a pattern was given"
+    return rate
+
+
+class Experiment(Closed):
+    """One figure: an app under a load, by several contenders, one after the other."""
+
+    title: str
+    shows: str
+    """One sentence under the plots, and which figure of which paper it corresponds to."""
+    app: str
+    options: dict[str, Any] = Field(default_factory=dict)
+    driver: Literal["simulated", "ray", "local"] = "simulated"
+    profile: dict[str, StageSpec] = Field(default_factory=dict)
+    cores: int = Field(default=8, ge=1, le=1024)
+    """Of the simulated machine; a real one has what it has."""
+    compositions: dict[str, str] = Field(default_factory=dict)
+    """Notations by name; none: those that come with the app."""
+    input: Load
+    slo: str | None = None
+    strategies: tuple[Literal["model", "vogel", "pdp21"], ...] = ()
+    static: tuple[str, ...] | Literal["all"] = ()
+    """Compositions that are kept fixed, to be compared with."""
+    duration_s: Positive = 60.0
+    warm_up_s: float = Field(default=0.0, ge=0)
+    """Left out of the figures of a table: start, profile, settling."""
+    repetitions: int = Field(default=1, ge=1, le=100)
+    seed: int = 1
+    first: str | None = None
+    """Composition that a strategy starts from; none: all stages sequential."""
+    plot: Literal["time", "bars"] = "time"
+    quick: dict[str, Any] = Field(default_factory=dict)
+    """What is different with ``--quick``."""
+
+    @field_validator("slo")
+    @classmethod
+    def _is_an_slo(cls, text: str | None) -> str | None:
+        try:
+            if text is not None:
+                parse_slo(text)
+        except RecomposeError as error:
+            raise ValueError(str(error)) from error  # what pydantic collects with the other faults
+        return text
+
+    @model_validator(mode="after")
+    def _complete(self) -> Experiment:
+        if not self.strategies and not self.static:
+            raise ValueError("nothing to run: give strategies, static compositions, or both")
+        if self.strategies and self.slo is None:
+            raise ValueError("strategies need an slo to work for")
+        if self.driver == "simulated" and not self.profile:
+            raise ValueError("the simulated driver needs a profile: what each stage costs")
+        if self.warm_up_s >= self.duration_s:
+            raise ValueError(f"warm_up_s = {self.warm_up_s:g} leaves nothing of duration_s = {self.duration_s:g}")
+        return self
+
+    @property
+    def objective(self) -> Slo | None:
+        return parse_slo(self.slo) if self.slo else None
+
+
+def read_experiment(path: Path, quick: bool = False) -> Experiment:
+    """Raises: RecomposeError with every fault of the file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecomposeError(f"cannot read experiment {str(path)!r}: {error}") from error
+    document = read_yaml(text)
+    if not isinstance(document, dict):
+        raise RecomposeError(f"{path}: an experiment is a mapping with title, app, input …")
+    try:
+        experiment = Experiment.model_validate(document)
+        return Experiment.model_validate({**document, **experiment.quick}) if quick else experiment
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, each['loc'])) or 'experiment'}: {each['msg']}" for each in error.errors()]
+        raise RecomposeError("\n".join(f"{path}: {fault}" for fault in faults)) from error

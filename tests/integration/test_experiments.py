@@ -1,0 +1,155 @@
+"""Experiments from their files to their report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from browser import CHROMIUM, DRIVER
+from click.testing import CliRunner, Result
+from dashboard_rig import page
+
+from service import logs
+from service.cli import main
+from service.experiments import conduct as conducting
+from service.experiments.virtual import VirtualDriver
+
+FIGURES = Path(__file__).parents[2] / "benchmarks" / "experiments"
+SMALL: dict[str, Any] = {
+    "title": "small",
+    "shows": "a test",
+    "app": "synthetic",
+    "profile": {"f1": {"ms": 8}, "f2": {"ms": 8}, "f3": {"ms": 8}},
+    "input": {"steps": [[0, 60], [20, 160]]},
+    "slo": "throughput=input_rate",
+    "strategies": ["model"],
+    "static": ["1"],
+    "duration_s": 40,
+    "warm_up_s": 25,
+}
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    file = folder / "small.yaml"
+    document = {name: value for name, value in {**SMALL, **changes}.items() if value is not None}
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def experiment(*words: Any, code: int = 0) -> Result:
+    done = CliRunner().invoke(main, ["experiment", *map(str, words)])
+    assert done.exit_code == code, done.output
+    return done
+
+
+def results(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "small" / "results.json").read_text())
+    return found
+
+
+def test_the_strategy_beats_the_composition_that_was_kept_and_the_same_file_gives_the_same(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    for name in ("once", "again"):
+        experiment(file, "--out", tmp_path / name)
+    once, again = results(tmp_path / "once"), results(tmp_path / "again")
+    assert once == again
+    assert once["rows"]["1"]["achieved_per_s"] == pytest.approx(125, rel=0.05), "three stages of 8 ms"
+    assert once["rows"]["model"]["achieved_per_s"] == pytest.approx(160, rel=0.05)
+    assert once["rows"]["model"]["settled_on"] == ["7"]
+    assert once["against_best_static"]["model"]["throughput"] > 1.2
+    assert (tmp_path / "once" / "small" / "model.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_was_interrupted_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, out, ran = written(tmp_path, repetitions=2), tmp_path / "out", []
+    true_run = VirtualDriver.run
+
+    def run(self: Any, contender: Any, repetition: int, rate: Any) -> Any:
+        ran.append((contender.name, repetition))
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+        return true_run(self, contender, repetition, rate)
+
+    monkeypatch.setattr(conducting.VirtualDriver, "run", run)
+    experiment(file, "--out", out, code=1)
+    assert not (out / "small" / "results.json").exists()
+    experiment(file, "--out", out)
+    assert ran == [("1", 0), ("model", 0), ("1", 1), ("1", 1), ("model", 1)]
+    assert set(results(out)["rows"]) == {"1", "model"}
+
+
+def test_runs_of_another_file_are_not_mixed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    experiment(written(tmp_path), "--out", out)
+    changed = written(tmp_path, duration_s=41)
+    refused = experiment(changed, "--out", out, code=1)
+    assert "holds runs with experiment" in refused.output
+    assert "they cannot be compared" in refused.output
+    experiment(changed, "--out", out, "--fresh")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"app": "nope"}, "unknown app 'nope'"),
+        ({"static": ["99"]}, "synthetic has no composition '99'"),
+        ({"strategies": [], "static": []}, "nothing to run"),
+        ({"slo": None}, "strategies need an slo"),
+        ({"slo": "speed=3"}, "SLO 'speed=3' is not understood"),
+        ({"profile": None}, "the simulated driver needs a profile"),
+        ({"profile": {"f1": {"ms": 8}}}, "the profile is of f1; synthetic has f1, f2, f3"),
+        ({"input": {}}, "give either steps"),
+        ({"input": {"steps": [[0, 1]], "share": True}}, "shares need a composition"),
+        ({"warm_up_s": 50}, "leaves nothing of duration_s"),
+        ({"sped": 1}, "sped"),
+    ],
+)
+def test_faults_of_a_file_are_sentences(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+    assert sentence in experiment(written(tmp_path, **changes), "--out", tmp_path / "out", code=1).output
+
+
+def test_an_experiment_on_real_workers(tmp_path: Path) -> None:
+    changes = {
+        "driver": "local",
+        "options": {"compute": "wait"},
+        "input": {"steps": [[0, 0.5]], "share": True, "composition": "1"},
+        "duration_s": 4,
+        "warm_up_s": 1,
+    }
+    out = tmp_path / "out"
+    experiment(written(tmp_path, **changes), "--out", out)
+    found = results(out)
+    assert found["metadata"]["machine"]
+    assert found["rows"]["1"]["achieved_per_s"] > 0
+    raw = json.loads((out / "small" / "raw" / "1-0.json").read_text())
+    assert raw["samples"][-1]["cpu_percent"] is not None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(480)
+def test_all_figures_quickly(tmp_path: Path) -> None:
+    """Every figure of the papers, in virtual time, and one report that shows them."""
+    experiment("--quick", "--out", tmp_path, FIGURES)
+    unbalanced = json.loads((tmp_path / "fig04b_synthetic_unbalanced" / "results.json").read_text())["rows"]
+    assert (unbalanced["vogel"]["settled_on"], unbalanced["vogel"]["trials"]) == (["6"], 4), "as published"
+    assert unbalanced["model"]["trials"] <= 2
+    person = json.loads((tmp_path / "fig06b_person_latency" / "results.json").read_text())["rows"]["model"]
+    assert person["settled_on"] == ["1"]
+    assert person["met_share"] >= 0.95
+    report = tmp_path / "report.html"
+    assert "http" not in report.read_text().replace("http-equiv", "")
+    assert report.stat().st_size < 10e6
+    if CHROMIUM and DRIVER:
+        with page(f"file://{tmp_path}", tmp_path / "profile") as seen:
+            seen.open(report.name)
+            shown = seen.run("return [...document.images].map(i => [i.complete, i.naturalWidth])")
+            assert len(shown) >= len(list(FIGURES.glob("*.yaml")))
+            assert all(complete and width > 100 for complete, width in shown)
