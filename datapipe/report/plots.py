@@ -75,7 +75,9 @@ def slo_hits(run: RunData) -> Figure | None:
     at_s = run.seconds(run.snapshots, "at")[known]
     if not met.size:
         return None
-    axes.plot(*_thinned(at_s, met, min(POINTS, max(1, round(at_s[-1] / 10)))), drawstyle="steps-mid", label="in 10 s", gid="data")
+    slices = min(POINTS, max(4, round((at_s[-1] - at_s[0]) / 10)))
+    label = f"in {(at_s[-1] - at_s[0]) / slices:.0f} s"
+    axes.plot(*_thinned(at_s, met, slices), drawstyle="steps-mid", label=label, gid="data")
     axes.plot(*_thinned(at_s, np.cumsum(met) / np.arange(1, met.size + 1)), label="so far", gid="data")
     axes.set_ylim(-0.03, 1.03)
     return _finished(made, axes, "share", True)
@@ -98,18 +100,23 @@ def boxes(run: RunData) -> Figure | None:
 
 def predictions(run: RunData) -> Figure | None:
     """What was predicted of the chosen composition, and what was measured until the next decision."""
-    pairs = [pair for pair in forecast_pairs(run) if None not in pair[1:]]
+    pairs = [pair for pair in forecast_pairs(run) if None not in pair[1:3]]
     if not pairs:
         return None
     made, (top, bottom) = figure(4.4, 2)
     places = np.arange(len(pairs))
     for axes, index, unit in ((top, 1, "items/s"), (bottom, 3, "ms")):
-        axes.bar(places - 0.2, [pair[index] for pair in pairs], 0.4, label="predicted (at most)", gid="data")
-        axes.bar(places + 0.2, [pair[index + 1] for pair in pairs], 0.4, label="measured", gid="data")
+        axes.bar(places - 0.2, _heights(pairs, index), 0.4, label="predicted (at most)", gid="data")
+        axes.bar(places + 0.2, _heights(pairs, index + 1), 0.4, label="measured", gid="data")
         axes.set_ylabel(unit)
     bottom.set_xticks(places, [pair[0] for pair in pairs], rotation=30, ha="right")
     top.legend()
     return made
+
+
+def _heights(pairs: Sequence[Sequence[Any]], index: int) -> list[float]:
+    """An unbounded or unknown latency has no bar."""
+    return [np.nan if pair[index] is None else pair[index] for pair in pairs]
 
 
 def drains(run: RunData) -> Figure | None:
@@ -207,5 +214,6 @@ def _box(name: str, values: Floats) -> dict[str, Any]:
 def _finished(made: Figure, axes: Any, unit: str, drawn: bool) -> Figure | None:
     axes.set_xlabel("seconds")
     axes.set_ylabel(unit)
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.legend(ncols=4, loc="upper left", bbox_to_anchor=(0, 1.14))
     return made if drawn else None

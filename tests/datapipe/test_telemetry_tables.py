@@ -1,0 +1,179 @@
+"""The tables of windows against plain Python, and the streaming job against the batch job."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from telemetry_records import item, random_items, write
+
+from datapipe.telemetry.store import TABLE, raw, table
+from datapipe.telemetry.stream import live_items, start
+from datapipe.telemetry.windows import KEYS, batch_table
+
+LIMIT_S = 120.0
+
+
+def rows(frame: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """By key; a key that comes twice would be a row too many."""
+    found = [row.asDict() for row in frame.collect()]
+    keyed = {tuple(row[key] for key in KEYS): row for row in found}
+    assert len(keyed) == len(found)
+    return keyed
+
+
+def batch_rows(spark: Any, folder: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
+    return rows(batch_table(raw(spark, folder)))
+
+
+def whole(table: dict[tuple[Any, ...], dict[str, Any]], app: str, length_s: int = 60) -> dict[str, Any]:
+    (found,) = [row for row in table.values() if (row["app"], row["stage"], row["length_s"]) == (app, "", length_s)]
+    return found
+
+
+# --- SLO metrics ------------------------------------------------------------------------------------------------------
+
+
+def batches(app: str, sizes_latencies: list[tuple[int, int]], target_us: int, threshold: float) -> list[dict[str, Any]]:
+    """One record for each batch: the item that ends it."""
+    slo = {"target_us": target_us, "threshold": threshold}
+    pairs = enumerate(sizes_latencies)
+    return [item(serial, serial, latency, app=app, batch=size, **slo) for serial, (size, latency) in pairs]
+
+
+def test_the_thesis_example_of_hits(spark: Any, tmp_path: Path) -> None:
+    """Leonarczyk, Table 4.2: five batches of 6 and five of 14; one row inside the band, the other outside."""
+    first = [(6, 3000)] * 5 + [(14, 9000)] * 5
+    second = [(6, 9000)] * 5 + [(14, 3000)] * 5
+    write(tmp_path, "x", batches("first", first, 3000, 0.05) + batches("second", second, 3000, 0.05))
+    found = batch_rows(spark, tmp_path)
+    assert (whole(found, "first")["slo_hit_batched"], whole(found, "first")["slo_hit_itemized"]) == (0.5, 0.3)
+    assert (whole(found, "second")["slo_hit_batched"], whole(found, "second")["slo_hit_itemized"]) == (0.5, 0.7)
+
+
+def test_a_thousand_random_cases_against_plain_python(spark: Any, tmp_path: Path) -> None:
+    chance = random.Random(4)
+    cases = {}
+    for number in range(1000):
+        target, threshold = chance.randrange(500, 10**6), chance.choice([0.05, 0.1, 0.2, 0.5])
+        latencies = [max(1, round(target * chance.uniform(0.3, 2.0))) for _ in range(chance.randrange(1, 12))]
+        latencies.append(round(target * (1 + threshold)))  # on the edge of the band, or a rounding beside it
+        cases[f"case{number}"] = ([(chance.randrange(1, 300), each) for each in latencies], target, threshold)
+    write(tmp_path, "x", [record for app, case in cases.items() for record in batches(app, *case)])
+    found = batch_rows(spark, tmp_path)
+    for app, (pairs, target, threshold) in cases.items():
+        row = whole(found, app)
+        inside = [(size, w) for size, w in pairs if target * (1 - threshold) <= w <= target * (1 + threshold)]
+        assert row["slo_hit_batched"] == len(inside) / len(pairs)
+        assert row["slo_hit_itemized"] == sum(s for s, _ in inside) / sum(s for s, _ in pairs)
+        assert row["mad_distance"] == pytest.approx(statistics.mean(abs(target - w) for _, w in pairs) / target, rel=1e-12)
+        deviation = math.sqrt(statistics.mean((target - w) ** 2 for _, w in pairs)) / target
+        assert row["sd_distance"] == pytest.approx(deviation, rel=1e-12)
+
+
+def test_the_sd_distance_is_a_standard_deviation_around_the_target(spark: Any, tmp_path: Path) -> None:
+    """As printed, with |B| outside the root, four batches that are all 20 % off would be 10 % away."""
+    write(tmp_path, "x", batches("a", [(1, 1200), (1, 800), (1, 1200), (1, 800)], 1000, 0.1))
+    assert whole(batch_rows(spark, tmp_path), "a")["sd_distance"] == pytest.approx(0.2)
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+def test_windows_against_numpy(spark: Any, tmp_path: Path) -> None:
+    items = random_items(1, 3000, 95.0)
+    write(tmp_path, "x", items)
+    found = batch_rows(spark, tmp_path)
+    for row in found.values():
+        begin_us = round(row["start"].timestamp() * 1e6)
+        end_us, instant = begin_us + row["length_s"] * 10**6, "arrived" if row["stage"] == "(input)" else "delivered"
+        mine = [each for each in items if begin_us <= each[instant] < end_us and each["app"] == row["app"]]
+        if row["stage"] == "(input)":
+            assert row["items"] == len(mine)
+            assert row["input_rate_per_s"] == len(mine) / row["length_s"]
+            continue
+        keys = ("composition", "target_us", "threshold")
+        mine = [each for each in mine if all(each[key] == row[key] for key in keys)]
+        delivered = [each for each in mine if each["outcome"] == "delivered"]
+        assert row["items"] == len(delivered)
+        if row["stage"] == "":
+            assert row["failed"] == sum(each["outcome"] == "failed" for each in mine)
+            assert row["shed"] == sum(each["outcome"] == "shed" for each in mine)
+            expect(row, "latency", [(each["delivered"] - each["arrived"]) / 1e3 for each in delivered])
+        else:
+            stages = [stage for each in delivered for stage in each["stages"] if stage["stage"] == row["stage"]]
+            expect(row, "service", [stage["wall_ns"] / 1e6 for stage in stages])
+            assert row["cpu_mean_ms"] == pytest.approx(np.mean([stage["cpu_ns"] / 1e6 for stage in stages]))
+    counts = {length: sum(r["items"] for r in found.values() if (r["length_s"], r["stage"]) == (length, "")) for length in (1, 10, 60)}
+    assert set(counts.values()) == {sum(each["outcome"] == "delivered" for each in items)}
+
+
+def expect(row: dict[str, Any], kind: str, values_ms: list[float]) -> None:
+    names = ("mean", "p50", "p95", "p99")
+    if not values_ms:
+        assert [row[f"{kind}_{name}_ms"] for name in names] == [None] * 4
+        return
+    expected = [np.mean(values_ms), *np.percentile(values_ms, (50, 95, 99))]
+    assert [row[f"{kind}_{name}_ms"] for name in names] == pytest.approx(expected)
+
+
+# --- streaming --------------------------------------------------------------------------------------------------------
+
+
+def late_files(seed: int, count: int, span_s: float, files: int) -> list[list[dict[str, Any]]]:
+    """Items in the order in which they are written: each up to 30 s after its delivery."""
+    chance = random.Random(seed)
+    late = {each["serial"]: each["delivered"] + chance.choice([0, 0, chance.randrange(30_000_000)]) for each in random_items(seed, count, span_s)}
+    ordered = sorted(random_items(seed, count, span_s), key=lambda each: late[each["serial"]])
+    size = -(-count // files)
+    return [ordered[begin : begin + size] for begin in range(0, count, size)]
+
+
+def test_streaming_equals_batch_with_late_records(spark: Any, tmp_path: Path) -> None:
+    for number, items in enumerate(late_files(2, 1200, 180.0, 6)):
+        write(tmp_path, f"{number:03}", items)
+    query = start(live_items(spark, tmp_path, files_a_turn=2), tmp_path / "out", once=True)
+    assert query.awaitTermination(LIMIT_S)
+    assert len(list((tmp_path / "out" / TABLE).glob("batch=*"))) >= 3
+    assert rows(table(spark, tmp_path / "out")) == batch_rows(spark, tmp_path)
+
+
+def test_streaming_equals_batch_when_the_job_is_killed_three_times(spark: Any, tmp_path: Path) -> None:
+    parts = late_files(3, 1600, 240.0, 8)
+    out = tmp_path / "out"
+    for turn in range(3):
+        for number in (2 * turn, 2 * turn + 1):
+            write(tmp_path, f"{number:03}", parts[number])
+        seen = len(list((out / TABLE).glob("batch=*")))
+        process = job(tmp_path, out)
+        until(lambda: len(list((out / TABLE).glob("batch=*"))) > seen, process)  # noqa: B023 - called at once
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for number in (6, 7):
+        write(tmp_path, f"{number:03}", parts[number])
+    assert job(tmp_path, out, "--once").wait(LIMIT_S) == 0
+    assert rows(table(spark, out)) == batch_rows(spark, tmp_path)
+
+
+def job(source: Path, out: Path, *options: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "service.cli", "telemetry", str(source), "--out", str(out), *options]
+    return subprocess.Popen(command, start_new_session=True)
+
+
+def until(true: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    give_up_s = time.monotonic() + LIMIT_S
+    while not true():
+        assert process.poll() is None, "the job ended by itself"
+        assert time.monotonic() < give_up_s, "the job wrote nothing"
+        time.sleep(0.1)
