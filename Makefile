@@ -45,7 +45,7 @@ browser:
 # Development, the image, and what builds the wheel in the image; the last two take their versions from the first.
 lock:
 	$(LOCK) $(UPGRADE) --extra samples --extra spark --extra dev pyproject.toml -o requirements.lock
-	$(LOCK) --constraint requirements.lock --extra samples --extra spark pyproject.toml -o requirements-run.lock
+	$(LOCK) --constraint requirements.lock --extra samples pyproject.toml -o requirements-run.lock
 	$(PYTHON) -c '$(BUILD_REQUIRES)' | $(LOCK) --constraint requirements.lock - -o requirements-build.lock
 
 clean:
