@@ -5,7 +5,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: setup run test check browser lock clean
+.PHONY: setup run test check browser setup-java lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test   everything CI runs"
 	@echo "make check  the fast part: linters, types, import contracts, unit tests"
 	@echo "make browser installs Debian's Chromium for the tests of the dashboard; without it they are skipped"
+	@echo "make setup-java installs Debian's Java 17 for Spark; without it the tests of the data pipeline are skipped"
 	@echo "make lock   pin the dependencies anew (needs uv); UPGRADE=--upgrade takes newer versions"
 
 $(VENV)/.ready: requirements.lock pyproject.toml
@@ -34,13 +35,18 @@ check: setup
 	$(BIN)/pytest -q tests/unit tests/property
 
 test: setup check
-	-@$(MAKE) --no-print-directory browser
+	-@$(MAKE) --no-print-directory browser setup-java
 	$(BIN)/pytest -q --ignore=tests/unit --ignore=tests/property tests
 
 # The tests of the dashboard drive a real browser. Needs root and Debian's packages; does nothing where both are there.
 browser:
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver; }
+
+# Spark runs on Java 17 or 21. Needs root and Debian's packages; does nothing where there is a Java.
+setup-java:
+	command -v java >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openjdk-17-jre-headless; }
 
 # Development, the image, and what builds the wheel in the image; the last two take their versions from the first.
 lock:

@@ -31,6 +31,8 @@ from service.strategies import make_strategy
 _DRAWS = 4096
 """Service-time factors drawn for each stage; serial numbers go round in them."""
 
+_GAP_STEP_S, _LONGEST_GAP_S = 0.25, 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStage:
@@ -241,8 +243,16 @@ class _Source:
         return self._due_s if self._due_s > now_s else math.inf
 
     def _gap_s(self, now_s: float) -> float:
-        rate = max(self._rate(now_s), 1e-6)
-        return 1 / rate if self._paced else float(self._random.exponential(1 / rate))
+        if not self._paced:
+            return float(self._random.exponential(1 / max(self._rate(now_s), 1e-6)))
+        waited_s, part = 0.0, 1.0
+        while waited_s < _LONGEST_GAP_S:  # in steps, for a slow rate may be a fast one before its next item is due
+            rate = self._rate(now_s + waited_s)
+            if rate * _GAP_STEP_S >= part:
+                return waited_s + part / rate
+            part -= rate * _GAP_STEP_S
+            waited_s += _GAP_STEP_S
+        return waited_s
 
 
 def costs_of(stages: Sequence[SimulatedStage], seed: int, now_s: Callable[[], float]) -> CostFunction:

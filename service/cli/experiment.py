@@ -39,7 +39,10 @@ def experiment(places: tuple[Path, ...], out: Path, quick: bool, fresh: bool) ->
         ray_cluster.connect()
     found = []
     for file, each in experiments.items():
-        folder = out / file.stem
+        folder, trace = out / file.stem, each.input.trace_file
+        if trace is not None and not trace.exists():
+            console.print(f"{each.title}: left out, its trace file {trace} is not there")
+            continue
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
         found.append(conduct(each, folder, console.print))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -54,13 +55,18 @@ class Load(Closed):
             raise ValueError("shares need a composition, whose throughput is measured first")
         return self
 
+    @property
+    def trace_file(self) -> Path | None:
+        """``path`` with ``$NAME`` of the environment in it."""
+        return Path(os.path.expandvars(self.path)) if self.path else None
+
     def rate(self, sustainable_per_s: float) -> Rate:
         """Raises: RecomposeError when it is no rate."""
         unit = sustainable_per_s if self.share else 1.0
         if self.steps:
             return steps([(from_s, per_s * unit) for from_s, per_s in self.steps])
         if self.pattern == "trace":
-            return _checked(pattern="trace", path=self.path, period_s=self.period_s)
+            return _checked(pattern="trace", path=self.trace_file, period_s=self.period_s)
         more = {"size_percent": self.size_percent} if self.pattern == "spike" else {}
         top = None if self.max is None else self.max * unit
         return _checked(pattern=self.pattern, period_s=self.period_s, min_per_s=self.min * unit, max_per_s=top, **more)
