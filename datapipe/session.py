@@ -32,11 +32,11 @@ SETTINGS = {
 }
 
 
-class NoJava(RecomposeError):
+class NoJava(RecomposeError):  # noqa: N818 - a sentence reads better with its name
     """Spark needs Java, and there is none that it runs on."""
 
 
-class NoSpark(RecomposeError):
+class NoSpark(RecomposeError):  # noqa: N818
     """Spark did not start, or its master did not answer."""
 
 
@@ -106,7 +106,9 @@ def _check_reachable(master: str) -> None:
         except (OSError, ValueError):
             continue
         return
-    raise NoSpark(f"Spark master {master!r} cannot be reached; give one that runs, or leave --master out for this machine")
+    raise NoSpark(
+        f"Spark master {master!r} cannot be reached; give one that runs, or leave --master out for this machine"
+    )
 
 
 def _started(builder: Any, address: str) -> Any:

@@ -16,12 +16,22 @@ from datapipe.report.data import RunData
 Plot = tuple[str, str, str, Callable[[RunData], Figure | None]]
 PLOTS: tuple[Plot, ...] = (
     ("rates", "Input rate and throughput", "Where throughput stays below the input rate, items wait.", plots.rates),
-    ("latency", "Latency and the SLO", "Arrival at the source to delivery. Grey: from the target to the bound.", plots.latency),
+    (
+        "latency",
+        "Latency and the SLO",
+        "Arrival at the source to delivery. Grey: from the target to the bound.",
+        plots.latency,
+    ),
     ("compositions", "Composition", "One colour for each; lines are switches, dotted ones failed.", plots.compositions),
     ("service-times", "Service times", "Mean time a stage spends on an item while busy.", plots.service_times),
     ("slo-hits", "SLO met", "Share of the manager's turns with a verdict that said met.", plots.slo_hits),
     ("boxes", "Latency by composition", "Median, quartiles; whiskers at 5 and 95 %.", plots.boxes),
-    ("predictions", "Prediction and outcome", "Predicted at the decision; measured until the next one.", plots.predictions),
+    (
+        "predictions",
+        "Prediction and outcome",
+        "Predicted at the decision; measured until the next one.",
+        plots.predictions,
+    ),
     ("drains", "Drain of switches", "What was expected when it began, the bound, and what it took.", plots.drains),
 )
 CANDIDATES = 40
@@ -50,7 +60,9 @@ def _section(name: str, title: str, sentence: str, made: Figure | None) -> str:
 
 def _head(run: RunData) -> str:
     length_s = float(run.seconds(run.snapshots, "at")[-1])
-    words = f"{length_s:,.0f} s, {run.items.num_rows:,} items, {len(run.decisions)} decisions, {len(run.switches)} switches"
+    words = (
+        f"{length_s:,.0f} s, {run.items.num_rows:,} items, {len(run.decisions)} decisions, {len(run.switches)} switches"
+    )
     return f"<p>{words}.</p>"
 
 
@@ -63,9 +75,20 @@ def _decisions(run: RunData) -> Iterator[str]:
 
 
 def _candidates(decision: dict[str, Any]) -> str:
-    heads = ("composition", "workers", "status", "predicted items/s", "predicted ms", "measured items/s", "measured ms", "why")
-    keys = ("name", "workers", "status", "predicted_throughput_per_s", "predicted_latency_ms")
-    keys += ("measured_throughput_per_s", "measured_latency_ms", "reason")
+    heads = (
+        "composition",
+        "workers",
+        "status",
+        "predicted items/s",
+        "predicted ms",
+        "measured items/s",
+        "measured ms",
+        "why",
+    )
+    keys = (
+        "name", "workers", "status", "predicted_throughput_per_s", "predicted_latency_ms",
+        "measured_throughput_per_s", "measured_latency_ms", "reason",
+    )  # fmt: skip
     rows = [[candidate[key] for key in keys] for candidate in decision["candidates"][:CANDIDATES]]
     left = len(decision["candidates"]) - len(rows)
     return style.table(heads, rows) + (f'<p class="note">and {left} more</p>' if left else "")

@@ -20,14 +20,14 @@ POINTS = 900
 def rates(run: RunData) -> Figure | None:
     """Input rate against throughput."""
     made, axes = figure()
-    drawn = _line(axes, run, "input_rate_per_s", "input rate") + _line(axes, run, "throughput_per_s", "throughput")
+    drawn = _line(axes, run, "input_rate_per_s", "input rate") | _line(axes, run, "throughput_per_s", "throughput")
     return _finished(made, axes, "items/s", drawn)
 
 
 def latency(run: RunData) -> Figure | None:
     """Latency against the SLO and its bound."""
     made, axes = figure()
-    drawn = _line(axes, run, "latency_mean_ms", "mean") + _line(axes, run, "latency_p95_ms", "95th percentile")
+    drawn = _line(axes, run, "latency_mean_ms", "mean") | _line(axes, run, "latency_p95_ms", "95th percentile")
     of_latency = pc.equal(run.snapshots.column("slo_metric"), "latency")
     ours = run.snapshots.filter(pc.fill_null(of_latency, False))
     if ours.num_rows:
@@ -89,7 +89,10 @@ def boxes(run: RunData) -> Figure | None:
     if not delivered.num_rows:
         return None
     instants = [delivered.column(name).cast(pa.int64()).to_numpy() for name in ("delivered", "arrived")]
-    latency_ms, names = (instants[0] - instants[1]) / 1e3, delivered.column("composition").to_numpy(zero_copy_only=False)
+    latency_ms, names = (
+        (instants[0] - instants[1]) / 1e3,
+        delivered.column("composition").to_numpy(zero_copy_only=False),
+    )
     made, axes = figure(3.6)
     stats = [_box(name, latency_ms[names == name]) for name in sorted(set(names))]
     axes.bxp(stats, showfliers=False, boxprops={"gid": "data-box"}, medianprops={"color": COLOURS[1]})
@@ -150,15 +153,15 @@ def bands(run: RunData) -> Iterator[tuple[str, float, float]]:
 
 
 def forecast_pairs(run: RunData) -> Sequence[tuple[str, float | None, float | None, float | None, float | None]]:
-    """For each decision: its label; throughput predicted and measured (items/s); latency predicted and measured (ms)."""
-    ends_s = [decision["at_s"] for decision in run.decisions[1:]] + [np.inf]
+    """Of each decision: label; throughput predicted and measured (items/s); latency predicted and measured (ms)."""
+    ends_s = [*[decision["at_s"] for decision in run.decisions[1:]], np.inf][: len(run.decisions)]
     return [_pair(run, decision, end_s) for decision, end_s in zip(run.decisions, ends_s, strict=True)]
 
 
 def _pair(
     run: RunData, decision: dict[str, Any], end_s: float
 ) -> tuple[str, float | None, float | None, float | None, float | None]:
-    chosen = next((each for each in decision["candidates"] if each["name"] == decision["to"]), {})
+    chosen: dict[str, Any] = next((each for each in decision["candidates"] if each["name"] == decision["to"]), {})
     at_s = run.seconds(run.snapshots, "at")
     after = (at_s > decision["at_s"]) & (at_s < end_s)
     figures = [_mean(_numbers(run.snapshots, name)[after]) for name in ("throughput_per_s", "latency_mean_ms")]
@@ -212,8 +215,10 @@ def _box(name: str, values: Floats) -> dict[str, Any]:
 
 
 def _finished(made: Figure, axes: Any, unit: str, drawn: bool) -> Figure | None:
+    if not drawn:
+        return None
     axes.set_xlabel("seconds")
     axes.set_ylabel(unit)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.legend(ncols=4, loc="upper left", bbox_to_anchor=(0, 1.14))
-    return made if drawn else None
+    return made

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
+from cycler import cycler
 from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6e6e6e", "#8c564b")
@@ -22,10 +23,11 @@ RULES: dict[str, Any] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "legend.frameon": False,
-    "axes.prop_cycle": matplotlib.cycler(color=list(COLOURS)),
+    "axes.prop_cycle": cycler(color=list(COLOURS)),
 }
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff }
+body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
 h1, h2 { line-height: 1.2 } h2 { margin-top: 2.5rem } figure { margin: 0 } svg { width: 100%; height: auto }
 figcaption, .note { color: #555 } table { border-collapse: collapse; width: 100%; font-size: 0.9rem }
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.6rem; border-bottom: 1px solid #ddd }
@@ -77,6 +79,6 @@ def _cell(value: Any) -> str:
 
 def page(title: str, sections: Sequence[str]) -> str:
     """One file that needs nothing else."""
-    head = f'<meta charset="utf-8"><link rel="icon" href="data:,"><title>{html.escape(title)}</title><style>{STYLE}</style>'
-    body = "\n".join(sections)
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body><h1>{html.escape(title)}</h1>\n{body}</body></html>\n'
+    name, body = html.escape(title), "\n".join(sections)
+    head = f'<meta charset="utf-8"><link rel="icon" href="data:,"><title>{name}</title><style>{STYLE}</style>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body><h1>{name}</h1>\n{body}</body></html>\n'

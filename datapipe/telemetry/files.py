@@ -42,5 +42,7 @@ def _is_good(path: Path) -> bool:
     if version is None:
         raise TelemetryError(f"{str(path)!r} is not telemetry: its schema has no version; move it away and run again")
     if version > VERSION:
-        raise TelemetryError(f"{str(path)!r} has schema version {version}, this program reads up to {VERSION}: update it")
+        raise TelemetryError(
+            f"{str(path)!r} has schema version {version}, this program reads up to {VERSION}: update it"
+        )
     return True

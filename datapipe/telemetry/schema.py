@@ -1,6 +1,6 @@
 """The files that a runner leaves: one Arrow schema for each kind of record, with its units and its version.
 
-Layout: ``DIR/<kind>/<app>--<run>-<number>.parquet``; a file that is being written begins with a dot. Times are kept as whole
+Layout: ``DIR/<kind>/<app>--<run>-<number>.parquet``; a file that is being written begins with a dot. Times are whole
 numbers (epoch microseconds, nanoseconds of work), so that sums do not depend on the order in which they are made.
 """
 
@@ -39,7 +39,9 @@ ITEMS = [
     _field("delivered", INSTANT, "instant, at the sink; or of its place there"),
     _field("composition", pa.string(), "name; empty for a shed item"),
     _field("outcome", pa.string(), "delivered, failed or shed"),
-    _field("batch", pa.int32(), "items of the micro-batch that this item ends; 0 before the end of one, 1 without batches"),
+    _field(
+        "batch", pa.int32(), "items of the micro-batch that this item ends; 0 before the end of one, 1 without batches"
+    ),
     _field("target_us", pa.int64(), "us, latency target of the SLO in force; null without one"),
     _field("threshold", pa.float64(), "ratio, of that SLO"),
     _field("stages", pa.list_(STAGE), "one for each stage that ran"),

@@ -1,9 +1,9 @@
 """The tables of time windows, as functions of DataFrames: what batch and streaming share, so that they cannot differ.
 
 A row is an app, a composition, the SLO in force and a stage in one window of event time. Stage ``""`` is the item as a
-whole, by its delivery; stage ``(input)`` counts arrivals. All sums are of whole numbers, so that they do not depend on the
-order in which records come. SLO metrics: Leonarczyk, sections 4.3.1 and 4.3.2, with the SD distance as the text defines it
-(|B| inside the root).
+whole, by its delivery; stage ``(input)`` counts arrivals. All sums are of whole numbers, so that they do not depend on
+the order in which records come. SLO metrics: Leonarczyk, sections 4.3.1 and 4.3.2, with the SD distance as the text
+defines it (|B| inside the root).
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from pyspark.sql import functions as F
 
 LENGTHS_S = (1, 10, 60)
 KEYS = ("length_s", "start", "app", "composition", "target_us", "threshold", "stage")
-SUMS = ("items", "failed", "shed", "value_sum", "cpu_sum", "hits", "batches", "batch_items", "batch_hits")
-SUMS += ("batch_item_hits", "distance_sum", "square_high", "square_low")
+SUMS = (
+    "items", "failed", "shed", "value_sum", "cpu_sum", "hits", "batches", "batch_items", "batch_hits",
+    "batch_item_hits", "distance_sum", "square_high", "square_low",
+)  # fmt: skip
 LIST = "values"
 WHOLE, INPUT = "", "(input)"
 PERCENTILES = (50, 95, 99)

@@ -1,4 +1,4 @@
-"""Writes telemetry from a thread of its own: what it cannot keep up with is lost and counted, and nobody waits for it."""
+"""Writes telemetry from a thread of its own: what it cannot keep up with is lost and counted, nobody waits for it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,10 @@ def report(
     app: str, source: Path | None, since: datetime | None, until: datetime | None, out: Path, pngs: Path | None
 ) -> None:
     """Writes what APP did, with plots and decisions, into one HTML file that needs no network."""
-    from datapipe.report.build import build, write_whole  # imported here: plots take a second that a usage error need not
+    from datapipe.report.build import (
+        build,
+        write_whole,
+    )  # imported here: plots take a second that a usage error need not
     from datapipe.report.data import Period, load
 
     run = load(source or default_directory() / "telemetry", app, Period(since, until))

@@ -37,7 +37,9 @@ def telemetry(source: Path | None, out: Path | None, batch: bool, once: bool, ma
 
     files = some_files_of(source, "items")
     with _progress(f"starting Spark; {len(files)} files of items") as say, _session(master) as spark:
-        from datapipe.telemetry import store  # imported here: without Java or PySpark, the session has said so in a sentence
+        from datapipe.telemetry import (
+            store,
+        )  # imported here: without Java or PySpark, the session has said so in a sentence
 
         if batch:
             _batch(spark, source, out, say)

@@ -77,7 +77,9 @@ def test_a_thousand_random_cases_against_plain_python(spark: Any, tmp_path: Path
         inside = [(size, w) for size, w in pairs if target * (1 - threshold) <= w <= target * (1 + threshold)]
         assert row["slo_hit_batched"] == len(inside) / len(pairs)
         assert row["slo_hit_itemized"] == sum(s for s, _ in inside) / sum(s for s, _ in pairs)
-        assert row["mad_distance"] == pytest.approx(statistics.mean(abs(target - w) for _, w in pairs) / target, rel=1e-12)
+        assert row["mad_distance"] == pytest.approx(
+            statistics.mean(abs(target - w) for _, w in pairs) / target, rel=1e-12
+        )
         deviation = math.sqrt(statistics.mean((target - w) ** 2 for _, w in pairs)) / target
         assert row["sd_distance"] == pytest.approx(deviation, rel=1e-12)
 
@@ -115,7 +117,10 @@ def test_windows_against_numpy(spark: Any, tmp_path: Path) -> None:
             stages = [stage for each in delivered for stage in each["stages"] if stage["stage"] == row["stage"]]
             expect(row, "service", [stage["wall_ns"] / 1e6 for stage in stages])
             assert row["cpu_mean_ms"] == pytest.approx(np.mean([stage["cpu_ns"] / 1e6 for stage in stages]))
-    counts = {length: sum(r["items"] for r in found.values() if (r["length_s"], r["stage"]) == (length, "")) for length in (1, 10, 60)}
+    counts = {
+        length: sum(r["items"] for r in found.values() if (r["length_s"], r["stage"]) == (length, ""))
+        for length in (1, 10, 60)
+    }
     assert set(counts.values()) == {sum(each["outcome"] == "delivered" for each in items)}
 
 
@@ -134,7 +139,10 @@ def expect(row: dict[str, Any], kind: str, values_ms: list[float]) -> None:
 def late_files(seed: int, count: int, span_s: float, files: int) -> list[list[dict[str, Any]]]:
     """Items in the order in which they are written: each up to 30 s after its delivery."""
     chance = random.Random(seed)
-    late = {each["serial"]: each["delivered"] + chance.choice([0, 0, chance.randrange(30_000_000)]) for each in random_items(seed, count, span_s)}
+    late = {
+        each["serial"]: each["delivered"] + chance.choice([0, 0, chance.randrange(30_000_000)])
+        for each in random_items(seed, count, span_s)
+    }
     ordered = sorted(random_items(seed, count, span_s), key=lambda each: late[each["serial"]])
     size = -(-count // files)
     return [ordered[begin : begin + size] for begin in range(0, count, size)]

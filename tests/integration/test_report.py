@@ -1,0 +1,103 @@
+"""A real run leaves telemetry; its report is opened in a real browser."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from browser import Browser, browser
+
+from datapipe.report.build import PLOTS
+from datapipe.report.data import Period, load
+from profiler.slo import Slo
+from service.cli import main
+from service.runner import Runner
+from service.spec import InputSpec, RunSpec
+
+ITEMS = 1200
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Runner]:
+    """Stages that wait, at a rate that one worker a stage cannot take: there is something to decide."""
+    folder = tmp_path_factory.mktemp("telemetry")
+    spec = RunSpec(
+        app="synthetic", pool="local", options={"compute": "wait"}, input=InputSpec(rate_per_s=150),
+        slo=Slo("latency", 100.0), items=ITEMS, telemetry_dir=str(folder),
+    )  # fmt: skip
+    runner = Runner(spec)
+    runner.start()
+    assert runner.wait(120)
+    runner.stop()
+    return folder, runner
+
+
+def test_every_item_is_told_once_and_nothing_is_lost(run: tuple[Path, Runner]) -> None:
+    folder, runner = run
+    data = load(folder, "synthetic", Period())
+    assert sorted(data.items.column("serial").to_pylist()) == list(range(ITEMS))
+    stages = data.items.column("stages").to_pylist()
+    assert all([stage["stage"] for stage in each] == ["f1", "f2", "f3"] for each in stages)
+    assert all(stage["wall_ns"] > 0 for each in stages for stage in each)
+    arrived, delivered = (data.seconds(data.items, name) for name in ("arrived", "delivered"))
+    assert (delivered > arrived).all()
+    assert runner.summary()["items"]["delivered"] == ITEMS
+    status = runner.status()
+    assert status["telemetry"]["lost"] == 0
+    assert [each["id"] for each in data.decisions] == [each["id"] for each in runner.decisions(0, 100)]
+    assert data.decisions[-1]["candidates"] == runner.decisions(0, 100)[-1]["candidates"]
+    assert len(data.switches) == len(runner.switches()) > 0
+
+
+@pytest.fixture(scope="module")
+def report(run: tuple[Path, Runner], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    options = ["--from", str(run[0]), "--out", str(folder / "report.html"), "--png", str(folder / "png")]
+    result = CliRunner().invoke(main, ["report", "synthetic", *options])
+    assert result.exit_code == 0, result.stderr
+    return folder
+
+
+@pytest.fixture
+def page(report: Path, tmp_path: Path) -> Iterator[Browser]:
+    with browser(f"file://{report}", tmp_path) as it:
+        yield it
+
+
+def test_the_report_in_a_browser(page: Browser, report: Path) -> None:
+    page.open("report.html")
+    drawn: list[Any] = page.run(COUNT)
+    assert {name: bool(count) for name, count in drawn} == {name: True for name, *_ in PLOTS}
+    assert page.all("#decisions ~ details table tbody tr")
+    assert page.complaints() == []
+    page.note_requests()
+    assert [url for url in page.asked if not url.startswith(("file:", "data:", "about:", "chrome"))] == []
+    assert sorted(path.stem for path in (report / "png").iterdir()) == sorted(name for name, *_ in PLOTS)
+    assert (report / "report.html").stat().st_size < 10e6
+
+
+COUNT = """
+return [...document.querySelectorAll("h2[id]")].filter((head) => head.id !== "decisions").map((head) => {
+  let next = head.nextElementSibling
+  while (next && next.tagName !== "H2" && next.tagName !== "FIGURE") next = next.nextElementSibling
+  if (!next || next.tagName !== "FIGURE") return [head.id, 0]
+  const shapes = [...next.querySelectorAll("[id^=data] path, path[id^=data], [id^=data] use")]
+  return [head.id, shapes.filter((shape) => shape.getBoundingClientRect().width > 0).length]
+})
+"""
+
+
+def test_periods(run: tuple[Path, Runner]) -> None:
+    everything = load(run[0], "synthetic", Period())
+    middle = everything.snapshots.column("at")[everything.snapshots.num_rows // 2].as_py()
+    parts = [load(run[0], "synthetic", period) for period in (Period(until=middle), Period(since=middle))]
+    assert sum(part.items.num_rows for part in parts) == everything.items.num_rows
+    assert sum(part.snapshots.num_rows for part in parts) == everything.snapshots.num_rows
+    assert parts[1].began == middle
