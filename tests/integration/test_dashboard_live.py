@@ -109,7 +109,7 @@ def test_ferret_is_seen_running_and_changing(served: Daemon, tmp_path: Path) -> 
         seen.choose("Keep", "throughput", SLO)
         seen.field("at the input rate", SLO).click()
         seen.press("Set SLO", SLO)
-        seen.sees("throughput", ".head", seconds=40)
+        seen.sees("SLO met", ".head", seconds=60)
         served.send("PUT", "/apps/ferret/input", {"rate_per_s": 40})
         seen.until(lambda: seen.all(".switch-mark"), "the mark of the switch", 90)
         seen.sees("1 → ", ".decisions")
