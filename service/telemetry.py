@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 from datapipe.telemetry.schema import INSTANT, STAGE
 from datapipe.telemetry.writer import TelemetryWriter, WriterSettings
 from profiler.service_time import bottlenecks
-from profiler.snapshot import Snapshot, StageTiming
+from profiler.snapshot import Snapshot
 from runtime.events import Delivered, Outcome, Shed, TaskTimed
 from service import running_status as views
 from service.decisions import Decision
@@ -35,7 +36,8 @@ class Telemetry:
 
     def __init__(self, directory: Path, app: str, epoch_s: float, settings: WriterSettings | None = None) -> None:
         self._epoch_s = epoch_s
-        self._timings: dict[int, list[tuple[StageTiming, ...]]] = {}
+        self._timings: dict[int, list[Any]] = {}
+        """Of items that have not left: stage, wall and CPU time in seconds, one after the other."""
         self._target_us: int | None = None
         self._threshold: float | None = None
         self._known: dict[tuple[str, int], Record] = {}
@@ -52,7 +54,9 @@ class Telemetry:
     def observe(self, outcome: Outcome) -> None:
         """One outcome of the dispatcher; the hot path."""
         if isinstance(outcome, TaskTimed):
-            self._timings.setdefault(outcome.serial, []).append(outcome.timings)
+            known = self._timings.setdefault(outcome.serial, [])
+            for timing in outcome.timings:
+                known += (timing.stage, timing.wall_s, timing.cpu_s)
         elif isinstance(outcome, Delivered):
             fate = "delivered" if outcome.error is None else "failed"
             self._item(outcome, outcome.composition, fate)
@@ -60,7 +64,8 @@ class Telemetry:
             self._item(outcome, "", "shed")
 
     def _item(self, outcome: Delivered | Shed, composition: str, fate: str) -> None:
-        timings = self._timings.pop(outcome.serial, ())
+        # A tuple of plain values: the garbage collector does not look at it again while it waits.
+        timings = tuple(self._timings.pop(outcome.serial, ()))
         times = (outcome.serial, outcome.arrived_s, outcome.at_s)
         self._writer.put("items", (*times, composition, fate, self._target_us, self._threshold, timings))
 
@@ -146,16 +151,12 @@ class Telemetry:
         return pa.array(micros, pa.int64()).cast(INSTANT)
 
 
-def _stage_lists(timings: Sequence[Sequence[tuple[StageTiming, ...]]]) -> Any:
+def _stage_lists(timings: Sequence[Sequence[Any]]) -> Any:
     """One list of stages for each item, made of flat columns: an object for each would cost more than all the rest."""
-    flat = [timing for item in timings for task in item for timing in task]
+    flat = list(chain.from_iterable(timings))
     offsets = np.zeros(len(timings) + 1, np.int32)
-    np.cumsum([sum(map(len, item)) for item in timings], out=offsets[1:])
-    columns = [
-        pa.array([timing.stage for timing in flat], pa.string()),
-        _nanos([timing.wall_s for timing in flat]),
-        _nanos([timing.cpu_s for timing in flat]),
-    ]
+    np.cumsum([len(item) // 3 for item in timings], out=offsets[1:])
+    columns = [pa.array(flat[0::3], pa.string()), _nanos(flat[1::3]), _nanos(flat[2::3])]
     values = pa.StructArray.from_arrays(columns, fields=list(STAGE))
     return pa.ListArray.from_arrays(pa.array(offsets), values)
 
