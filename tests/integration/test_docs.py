@@ -33,6 +33,8 @@ RUN_ELSEWHERE = {
     "test_every_composition_gives_what_a_loop_over_the_stages_gives",
     r"\.venv/bin/recompose run b(un)?zip2 .+": "tests/integration/test_real_files.py::"
     "test_a_text_compressed_by_several_workers_is_what_bunzip2_gives_back",
+    r"recompose report .+": "tests/integration/test_report.py::test_the_report_in_a_browser",
+    r"recompose telemetry .+": "tests/datapipe/test_telemetry_tables.py::test_streaming_equals_batch_with_late_records",
     r"\.venv/bin/recompose experiment .+": "tests/integration/test_experiments.py::test_all_figures_quickly",
     r"\.venv/bin/recompose run ferret .+": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",
     r"python -m benchmarks\.\w+.*": "tests/integration/test_docs.py::test_benchmarks_that_documents_name_are_there",
