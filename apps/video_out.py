@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,19 @@ from numpy.typing import NDArray
 from compositions.errors import RecomposeError
 
 FRAMES_PER_S = 30.0
+MJPG = cv2.VideoWriter.fourcc(*"MJPG")
+"""OpenCV's wheel writes no H.264."""
+
+
+def write_video(place: Path, frames: Iterable[NDArray[np.uint8]], size: tuple[int, int], frames_per_s: float) -> None:
+    """MJPG in AVI, ``size`` width and height; appears under its name when it is complete."""
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        draft = Path(folder) / place.name
+        writer = cv2.VideoWriter(str(draft), MJPG, frames_per_s, size, True)
+        for frame in frames:
+            writer.write(frame)
+        writer.release()
+        draft.replace(place)
 
 
 class Shown(NamedTuple):
@@ -54,9 +68,7 @@ class VideoOutput:
         height, width = image.shape[:2]
         if self._video is None:
             self._size = (width, height)
-            self._video = cv2.VideoWriter(
-                str(self._path), cv2.VideoWriter.fourcc(*"MJPG"), FRAMES_PER_S, self._size, True
-            )
+            self._video = cv2.VideoWriter(str(self._path), MJPG, FRAMES_PER_S, self._size, True)
             if not self._video.isOpened():
                 raise RecomposeError(f"cannot write {str(self._path)!r} as MJPG video")
         if (width, height) != self._size:

@@ -4,7 +4,6 @@ inside the scikit-image wheel (extra ``samples``)."""
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.samples import cache_dir, wheel_photo
+from apps.video_out import write_video
 
 Image = NDArray[np.uint8]
 
@@ -28,14 +28,7 @@ def sample_clip() -> Path:
     """An MJPG video of 300 frames, 462×260. Raises: RecomposeError when scikit-image is not installed."""
     place = cache_dir() / f"clip-{RECIPE}.avi"
     if not place.exists():
-        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-            draft = Path(folder) / place.name
-            size = (WIDTH, HEIGHT)
-            writer = cv2.VideoWriter(str(draft), cv2.VideoWriter.fourcc(*"MJPG"), FRAMES_PER_S, size, True)
-            for frame in _frames():
-                writer.write(frame)
-            writer.release()
-            draft.replace(place)
+        write_video(place, _frames(), (WIDTH, HEIGHT), FRAMES_PER_S)
     return place
 
 

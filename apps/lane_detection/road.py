@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import cv2
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.samples import cache_dir
+from apps.video_out import write_video
 
 Image = NDArray[np.uint8]
 
@@ -25,15 +25,8 @@ def sample_road() -> Path:
     """An MJPG video of 150 frames, 640×360: a road that bends, with two marked sides, noise and a sky."""
     place = cache_dir() / f"road-{RECIPE}.avi"
     if not place.exists():
-        with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-            draft = Path(folder) / place.name
-            size = (WIDTH, HEIGHT)
-            writer = cv2.VideoWriter(str(draft), cv2.VideoWriter.fourcc(*"MJPG"), FRAMES_PER_S, size, True)
-            noise = np.random.default_rng(SEED)
-            for number in range(FRAMES):
-                writer.write(_frame(number, noise))
-            writer.release()
-            draft.replace(place)
+        noise = np.random.default_rng(SEED)
+        write_video(place, (_frame(number, noise) for number in range(FRAMES)), (WIDTH, HEIGHT), FRAMES_PER_S)
     return place
 
 
