@@ -157,6 +157,8 @@ def test_streaming_equals_batch_with_late_records(spark: Any, tmp_path: Path) ->
     assert rows(table(spark, tmp_path / "out")) == batch_rows(spark, tmp_path)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(420)
 def test_streaming_equals_batch_when_the_job_is_killed_three_times(spark: Any, tmp_path: Path) -> None:
     parts = late_files(3, 1600, 240.0, 8)
     out = tmp_path / "out"
