@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from pydantic import BaseModel, ConfigDict
 
 from compositions.errors import RecomposeError
 from compositions.model import Stage
+
+if TYPE_CHECKING:
+    from apps.data_sets.recipe import Recipe
 
 
 class Options(BaseModel):
@@ -81,6 +84,10 @@ class App:
     def from_frame(self, frame: NDArray[np.uint8], number: int) -> Any:
         """Turns a video frame (height × width × 3, BGR, as OpenCV reads it) into an item, for source ``video``."""
         raise RecomposeError(f"app {self.name!r} takes no video; start it with source replay or push")
+
+    def data_set(self) -> Recipe | None:
+        """How ``recompose ingest`` makes the data set that the app searches in; None: it has none."""
+        return None
 
     def open_output(self, path: Path) -> Output | None:
         """The file that ``--out`` names, where the app writes one of its own; None: results as JSON lines.

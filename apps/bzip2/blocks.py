@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sysconfig
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from compositions.errors import RecomposeError
@@ -28,10 +29,12 @@ def files_of(place: Path) -> list[Path]:
     return found
 
 
-def library_sources() -> list[Path]:
-    """The source files of this interpreter's standard library: text that every machine has."""
+@cache
+def library_sources() -> tuple[Path, ...]:
+    """The source files of this interpreter's standard library: text that every machine has. To list them takes a
+    second, in which a replay that begins again would give nothing."""
     root = Path(sysconfig.get_path("stdlib"))
-    return sorted(path for path in root.rglob("*.py") if "site-packages" not in path.parts)
+    return tuple(sorted(path for path in root.rglob("*.py") if "site-packages" not in path.parts))
 
 
 def pieces(paths: Iterable[Path]) -> Iterator[bytes]:

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from apps.contract import App, Options, Output
+from apps.data_sets.reader import Fixed, Reader
+from apps.data_sets.versions import is_data_set
 from apps.faces.detect import Detector
-from apps.faces.gallery import THRESHOLD, Recognizer, cached_gallery, load
+from apps.faces.gallery import KIND, THRESHOLD, Recognizer, load
 from apps.faces.results import COLUMNS, Recognized, encoded, shown
 from apps.faces.samples import sample_clip, sample_training
 from apps.frames import Frame, frames_of, scaled
+from apps.samples import cache_dir
 from apps.video_out import video_output
+
+if TYPE_CHECKING:
+    from apps.faces.data_set import FaceRecipe
 
 
 class FaceOptions(Options):
     training: Path | None = Field(default=None, description="Folder of pictures of faces; default: the sample's")
+    gallery: Path | None = Field(
+        default=None, description="A data set that recompose ingest made, followed while running; in place of training"
+    )
     height: int = Field(default=260, ge=0, le=4320, description="Frames are scaled down to so many rows; 0: never")
     scale: float = Field(default=1.1, gt=1.0, le=2.0, description="Factor between two sizes of faces searched")
     neighbours: int = Field(default=5, ge=0, le=100, description="Hits that make a face")
@@ -34,13 +45,45 @@ class FaceApp(App):
 
     options: FaceOptions
 
+    _recognizers: Reader[Recognizer] | Fixed[Recognizer]
+
     def prepare(self) -> None:
-        cached_gallery(self._training())
+        """Brings the gallery up to date with its pictures."""
+        if self.options.gallery:
+            self._open()
+        else:
+            self._ingest()
 
     def setup(self) -> None:
         options = self.options
         self._detector = Detector(options.scale, options.neighbours, options.smallest, options.largest)
-        self._recognizer = Recognizer(load(cached_gallery(self._training())), options.threshold)
+        self._recognizers = self._open()
+
+    def data_set(self) -> FaceRecipe:
+        from apps.faces.data_set import FaceRecipe  # Arrow: workers do not need it
+
+        return FaceRecipe(self._training)
+
+    @property
+    def _recognizer(self) -> Recognizer:
+        """Of the gallery's newest version."""
+        return self._recognizers.newest()[1]
+
+    def _open(self) -> Reader[Recognizer]:
+        place = self.options.gallery.expanduser() if self.options.gallery else self._kept
+        if not self.options.gallery and not is_data_set(place):
+            self._ingest()
+        return Reader(place, KIND, lambda index: Recognizer(load(index), self.options.threshold))
+
+    def _ingest(self) -> None:
+        from apps.data_sets.ingest import keep
+
+        keep(self.data_set(), self._training(), self._kept)
+
+    @cached_property
+    def _kept(self) -> Path:
+        """The data set of the pictures in the options."""
+        return cache_dir() / "galleries" / sha256(str(self._training().resolve()).encode()).hexdigest()[:24]
 
     def items(self, path: Path | None) -> Iterator[Frame]:
         return frames_of(path or sample_clip(), self.options.height)

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from apps.contract import App, Options
-from apps.ferret.database import Database, current_database, database_path, load_database
+from apps.data_sets.reader import Fixed, Reader
+from apps.data_sets.versions import is_data_set, read_manifest
+from apps.ferret.database import KIND, Database, load_database
 from apps.ferret.extract import extract
 from apps.ferret.kernels import Kernel, KernelName, load_kernel
 from apps.ferret.load import decode_photo, read_photo
@@ -24,9 +28,12 @@ from apps.ferret.lsh import Projections, draw_projections, load_projections
 from apps.ferret.photos import list_photos
 from apps.ferret.segment import segment
 from apps.ferret.values import SIDE, Candidates, Photo, Ranking, Regions, Signature, Unreadable
-from apps.samples import sample_photos
+from apps.samples import cache_dir, sample_photos
 from compositions.errors import RecomposeError
 from compositions.model import Stage
+
+if TYPE_CHECKING:
+    from apps.ferret.data_set import RegionRecipe
 
 NEAR_PER_RESULT = 2
 """Near regions kept for every query region, per image asked for: the original's ratio."""
@@ -38,7 +45,9 @@ class FerretOptions(Options):
     images: Path | None = Field(
         default=None, description="Folder of database photos, with subfolders; none: sample photos"
     )
-    database: Path | None = Field(default=None, description="A database file that Ferret built, in place of images")
+    database: Path | None = Field(
+        default=None, description="Data set of recompose ingest, followed while running; in place of images"
+    )
     queries: Path | None = Field(
         default=None, description="Folder of query photos; none: the database photos themselves"
     )
@@ -65,35 +74,53 @@ class Ferret(App):
     stages = (Stage("segment"), Stage("extract"), Stage("vectorize"), Stage("rank"))
     options_model = FerretOptions
     options: FerretOptions
-    _database: Database
+    _databases: Reader[Database] | Fixed[Database]
     _kernel: Kernel
 
     def prepare(self) -> None:
-        """Builds the database unless the kept one is still current."""
+        """Brings the database up to date with its photos."""
         if self.options.database:
-            load_database(self.options.database.expanduser())
+            self._open()
         else:
-            current_database(self._images(), self._projections())
+            self._ingest()
         if self.options.kernel == "fast":
             self.setup()  # compiles here, once for the machine, and not in all workers at the same time
 
     def setup(self) -> None:
-        """Opens the database. It is built here only where ``prepare`` has left no file: on another host."""
+        """Opens the database. It is made here only where ``prepare`` has left none: on another host."""
         self._kernel = load_kernel(self.options.kernel)
-        self._database = self._open()
+        self._databases = self._open()
         self._warm_up()
 
-    def _open(self) -> Database:
-        if self.options.database:
-            return load_database(self.options.database.expanduser())
-        images, projections = self._images(), self._projections()
-        path = database_path(images, projections)
-        return load_database(path) if path.exists() else current_database(images, projections)
+    def data_set(self) -> RegionRecipe:
+        from apps.ferret.data_set import RegionRecipe  # Arrow: workers do not need it
+
+        kernel = self.options.kernel if "kernel" in self.options.model_fields_set else "fast"
+        return RegionRecipe(self._images, lambda: self._projections, kernel)
+
+    def _open(self) -> Reader[Database] | Fixed[Database]:
+        place = self.options.database.expanduser() if self.options.database else self._kept
+        if place.is_file():
+            return Fixed(load_database(place))
+        if not self.options.database and not is_data_set(place):
+            self._ingest()
+        return Reader(place, KIND, load_database)
+
+    def _ingest(self) -> None:
+        from apps.data_sets.ingest import keep
+
+        keep(self.data_set(), self._images(), self._kept)
+
+    @cached_property
+    def _kept(self) -> Path:
+        """The data set of the photos and projections in the options, made when it is first needed."""
+        key = f"{self._images().resolve()}\0{self._projections.fingerprint}"
+        return cache_dir() / "ferret" / sha256(key.encode()).hexdigest()[:24]
 
     def _warm_up(self) -> None:
         """Compiled loops and the index come into being with their first use: here, and not in the first item."""
         blank = np.zeros((SIDE, SIDE, 3), np.uint8)
-        own = self._database.features[:1]
+        own = self._databases.newest()[1].features[:1]
         signature = self.extract(self.segment(Photo("", blank, blank)))
         self.rank(self.vectorize(signature._replace(weights=np.ones(1, np.float32), features=own)))
 
@@ -127,20 +154,22 @@ class Ferret(App):
         return Signature(regions.name, *extract(regions.hsv, regions.labels, self._kernel))
 
     def vectorize(self, signature: Signature) -> Candidates:
-        near = self._database.index.near(signature.features, NEAR_PER_RESULT * self.options.top_k)
-        return Candidates(signature, self._database.owners(near))
+        version, database = self._databases.newest()
+        near = database.index.near(signature.features, NEAR_PER_RESULT * self.options.top_k)
+        return Candidates(signature, database.owners(near), version)
 
     def rank(self, candidates: Candidates) -> Ranking:
         """The nearest ``top_k`` candidates; of equally near ones the earlier in the database comes first."""
-        signature, images = candidates
-        weights, features, starts = self._database.regions_of(images)
+        signature, images, version = candidates
+        database = self._databases.version(version)
+        weights, features, starts = database.regions_of(images)
         take = self._kernel.sequence
         mine = take(signature.weights.astype(float)), take(signature.features.astype(float).ravel())
         theirs = take(weights.astype(float)), take(features.astype(float).ravel()), take(starts)
         distances = take(np.zeros(len(images)))
         self._kernel.distances(*mine, *theirs, distances)
         nearest = sorted(zip(distances, images.tolist(), strict=True))[: self.options.top_k]
-        return Ranking(signature.name, tuple((self._database.names[image], float(d)) for d, image in nearest))
+        return Ranking(signature.name, tuple((database.names[image], float(d)) for d, image in nearest))
 
     def encode_result(self, value: Ranking) -> dict[str, Any]:
         """Distances with six significant digits, as the original prints them."""
@@ -151,16 +180,20 @@ class Ferret(App):
         return self.options.images.expanduser() if self.options.images else sample_photos()
 
     def _queries(self) -> Path:
-        """Raises: RecomposeError when only a database file is given and the photos it was built from are gone."""
+        """Raises: RecomposeError when only a database is given and the photos it was made of are gone."""
         if self.options.queries:
             return self.options.queries.expanduser()
         if not self.options.database:
             return self._images()
-        folder = Path(load_database(self.options.database.expanduser()).manifest["folder"])
+        place = self.options.database.expanduser()
+        if place.is_file():
+            raise RecomposeError(f"{str(place)!r} does not tell its photos; give queries, a folder")
+        folder = Path(read_manifest(place, KIND)["folder"])
         if not folder.is_dir():
             raise RecomposeError(f"the database's photos are no longer in {str(folder)!r}; give queries, a folder")
         return folder
 
+    @cached_property
     def _projections(self) -> Projections:
         path = self.options.projections
         return load_projections(path.expanduser()) if path else draw_projections()

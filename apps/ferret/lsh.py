@@ -7,6 +7,7 @@ bucket number. The original program names a multi-probe option but never reads i
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import BadZipFile
@@ -34,6 +35,14 @@ class Projections(NamedTuple):
     mixers: NDArray[np.uint32]
     width: Floats
     buckets: int
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same projections, in hexadecimal digits."""
+        digest = sha256(str(self.buckets).encode())
+        for array in self[:-1]:
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     def bucket_numbers(self, features: Floats) -> Ints:
         """(regions, tables): the bucket of each region in each table, 0 … buckets − 1."""
@@ -90,15 +99,22 @@ def first_tables(
     )
 
 
-class RegionIndex:
-    """The database's regions, found by bucket."""
+class Buckets(NamedTuple):
+    """(tables, regions) each: the regions of a table by bucket number, and those numbers, ascending."""
 
-    def __init__(self, features: Floats, projections: Projections) -> None:
+    order: NDArray[np.int32]
+    numbers: NDArray[np.int32]
+
+
+class RegionIndex:
+    """The database's regions, found by bucket; ``buckets`` where they are known already."""
+
+    def __init__(self, features: Floats, projections: Projections, buckets: Buckets | None = None) -> None:
         self._features = features
         self._projections = projections
-        numbers = projections.bucket_numbers(features)
-        self._order = np.argsort(numbers, axis=0, kind="stable").T.copy()  # (tables, regions)
-        self._sorted = np.take_along_axis(numbers.T, self._order, axis=1)
+        self.buckets = buckets or _sorted_buckets(projections.bucket_numbers(features))
+        self._order = self.buckets.order
+        self._sorted = self.buckets.numbers.astype(np.int64)  # of the type that is searched for
 
     def near(self, features: Floats, keep: int) -> Ints:
         """The ``keep`` regions nearest to each of the given ones, among those in its buckets; ascending, once each."""
@@ -118,3 +134,8 @@ class RegionIndex:
             return regions
         apart = self._features[regions].astype(np.float64) - feature
         return regions[np.argsort((apart * apart).sum(axis=1), kind="stable")[:keep]]
+
+
+def _sorted_buckets(numbers: Ints) -> Buckets:
+    order = np.argsort(numbers, axis=0, kind="stable").T.astype(np.int32)
+    return Buckets(order, np.take_along_axis(numbers.T, order, axis=1).astype(np.int32))

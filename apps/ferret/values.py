@@ -51,10 +51,12 @@ class Signature(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """A signature and the database images, ascending numbers, that share a near region with it."""
+    """A signature and the database images, ascending numbers, that share a near region with it; numbers are those of
+    one version of the database."""
 
     signature: Signature
     images: Ints
+    version: int = 0
 
 
 class Ranking(NamedTuple):

@@ -24,22 +24,22 @@ def experiment(places: tuple[Path, ...], out: Path, quick: bool, fresh: bool) ->
     """
     from service.experiments.conduct import conduct, seconds_of  # imported here: plots take a second to load
     from service.experiments.report import html
-    from service.experiments.spec import read_experiment
+    from service.experiments.spec import read_experiments
 
     logs.configure("warning")
     files = [file for place in places for file in (sorted(place.glob("*.yaml")) if place.is_dir() else [place])]
     if not files:
         raise RecomposeError(f"no experiment (*.yaml) in {', '.join(map(str, places))}")
     console = render.console(stderr=True)
-    experiments = {file: read_experiment(file, quick) for file in files}
-    console.print(f"{len(files)} experiments, about {sum(map(seconds_of, experiments.values())) / 60:.0f} min")
+    experiments = {name: each for file in files for name, each in read_experiments(file, quick).items()}
+    console.print(f"{len(experiments)} experiments, about {sum(map(seconds_of, experiments.values())) / 60:.0f} min")
     if any(each.driver == "ray" for each in experiments.values()):
         from runtime import ray_cluster
 
         ray_cluster.connect()
     found = []
-    for file, each in experiments.items():
-        folder, trace = out / file.stem, each.input.trace_file
+    for name, each in experiments.items():
+        folder, trace = out / name, each.input.trace_file
         if trace is not None and not trace.exists():
             console.print(f"{each.title}: left out, its trace file {trace} is not there")
             continue

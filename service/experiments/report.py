@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from html import escape
-from math import inf, sqrt
+from math import ceil, inf, sqrt
 from statistics import fmean, median
 from typing import Any
 
@@ -15,6 +15,7 @@ from service.experiments.spec import Experiment
 COLUMNS = ("contender", "items/s", "asked", "latency ms", "SLO met", "workers", "switches", "trials")
 SUSTAINED = 0.9
 """Share of the sustainable rate up to which a rate is expected to be followed."""
+SPAN_ITEMS = 20
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1c2430}
 img{max-width:100%}table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .8rem;text-align:right;
 border-bottom:1px solid #d5dae1}td:first-child,th:first-child{text-align:left}h2{margin-top:2.5rem}
@@ -48,9 +49,9 @@ def _row(experiment: Experiment, runs: Sequence[Run], limit_per_s: float) -> dic
 
 
 def _tracking(experiment: Experiment, runs: Sequence[Run], limit_per_s: float) -> dict[str, float]:
-    """How the throughput follows the asked rate while that is at most ``limit_per_s``, over seconds: the mean achieved
-    over the mean asked, and the root mean square of the difference over the mean asked."""
-    pairs = [pair for run in runs for pair in _seconds(run, experiment.warm_up_s) if pair[1] <= limit_per_s]
+    """How the throughput follows the asked rate while that is at most ``limit_per_s``: the mean achieved over the mean
+    asked, and the root mean square of the difference over the mean asked."""
+    pairs = [pair for run in runs for pair in _spans(run, experiment.warm_up_s) if pair[1] <= limit_per_s]
     asked = fmean(each for _, each in pairs) if pairs else 0.0
     if not asked:
         return {}
@@ -58,10 +59,16 @@ def _tracking(experiment: Experiment, runs: Sequence[Run], limit_per_s: float) -
     return {"achieved_of_asked": fmean(got for got, _ in pairs) / asked, "shape_error": error}
 
 
-def _seconds(run: Run, warm_up_s: float) -> list[tuple[float, float]]:
-    """Achieved and asked items/s, two samples at a time, so that whole items hardly count as error."""
-    halves = [(sample.throughput_per_s, sample.rate_per_s or 0.0) for sample in run.samples if sample.at_s > warm_up_s]
-    return [((a + c) / 2, (b + d) / 2) for (a, b), (c, d) in zip(halves[::2], halves[1::2], strict=False)]
+def _spans(run: Run, warm_up_s: float) -> list[tuple[float, float]]:
+    """Achieved and asked items/s, over spans of a second or so many that they have ``SPAN_ITEMS`` in the mean: that
+    items are whole is no error of the rate."""
+    counted = [sample for sample in run.samples if sample.at_s > warm_up_s]
+    if len(counted) < 2 or not run.asked_per_s:
+        return []
+    gap_s = (counted[-1].at_s - counted[0].at_s) / (len(counted) - 1)
+    size = max(2, ceil(SPAN_ITEMS / (run.asked_per_s * gap_s)))
+    spans = [counted[start : start + size] for start in range(0, len(counted) - size + 1, size)]
+    return [(fmean(s.throughput_per_s for s in span), fmean(s.rate_per_s or 0.0 for s in span)) for span in spans]
 
 
 def _against_static(experiment: Experiment, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

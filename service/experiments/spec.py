@@ -135,8 +135,11 @@ class Experiment(Closed):
         return parse_slo(self.slo) if self.slo else None
 
 
-def read_experiment(path: Path, quick: bool = False) -> Experiment:
-    """Raises: RecomposeError with every fault of the file."""
+def read_experiments(path: Path, quick: bool = False) -> dict[str, Experiment]:
+    """The experiments of a file by name: one, or with ``each`` one for every entry there, which says what is different.
+
+    Raises: RecomposeError with every fault of the file.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -144,6 +147,26 @@ def read_experiment(path: Path, quick: bool = False) -> Experiment:
     document = read_yaml(text)
     if not isinstance(document, dict):
         raise RecomposeError(f"{path}: an experiment is a mapping with title, app, input …")
+    each = document.pop("each", None)
+    if each is None:
+        return {path.stem: _experiment(path, document, quick)}
+    if not isinstance(each, dict) or not all(isinstance(changes, dict) for changes in each.values()):
+        raise RecomposeError(f"{path}: each is a mapping of names to what is different there")
+    return {f"{path.stem}-{name}": _experiment(path, _merged(document, name, each[name]), quick) for name in each}
+
+
+def _merged(document: dict[str, Any], name: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """``changes`` over ``document``; a mapping, such as the input, is merged and not replaced."""
+    titled = {**document, "title": f"{document.get('title')}: {name}"}
+    both = {key: {**titled[key], **value} for key, value in changes.items() if _are_mappings(titled.get(key), value)}
+    return {**titled, **changes, **both}
+
+
+def _are_mappings(*values: Any) -> bool:
+    return all(isinstance(value, dict) for value in values)
+
+
+def _experiment(path: Path, document: dict[str, Any], quick: bool) -> Experiment:
     try:
         experiment = Experiment.model_validate(document)
         return Experiment.model_validate({**document, **experiment.quick}) if quick else experiment

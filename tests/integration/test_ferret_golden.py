@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from apps.ferret import Ferret, FerretOptions
-from apps.ferret.database import FORMAT, PARAMETERS, Database
+from apps.ferret.database import Database
 from apps.ferret.extract import extract
 from apps.ferret.kernels import load_kernel
 from apps.ferret.load import read_photo
@@ -66,8 +66,7 @@ def original_database(folder: Path, projections: Path) -> Database:
     regions = np.frombuffer(raw, np.float32, offset=8 * count).reshape(-1, 2 + FEATURES)
     parts = np.split(regions, np.cumsum(sizes)[:-1])
     signatures = [Signature(name, part[:, 0], part[:, 2:]) for name, part in zip(names, parts, strict=True)]
-    manifest = {"format": FORMAT, "parameters": PARAMETERS, "folder": str(folder), "files": []}
-    return Database.of(signatures, load_projections(projections), **manifest)
+    return Database.of(signatures, load_projections(projections))
 
 
 @pytest.fixture(autouse=True, scope="module")

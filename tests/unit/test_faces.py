@@ -10,9 +10,12 @@ import cv2
 import numpy as np
 import pytest
 
+from apps.data_sets.ingest import keep
+from apps.data_sets.reader import Fixed
 from apps.face_recognizer import FaceRecognizer, FaceRecognizerOptions
-from apps.faces.detect import Box
-from apps.faces.gallery import Gallery, Person, Recognizer, cached_gallery, load
+from apps.faces.data_set import FaceRecipe
+from apps.faces.detect import Box, equalised
+from apps.faces.gallery import Gallery, Person, Recognizer
 from apps.faces.results import Marked
 from apps.frames import Frame
 from apps.person_recognition import PersonRecognition, PersonRecognitionOptions
@@ -36,7 +39,7 @@ def test_nine_of_ten_orl_faces_are_recognized() -> None:
         return Gallery(tuple(np.asarray(face, dtype=np.uint8) for face, _ in pairs), tuple(name for _, name in pairs))
 
     app = PersonRecognition()
-    app._recognizer = Recognizer(faces(range(1, 6)))
+    app._recognizers = Fixed(Recognizer(faces(range(1, 6))))
     unknown = faces(range(6, 11))
     marked = Marked(0, np.zeros((8, 8, 3), np.uint8), (Box(0, 0, 8, 8),) * len(unknown.faces), unknown.faces)
     right = [p.label == name for p, name in zip(app.recognize(marked).persons, unknown.labels, strict=True)]
@@ -74,7 +77,7 @@ def test_the_face_recognizer_marks_the_wanted_person_green_and_others_red() -> N
     marked = app.detect(frame)
     assert marked.faces
     known = app.recognize(marked)
-    app._recognizer = type("Nobody", (), {"person": staticmethod(lambda face: Person(None, None))})()  # type: ignore[assignment]
+    app._recognizers = Fixed(type("Nobody", (), {"person": staticmethod(lambda face: Person(None, None))})())
     unknown = app.recognize(marked)
     assert known.persons[0].label == "astronaut"
     changed = (known.image != frame.image).any(axis=2)
@@ -82,17 +85,20 @@ def test_the_face_recognizer_marks_the_wanted_person_green_and_others_red() -> N
     assert (unknown.image[(unknown.image != frame.image).any(axis=2)] == (0, 0, 255)).all()
 
 
-def test_a_gallery_is_made_once_and_anew_when_a_picture_changes(tmp_path: Path) -> None:
-    folder = tmp_path / "people"
+def test_a_gallery_follows_its_pictures_while_the_app_runs(tmp_path: Path) -> None:
+    folder, out = tmp_path / "people", tmp_path / "gallery"
     (folder / "ann").mkdir(parents=True)
     picture = np.random.default_rng(1).integers(0, 255, (112, 92), dtype=np.uint8)
     cv2.imwrite(str(folder / "ann" / "1.pgm"), picture)
-    cv2.imwrite(str(folder / "bob2.png"), picture)
-    first = cached_gallery(folder)
-    assert cached_gallery(folder) == first
-    assert set(load(first).labels) == {"ann", "bob"}
+    keep(FaceRecipe(lambda: folder), folder, out)
+    app = PersonRecognition(PersonRecognitionOptions(gallery=out))
+    app.prepare()
+    app.setup()
+    face = equalised(cv2.cvtColor(255 - picture, cv2.COLOR_GRAY2BGR))
+    assert app._recognizer.person(face).label == "ann"
     cv2.imwrite(str(folder / "bob2.png"), 255 - picture)
-    assert cached_gallery(folder) != first
+    keep(FaceRecipe(lambda: folder), folder, out)
+    assert app._recognizer.person(face) == Person("bob", 0.0)
 
 
 @pytest.mark.parametrize("content", [None, "empty", "faceless"])
@@ -102,8 +108,8 @@ def test_training_folders_that_give_nobody(tmp_path: Path, content: str | None) 
         folder.mkdir()
     if content == "faceless":
         cv2.imwrite(str(folder / "wall.png"), np.full((600, 600, 3), 128, np.uint8))
-    sentence = {None: "does not exist", "empty": "has no pictures", "faceless": "has no picture with a face"}[content]
-    with pytest.raises(RecomposeError, match=sentence):
+    sentences = {None: "does not exist", "empty": "has no files of a data set", "faceless": "there is no face in wall"}
+    with pytest.raises(RecomposeError, match=sentences[content]):
         PersonRecognition(PersonRecognitionOptions(training=folder)).prepare()
 
 

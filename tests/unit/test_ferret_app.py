@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from apps.data_sets.ingest import keep
 from apps.ferret import Ferret, FerretOptions
-from apps.ferret.database import build_database
-from apps.ferret.lsh import draw_projections
 from apps.ferret.values import Photo, Unreadable
 from compositions.errors import RecomposeError
 
@@ -98,19 +97,36 @@ def test_a_query_unlike_everything_has_no_matches(photos: Path) -> None:
     assert app.encode_result(app.rank(app.vectorize(far))) == {"query": "0.png", "matches": []}
 
 
+def data_set(photos: Path, out: Path) -> None:
+    keep(Ferret(FerretOptions(images=photos)).data_set(), photos, out)
+
+
 def test_a_built_database_stands_in_for_the_folder(photos: Path, tmp_path: Path) -> None:
-    build_database(photos, draw_projections()).save(tmp_path / "db.npz")
-    app = opened(database=tmp_path / "db.npz", top_k=2)
+    data_set(photos, tmp_path / "db")
+    app = opened(database=tmp_path / "db", top_k=2)
     assert [answer(app, item) for item in app.items(None)] == [
         answer(other, item) for other in [opened(images=photos, top_k=2)] for item in other.items(None)
     ]
 
 
 def test_a_database_without_its_photos_needs_queries(photos: Path, tmp_path: Path) -> None:
-    build_database(photos, draw_projections()).save(tmp_path / "db.npz")
+    data_set(photos, tmp_path / "db")
     photos.rename(tmp_path / "elsewhere")
     with pytest.raises(RecomposeError, match=r"photos are no longer in .*; give queries"):
-        list(opened(database=tmp_path / "db.npz").items(None))
+        list(opened(database=tmp_path / "db").items(None))
+    with pytest.raises(RecomposeError, match=r"index\.npz' does not tell its photos; give queries"):
+        list(opened(database=tmp_path / "db/versions/1/index.npz").items(None))
+
+
+def test_a_running_app_follows_its_database_and_ends_old_items_with_the_old_one(photos: Path, tmp_path: Path) -> None:
+    data_set(photos, tmp_path / "db")
+    app = opened(database=tmp_path / "db", top_k=100)
+    item = next(app.items(None))
+    underway = app.vectorize(app.extract(app.segment(item)))
+    (photos / "0.png").rename(photos / "first.png")
+    data_set(photos, tmp_path / "db")
+    assert "first.png" in [match["image"] for match in answer(app, item)["matches"]]
+    assert "0.png" in [image for image, _ in app.rank(underway).matches]
 
 
 def test_a_worker_without_the_kept_database_builds_it(photos: Path) -> None:

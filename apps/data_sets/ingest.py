@@ -1,0 +1,225 @@
+"""Makes the next version of a data set: looks, computes what is new, writes it beside the old one, switches."""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import shutil
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from apps.data_sets import tables
+from apps.data_sets.files import Listed, Place
+from apps.data_sets.plan import Known, Plan, plan
+from apps.data_sets.recipe import TASKS, Recipe, record_schema
+from apps.data_sets.versions import INDEX, MANIFEST, DataSet, Unusable, share, writing
+from apps.data_sets.work import Engine, in_process
+from compositions.errors import RecomposeError
+
+log = logging.getLogger("recompose.data_sets")
+MADE_WITH = ("recompose", "numpy", "opencv-contrib-python-headless", "pyarrow")
+
+
+class Ingested(NamedTuple):
+    """What a job did: the files it ``computed``, those it found ``kept``, ``gone`` or unusable (``quarantined``)."""
+
+    version: int
+    computed: int
+    kept: int
+    gone: int
+    quarantined: int
+    rows: int
+
+
+def ingest(
+    recipe: Recipe,
+    place: Place,
+    out: Path,
+    engine: Engine,
+    tell: Callable[[int, int], None] | None = None,
+    wait: bool = False,
+) -> Ingested:
+    """Brings the data set in ``out`` up to date with the files in ``place``. ``tell`` gets (files done, files to do);
+    of two jobs on one data set the second is refused, or waits.
+
+    Raises: Unusable when what is there cannot be read or continued; RecomposeError when the files cannot be listed,
+    none of them can be used, or ``out`` cannot be written. The version that was there stays the current one.
+    """
+    listed = place.list(recipe.suffixes)
+    with writing(out, recipe.kind, wait) as data:
+        try:
+            return _next(_Job(data, recipe, place, listed), engine, tell or (lambda done, of: None))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise Unusable(f"data set {str(out)!r} cannot be continued: {str(error).splitlines()[0]}") from error
+
+
+def keep(recipe: Recipe, folder: Path, out: Path) -> None:
+    """A data set that an app makes for itself before it runs, in this process; of two at a time the second waits.
+
+    Raises: as ``ingest``; RecomposeError also when what was kept is damaged and cannot be made anew.
+    """
+    place = Place(folder)
+    log.info("looking for changes in the files of %s", place.name)
+    try:
+        ingest(recipe, place, out, in_process(recipe, place), wait=True)
+    except Unusable as error:
+        log.warning("making the data set anew: %s", error)
+        shutil.rmtree(out, ignore_errors=True)
+        ingest(recipe, place, out, in_process(recipe, place), wait=True)
+
+
+class _Job(NamedTuple):
+    data: DataSet
+    recipe: Recipe
+    place: Place
+    listed: list[Listed]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """As they come back from JSON."""
+        parts = {"parameters": self.recipe.parameters, "index_parameters": self.recipe.index_parameters}
+        return dict(json.loads(json.dumps(parts)))
+
+    @property
+    def continues(self) -> bool:
+        """The current version's rows are what this recipe would compute."""
+        before = self.data.manifest
+        return before is not None and before["parameters"] == self.parameters["parameters"]
+
+    def same_index(self) -> bool:
+        before = self.data.manifest
+        return before is not None and before["index_parameters"] == self.parameters["index_parameters"]
+
+    def files_before(self) -> pa.Table:
+        if not self.continues:
+            return tables.FILES.empty_table()
+        return pq.read_table(self.data.current / "files.parquet", schema=tables.FILES)
+
+    def features_before(self, shard: int) -> pa.Table:
+        schema = tables.features_schema(self.recipe.columns)
+        file = self.data.current / _part(shard)
+        known = self.continues and file.exists()
+        return pq.read_table(file, schema=schema, partitioning=None) if known else schema.empty_table()
+
+
+def _next(job: _Job, engine: Engine, tell: Callable[[int, int], None]) -> Ingested:
+    before = job.files_before()
+    known = {row["path"]: Known(row["size"], row["mtime_ns"], row["sha256"]) for row in before.to_pylist()}
+    todo = plan(job.listed, known)
+    if todo.nothing and job.continues and job.same_index():
+        return _report(job.data.manifest or {}, todo, computed=0)
+    found = _compute(job, todo, engine, tell)
+    new, same = tables.computed(found), tables.unchanged(found)
+    files = tables.files_table(before, same, new, todo.gone)
+    _refuse_empty(job, files)
+    with job.data.next_version() as draft:
+        _write(job, draft, files, new, todo.gone)
+        manifest = job.data.publish(draft, _content(job, draft, files))
+    job.data.tidy()
+    return _report(manifest, todo, computed=new.num_rows)
+
+
+def _compute(job: _Job, todo: Plan, engine: Engine, tell: Callable[[int, int], None]) -> pa.Table:
+    """The records of all files to do; what an interrupted job found out already is not computed again."""
+    schema = record_schema(job.recipe.columns)
+    staged = _staged(job, todo, schema)
+    done = set(staged["path"].to_pylist())
+    left = [task for task in todo.todo if task.path not in done]
+    parts, count = [staged], len(done)
+    tell(count, len(todo.todo))
+    for number, records in enumerate(engine(pa.Table.from_pylist([task._asdict() for task in left], TASKS))):
+        records = records.cast(schema)
+        _stage(job, records, number)
+        parts.append(records)
+        tell(count := count + records.num_rows, len(todo.todo))
+    return pa.concat_tables(parts)
+
+
+def _staging(job: _Job) -> Path:
+    """Of jobs with the same parameters, over the same version."""
+    key = json.dumps([job.data.version, job.place.name, job.parameters["parameters"]], sort_keys=True)
+    return job.data.staging / sha256(key.encode()).hexdigest()[:16]
+
+
+def _stage(job: _Job, records: pa.Table, number: int) -> None:
+    folder = _staging(job)
+    folder.mkdir(parents=True, exist_ok=True)
+    taken = len(list(folder.glob("*.parquet")))
+    draft = folder / "draft"
+    pq.write_table(records, draft)
+    draft.rename(folder / f"{taken:06d}-{number}.parquet")
+
+
+def _staged(job: _Job, todo: Plan, schema: pa.Schema) -> pa.Table:
+    """Records of files that have not changed since."""
+    parts = [pq.read_table(file, schema=schema) for file in sorted(_staging(job).glob("*.parquet"))]
+    if not parts:
+        return schema.empty_table()
+    now = {(task.path, task.size, task.mtime_ns) for task in todo.todo}
+    staged = pa.concat_tables(parts)
+    columns = zip(*(staged[name].to_pylist() for name in ("path", "size", "mtime_ns")), strict=True)
+    return staged.filter(pa.array([key in now for key in columns], pa.bool_()))
+
+
+def _refuse_empty(job: _Job, files: pa.Table) -> None:
+    if files.num_rows == tables.quarantine(files).num_rows:
+        first = files["error"][0].as_py()
+        job.data.discard()
+        raise RecomposeError(f"none of the {files.num_rows} files in {job.place.name!r} can be used: {first}")
+
+
+def _write(job: _Job, draft: Path, files: pa.Table, new: pa.Table, gone: Iterable[str]) -> None:
+    touched = [*new["path"].to_pylist(), *gone]
+    rows = tables.features(new, job.recipe.columns)
+    shards = [_shard(job, draft, shard, touched, rows) for shard in range(tables.SHARDS)]
+    pq.write_table(files, draft / "files.parquet")
+    pq.write_table(tables.quarantine(files), draft / "quarantine.parquet")
+    if touched or not job.same_index():
+        whole = pa.concat_tables(shards).sort_by([("path", "ascending"), ("row", "ascending")])
+        job.recipe.write_index(whole, draft / INDEX)
+    else:
+        share(job.data.current / INDEX, draft / INDEX)
+
+
+def _shard(job: _Job, draft: Path, shard: int, touched: list[str], new: pa.Table) -> pa.Table:
+    """Writes one part of the features, or takes it over when nothing in it changed."""
+    before = job.features_before(shard)
+    if job.continues and all(tables.shard_of(path) != shard for path in touched):
+        if before.num_rows:
+            share(job.data.current / _part(shard), draft / _part(shard))
+        return before
+    merged = pa.concat_tables([tables.without(before, touched), new])
+    part = tables.of_shard(merged, shard)
+    if part.num_rows:
+        (draft / _part(shard)).parent.mkdir(parents=True)
+        pq.write_table(part, draft / _part(shard))
+    return part
+
+
+def _part(shard: int) -> str:
+    return f"features/shard={shard}/part.parquet"
+
+
+def _content(job: _Job, draft: Path, files: pa.Table) -> dict[str, Any]:
+    written = sorted(path for path in draft.rglob("*") if path.is_file() and path.name != MANIFEST)
+    checksums = {path.relative_to(draft).as_posix(): sha256(path.read_bytes()).hexdigest() for path in written}
+    counts = {
+        "files": files.num_rows,
+        "quarantined": tables.quarantine(files).num_rows,
+        "rows": sum(files["rows"].to_pylist()),
+    }
+    versions = {"python": platform.python_version()} | {name: version_of(name) for name in MADE_WITH}
+    return {"folder": job.place.name, "counts": counts, "sha256": checksums, "made_with": versions, **job.parameters}
+
+
+def _report(manifest: dict[str, Any], todo: Plan, computed: int) -> Ingested:
+    counts = manifest["counts"]
+    kept = len(todo.kept) + len(todo.todo) - computed
+    return Ingested(manifest["version"], computed, kept, len(todo.gone), counts["quarantined"], counts["rows"])

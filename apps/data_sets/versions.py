@@ -1,0 +1,169 @@
+"""A data set on disk: versions that never change, and one manifest that names the current one.
+
+::
+
+    DIR/manifest.json                           the current version's; replaced in one step
+    DIR/versions/3/manifest.json
+    DIR/versions/3/files.parquet                path, size, mtime_ns, sha256, error, rows (their count)
+    DIR/versions/3/quarantine.parquet           path, reason
+    DIR/versions/3/features/shard=0/part.parquet  …   path, row, and the columns of the app
+    DIR/versions/3/index.npz                    what the app opens
+    DIR/staging/                                records of a job that has not ended yet
+
+What a version shares with the one before is a hard link to it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from compositions.errors import RecomposeError
+
+FORMAT = 1
+"""Of the layout above."""
+KEPT_VERSIONS = 3
+"""Items on their way were given to an older version: an app opens those as well."""
+MANIFEST = "manifest.json"
+INDEX = "index.npz"
+LOCK = ".recompose-data-set"
+"""Held by the writer; and what tells a data set, also one that was never finished, from another folder."""
+
+
+class Unusable(RecomposeError):  # noqa: N818 - a sentence reads better with its name
+    """What is on disk cannot be read, or was written by another version of the program."""
+
+
+def read_manifest(folder: Path, kind: str) -> dict[str, Any]:
+    """The manifest in ``folder``: a data set's, or one version's.
+
+    Raises: RecomposeError when there is none, or it is of another kind; Unusable when it is damaged or of a format that
+    this version of the program does not know.
+    """
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        found, format_, number = manifest["kind"], manifest["format"], manifest["version"]
+    except FileNotFoundError as error:
+        raise RecomposeError(f"{str(folder)!r} holds no data set; recompose ingest makes one") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Unusable(f"{str(folder / MANIFEST)!r} is damaged ({error}); give another folder") from error
+    if format_ != FORMAT or not isinstance(number, int):
+        raise Unusable(f"data set {str(folder)!r} has format {format_}; this version reads format {FORMAT}")
+    if found != kind:
+        raise RecomposeError(f"data set {str(folder)!r} is of kind {found!r}; {kind!r} is needed")
+    return dict(manifest)
+
+
+def is_data_set(folder: Path) -> bool:
+    return (folder / MANIFEST).is_file()
+
+
+def version_folder(folder: Path, version: int) -> Path:
+    return folder / "versions" / str(version)
+
+
+class DataSet:
+    """The writer's side. Made by ``writing``, which keeps a second writer out."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self._kind = folder, kind
+        self.manifest = read_manifest(folder, kind) if is_data_set(folder) else None
+        self.staging = folder / "staging"
+
+    @property
+    def version(self) -> int:
+        """The current one; 0 when there is none yet."""
+        return int(self.manifest["version"]) if self.manifest else 0
+
+    @property
+    def current(self) -> Path:
+        return version_folder(self.folder, self.version)
+
+    @contextmanager
+    def next_version(self) -> Iterator[Path]:
+        """A folder to fill; it is a version when the block ends well, and nothing otherwise."""
+        draft = self.folder / "versions" / "draft"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        try:
+            yield draft
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+
+    def publish(self, draft: Path, content: dict[str, Any]) -> dict[str, Any]:
+        """Makes the draft the current version; a reader sees the old or the new one, whole."""
+        number = self.version + 1
+        manifest = {"format": FORMAT, "kind": self._kind, "version": number, **content}
+        (draft / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True), encoding="utf-8")
+        _synced(draft)
+        target = version_folder(self.folder, number)
+        shutil.rmtree(target, ignore_errors=True)  # of a job that was killed before it switched
+        draft.rename(target)
+        fresh = self.folder / f"{MANIFEST}.new"
+        shutil.copyfile(target / MANIFEST, fresh)
+        _synced(self.folder)
+        fresh.replace(self.folder / MANIFEST)
+        self.manifest = manifest
+        return manifest
+
+    def discard(self) -> None:
+        """Leaves nothing of a job that came to nothing."""
+        shutil.rmtree(self.staging if self.manifest else self.folder, ignore_errors=True)
+
+    def tidy(self) -> None:
+        """Removes staged records and the oldest versions."""
+        shutil.rmtree(self.staging, ignore_errors=True)
+        for old in (self.folder / "versions").iterdir():
+            if not old.name.isdigit() or int(old.name) <= self.version - KEPT_VERSIONS:
+                shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def writing(folder: Path, kind: str, wait: bool = False) -> Iterator[DataSet]:
+    """Raises: RecomposeError when another process writes it (unless it ``wait``s for that), it is of another kind,
+    or the folder cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / LOCK).exists() and any(folder.iterdir()):
+            raise RecomposeError(f"folder {str(folder)!r} has other things in it; give a data set's, or a new one")
+        lock = (folder / LOCK).open("w")
+    except OSError as error:
+        raise RecomposeError(f"cannot write data set {str(folder)!r}: {error.strerror}") from error
+    with lock:  # closing it, as the end of the process does, gives the lock back
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError as error:
+            raise RecomposeError(
+                f"data set {str(folder)!r} is being written by another process; wait for it"
+            ) from error
+        data = DataSet(folder, kind)
+        try:
+            yield data
+        finally:
+            if not data.version and not data.staging.exists():
+                data.discard()
+
+
+def share(before: Path, now: Path) -> None:
+    """The same file in another version."""
+    now.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(before, now)
+    except OSError:  # a file system without links
+        shutil.copyfile(before, now)
+
+
+def _synced(folder: Path) -> None:
+    """All files below reach the disk before the name that makes them count."""
+    for place in [*folder.rglob("*"), folder]:
+        if place.is_file() or place.is_dir():
+            handle = os.open(place, os.O_RDONLY)
+            os.fsync(handle)
+            os.close(handle)

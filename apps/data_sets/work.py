@@ -1,0 +1,60 @@
+"""From files to records: the part of making a data set that is spread over cores and machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from typing import Any
+
+import pyarrow as pa
+
+from apps.data_sets.files import Place
+from apps.data_sets.recipe import Recipe, record_schema
+from compositions.errors import RecomposeError
+
+CHUNK_FILES = 512
+"""Files between two times that what was found out is put on disk."""
+TURN_FILES = 16
+"""Files that a thread takes at a time."""
+
+Engine = Callable[[pa.Table], Iterable[pa.Table]]
+"""From tasks to records, in chunks as they become ready."""
+
+
+def records(recipe: Recipe, place: Place, tasks: pa.RecordBatch) -> pa.RecordBatch:
+    """One record a task: an Arrow batch function, that runs wherever the engine puts it."""
+    found = [_record(recipe, place, task) for task in tasks.to_pylist()]
+    return pa.RecordBatch.from_pylist(found, schema=record_schema(recipe.columns))
+
+
+def in_process(recipe: Recipe, place: Place) -> Engine:
+    """The engine for a machine without Spark: threads, of which compiled kernels keep all cores busy."""
+
+    def engine(tasks: pa.Table) -> Iterator[pa.Table]:
+        with ThreadPoolExecutor() as pool:
+            for chunk in chunks(tasks, CHUNK_FILES):
+                turns = chunk.to_batches(max_chunksize=TURN_FILES)
+                yield pa.Table.from_batches(pool.map(lambda batch: records(recipe, place, batch), turns))
+
+    return engine
+
+
+def chunks(tasks: pa.Table, size: int) -> Iterator[pa.Table]:
+    for start in range(0, tasks.num_rows, size):
+        yield tasks.slice(start, size).combine_chunks()
+
+
+def _record(recipe: Recipe, place: Place, task: dict[str, Any]) -> dict[str, Any]:
+    found = {key: task[key] for key in ("path", "size", "mtime_ns")}
+    try:
+        data = place.read(task["path"])
+    except OSError as error:  # without a checksum: it will be tried again
+        return found | {"error": f"{task['path']} cannot be read: {error.strerror or error}"}
+    found["sha256"] = sha256(data).hexdigest()
+    if found["sha256"] == task["known"]:
+        return found
+    try:
+        return found | {"rows": recipe.rows(task["path"], data)}
+    except RecomposeError as error:
+        return found | {"error": str(error)}

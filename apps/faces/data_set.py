@@ -1,0 +1,80 @@
+"""The data set of the face apps: the faces in a folder of pictures, and whose they are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+import cv2
+import numpy as np
+import pyarrow as pa
+
+from apps.faces.detect import Detector, crop, equalised
+from apps.faces.gallery import KIND, Gallery, Image, save
+from compositions.errors import RecomposeError
+
+ROWS = 1
+"""Version of the faces: to be raised whenever others are found."""
+SEARCH: dict[str, Any] = {"scale": 1.1, "neighbours": 5, "smallest": 0.06, "largest": 1.0}
+"""Portraits have faces of any size."""
+_own = threading.local()
+PORTRAIT_PX = 256
+"""A picture whose sides are no longer than this and in which no face is found is taken to be one."""
+
+
+class FaceRecipe:
+    """A picture gives one row, its largest face. Whose it is, the subfolder tells, else the file's name without digits
+    at its end."""
+
+    kind = KIND
+    suffixes = frozenset({".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".webp"})
+    columns = pa.schema([("label", pa.string()), ("height", pa.int32()), ("width", pa.int32()), ("face", pa.binary())])
+
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        self._folder = folder
+        self.parameters = {"rows": ROWS, "portrait_px": PORTRAIT_PX, **SEARCH}
+
+    @property
+    def index_parameters(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def folder(self) -> Path:
+        return self._folder()
+
+    def rows(self, path: str, data: bytes) -> list[dict[str, Any]]:
+        face = _face_in(path, data)
+        return [{"label": label(path), "height": face.shape[0], "width": face.shape[1], "face": face.tobytes()}]
+
+    def write_index(self, rows: pa.Table, place: Path) -> None:
+        faces = tuple(
+            np.frombuffer(row["face"], np.uint8).reshape(row["height"], row["width"]) for row in rows.to_pylist()
+        )
+        save(Gallery(faces, tuple(rows["label"].to_pylist())), place)
+
+
+def label(path: str) -> str:
+    place = PurePosixPath(path)
+    return place.stem.rstrip("0123456789_- ") or place.stem if len(place.parts) == 1 else place.parent.as_posix()
+
+
+def _detector() -> Detector:
+    """One a thread: a cascade serves one caller at a time."""
+    if not hasattr(_own, "detector"):
+        _own.detector = Detector(**SEARCH)
+    return cast(Detector, _own.detector)
+
+
+def _face_in(path: str, data: bytes) -> Image:
+    picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if data else None
+    if picture is None:
+        raise RecomposeError(f"{path} is no picture that can be decoded")
+    grey = equalised(np.asarray(picture, dtype=np.uint8))
+    boxes = _detector().boxes(grey)
+    if boxes:
+        return crop(grey, max(boxes, key=lambda box: box.width))
+    if max(grey.shape) > PORTRAIT_PX:
+        raise RecomposeError(f"there is no face in {path}")
+    return grey

@@ -1,0 +1,94 @@
+"""``recompose ingest``: makes the data set that an app searches in, or brings it up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from service import logs
+from service.cli import render
+from service.cli.check import apps_option
+from service.cli.texts import parse_options
+
+if TYPE_CHECKING:
+    from apps.data_sets.files import Place
+    from apps.data_sets.ingest import Ingested
+    from apps.data_sets.work import Engine
+    from datapipe.ingest import MakeRecipe
+
+
+@click.command()
+@click.argument("app")
+@click.argument("folder", required=False)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Default: data-sets/APP.")
+@click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
+@apps_option
+@click.option("--master", help="Spark master, such as spark://host:7077; default: this machine's cores.")
+@click.option("--no-spark", is_flag=True, help="In this process; for few files, or where Java is missing.")
+def ingest(
+    app: str,
+    folder: str | None,
+    out: Path | None,
+    options: tuple[str, ...],
+    apps_dirs: tuple[Path, ...],
+    master: str | None,
+    no_spark: bool,
+) -> None:
+    """Makes APP's data set from the files in FOLDER (a folder, or a URL of an object store); computes what is new."""
+    from apps.data_sets.files import Place  # imported here, as Arrow takes a moment
+    from apps.data_sets.ingest import ingest as run
+    from datapipe.ingest import recipe_of
+
+    logs.configure("warning")
+    make_recipe = partial(recipe_of, app, parse_options(options), apps_dirs)
+    recipe = make_recipe()
+    place = Place(folder if folder is not None else recipe.folder)
+    place.list(recipe.suffixes)  # what is no data set is said before Spark takes its seconds to start
+    out = out or Path("data-sets") / app
+    with _engine(make_recipe, place, master, no_spark) as engine, _progress() as tell:
+        done = run(recipe, place, out, engine, tell)
+    click.echo(_sentence(out, done))
+
+
+@contextmanager
+def _engine(make_recipe: MakeRecipe, place: Place, master: str | None, no_spark: bool) -> Iterator[Engine]:
+    """Spark, unless it is not wanted; where it is not there either, this process, with a notice."""
+    from apps.data_sets.work import in_process
+    from datapipe.ingest import on_spark
+    from datapipe.session import NoJava, NoSpark, open_session
+
+    spark = None
+    try:
+        spark = None if no_spark else open_session("recompose ingest", master)
+    except (NoJava, NoSpark) as error:
+        if master is not None:
+            raise
+        render.console(stderr=True).print(f"{error}; the features are computed in this process")
+    try:
+        yield on_spark(spark, make_recipe, place) if spark is not None else in_process(make_recipe(), place)
+    finally:
+        if spark is not None:
+            spark.stop()
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal's stderr; nothing elsewhere."""
+    output = render.console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bar:
+        task = bar.add_task("computing features of files", total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+def _sentence(out: Path, done: Ingested) -> str:
+    parts = [f"{done.computed} files computed", f"{done.kept} kept", f"{done.gone} gone"]
+    if done.quarantined:
+        parts.append(f"{done.quarantined} in quarantine ({out}/versions/{done.version}/quarantine.parquet)")
+    return f"{out}: version {done.version}, {done.rows} rows; {', '.join(parts)}"

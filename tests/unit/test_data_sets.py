@@ -1,0 +1,307 @@
+"""Data sets: what is computed, what is kept, what a reader sees, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from apps.data_sets.files import Place
+from apps.data_sets.ingest import Ingested, ingest, keep
+from apps.data_sets.reader import Reader
+from apps.data_sets.versions import Unusable, writing
+from apps.data_sets.work import Engine, in_process
+from compositions.errors import RecomposeError
+
+
+class Lines:
+    """Rows are the lines of a text; one that says ``bad`` cannot be used."""
+
+    kind = "lines"
+    suffixes = frozenset({".txt"})
+    columns = pa.schema([("text", pa.string()), ("length", pa.int32())])
+
+    def __init__(self, folder: Path, **parameters: Any) -> None:
+        self.folder = folder
+        self.parameters = parameters
+        self.index_parameters: dict[str, Any] = {}
+        self.computed: list[str] = []
+
+    def rows(self, path: str, data: bytes) -> list[dict[str, Any]]:
+        self.computed.append(path)
+        if b"bad" in data:
+            raise RecomposeError(f"{path} is bad")
+        return [{"text": line, "length": len(line)} for line in data.decode().splitlines()]
+
+    def write_index(self, rows: pa.Table, place: Path) -> None:
+        place.write_text(json.dumps(rows.to_pylist()))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "in"
+    place.mkdir()
+    for number in range(40):
+        (place / f"{number}.txt").write_text(f"{number}\nline two of {number}")
+    (place / "notes.md").write_text("not one of them")
+    return place
+
+
+def make(recipe: Lines, out: Path, engine: Engine | None = None) -> Ingested:
+    place = Place(recipe.folder)
+    recipe.computed = []
+    return ingest(recipe, place, out, engine or in_process(recipe, place))
+
+
+def index(out: Path) -> list[dict[str, Any]]:
+    number, rows = Reader(out, "lines", lambda file: json.loads(file.read_text())).newest()
+    assert number == json.loads((out / "manifest.json").read_text())["version"]
+    return list(rows)
+
+
+def content(out: Path) -> dict[str, str]:
+    """Checksum of every file of the current version."""
+    root = out / "versions" / str(json.loads((out / "manifest.json").read_text())["version"])
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_the_tables_say_what_is_in_the_files(folder: Path, tmp_path: Path) -> None:
+    (folder / "x.txt").write_text("bad")
+    out = tmp_path / "out"
+    done = make(Lines(folder), out)
+    assert done == Ingested(version=1, computed=41, kept=0, gone=0, quarantined=1, rows=80)
+    features = pq.read_table(out / "versions/1/features")
+    rows = sorted(zip(*(features[name].to_pylist() for name in ("path", "row", "text")), strict=True))
+    assert rows == sorted((f"{n}.txt", k, t) for n in range(40) for k, t in enumerate([f"{n}", f"line two of {n}"]))
+    assert pq.read_table(out / "versions/1/quarantine.parquet").to_pylist() == [
+        {"path": "x.txt", "reason": "x.txt is bad"}
+    ]
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["counts"] == {"files": 41, "quarantined": 1, "rows": 80}
+    assert manifest["sha256"] == {name: sum_ for name, sum_ in content(out).items() if name != "manifest.json"}
+    assert [row["text"] for row in index(out)][:2] == ["0", "line two of 0"]
+
+
+def test_only_what_is_new_or_changed_is_computed_and_the_end_is_the_same_as_from_the_start(
+    folder: Path, tmp_path: Path
+) -> None:
+    recipe, out = Lines(folder), tmp_path / "out"
+    make(recipe, out)
+    assert make(recipe, out) == Ingested(version=1, computed=0, kept=40, gone=0, quarantined=0, rows=80)
+    assert recipe.computed == []
+    for number in range(100, 105):
+        (folder / f"{number}.txt").write_text("new")
+    (folder / "3.txt").write_text("changed")
+    (folder / "4.txt").unlink()
+    os.utime(folder / "5.txt", ns=(1, 1))
+    done = make(recipe, out)
+    assert done == Ingested(version=2, computed=6, kept=38, gone=1, quarantined=0, rows=80 - 3 + 5)
+    assert sorted(recipe.computed) == sorted(["3.txt", *(f"{number}.txt" for number in range(100, 105))])
+    anew = tmp_path / "anew"
+    make(Lines(folder), anew)
+    there, here = content(anew), content(out)
+    assert {name: there[name] for name in there if name != "manifest.json"} == {
+        name: here[name] for name in here if name != "manifest.json"
+    }
+
+
+def test_what_did_not_change_is_shared_with_the_version_before(folder: Path, tmp_path: Path) -> None:
+    recipe, out = Lines(folder), tmp_path / "out"
+    make(recipe, out)
+    (folder / "new.txt").write_text("new")
+    make(recipe, out)
+    before = {path.stat().st_ino for path in (out / "versions/1/features").rglob("*.parquet")}
+    now = [path.stat().st_ino for path in (out / "versions/2/features").rglob("*.parquet")]
+    assert sum(inode not in before for inode in now) == 1
+
+
+def test_other_parameters_compute_everything_and_another_index_nothing(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    make(Lines(folder, fine=1), out)
+    assert make(Lines(folder, fine=2), out).computed == 40
+    other = Lines(folder, fine=2)
+    other.index_parameters = {"order": "other"}
+    assert make(other, out)[:2] == (3, 0)
+
+
+def test_a_file_that_could_not_be_read_is_tried_again(folder: Path, tmp_path: Path) -> None:
+    place, out = Place(folder), tmp_path / "out"
+    recipe = Lines(folder)
+
+    class Broken(Place):
+        def read(self, path: str) -> bytes:
+            if path == "7.txt":
+                raise OSError(5, "Input/output error")
+            return super().read(path)
+
+    assert ingest(recipe, place, out, in_process(recipe, Broken(folder))).quarantined == 1
+    assert pq.read_table(out / "versions/1/quarantine.parquet")["reason"].to_pylist() == [
+        "7.txt cannot be read: Input/output error"
+    ]
+    assert make(recipe, out) == Ingested(version=2, computed=1, kept=39, gone=0, quarantined=0, rows=80)
+
+
+def interrupted(recipe: Lines, place: Place, after: int) -> Engine:
+    def engine(tasks: pa.Table) -> Iterator[pa.Table]:
+        whole = in_process(recipe, place)
+        for start in range(0, tasks.num_rows, 10):
+            if start >= after * 10:
+                raise KeyboardInterrupt
+            yield from whole(tasks.slice(start, 10))
+
+    return engine
+
+
+def test_an_interrupted_job_leaves_the_old_version_and_the_next_goes_on_where_it_was(
+    folder: Path, tmp_path: Path
+) -> None:
+    recipe, out, place = Lines(folder), tmp_path / "out", Place(folder)
+    make(recipe, out)
+    for number in range(40):
+        (folder / f"{number}.txt").write_text(f"other {number}")
+    with pytest.raises(KeyboardInterrupt):
+        ingest(recipe, place, out, interrupted(recipe, place, after=3))
+    assert len(index(out)) == 80
+    assert make(recipe, out).computed == 40
+    assert len(recipe.computed) == 10, "three chunks of ten were there already"
+    assert [row["text"] for row in index(out)][:2] == ["other 0", "other 1"]
+    assert not (out / "staging").exists()
+
+
+def test_a_file_that_changes_between_two_tries_is_computed_again(folder: Path, tmp_path: Path) -> None:
+    recipe, out, place = Lines(folder), tmp_path / "out", Place(folder)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(recipe, place, out, interrupted(recipe, place, after=3))
+    (folder / "0.txt").write_text("quite another text")
+    make(recipe, out)
+    assert "quite another text" in [row["text"] for row in index(out)]
+
+
+def test_a_reader_follows_and_still_opens_the_versions_before(folder: Path, tmp_path: Path) -> None:
+    recipe, out = Lines(folder), tmp_path / "out"
+    make(recipe, out)
+    loads: list[Path] = []
+    reader = Reader(out, "lines", lambda file: loads.append(file) or len(json.loads(file.read_text())))
+    assert reader.newest() == (1, 80)
+    (folder / "new.txt").write_text("one")
+    make(recipe, out)
+    assert reader.newest() == (2, 81)
+    assert reader.version(1) == 80
+    assert Reader(out, "lines", lambda file: len(json.loads(file.read_text()))).version(1) == 80
+    os.utime(folder / "new.txt", ns=(5, 5))
+    make(recipe, out)
+    assert reader.newest() == (3, 81)
+    assert len(loads) == 2, "the index of version 3 is that of version 2"
+
+
+def test_a_reader_stays_where_the_new_version_cannot_be_opened(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recipe, out = Lines(folder), tmp_path / "out"
+    make(recipe, out)
+    reader = Reader(out, "lines", lambda file: len(json.loads(file.read_text())))
+    (out / "manifest.json").write_text("{}")
+    assert reader.newest() == (1, 80)
+    assert "staying with version 1" in caplog.text
+    shutil.copy(out / "versions/1/manifest.json", out / "manifest.json")
+    assert reader.newest() == (1, 80)
+
+
+def test_old_versions_go(folder: Path, tmp_path: Path) -> None:
+    recipe, out = Lines(folder), tmp_path / "out"
+    for number in range(5):
+        (folder / "0.txt").write_text(f"{number}")
+        make(recipe, out)
+    assert sorted(path.name for path in (out / "versions").iterdir()) == ["3", "4", "5"]
+    reader = Reader(out, "lines", lambda file: len(json.loads(file.read_text())))
+    with pytest.raises(RecomposeError, match="holds no data set"):
+        reader.version(1)
+
+
+def test_one_writer_at_a_time(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    waited = threading.Thread(target=keep, args=(Lines(folder), folder, out))
+    with writing(out, "lines"):
+        with pytest.raises(RecomposeError, match="is being written by another process; wait for it"):
+            make(Lines(folder), out)
+        waited.start()
+    waited.join(60)
+    assert len(index(out)) == 80
+
+
+def test_what_was_kept_is_made_anew_where_it_is_damaged(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    make(Lines(folder), out)
+    (folder / "0.txt").write_text("changed")
+    (out / "versions/1/files.parquet").write_bytes(b"no Parquet")
+    keep(Lines(folder), folder, out)
+    assert len(index(out)) == 79
+
+
+@pytest.mark.parametrize("fault", ["missing", "empty", "useless"])
+def test_a_folder_that_gives_nothing_leaves_nothing(tmp_path: Path, fault: str) -> None:
+    folder = tmp_path / "in"
+    if fault != "missing":
+        folder.mkdir()
+    if fault == "useless":
+        (folder / "a.txt").write_text("bad")
+    sentence = {
+        "missing": "in' does not exist; give a folder",
+        "empty": r"in' has no files of a data set; those that end in \.txt count",
+        "useless": r"none of the 1 files in '.*in' can be used: a\.txt is bad",
+    }[fault]
+    with pytest.raises(RecomposeError, match=sentence):
+        make(Lines(folder), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_other_things_in_it_is_not_written_to(folder: Path) -> None:
+    with pytest.raises(RecomposeError, match="has other things in it; give a data set's, or a new one"):
+        make(Lines(folder), folder)
+    assert len(list(folder.iterdir())) == 41
+
+
+@pytest.mark.parametrize(
+    ("manifest", "sentence"),
+    [
+        ("{", "is damaged"),
+        ('{"kind": "lines", "format": 2, "version": 1}', "has format 2; this version reads format 1"),
+        ('{"kind": "faces", "format": 1, "version": 1}', "is of kind 'faces'; 'lines' is needed"),
+    ],
+)
+def test_what_cannot_be_continued_is_refused(folder: Path, tmp_path: Path, manifest: str, sentence: str) -> None:
+    out = tmp_path / "out"
+    make(Lines(folder), out)
+    (out / "manifest.json").write_text(manifest)
+    with pytest.raises(RecomposeError, match=sentence):
+        make(Lines(folder), out)
+    assert (out / "manifest.json").read_text() == manifest
+
+
+def test_a_damaged_table_is_refused_and_left_as_it_is(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    make(Lines(folder), out)
+    (folder / "0.txt").write_text("changed")
+    (out / "versions/1/files.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(Unusable, match="cannot be continued"):
+        make(Lines(folder), out)
+    assert len(index(out)) == 80
+
+
+def test_a_folder_may_be_a_url_and_a_place_one_file(folder: Path, tmp_path: Path) -> None:
+    assert len(Place(f"file://{folder}").list(Lines.suffixes)) == 40
+    (only,) = Place(folder / "3.txt").list(Lines.suffixes)
+    assert only.path == "3.txt"
+    assert Place(folder / "3.txt").read("3.txt") == b"3\nline two of 3"
+    with pytest.raises(RecomposeError, match="cannot be read"):
+        Place("gopher://host/files")
