@@ -54,7 +54,7 @@ def open_session(app_name: str, master: str | None = None) -> Any:
     if remote and master is None:
         return _started(builder.remote(remote), remote)
     os.environ["JAVA_HOME"] = java_home()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not the first python3 on the PATH, which lacks our modules
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the first on the PATH may lack our modules
     address = master or "local[*]"
     _check_reachable(address)
     for name, value in (SETTINGS | _network(address)).items():

@@ -13,7 +13,7 @@ from apps import registry
 from apps.contract import App
 from apps.rates import Rate, from_spec
 from apps.source_thread import SourceThread
-from apps.sources import open_source
+from apps.sources import Source, open_source
 from compositions.capacity import Prediction, predict
 from compositions.errors import RecomposeError
 from compositions.model import Composition, all_sequential
@@ -27,6 +27,7 @@ from runtime.local import LocalPool, PickleCodec
 from runtime.pool import Codec, WorkerPool
 from service.catalogue import shipped
 from service.decisions import Mode
+from service.live import open_link
 from service.loop import ControlLoop, LoopSettings
 from service.manager import Manager
 from service.running_status import choice_view
@@ -55,10 +56,17 @@ class Assembly:
         self.compositions = spec.compositions or shipped(type(self.app)) or (all_sequential(self.stages),)
         self.first = self._first()
         self.initial_rate = self.rate(spec.input)
-        self.source = open_source(self.app, spec.source.kind, spec.source.path, clock=monotonic, loop=spec.source.loop)
+        self.link = open_link(spec, self.app)
+        self.source = self._source()
 
     def rate(self, spec: InputSpec) -> Rate | None:
         return from_spec(**spec.model_dump())
+
+    def _source(self) -> Source:
+        spec = self.spec.source
+        if spec.kind == "spark" and self.link is not None:
+            return self.link
+        return open_source(self.app, spec.kind, spec.path, clock=monotonic, loop=spec.loop)
 
     def _first(self) -> Composition:
         """The named one; else the one that runs every stage by itself, for the most accurate profile."""
@@ -75,7 +83,7 @@ class Assembly:
         """Starts nothing but what the app's ``prepare`` does, which may take long."""
         self.app.prepare()
         pool, codec = self._pool()
-        sink = ResultSink(self.app, codec.decode, self.spec.out_path, self.spec.dead_letters_path)
+        sink = ResultSink(self.app, codec.decode, self.spec.out_path, self.spec.dead_letters_path, self.link)
         source = SourceThread(
             self.source,
             self.initial_rate,
@@ -142,7 +150,7 @@ class Parts:
                 return
             self.source.start()
         monitor.set_offered_rate(engine.now_s, self.source.offered_per_s(engine.now_s))
-        while engine.has_room and (taken := self.source.take(1)):
+        while engine.has_room and self.sink.has_room and (taken := self.source.take(1)):
             monitor.record_arrival(taken[0].arrived_s)
             engine.admit(taken[0].value, taken[0].arrived_s)
 

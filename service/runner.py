@@ -201,6 +201,7 @@ class Runner:
             "no_change": loop.journal.changes[-1].reason if loop.journal.changes else None,
             "slo_met_share": self._summary.slo_met_share,
             "telemetry": self._telemetry.status() if self._telemetry else None,
+            "spark": self._assembly.link.status() if self._assembly.link else None,
         }
 
     def _decision(self, parts: Parts, decision: Any) -> dict[str, Any]:
@@ -299,6 +300,8 @@ class Runner:
         failure = loop.start_failure
         if failure is not None and failure.consecutive >= START_FAILURES and not snapshot.workers_alive:
             raise RecomposeError(f"workers cannot start: {failure.reason}")
+        if parts.sink.failed is not None:
+            raise RecomposeError(parts.sink.failed)
         if parts.source.error is not None and self._failure is None:
             self._failure = f"the source failed: {parts.source.error}"
             self._log.error("source failed", reason=parts.source.error)

@@ -7,11 +7,27 @@ from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, Protocol, TextIO
 
 from apps.contract import App
 from compositions.errors import RecomposeError
 from runtime.events import Delivered, Payload, Shed
+
+
+class Table(Protocol):
+    """Where results go besides, and who may ask for a pause: it keeps what it could not store yet."""
+
+    @property
+    def has_room(self) -> bool: ...
+
+    @property
+    def failed(self) -> str | None: ...
+
+    def start(self) -> None: ...
+
+    def take(self, result: dict[str, Any]) -> None: ...
+
+    def finish(self) -> None: ...
 
 
 class ResultSink:
@@ -29,12 +45,16 @@ class ResultSink:
         decode: Callable[[Payload], Any],
         out_path: str | None = None,
         dead_letters_path: str | None = None,
+        table: Table | None = None,
     ) -> None:
         self._app, self._decode = app, decode
         self._kept: deque[dict[str, Any]] = deque(maxlen=self.KEPT)
         self._output = app.open_output(Path(out_path)) if out_path is not None else None
         self._out = _opened(out_path, "w") if self._output is None else None
         self._dead_letters = _opened(dead_letters_path, "a")
+        self._table = table
+        if table is not None:
+            table.start()
         self._next_serial = 0
         self.lost = self.misordered = 0
 
@@ -45,6 +65,17 @@ class ResultSink:
         self._kept.append(result)
         if self._out is not None:
             self._out.write(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
+        if self._table is not None:
+            self._table.take(result)
+
+    @property
+    def has_room(self) -> bool:
+        return self._table is None or self._table.has_room
+
+    @property
+    def failed(self) -> str | None:
+        """Why no result can be stored any more."""
+        return None if self._table is None else self._table.failed
 
     def results(self, after: int, limit: int) -> list[dict[str, Any]]:
         """Results with ``serial > after``, oldest first, of those still kept."""
@@ -56,6 +87,8 @@ class ResultSink:
                 file.flush()
 
     def close(self) -> None:
+        if self._table is not None:
+            self._table.finish()
         for file in (self._out, self._dead_letters, self._output):
             if file is not None:
                 file.close()

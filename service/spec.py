@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from compositions.model import Composition
 from profiler.slo import Slo
@@ -21,10 +21,44 @@ class Frozen(BaseModel):
 class SourceSpec(Frozen):
     """Where items come from."""
 
-    kind: Literal["replay", "video", "push"] = "replay"
+    kind: Literal["replay", "video", "push", "spark"] = "replay"
     path: str | None = None
-    """Files of the user; None for the app's own data set. For ``video`` a file, the number of a camera, or a URL."""
+    """Files of the user; None for the app's own data set. For ``video`` a file, the number of a camera, or a URL; for
+    ``spark`` what its format loads, where that takes a path."""
     loop: Annotated[bool, Field(strict=True)] = True
+    """Over and over; for ``spark``: wait for more, instead of ending when all that is there was read."""
+    format: str | None = None
+    """Of ``spark``: csv, json, parquet, kafka, rate …, whatever Structured Streaming reads."""
+    options: dict[str, str] = Field(default_factory=dict)
+    """Of that format; ``schema`` among them is a DDL string."""
+    transform: str | None = None
+    """Of ``spark``: a file with an SQL query over the view ``input``, whose rows are the items."""
+    checkpoint: str | None = None
+    """Of ``spark``: folder that keeps how far was read; None: in the folder of a Spark sink, else nowhere."""
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> SourceSpec:
+        if self.kind == "spark":
+            if not self.format:
+                raise ValueError("source spark needs a format, such as csv, json, parquet, kafka or rate")
+        elif given := [name for name in ("format", "options", "transform", "checkpoint") if getattr(self, name)]:
+            raise ValueError(f"{given[0]} goes with source kind spark only, not with {self.kind}")
+        return self
+
+
+class SinkSpec(Frozen):
+    """Where results go besides the window that the API shows."""
+
+    kind: Literal["spark"] = "spark"
+    format: Literal["parquet", "orc", "json", "csv"] = "parquet"
+    path: str = Field(min_length=1)
+    """Folder of the table, or its URL."""
+    schema_: str | None = Field(default=None, alias="schema")
+    """Fields of a result as a DDL string; None: one column with JSON."""
+    options: dict[str, str] = Field(default_factory=dict)
+    """Of the format's writer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class InputSpec(Frozen):
@@ -47,6 +81,7 @@ class RunSpec(Frozen):
     apps_dirs: tuple[str, ...] = ()
     options: dict[str, Any] = Field(default_factory=dict)
     source: SourceSpec = SourceSpec()
+    sink: SinkSpec | None = None
     input: InputSpec = InputSpec()
     overload: Literal["block", "shed"] = "block"
     compositions: tuple[Composition, ...] = ()

@@ -24,7 +24,7 @@ ROWS = 1
 
 
 class RegionRecipe:
-    """Rows are regions, their ``features`` fourteen. Both kernels find the same features, so the kernel is no parameter of theirs."""
+    """Rows are regions, with fourteen features each. Both kernels find the same, so the kernel is no parameter."""
 
     kind = KIND
     suffixes = SUFFIXES

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchem
 
 from profiler.slo import INPUT_RATE, Slo, SloStatus, Statistic
 from service.decisions import CandidateStatus, Mode, State, Trigger
-from service.spec import Frozen, InputSpec, Number, RunSpec, SourceSpec
+from service.spec import Frozen, InputSpec, Number, RunSpec, SinkSpec, SourceSpec
 
 MAX_TARGET = 1e9
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -59,6 +59,7 @@ class StartRequest(Frozen):
 
     options: dict[str, Any] = Field(default_factory=dict, description="The app's own options; see GET /apps.")
     source: SourceSpec = SourceSpec()
+    sink: SinkSpec | None = Field(default=None, description="A table that Spark writes; null: results in the API only.")
     input: InputSpec = InputSpec()
     overload: Literal["block", "shed"] = "block"
     composition: str | None = Field(default=None, description="The first one; null: all stages sequential.")

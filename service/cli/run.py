@@ -19,7 +19,7 @@ from service import logs
 from service.catalogue import choices_for
 from service.cli import render
 from service.cli.check import apps_option
-from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_source
+from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_sink, parse_source
 from service.decisions import Mode
 from service.runner import Runner
 from service.spec import InputSpec, RunSpec, SourceSpec
@@ -40,6 +40,7 @@ STRATEGIES = ["model", "vogel", "pdp21", "static"]
 @click.option("--items", type=click.IntRange(1), help="End after this many items.")
 @click.option("--duration", type=click.FloatRange(0, min_open=True), help="End after this many seconds.")
 @click.option("--source", callback=as_usage(parse_source, "--source"), help="KIND:PATH; default: the app's own data.")
+@click.option("--sink", callback=as_usage(parse_sink, "--sink"), help="FORMAT:PATH, a table that Spark writes.")
 @click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Results as JSON lines, in input order.")
 @click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry; see recompose report.")

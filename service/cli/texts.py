@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from compositions.errors import RecomposeError
-from service.spec import InputSpec, SourceSpec
+from compositions.safe_yaml import read_yaml
+from service.spec import InputSpec, SinkSpec, SourceSpec
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 PATTERN_FIELDS = {"period": "period_s", "min": "min_per_s", "max": "max_per_s", "size": "size_percent", "path": "path"}
 PATTERN_EXAMPLE = "such as wave:period=60,min=1,max=10"
 
@@ -48,11 +51,33 @@ def parse_rate(text: str) -> InputSpec:
 def parse_source(text: str) -> SourceSpec:
     """``KIND`` or ``KIND:PATH``. Raises: ValueError with a sentence."""
     kind, _, path = text.partition(":")
+    if kind == "spark":
+        return _spark_source(path)
     if kind not in ("replay", "video", "push"):
         raise ValueError(
-            f"{kind!r} is not a kind of source; give replay, replay:PATH or video:FILE, video:CAMERA, video:URL"
+            f"{kind!r} is not a kind of source; give replay, replay:PATH, video:FILE, video:CAMERA, video:URL or "
+            "spark:FILE.yaml"
         )
     return SourceSpec(kind=kind, path=path or None)  # type: ignore[arg-type]  # checked in the line above
+
+
+def _spark_source(file: str) -> SourceSpec:
+    """A YAML file with the fields of the source, as in the start body."""
+    try:
+        fields = read_yaml(Path(file).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"cannot read {file!r} ({error}); give spark:FILE.yaml, with format, path, options") from error
+    if not isinstance(fields, dict):
+        raise ValueError(f"{file!r} is no mapping with format, path, options, transform")
+    return _valid(SourceSpec, {"kind": "spark", **fields})
+
+
+def parse_sink(text: str) -> SinkSpec:
+    """``FORMAT:PATH``. Raises: ValueError with a sentence."""
+    format_, colon, path = text.partition(":")
+    if not colon:
+        raise ValueError(f"{text!r} is not FORMAT:PATH, such as parquet:results")
+    return _valid(SinkSpec, {"format": format_, "path": path})
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
@@ -83,8 +108,13 @@ def _number(key: str, text: str) -> float:
 
 
 def _checked(fields: dict[str, Any]) -> InputSpec:
+    return _valid(InputSpec, fields)
+
+
+def _valid(model: type[M], fields: dict[str, Any]) -> M:
     try:
-        return InputSpec(**fields)
+        return model(**fields)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ValueError(f"{first['loc'][-1]} = {first['input']!r}: {first['msg']}") from error
+        said = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{first['loc'][-1]} = {first['input']!r}: {said}" if first["loc"] else said) from error

@@ -1,0 +1,205 @@
+"""The Spark driver of a running app, a process of its own: ``python -m datapipe.live.driver FD``.
+
+Rows of a micro-batch go to the runner, as many as it has room for; their results come back and are written in parts.
+``foreachBatch`` returns, and Spark commits the batch, when the results of all its rows are durable. A driver that dies
+before that is given the same batch again, and asks the table and the runner how far they are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from compositions.errors import RecomposeError
+from datapipe.live.messages import (
+    Begin,
+    Durable,
+    Ended,
+    Failed,
+    Key,
+    Message,
+    Results,
+    Room,
+    Rows,
+    Setup,
+    Wanted,
+)  # fmt: skip
+from datapipe.live.query import one_line, streaming_rows, texts_of
+from datapipe.live.table import NoTable, PartTable, Table
+
+CHUNK_ROWS = 32
+"""Rows in a message."""
+PART_ROWS, PART_S = 2000, 2.0
+"""A part is written when it has so many results, or its first has waited for so long, or the batch is complete."""
+
+
+class Driver:
+    """Two threads share it: Spark's, which sends rows, and the one that hears the runner and writes parts."""
+
+    def __init__(self, connection: Connection, setup: Setup, table: Table) -> None:
+        self._connection, self._setup, self._table = connection, setup, table
+        self._sending = threading.Lock()
+        self._changed = threading.Condition()
+        self._key: Key | None = None
+        self._first = self._until = -1
+        self._durable = 0
+        self._total: int | None = None
+        self._results: deque[str] = deque()
+        self._waiting_since_s: float | None = None
+        self._query: Any = None
+        self._started = threading.Event()
+
+    # --- Spark's thread ---------------------------------------------------------------------------------------------
+
+    def run(self, spark: Any) -> None:
+        """Runs the query to its end; without a source, serves for ever."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        if self._setup.source is None:
+            self._begin(Key(self._setup.query, 0))
+            threading.Event().wait()  # until the listening thread ends the process
+            return
+        rows = streaming_rows(spark, self._setup.source)
+        writer = rows.writeStream.foreachBatch(self._batch).option("checkpointLocation", self._setup.checkpoint)
+        self._query = (writer.trigger(availableNow=True) if self._setup.once else writer).start()
+        self._started.set()
+        self._query.awaitTermination()
+        self.tell(Ended())
+
+    def _batch(self, rows: Any, number: int) -> None:
+        self._started.wait()  # the query's name is known when it has started
+        self._begin(Key(str(self._query.id), number))
+        texts = texts_of(rows)
+        count = 0
+        while chunk := list(islice(texts, CHUNK_ROWS)):
+            self._feed(count, chunk)
+            count += len(chunk)
+        with self._changed:
+            self._total = count
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._durable >= count)
+
+    def _begin(self, key: Key) -> None:
+        durable = self._table.durable(key)
+        with self._changed:
+            self._key, self._durable, self._total = key, durable, None
+            self._results.clear()
+            self._first = self._until = -1
+        self.tell(Begin(key, durable))
+        with self._changed:
+            self._changed.wait_for(lambda: self._until >= 0)
+
+    def _feed(self, first: int, chunk: list[str]) -> None:
+        """Sends what of the chunk is new to the runner, when it has room."""
+        skipped = min(max(0, self._first - first), len(chunk))
+        if skipped == len(chunk):
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: self._until >= first + len(chunk))
+            key = self._key
+        assert key is not None, "a batch has begun"
+        self.tell(Rows(key, first + skipped, chunk[skipped:]))
+
+    # --- the listening thread ---------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        """Ends the process when the runner is gone: another driver will go on from what is durable."""
+        try:
+            while True:
+                if self._connection.poll(PART_S / 4):
+                    self._hear(self._connection.recv())
+                self._write_due()
+        except (EOFError, OSError):
+            os._exit(1)
+        except Exception as error:  # the table cannot be written: this process is of no use
+            print(one_line(error), file=sys.stderr, flush=True)
+            os._exit(1)
+
+    def _hear(self, message: Message) -> None:
+        match message:
+            case Wanted(key, first, until) if key == self._key:
+                with self._changed:
+                    self._first, self._until = first, until
+                    self._changed.notify_all()
+            case Room(key, until) if key == self._key:
+                with self._changed:
+                    self._until = max(self._until, until)
+                    self._changed.notify_all()
+            case Results(key, _, texts) if key == self._key:
+                self._results.extend(texts)
+                self._waiting_since_s = self._waiting_since_s or monotonic()
+
+    def _write_due(self) -> None:
+        while len(self._results) >= PART_ROWS:
+            self._write(PART_ROWS)
+        waited = self._waiting_since_s is not None and monotonic() - self._waiting_since_s > PART_S
+        if self._results and (waited or self._durable + len(self._results) == self._total):
+            self._write(len(self._results))
+
+    def _write(self, count: int) -> None:
+        if not count or self._key is None:
+            return
+        key, first = self._key, self._durable
+        self._table.write(key, first, [self._results.popleft() for _ in range(count)])
+        self._waiting_since_s = monotonic() if self._results else None
+        with self._changed:
+            self._durable = first + count
+            self._changed.notify_all()
+        self.tell(Durable(key, first + count))
+
+    def tell(self, message: Message) -> None:
+        with self._sending:
+            self._connection.send(message)
+
+
+def main() -> None:
+    connection = Connection(int(sys.argv[1]))
+    setup = connection.recv()
+    try:
+        with _alone(setup.checkpoint):
+            _work(connection, setup)
+    except RecomposeError as error:
+        connection.send(Failed(str(error)))
+
+
+def _work(connection: Connection, setup: Setup) -> None:
+    from pyspark.errors import PySparkException
+
+    from datapipe.session import open_session
+
+    spark = open_session(f"recompose {setup.app}")
+    table = PartTable(spark, setup.sink) if setup.sink is not None else NoTable()
+    try:
+        Driver(connection, setup, table).run(spark)
+    except PySparkException as error:
+        sys.exit(f"the streaming query failed: {one_line(error)}")
+
+
+@contextmanager
+def _alone(checkpoint: str | None) -> Iterator[None]:
+    """Waits for the end of a driver of the same query whose runner has just died; files on this machine only."""
+    if checkpoint is None or "://" in checkpoint:
+        yield
+        return
+    folder = Path(checkpoint)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise RecomposeError(f"cannot write checkpoint {checkpoint!r}: {error.strerror}") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,286 @@
+"""The runner's end: keeps a Spark driver running, takes rows from it, and gives results back until they are durable."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+from uuid import uuid4
+
+from apps.sources import Arrival, Clock
+from compositions.errors import RecomposeError
+from datapipe.live.ledger import Ledger
+from datapipe.live.messages import (
+    Begin,
+    Durable,
+    Ended,
+    Failed,
+    Key,
+    Message,
+    Results,
+    Room,
+    Rows,
+    Setup,
+    Wanted,
+)  # fmt: skip
+
+WINDOW_ROWS = 256
+"""Rows that a driver may send before they are taken: what the runner holds of its input, at most."""
+SEND_RESULTS = 500
+KEPT_RESULTS = 20_000
+"""Results that wait to become durable before no more items are taken."""
+START_FAILURES = 5
+"""Drivers that end in a row before one gets anything done, until the source has failed."""
+LIVED_S = 60.0
+"""A driver that lived for so long is none of those."""
+PAUSE_S = 1.0
+"""Between two drivers."""
+END_S = 60.0
+
+Reads = Callable[[Any], Any]
+log = logging.getLogger("recompose.live")
+
+
+class SparkLink:
+    """Is the source of a run, the place of its results, or both. All methods are thread-safe.
+
+    As a source, ``reads`` makes an item of a row (a dict); a row that it refuses gets that as its result. ``failed`` is
+    set when no driver can work: a sentence.
+    """
+
+    def __init__(self, setup: Setup, reads: Reads, *, clock: Clock, command: tuple[str, ...] | None = None) -> None:
+        self._scratch = TemporaryDirectory() if setup.source is not None and setup.checkpoint is None else None
+        """Of a source that is to be read from its beginning in every run."""
+        self._setup = setup._replace(checkpoint=self._scratch.name) if self._scratch else setup
+        self._reads, self._clock = reads, clock
+        self._command = command or (sys.executable, "-m", "datapipe.live.driver")
+        self._changed = threading.Condition()
+        self._ledger = Ledger()
+        self._rows: deque[tuple[Key, int, str]] = deque()
+        self._connection: Connection | None = None
+        self._sending = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ready = False
+        """The driver has begun a batch: it knows which results are meant."""
+        self._closed = self._over = False
+        self._restarts = self._fruitless = self._refused = 0
+        self.failed: str | None = None
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._drive, self._send)]
+        if setup.source is None:  # the items come from elsewhere, and are one endless batch
+            self._ledger.begin(Key(setup.query, 0), 0)
+
+    def start(self) -> None:
+        for thread in self._threads:
+            if thread.ident is None:
+                thread.start()
+
+    # --- source -----------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Arrival]:
+        """Rows as items, until the query has ended or ``close``."""
+        self.start()
+        while (row := self._next()) is not None:
+            key, number, text = row
+            arrived_s = self._clock()
+            try:
+                value = self._reads(json.loads(text))
+            except (ValueError, TypeError, KeyError, RecomposeError) as error:
+                self._refuse(key, number, f"{self._setup.app} does not take this row: {error}")
+                continue
+            if self._take(key, number):
+                yield Arrival(arrived_s, value)
+        if self.failed is not None:
+            raise RecomposeError(self.failed)
+
+    def close(self) -> None:
+        """No more rows."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _next(self) -> tuple[Key, int, str] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._rows or self._closed or self._over or self.failed)
+            if self._closed or not self._rows:
+                return None
+            row = self._rows.popleft()
+            key, number, _ = row
+        if number % (WINDOW_ROWS // 4) == 0:
+            self._tell(Room(key, number + WINDOW_ROWS))
+        return row
+
+    def _take(self, key: Key, row: int) -> bool:
+        with self._changed:
+            return self._ledger.take(key, row)
+
+    def _refuse(self, key: Key, row: int, why: str) -> None:
+        with self._changed:
+            self._refused += 1
+            self._ledger.refuse(key, row, json.dumps({"error": why}))
+            self._changed.notify_all()
+
+    # --- sink -------------------------------------------------------------------------------------------------------
+
+    def take(self, result: dict[str, Any]) -> None:
+        """The result (``value`` or ``error``) of the next item, in the order of the source."""
+        text = json.dumps({key: result[key] for key in ("value", "error") if key in result}, ensure_ascii=False)
+        with self._changed:
+            if self._setup.source is None and self._ledger.key is not None:
+                self._ledger.take(self._ledger.key, self._ledger.taken)
+            self._ledger.result(text)
+            self._changed.notify_all()
+
+    @property
+    def has_room(self) -> bool:
+        return self._ledger.kept < KEPT_RESULTS
+
+    def finish(self, timeout_s: float = END_S) -> None:
+        """Waits until all results are durable, then ends the driver, wherever it is: it is made for that."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._ledger.kept or self._over or self.failed, timeout_s)
+            if self._ledger.kept:
+                log.error("%d results could not be written to the table", self._ledger.kept)
+            self._over = True
+            self._changed.notify_all()
+        if self._process is not None:
+            self._process.kill()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    def status(self) -> dict[str, Any]:
+        with self._changed:
+            key, process = self._ledger.key, self._process
+            return {
+                "driver_pid": process.pid if process is not None and process.poll() is None else None,
+                "restarts": self._restarts,
+                "batch": key.batch if key is not None and self._setup.source is not None else None,
+                "rows_taken": self._ledger.taken,
+                "rows_refused": self._refused,
+                "results_kept": self._ledger.kept,
+            }
+
+    # --- the driver -------------------------------------------------------------------------------------------------
+
+    def _drive(self) -> None:
+        """Starts a driver, and another one when it dies, until the query has ended or nobody wants it any more."""
+        while not self._over and self.failed is None:
+            with tempfile.TemporaryFile() as talk:
+                self._serve(talk)
+                self._judge(talk)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _serve(self, talk: IO[bytes]) -> None:
+        """One driver, from its start to its end."""
+        mine, its = Pipe()
+        command = [*self._command, str(its.fileno())]
+        with its:
+            process = subprocess.Popen(
+                command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, stdout=talk, stderr=talk
+            )
+        self._fruitless += 1
+        began_s = self._clock()
+        with self._changed:
+            self._process, self._connection = process, mine
+            self._rows.clear()
+            if self._over:  # while it was started
+                process.kill()
+        try:
+            mine.send(self._setup)
+            while True:
+                self._hear(mine.recv())
+        except (EOFError, OSError):
+            pass  # the driver is gone; what that means is judged after its end
+        with self._changed:
+            self._ready = False
+        with self._sending:
+            self._connection = None
+            mine.close()
+        process.wait()
+        if self._clock() - began_s > LIVED_S:
+            self._fruitless = 0
+
+    def _judge(self, talk: IO[bytes]) -> None:
+        """After the end of a driver: was that all, and if not, is another one worth the trouble?"""
+        if self._over or self.failed:
+            return
+        self._restarts += 1
+        if self._fruitless >= START_FAILURES:
+            self.failed = f"the Spark driver ended {self._fruitless} times in a row: {_last_line(talk)}"
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: self._over, PAUSE_S)
+
+    def _hear(self, message: Message) -> None:
+        match message:
+            case Begin(key, durable):
+                with self._changed:
+                    self._rows.clear()
+                    first = self._ledger.begin(key, durable)
+                    self._ready = True
+                    self._changed.notify_all()
+                self._tell(Wanted(key, first, first + WINDOW_ROWS))
+            case Rows(key, first, texts):
+                with self._changed:
+                    self._rows.extend((key, first + n, text) for n, text in enumerate(texts))
+                    self._changed.notify_all()
+            case Durable(key, until):
+                self._fruitless = 0
+                with self._changed:
+                    self._ledger.durable(key, until)
+                    self._changed.notify_all()
+            case Ended():
+                with self._changed:
+                    self._over = True
+                    self._changed.notify_all()
+            case Failed(reason):
+                with self._changed:
+                    self.failed = reason
+                    self._changed.notify_all()
+
+    def _send(self) -> None:
+        """Results, as they come, while there is a driver that has begun their batch."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._over or self.failed or (self._ready and self._ledger.has_unsent))
+                sent = self._ledger.unsent(SEND_RESULTS) if self._ready else None
+                if sent is None:
+                    return
+            self._tell(Results(*sent))
+
+    def _tell(self, message: Message) -> None:
+        """To the driver, if there is one; what it misses, it asks for when it begins again."""
+        with self._sending:
+            connection = self._connection
+            if connection is None:
+                return
+            try:
+                connection.send(message)
+            except (OSError, ValueError):
+                return
+
+
+def _last_line(talk: IO[bytes]) -> str:
+    """Lines that begin with a space are of a stack."""
+    talk.seek(0)
+    lines = [line for line in talk.read().decode(errors="replace").splitlines() if line and not line[0].isspace()]
+    return lines[-1][:300] if lines else "it said nothing"
+
+
+def new_query() -> str:
+    """A name for the results of one run, whose source is not Spark's."""
+    return f"run-{uuid4().hex[:12]}"

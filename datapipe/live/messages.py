@@ -1,0 +1,82 @@
+"""What a runner and its Spark driver tell each other, over a pipe. Rows and results are JSON texts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Key(NamedTuple):
+    """A micro-batch: of which streaming query, and its number there."""
+
+    query: str
+    batch: int
+
+
+class Setup(NamedTuple):
+    """The first message, to the driver. ``source`` and ``sink`` as in the start body, None where it is no Spark's;
+    ``once``: end when all that is there now was read; ``query``: of the results, where the source is not Spark's."""
+
+    app: str
+    source: dict[str, Any] | None
+    sink: dict[str, Any] | None
+    checkpoint: str | None
+    once: bool
+    query: str
+
+
+class Begin(NamedTuple):
+    """To the runner: a micro-batch begins, and the results of its first ``durable`` rows are in the table already."""
+
+    key: Key
+    durable: int
+
+
+class Wanted(NamedTuple):
+    """The answer: rows from ``first`` on are new to the runner, and it has room for those before ``until``."""
+
+    key: Key
+    first: int
+    until: int
+
+
+class Room(NamedTuple):
+    """To the driver, while the batch goes on: there is room for the rows before ``until``."""
+
+    key: Key
+    until: int
+
+
+class Rows(NamedTuple):
+    """To the runner: rows ``first``, ``first + 1`` …"""
+
+    key: Key
+    first: int
+    texts: list[str]
+
+
+class Results(NamedTuple):
+    """To the driver: results of rows ``first``, ``first + 1`` …"""
+
+    key: Key
+    first: int
+    texts: list[str]
+
+
+class Durable(NamedTuple):
+    """To the runner: the results of all rows before ``until`` are in the table for good."""
+
+    key: Key
+    until: int
+
+
+class Ended(NamedTuple):
+    """To the runner: the source has no more rows."""
+
+
+class Failed(NamedTuple):
+    """To the runner: it cannot work, and to try again would not help."""
+
+    reason: str
+
+
+Message = Setup | Begin | Wanted | Room | Rows | Results | Durable | Ended | Failed

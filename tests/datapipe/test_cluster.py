@@ -1,0 +1,86 @@
+"""A standalone cluster of two worker processes on this machine runs what a laptop runs, unchanged."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+import cv2
+import numpy as np
+import pyspark
+import pytest
+from telemetry_records import random_items, write
+
+GIVE_UP_S = 180
+
+
+@contextmanager
+def process(log: Path, name: str, *arguments: str) -> Iterator[Path]:
+    """A Spark daemon, ended with the block; gives its log."""
+    home = Path(pyspark.__file__).parent
+    own = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(log.parent / "work")}
+    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1"]
+    with log.open("wb") as output:
+        job = subprocess.Popen(
+            [*command, "--port", "0", "--webui-port", "0", *arguments],
+            stdout=output,
+            stderr=output,
+            env=os.environ | own,
+            start_new_session=True,
+        )
+    try:
+        yield log
+    finally:
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait(60)
+
+
+def said(log: Path, words: str) -> str:
+    """The line with these words, as soon as it is there."""
+    give_up_s = monotonic() + GIVE_UP_S
+    while monotonic() < give_up_s:
+        lines = [line for line in log.read_text().splitlines() if words in line]
+        if lines:
+            return lines[0]
+        sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """A master and two workers of one core each; gives the master's URL."""
+    with process(tmp_path / "master.log", "master.Master") as log:
+        master = "spark://" + said(log, "Starting Spark master at").rsplit("spark://", 1)[1].strip()
+        worker = ("worker.Worker", "--cores", "1", "--memory", "1g", master)
+        with process(tmp_path / "first.log", *worker) as first, process(tmp_path / "second.log", *worker) as second:
+            said(first, "Successfully registered with master")
+            said(second, "Successfully registered with master")
+            yield master
+
+
+def recompose(*arguments: str) -> str:
+    command = [sys.executable, "-m", "service.cli", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GIVE_UP_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_ingest_and_telemetry_run_on_both_workers(cluster: str, tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for number in range(80):
+        coarse = np.random.default_rng(number).integers(0, 256, (3, 4, 3), dtype=np.uint8)
+        cv2.imwrite(str(photos / f"{number:03d}.png"), coarse.repeat(30, 0).repeat(40, 1))
+    out = recompose("ingest", "ferret", str(photos), "--out", str(tmp_path / "data"), "--master", cluster)
+    assert "80 files computed" in out
+    for worker in ("first", "second"):
+        assert said(tmp_path / f"{worker}.log", "Asked to launch executor"), "both workers had a part in it"
+    write(tmp_path / "telemetry", "x", random_items(seed=1, count=300, span_s=30))
+    out = recompose("telemetry", str(tmp_path / "telemetry"), "--batch", "--master", cluster)
+    assert int(out.split(": ")[1].split()[0]) > 30, out

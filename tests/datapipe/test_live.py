@@ -1,0 +1,178 @@
+"""Spark as a live source and sink: every row of the input once in the table, whoever is killed in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import psutil
+import pyarrow.dataset as ds
+import pytest
+import yaml
+
+from compositions.errors import RecomposeError
+from datapipe.live.query import streaming_rows
+from service.runner import Runner
+from service.spec import RunSpec, SinkSpec, SourceSpec
+
+APPS = Path(__file__).parent / "live_apps"
+FILES, LINES = 20, 1000
+GIVE_UP_S = 240
+
+
+def write_files(folder: Path, files: int, lines: int) -> None:
+    """Column ``n`` is another number in every row."""
+    folder.mkdir()
+    for file in range(files):
+        rows = "".join(f"{file * lines + line},f{file:02d},{line}\n" for line in range(lines))
+        (folder / f"f{file:02d}.csv").write_text(rows)
+
+
+def source(folder: Path, tmp_path: Path, **options: str) -> dict[str, Any]:
+    (tmp_path / "shape.sql").write_text("SELECT n, file, line FROM input WHERE n <> 7")
+    return {
+        "format": "csv",
+        "path": str(folder),
+        "options": {"schema": "n INT, file STRING, line INT", "maxFilesPerTrigger": "4", **options},
+        "transform": str(tmp_path / "shape.sql"),
+    }
+
+
+def rows_in(table: Path) -> list[dict[str, Any]]:
+    """In the order of parts, which is that of the rows within a batch."""
+    files = sorted(table.glob("query=*/batch=*/part-*.parquet"), key=lambda file: (batch_of(file), file.name))
+    return [row for file in files for row in ds.dataset(file, format="parquet").to_table().to_pylist()]
+
+
+def batch_of(file: Path) -> int:
+    return int(file.parent.name.removeprefix("batch="))
+
+
+def wait_for(true: Callable[[], bool], what: str) -> None:
+    give_up_s = monotonic() + GIVE_UP_S
+    while not true():
+        assert monotonic() < give_up_s, f"waited too long for {what}"
+        sleep(0.05)
+
+
+def start(tmp_path: Path, log: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "service.cli", "run", "passing", "--apps", str(APPS), "--pool", "local"]
+    command += ["--source", f"spark:{tmp_path / 'source.yaml'}", "--sink", f"parquet:{tmp_path / 'table'}", "--json"]
+    with (tmp_path / log).open("wb") as output:
+        return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+
+
+def driver_of(runner: subprocess.Popen[bytes]) -> int | None:
+    children = psutil.Process(runner.pid).children()
+    found = [each.pid for each in children if any("datapipe.live.driver" in part for part in each.cmdline())]
+    return found[0] if found else None
+
+
+def kill_driver(runner: subprocess.Popen[bytes]) -> None:
+    wait_for(lambda: driver_of(runner) is not None, "a driver")
+    pid = driver_of(runner)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+
+def parts(tmp_path: Path) -> int:
+    return len(list((tmp_path / "table").glob("query=*/batch=*/part-*.parquet")))
+
+
+def test_rows_arrive_once_and_in_order_though_the_driver_is_killed_twice_and_the_runner_once(tmp_path: Path) -> None:
+    write_files(tmp_path / "in", FILES, LINES)
+    (tmp_path / "source.yaml").write_text(yaml.safe_dump(source(tmp_path / "in", tmp_path)))
+    runner = start(tmp_path, "first.log")
+    wait_for(lambda: parts(tmp_path) >= 1, "the first part")
+    kill_driver(runner)
+    seen = parts(tmp_path)
+    wait_for(lambda: parts(tmp_path) > seen, "a part by the second driver")
+    runner.kill()
+    runner.wait()
+    seen = parts(tmp_path)
+    runner = start(tmp_path, "second.log")
+    wait_for(lambda: parts(tmp_path) > seen or runner.poll() is not None, "a part by the second runner")
+    if runner.poll() is None:
+        kill_driver(runner)
+    assert runner.wait(GIVE_UP_S) == 0, (tmp_path / "second.log").read_text()
+
+    rows = rows_in(tmp_path / "table")
+    assert len(rows) == FILES * LINES - 1
+    results = [json.loads(row["value"]) for row in rows]
+    assert all(row["label"] == f"{row['file']}:{row['line']}" and row["square"] == row["n"] ** 2 for row in results)
+    numbers = [row["n"] for row in results]
+    assert sorted(numbers) == [n for n in range(FILES * LINES) if n != 7]
+    for file in range(FILES):
+        mine = [n for n in numbers if n // LINES == file]
+        assert all(before < after for before, after in pairwise(mine)), f"file {file} is out of order"
+
+
+def finished(spec: RunSpec) -> dict[str, Any]:
+    runner = Runner(spec)
+    runner.start()
+    assert runner.wait(GIVE_UP_S), "the run has not ended"
+    return runner.summary()
+
+
+def spec_of(tmp_path: Path, **more: Any) -> RunSpec:
+    return RunSpec(app="passing", apps_dirs=(str(APPS),), pool="local", **more)
+
+
+def test_a_schema_gives_columns_and_a_row_that_the_app_refuses_is_in_the_table_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("3,a,0\n-1,a,1\n5,a,2\n")
+    sink = SinkSpec(path=str(tmp_path / "table"), schema="label STRING, square BIGINT")
+    live = SourceSpec(kind="spark", loop=False, **source(tmp_path / "in", tmp_path))
+    summary = finished(spec_of(tmp_path, source=live, sink=sink))
+    assert summary["failure"] is None
+    assert [(row["row"], row["label"], row["square"], row["error"]) for row in rows_in(tmp_path / "table")] == [
+        (0, "a:0", 9, None),
+        (1, None, None, "passing does not take this row: n is negative"),
+        (2, "a:2", 25, None),
+    ]
+    (tmp_path / "in" / "b.csv").write_text("6,b,0\n")
+    assert finished(spec_of(tmp_path, source=live, sink=sink))["items"]["delivered"] == 1, "only what is new is read"
+    assert [row["label"] for row in rows_in(tmp_path / "table")][3:] == ["b:0"]
+
+
+def test_results_of_any_source_go_into_a_table(tmp_path: Path) -> None:
+    summary = finished(
+        RunSpec(app="synthetic", items=30, pool="local", sink=SinkSpec(path=str(tmp_path / "table"), format="parquet"))
+    )
+    assert summary["failure"] is None
+    assert [row["row"] for row in rows_in(tmp_path / "table")] == list(range(30))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"format": "no_such_format"}, "Spark source 'no_such_format' cannot be read: .*no_such_format"),
+        ({"path": "/no/such/folder"}, "Spark source 'csv' cannot be read: .*no/such/folder"),
+        ({"transform": "SELECT nothing FROM input"}, "Spark source 'csv' cannot be read: .*nothing"),
+        ({"transform": "SELECT 1 AS n"}, "does not select from input"),
+    ],
+)
+def test_what_spark_refuses_is_said_in_a_sentence(
+    spark: Any, tmp_path: Path, changes: dict[str, str], sentence: str
+) -> None:
+    write_files(tmp_path / "in", 1, 1)
+    fields = source(tmp_path / "in", tmp_path) | {"transform": "SELECT * FROM input"} | changes
+    with pytest.raises(RecomposeError, match=sentence) as caught:
+        streaming_rows(spark, fields)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.logs_errors("run failed")
+def test_a_source_that_cannot_work_ends_the_app_with_the_reason(tmp_path: Path) -> None:
+    live = SourceSpec(kind="spark", loop=False, format="csv", path="/no/such", options={"schema": "n INT"})
+    failure = finished(spec_of(tmp_path, source=live))["failure"]
+    assert failure is not None
+    assert failure.startswith("Spark source 'csv' cannot be read: ")

@@ -1,0 +1,57 @@
+"""Stands in for the Spark driver: batches of ten rows, results into a file, and death on request.
+
+Its arguments: a folder and the file descriptor. ``rows`` in the folder: their count. ``die``: a file whose presence
+makes it die after so many results as it says, once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from datapipe.live.messages import Begin, Durable, Ended, Failed, Key, Results, Rows, Setup, Wanted
+
+folder, connection = Path(sys.argv[1]), Connection(int(sys.argv[2]))
+setup = connection.recv()
+assert isinstance(setup, Setup)
+if (folder / "fails").exists():
+    connection.send(Failed("no such format"))
+    sys.exit(1)
+if (folder / "crashes").exists():
+    sys.exit("out of order")
+done = folder / "done"
+count = int((folder / "rows").read_text())
+
+
+def written() -> list[str]:
+    return done.read_text().splitlines() if done.exists() else []
+
+
+def die_if_asked(results: int) -> None:
+    ask = folder / "die"
+    if ask.exists() and results >= int(ask.read_text()):
+        ask.unlink()
+        os._exit(9)
+
+
+while len(written()) < count:
+    batch = len(written()) // 10
+    key, durable = Key("q", batch), len(written()) % 10
+    connection.send(Begin(key, durable))
+    while not isinstance(answer := connection.recv(), Wanted):
+        pass
+    rows = [json.dumps({"n": batch * 10 + row}) for row in range(answer.first, 10)]
+    connection.send(Rows(key, answer.first, rows))
+    die_if_asked(len(written()))
+    while durable < 10:
+        message = connection.recv()
+        if isinstance(message, Results):
+            die_if_asked(len(written()) + len(message.texts))
+            with done.open("a") as file:
+                file.writelines(text + "\n" for text in message.texts)
+            durable += len(message.texts)
+            connection.send(Durable(key, durable))
+connection.send(Ended())

@@ -1,0 +1,110 @@
+"""The runner's end of a live Spark source, with a driver that is a process, but no Spark."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from compositions.errors import RecomposeError
+from datapipe.live import link as module
+from datapipe.live.link import SparkLink
+from datapipe.live.messages import Setup
+
+DOUBLE = Path(__file__).parent / "live_driver_double.py"
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSE_S", 0.0)
+
+
+def link_to(folder: Path, rows: int = 40) -> SparkLink:
+    (folder / "rows").write_text(str(rows))
+    setup = Setup("doubler", {"format": "double"}, {"path": "x"}, str(folder), once=True, query="q")
+    command = (sys.executable, str(DOUBLE), str(folder))
+    return SparkLink(setup, read, clock=monotonic, command=command)
+
+
+def read(row: dict[str, Any]) -> int:
+    if row["n"] == 13:
+        raise ValueError("13 is unlucky")
+    return int(row["n"])
+
+
+def run(link: SparkLink) -> list[int]:
+    """What an app would: doubles every item. Returns the items that it was given."""
+    items = []
+    for arrival in link:
+        items.append(arrival.value)
+        link.take({"serial": len(items), "value": arrival.value * 2})
+    link.finish()
+    return items
+
+
+def table(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "done").read_text().splitlines()]
+
+
+WANTED = [
+    {"value": 2 * n} if n != 13 else {"error": "doubler does not take this row: 13 is unlucky"} for n in range(40)
+]
+
+
+def test_every_row_has_its_result_in_order_and_a_refused_one_its_reason(tmp_path: Path) -> None:
+    link = link_to(tmp_path)
+    assert run(link) == [n for n in range(40) if n != 13]
+    assert table(tmp_path) == WANTED
+    status = link.status()
+    assert (status["driver_pid"], status["restarts"], status["rows_refused"]) == (None, 0, 1)
+
+
+@pytest.mark.parametrize("after", [0, 3, 10, 25, 39])
+def test_a_driver_that_dies_is_replaced_and_no_row_is_processed_twice(tmp_path: Path, after: int) -> None:
+    (tmp_path / "die").write_text(str(after))
+    link = link_to(tmp_path)
+    assert run(link) == [n for n in range(40) if n != 13]
+    assert table(tmp_path) == WANTED
+    assert link.status()["restarts"] == 1
+
+
+def test_a_runner_that_starts_anew_goes_on_from_what_is_durable(tmp_path: Path) -> None:
+    first = link_to(tmp_path, rows=20)
+    run(first)
+    second = link_to(tmp_path)
+    assert run(second) == list(range(20, 40))
+    assert table(tmp_path) == WANTED
+
+
+def test_what_cannot_work_is_said_and_not_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "fails").touch()
+    link = link_to(tmp_path)
+    with pytest.raises(RecomposeError, match="no such format"):
+        run(link)
+    assert link.failed == "no such format"
+    link.finish()
+
+
+def test_a_driver_that_dies_again_and_again_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "crashes").touch()
+    link = link_to(tmp_path)
+    with pytest.raises(RecomposeError, match="the Spark driver ended 5 times in a row: out of order"):
+        run(link)
+    link.finish()
+
+
+def test_a_stop_ends_the_driver_wherever_it_is(tmp_path: Path) -> None:
+    link = link_to(tmp_path, rows=10_000)
+    arrivals = iter(link)
+    for _ in range(5):
+        link.take({"serial": 0, "value": next(arrivals).value})
+    link.close()
+    assert next(arrivals, None) is None
+    pid = link.status()["driver_pid"]
+    assert pid is not None
+    link.finish()
+    assert link.status()["driver_pid"] is None
