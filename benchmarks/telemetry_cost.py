@@ -19,6 +19,7 @@ from benchmarks.workloads import SMALL, Empty
 from compositions.model import all_sequential
 from runtime import ray_cluster
 from runtime.events import Delivered
+from service.spec import TelemetrySpec
 from service.telemetry import Telemetry
 
 WITHOUT, WITH, COST, LIMIT = "without telemetry", "with telemetry", "telemetry", "limit"
@@ -49,7 +50,7 @@ def measure(folder: Path, rounds: int, items: int) -> list[Table]:
         f"… and of an item's time at {PACED_PER_S:.0f} items/s", "%", [Goal("of that", COST, LIMIT, 1.0, True)]
     )
     contender = Told(Empty, Empty.stages, all_sequential(Empty.stages))
-    telemetry = Telemetry(folder, "empty", time.time() - time.monotonic())
+    telemetry = Telemetry(TelemetrySpec(folder=str(folder)), "empty", time.time() - time.monotonic())
     values = [SMALL] * items
 
     def one(told: Telemetry | None) -> float:

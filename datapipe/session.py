@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from compositions.errors import RecomposeError
 JAVA = (17, 21)
 """Versions that Spark 4 runs on."""
 CONNECT_S = 5.0
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set for a program that spark-submit runs."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -41,7 +43,7 @@ class NoSpark(RecomposeError):  # noqa: N818
 
 
 def open_session(app_name: str, master: str | None = None) -> Any:
-    """A SparkSession: of ``master``, of ``SPARK_REMOTE``, or of this machine's cores.
+    """A SparkSession: of ``master``, of ``spark-submit``, of ``SPARK_REMOTE``, or of this machine's cores.
 
     Raises: NoJava without Java 17 or 21; NoSpark when PySpark is missing or the master does not answer.
     """
@@ -50,6 +52,8 @@ def open_session(app_name: str, master: str | None = None) -> Any:
     except ImportError as error:
         raise NoSpark("PySpark is not installed; install recompose with its extra 'spark'") from error
     builder: Any = SparkSession.builder.appName(app_name)
+    if SUBMITTED in os.environ and master is None:  # spark-submit has chosen master and network, and started the JVM
+        return _started(_configured(builder, SETTINGS), "spark-submit")
     remote = os.environ.get("SPARK_REMOTE")
     if remote and master is None:
         return _started(builder.remote(remote), remote)
@@ -57,9 +61,13 @@ def open_session(app_name: str, master: str | None = None) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the first on the PATH may lack our modules
     address = master or "local[*]"
     _check_reachable(address)
-    for name, value in (SETTINGS | _network(address)).items():
+    return _started(_configured(builder.master(address), SETTINGS | _network(address)), address)
+
+
+def _configured(builder: Any, settings: Mapping[str, str]) -> Any:
+    for name, value in settings.items():
         builder = builder.config(name, value)
-    return _started(builder.master(address), address)
+    return builder
 
 
 def java_home() -> str:
@@ -93,7 +101,8 @@ def _version(java: str) -> int | None:
 
 def _network(master: str) -> dict[str, str]:
     """A session of this machine alone listens on loopback only."""
-    return {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} if "local" in master else {}
+    alone = re.match(r"local|spark://(127\.0\.0\.1|localhost):", master)
+    return {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} if alone else {}
 
 
 def _check_reachable(master: str) -> None:

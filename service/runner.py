@@ -12,7 +12,6 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -308,11 +307,12 @@ class Runner:
 
     def _tapped(self, parts: Parts) -> Telemetry | None:
         """Telemetry of the loop, if any is to be written."""
-        if self.spec.telemetry_dir is None:
+        wanted = self.spec.telemetry
+        if wanted is None:
             return None
         from service.telemetry import Telemetry  # imported here: a run without telemetry needs no Arrow
 
-        telemetry = Telemetry(Path(self.spec.telemetry_dir), self.spec.app, self._epoch_s)
+        telemetry = Telemetry(wanted, self.spec.app, self._epoch_s)
         parts.loop.tap = telemetry.observe
         return telemetry
 

@@ -74,6 +74,14 @@ class InputSpec(Frozen):
     """Trace file: one arrival time in seconds a line, compressed to ``period_s``."""
 
 
+class TelemetrySpec(Frozen):
+    """Rolling Parquet files of items, snapshots, decisions and switches, and how many of an app may stay."""
+
+    folder: str
+    keep_days: float = 7.0
+    keep_mb: float = 1000.0
+
+
 class RunSpec(Frozen):
     """Everything a runner needs; picklable."""
 
@@ -97,7 +105,7 @@ class RunSpec(Frozen):
     duration_s: float | None = None
     out_path: str | None = None
     dead_letters_path: str | None = None
-    telemetry_dir: str | None = None
-    """Folder for rolling Parquet files of items, snapshots, decisions and switches; None: none are written."""
+    telemetry: TelemetrySpec | None = None
+    """None: none is written."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Overrides of manager settings, for experiments (``trial_s``, ``check_interval_s`` …)."""

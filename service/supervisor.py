@@ -260,7 +260,7 @@ class Supervisor:
             update={
                 "apps_dirs": self._base.apps_dirs,
                 "pool": self._base.pool,
-                "telemetry_dir": self._base.telemetry_dir,
+                "telemetry": self._base.telemetry,
                 "compositions": choices_for(self._instance(spec), self.catalogue.of(spec.app)),
                 "slo": stored and stored.slo,
             }

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from datapipe.telemetry.retention import Keep
 from datapipe.telemetry.schema import INSTANT, STAGE
 from datapipe.telemetry.writer import TelemetryWriter, WriterSettings
 from profiler.service_time import bottlenecks
@@ -25,6 +26,7 @@ from service.decisions import Decision
 from service.journal import SwitchRecord
 from service.loop import ControlLoop
 from service.manager import TickResult
+from service.spec import TelemetrySpec
 
 LATE = 3
 """How many known decisions and switches are looked at again: outcome and gap come after them."""
@@ -34,7 +36,7 @@ Record = tuple[Any, ...]
 class Telemetry:
     """``epoch_s``: the wall clock at 0 of the loop's clock."""
 
-    def __init__(self, directory: Path, app: str, epoch_s: float, settings: WriterSettings | None = None) -> None:
+    def __init__(self, spec: TelemetrySpec, app: str, epoch_s: float) -> None:
         self._epoch_s = epoch_s
         self._timings: dict[int, list[Any]] = {}
         """Of items that have not left: stage, wall and CPU time in seconds, one after the other."""
@@ -47,7 +49,8 @@ class Telemetry:
             "decisions": _rows(DECISION_FIELDS),
             "switches": _rows(SWITCH_FIELDS),
         }
-        self._writer = TelemetryWriter(directory, app, columns, settings)
+        settings = WriterSettings(keep=Keep(spec.keep_days, spec.keep_mb))
+        self._writer = TelemetryWriter(Path(spec.folder), app, columns, settings)
 
     # --- in the loop's thread ---------------------------------------------------------------------------------------
 

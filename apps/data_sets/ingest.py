@@ -19,11 +19,13 @@ from apps.data_sets import tables
 from apps.data_sets.files import Listed, Place
 from apps.data_sets.plan import Known, Plan, plan
 from apps.data_sets.recipe import TASKS, Recipe, record_schema
+from apps.data_sets.staging import Staging
 from apps.data_sets.versions import INDEX, MANIFEST, DataSet, Unusable, share, writing
 from apps.data_sets.work import Engine, in_process
 from compositions.errors import RecomposeError
 
 log = logging.getLogger("recompose.data_sets")
+ORDER = [("path", "ascending"), ("row", "ascending")]
 MADE_WITH = ("recompose", "numpy", "opencv-contrib-python-headless", "pyarrow")
 
 
@@ -97,6 +99,12 @@ class _Job(NamedTuple):
         before = self.data.manifest
         return before is not None and before["index_parameters"] == self.parameters["index_parameters"]
 
+    @property
+    def staging(self) -> Path:
+        """Of jobs with the same parameters, over the same version and the same place."""
+        key = json.dumps([self.data.version, self.place.name, self.parameters["parameters"]], sort_keys=True)
+        return self.data.staging / sha256(key.encode()).hexdigest()[:16]
+
     def files_before(self) -> pa.Table:
         if not self.continues:
             return tables.FILES.empty_table()
@@ -113,10 +121,11 @@ def _next(job: _Job, engine: Engine, tell: Callable[[int, int], None]) -> Ingest
     before = job.files_before()
     known = {row["path"]: Known(row["size"], row["mtime_ns"], row["sha256"]) for row in before.to_pylist()}
     todo = plan(job.listed, known)
-    if todo.nothing and job.continues and job.same_index():
-        return _report(job.data.manifest or {}, todo, computed=0)
-    found = _compute(job, todo, engine, tell)
+    found = tables.news(_compute(job, todo, engine, tell), before)
     new, same = tables.computed(found), tables.unchanged(found)
+    if job.data.manifest and job.continues and job.same_index() and not found.num_rows and not todo.gone:
+        job.data.tidy()
+        return _report(job.data.manifest, todo, computed=0)
     files = tables.files_table(before, same, new, todo.gone)
     _refuse_empty(job, files)
     with job.data.next_version() as draft:
@@ -127,45 +136,18 @@ def _next(job: _Job, engine: Engine, tell: Callable[[int, int], None]) -> Ingest
 
 
 def _compute(job: _Job, todo: Plan, engine: Engine, tell: Callable[[int, int], None]) -> pa.Table:
-    """The records of all files to do; what an interrupted job found out already is not computed again."""
+    """The records of all files to do."""
     schema = record_schema(job.recipe.columns)
-    staged = _staged(job, todo, schema)
-    done = set(staged["path"].to_pylist())
-    left = [task for task in todo.todo if task.path not in done]
-    parts, count = [staged], len(done)
-    tell(count, len(todo.todo))
-    for number, records in enumerate(engine(pa.Table.from_pylist([task._asdict() for task in left], TASKS))):
-        records = records.cast(schema)
-        _stage(job, records, number)
-        parts.append(records)
+    staging = Staging(job.staging, schema)
+    parts = [staging.records(todo.todo)]
+    done = set(parts[0]["path"].to_pylist())
+    left = [task._asdict() for task in todo.todo if task.path not in done]
+    tell(count := len(done), len(todo.todo))
+    for records in engine(pa.Table.from_pylist(left, TASKS)):
+        parts.append(records.cast(schema))
+        staging.put(parts[-1])
         tell(count := count + records.num_rows, len(todo.todo))
     return pa.concat_tables(parts)
-
-
-def _staging(job: _Job) -> Path:
-    """Of jobs with the same parameters, over the same version."""
-    key = json.dumps([job.data.version, job.place.name, job.parameters["parameters"]], sort_keys=True)
-    return job.data.staging / sha256(key.encode()).hexdigest()[:16]
-
-
-def _stage(job: _Job, records: pa.Table, number: int) -> None:
-    folder = _staging(job)
-    folder.mkdir(parents=True, exist_ok=True)
-    taken = len(list(folder.glob("*.parquet")))
-    draft = folder / "draft"
-    pq.write_table(records, draft)
-    draft.rename(folder / f"{taken:06d}-{number}.parquet")
-
-
-def _staged(job: _Job, todo: Plan, schema: pa.Schema) -> pa.Table:
-    """Records of files that have not changed since."""
-    parts = [pq.read_table(file, schema=schema) for file in sorted(_staging(job).glob("*.parquet"))]
-    if not parts:
-        return schema.empty_table()
-    now = {(task.path, task.size, task.mtime_ns) for task in todo.todo}
-    staged = pa.concat_tables(parts)
-    columns = zip(*(staged[name].to_pylist() for name in ("path", "size", "mtime_ns")), strict=True)
-    return staged.filter(pa.array([key in now for key in columns], pa.bool_()))
 
 
 def _refuse_empty(job: _Job, files: pa.Table) -> None:
@@ -177,30 +159,35 @@ def _refuse_empty(job: _Job, files: pa.Table) -> None:
 
 def _write(job: _Job, draft: Path, files: pa.Table, new: pa.Table, gone: Iterable[str]) -> None:
     touched = [*new["path"].to_pylist(), *gone]
-    rows = tables.features(new, job.recipe.columns)
-    shards = [_shard(job, draft, shard, touched, rows) for shard in range(tables.SHARDS)]
+    changed = {tables.shard_of(path) for path in touched} if job.continues else set(range(tables.SHARDS))
+    rows = tables.by_shard(tables.features(new, job.recipe.columns))
+    shards = [
+        _merged(job, draft, shard, touched, rows[shard]) if shard in changed else _shared(job, draft, shard)
+        for shard in range(tables.SHARDS)
+    ]
     pq.write_table(files, draft / "files.parquet")
     pq.write_table(tables.quarantine(files), draft / "quarantine.parquet")
     if touched or not job.same_index():
-        whole = pa.concat_tables(shards).sort_by([("path", "ascending"), ("row", "ascending")])
-        job.recipe.write_index(whole, draft / INDEX)
+        job.recipe.write_index(pa.concat_tables(shards).sort_by(ORDER), draft / INDEX)
     else:
         share(job.data.current / INDEX, draft / INDEX)
 
 
-def _shard(job: _Job, draft: Path, shard: int, touched: list[str], new: pa.Table) -> pa.Table:
-    """Writes one part of the features, or takes it over when nothing in it changed."""
-    before = job.features_before(shard)
-    if job.continues and all(tables.shard_of(path) != shard for path in touched):
-        if before.num_rows:
-            share(job.data.current / _part(shard), draft / _part(shard))
-        return before
-    merged = pa.concat_tables([tables.without(before, touched), new])
-    part = tables.of_shard(merged, shard)
+def _merged(job: _Job, draft: Path, shard: int, touched: list[str], new: pa.Table) -> pa.Table:
+    """Writes one part of the features anew."""
+    part = pa.concat_tables([tables.without(job.features_before(shard), touched), new]).sort_by(ORDER)
     if part.num_rows:
         (draft / _part(shard)).parent.mkdir(parents=True)
         pq.write_table(part, draft / _part(shard))
     return part
+
+
+def _shared(job: _Job, draft: Path, shard: int) -> pa.Table:
+    """Takes one part over, as nothing in it changed."""
+    before = job.features_before(shard)
+    if before.num_rows:
+        share(job.data.current / _part(shard), draft / _part(shard))
+    return before
 
 
 def _part(shard: int) -> str:

@@ -30,10 +30,6 @@ class Plan(NamedTuple):
     kept: tuple[str, ...]
     gone: tuple[str, ...]
 
-    @property
-    def nothing(self) -> bool:
-        return not self.todo and not self.gone
-
 
 def plan(found: Sequence[Listed], known: Mapping[str, Known]) -> Plan:
     """A file of another size or time is read; whether its content is another, its checksum tells."""

@@ -32,6 +32,16 @@ def features_schema(columns: pa.Schema) -> pa.Schema:
     return pa.schema([("path", pa.string()), ("row", pa.int32()), *columns])
 
 
+def news(records: pa.Table, before: pa.Table) -> pa.Table:
+    """All but those of files that could not be read and still cannot, for the same reason."""
+    failed = before.filter(pc.is_null(before["sha256"]))
+    known = set(zip(failed["path"].to_pylist(), failed["error"].to_pylist(), strict=True))
+    if not known:
+        return records
+    pairs = zip(records["path"].to_pylist(), records["error"].to_pylist(), strict=True)
+    return records.filter(pa.array([pair not in known for pair in pairs], pa.bool_()))
+
+
 def unchanged(records: pa.Table) -> pa.Table:
     """Records of files whose content is what was known already."""
     return records.filter(pc.and_(pc.is_null(records["rows"]), pc.is_null(records["error"])))
@@ -77,6 +87,9 @@ def quarantine(files: pa.Table) -> pa.Table:
     return pa.table({"path": bad["path"], "reason": bad["error"]})
 
 
-def of_shard(table: pa.Table, shard: int) -> pa.Table:
-    wanted = [shard_of(path) == shard for path in table["path"].to_pylist()]
-    return table.filter(pa.array(wanted, pa.bool_())).sort_by([("path", "ascending"), ("row", "ascending")])
+def by_shard(table: pa.Table) -> list[pa.Table]:
+    """The rows of each shard."""
+    paths = table["path"].combine_chunks().dictionary_encode()
+    known = pa.array([shard_of(path) for path in paths.dictionary.to_pylist()], pa.int32())
+    numbers = known.take(paths.indices)
+    return [table.filter(pc.equal(numbers, shard)) for shard in range(SHARDS)]

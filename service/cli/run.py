@@ -22,7 +22,7 @@ from service.cli.check import apps_option
 from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_sink, parse_source
 from service.decisions import Mode
 from service.runner import Runner
-from service.spec import InputSpec, RunSpec, SourceSpec
+from service.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
 
 LOOK_S = 0.25
 STRATEGIES = ["model", "vogel", "pdp21", "static"]
@@ -106,7 +106,7 @@ def _spec(
         duration_s=duration,
         out_path=out,
         dead_letters_path=dead_letters,
-        telemetry_dir=telemetry,
+        telemetry=TelemetrySpec(folder=telemetry) if telemetry else None,
         **rest,
     )
 

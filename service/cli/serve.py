@@ -24,7 +24,7 @@ from service.api import create_app
 from service.api.guard import MAX_BODY_BYTES, Access, is_loopback
 from service.cli.check import apps_option
 from service.handle import Host, LocalHost
-from service.spec import RunSpec
+from service.spec import RunSpec, TelemetrySpec
 from service.state import State, default_directory
 from service.supervisor import Supervisor
 
@@ -46,6 +46,14 @@ log = structlog.get_logger()
 )
 @click.option("--state", "state_dir", type=click.Path(file_okay=False, path_type=Path), help="Default: ~/.local/state.")
 @click.option("--telemetry/--no-telemetry", default=True, show_default=True, help="Files below the state directory.")
+@click.option("--telemetry-days", type=click.FloatRange(0, min_open=True), default=7.0, show_default=True)
+@click.option(
+    "--telemetry-mb",
+    type=click.FloatRange(0, min_open=True),
+    default=1000.0,
+    show_default=True,
+    help="Of an app; the oldest files go when they are older, or all are larger.",
+)
 @click.option("--ray", "address", help="Address of a running Ray cluster; default: one of its own.")
 @click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES, show_default=True)
 @click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True)
@@ -57,6 +65,8 @@ def serve(
     compositions_dirs: tuple[Path, ...],
     state_dir: Path | None,
     telemetry: bool,
+    telemetry_days: float,
+    telemetry_mb: float,
     address: str | None,
     max_item_bytes: int,
     log_level: str,
@@ -67,11 +77,13 @@ def serve(
     logs.configure(log_level)
     apps = _discover(apps_dirs)
     directory = state_dir or default_directory()
+    folder = str((directory / "telemetry").resolve())
+    kept = TelemetrySpec(folder=folder, keep_days=telemetry_days, keep_mb=telemetry_mb)
     base = RunSpec(
         app="",
         apps_dirs=tuple(str(each.resolve()) for each in apps_dirs),
         pool=cast(Any, pool),
-        telemetry_dir=str((directory / "telemetry").resolve()) if telemetry else None,
+        telemetry=kept if telemetry else None,
     )
     with (
         closing(_listen(host, port)) as listener,

@@ -11,7 +11,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from datapipe.session import open_session
+from datapipe.session import NoJava, java_home, open_session
+
+
+@pytest.fixture(scope="session", autouse=True)
+def java() -> None:
+    try:
+        java_home()
+    except NoJava as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

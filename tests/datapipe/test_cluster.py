@@ -18,6 +18,7 @@ import pytest
 from telemetry_records import random_items, write
 
 GIVE_UP_S = 180
+SUBMITTED = Path(__file__).parents[2] / "deploy" / "submit.py"
 
 
 @contextmanager
@@ -65,8 +66,12 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 
 def recompose(*arguments: str) -> str:
-    command = [sys.executable, "-m", "service.cli", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=GIVE_UP_S, check=False)
+    return ran([sys.executable, "-m", "service.cli", *arguments])
+
+
+def ran(command: list[str]) -> str:
+    own = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GIVE_UP_S, check=False, env=os.environ | own)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -82,5 +87,6 @@ def test_ingest_and_telemetry_run_on_both_workers(cluster: str, tmp_path: Path) 
     for worker in ("first", "second"):
         assert said(tmp_path / f"{worker}.log", "Asked to launch executor"), "both workers had a part in it"
     write(tmp_path / "telemetry", "x", random_items(seed=1, count=300, span_s=30))
-    out = recompose("telemetry", str(tmp_path / "telemetry"), "--batch", "--master", cluster)
+    submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", cluster]
+    out = ran([*submit, str(SUBMITTED), "telemetry", str(tmp_path / "telemetry"), "--batch"])
     assert int(out.split(": ")[1].split()[0]) > 30, out

@@ -33,6 +33,12 @@ RUN_ELSEWHERE = {
     "test_every_composition_gives_what_a_loop_over_the_stages_gives",
     r"\.venv/bin/recompose run b(un)?zip2 .+": "tests/integration/test_real_files.py::"
     "test_a_text_compressed_by_several_workers_is_what_bunzip2_gives_back",
+    r"\.venv/bin/recompose ingest ferret .+": "tests/datapipe/test_ingest_spark.py::"
+    "test_features_and_answers_are_the_originals",
+    r"\.venv/bin/recompose ingest person_recognition .+": "tests/unit/test_faces.py::"
+    "test_a_gallery_follows_its_pictures_while_the_app_runs",
+    r"\.venv/bin/recompose run ferret --source spark:.+": "tests/datapipe/test_live.py::"
+    "test_rows_arrive_once_and_in_order_though_the_driver_is_killed_twice_and_the_runner_once",
     r"recompose report .+": "tests/integration/test_report.py::test_the_report_in_a_browser",
     r"recompose telemetry .+": "tests/datapipe/test_telemetry_tables.py::test_streaming_equals_batch_with_late_records",
     r"\.venv/bin/recompose experiment .+": "tests/integration/test_experiments.py::test_all_figures_quickly",

@@ -19,7 +19,7 @@ from datapipe.report.data import Period, load
 from profiler.slo import Slo
 from service.cli import main
 from service.runner import Runner
-from service.spec import InputSpec, RunSpec
+from service.spec import InputSpec, RunSpec, TelemetrySpec
 
 ITEMS = 1200
 
@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Runner]:
     folder = tmp_path_factory.mktemp("telemetry")
     spec = RunSpec(
         app="synthetic", pool="local", options={"compute": "wait"}, input=InputSpec(rate_per_s=150),
-        slo=Slo("latency", 100.0), items=ITEMS, telemetry_dir=str(folder),
+        slo=Slo("latency", 100.0), items=ITEMS, telemetry=TelemetrySpec(folder=str(folder)),
     )  # fmt: skip
     runner = Runner(spec)
     runner.start()
