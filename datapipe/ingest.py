@@ -6,8 +6,10 @@ needs no file system in common but the one that the files are read from.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,12 @@ from apps.data_sets.work import CHUNK_FILES, Engine, chunks, records
 from compositions.errors import RecomposeError
 from datapipe.session import NoSpark
 
-PARTITION_FILES = 16
-"""Files in a partition: enough to make up for the start of its task, few enough that all cores end together."""
-ROUNDS = 32
+PARTITION_FILES = 50
+"""Files in a partition, at most: with 10, the start of a task costs a sixth of it."""
+ROUNDS = 10
 """Partitions that each core gets between two times that what was found out is put on disk."""
+TURNS = 4
+"""Partitions a core where files are few, so that all cores end at about the same time."""
 
 MakeRecipe = Callable[[], Recipe]
 
@@ -33,7 +37,13 @@ def recipe_of(app: str, options: Mapping[str, Any], apps_dirs: Sequence[Path] = 
 
     Raises: RecomposeError for an unknown app, bad options, an app that has no data set.
     """
-    made = registry.create(app, dict(options), apps_dirs).data_set()
+    return _recipe(app, json.dumps(options, sort_keys=True), tuple(apps_dirs))
+
+
+@cache
+def _recipe(app: str, options: str, apps_dirs: tuple[Path, ...]) -> Recipe:
+    """One a process: an executor's process has many partitions, and finding an app takes as long as a photo."""
+    made = registry.create(app, json.loads(options), apps_dirs).data_set()
     if made is None:
         raise RecomposeError(f"app {app!r} has no data set to be made of files")
     return made
@@ -51,10 +61,9 @@ def on_spark(spark: Any, make_recipe: MakeRecipe, place: Place) -> Engine:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         work = partial(_batches, make_recipe, place)
-        size = max(CHUNK_FILES, PARTITION_FILES * ROUNDS * _cores(spark))
-        for chunk in chunks(tasks, size):
-            partitions = -(-chunk.num_rows // PARTITION_FILES)
-            spread = spark.createDataFrame(chunk).repartition(partitions)
+        cores = _cores(spark)
+        for chunk in chunks(tasks, max(CHUNK_FILES, PARTITION_FILES * ROUNDS * cores)):
+            spread = spark.createDataFrame(chunk).repartition(_partitions(chunk.num_rows, cores))
             try:
                 yield spread.mapInArrow(work, from_arrow_schema(schema)).toArrow()
             except PySparkException as error:
@@ -67,6 +76,10 @@ def _batches(make_recipe: MakeRecipe, place: Place, batches: Iterator[pa.RecordB
     recipe = make_recipe()
     for batch in batches:
         yield records(recipe, place, batch.cast(TASKS))
+
+
+def _partitions(files: int, cores: int) -> int:
+    return max(ceil(files / PARTITION_FILES), min(files, TURNS * cores))
 
 
 def _cores(spark: Any) -> int:
