@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +11,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from apps.contract import App, Options, Output
+from apps.data_sets.own import Searched
 from apps.data_sets.reader import Fixed, Reader
-from apps.data_sets.versions import is_data_set
 from apps.faces.detect import Detector
 from apps.faces.gallery import KIND, THRESHOLD, Recognizer, load
 from apps.faces.results import COLUMNS, Recognized, encoded, shown
 from apps.faces.samples import sample_clip, sample_training
 from apps.frames import Frame, frames_of, scaled
-from apps.samples import cache_dir
 from apps.video_out import video_output
 
 if TYPE_CHECKING:
@@ -49,15 +46,12 @@ class FaceApp(App):
 
     def prepare(self) -> None:
         """Brings the gallery up to date with its pictures."""
-        if self.options.gallery:
-            self._open()
-        else:
-            self._ingest()
+        self._searched().prepare()
 
     def setup(self) -> None:
         options = self.options
         self._detector = Detector(options.scale, options.neighbours, options.smallest, options.largest)
-        self._recognizers = self._open()
+        self._recognizers = self._searched().open()
 
     def data_set(self) -> FaceRecipe:
         from apps.faces.data_set import FaceRecipe  # Arrow: workers do not need it
@@ -69,21 +63,11 @@ class FaceApp(App):
         """Of the gallery's newest version."""
         return self._recognizers.newest()[1]
 
-    def _open(self) -> Reader[Recognizer]:
-        place = self.options.gallery.expanduser() if self.options.gallery else self._kept
-        if not self.options.gallery and not is_data_set(place):
-            self._ingest()
-        return Reader(place, KIND, lambda index: Recognizer(load(index), self.options.threshold))
+    def _searched(self) -> Searched[Recognizer]:
+        return Searched(KIND, self.options.gallery, self._training, self.data_set, self._load)
 
-    def _ingest(self) -> None:
-        from apps.data_sets.ingest import keep
-
-        keep(self.data_set(), self._training(), self._kept)
-
-    @cached_property
-    def _kept(self) -> Path:
-        """The data set of the pictures in the options."""
-        return cache_dir() / "galleries" / sha256(str(self._training().resolve()).encode()).hexdigest()[:24]
+    def _load(self, index: Path) -> Recognizer:
+        return Recognizer(load(index), self.options.threshold)
 
     def items(self, path: Path | None) -> Iterator[Frame]:
         return frames_of(path or sample_clip(), self.options.height)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from apps.faces.detect import Detector, crop, equalised
-from apps.faces.gallery import KIND, Gallery, Image, save
+from apps.faces.gallery import FORMAT, KIND, Gallery, Image, save
 from compositions.errors import RecomposeError
 
 ROWS = 1
@@ -38,7 +38,7 @@ class FaceRecipe:
 
     @property
     def index_parameters(self) -> dict[str, Any]:
-        return {}
+        return {"format": FORMAT}
 
     @property
     def folder(self) -> Path:

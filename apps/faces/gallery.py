@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from compositions.errors import RecomposeError
 
 Image = NDArray[np.uint8]
+FORMAT = 1
+"""Of the file."""
 KIND = "faces"
 """Of a data set that holds one."""
 RADIUS, NEIGHBOURS, GRID = 3, 8, 8

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from apps.contract import App, Options
+from apps.data_sets.own import Searched
 from apps.data_sets.reader import Fixed, Reader
-from apps.data_sets.versions import is_data_set, read_manifest
+from apps.data_sets.versions import read_manifest
 from apps.ferret.database import KIND, Database, load_database
 from apps.ferret.extract import extract
 from apps.ferret.kernels import Kernel, KernelName, load_kernel
@@ -28,7 +28,7 @@ from apps.ferret.lsh import Projections, draw_projections, load_projections
 from apps.ferret.photos import list_photos
 from apps.ferret.segment import segment
 from apps.ferret.values import SIDE, Candidates, Photo, Ranking, Regions, Signature, Unreadable
-from apps.samples import cache_dir, sample_photos
+from apps.samples import sample_photos
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 
@@ -79,17 +79,13 @@ class Ferret(App):
 
     def prepare(self) -> None:
         """Brings the database up to date with its photos."""
-        if self.options.database:
-            self._open()
-        else:
-            self._ingest()
+        self._searched().prepare()
         if self.options.kernel == "fast":
             self.setup()  # compiles here, once for the machine, and not in all workers at the same time
 
     def setup(self) -> None:
-        """Opens the database. It is made here only where ``prepare`` has left none: on another host."""
         self._kernel = load_kernel(self.options.kernel)
-        self._databases = self._open()
+        self._databases = self._searched().open()
         self._warm_up()
 
     def data_set(self) -> RegionRecipe:
@@ -98,24 +94,9 @@ class Ferret(App):
         kernel = self.options.kernel if "kernel" in self.options.model_fields_set else "fast"
         return RegionRecipe(self._images, lambda: self._projections, kernel)
 
-    def _open(self) -> Reader[Database] | Fixed[Database]:
-        place = self.options.database.expanduser() if self.options.database else self._kept
-        if place.is_file():
-            return Fixed(load_database(place))
-        if not self.options.database and not is_data_set(place):
-            self._ingest()
-        return Reader(place, KIND, load_database)
-
-    def _ingest(self) -> None:
-        from apps.data_sets.ingest import keep
-
-        keep(self.data_set(), self._images(), self._kept)
-
-    @cached_property
-    def _kept(self) -> Path:
-        """The data set of the photos and projections in the options, made when it is first needed."""
-        key = f"{self._images().resolve()}\0{self._projections.fingerprint}"
-        return cache_dir() / "ferret" / sha256(key.encode()).hexdigest()[:24]
+    def _searched(self) -> Searched[Database]:
+        named, key = self.options.database, lambda: self._projections.fingerprint
+        return Searched(KIND, named, self._images, self.data_set, load_database, key)
 
     def _warm_up(self) -> None:
         """Compiled loops and the index come into being with their first use: here, and not in the first item."""

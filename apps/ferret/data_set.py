@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from apps.ferret.database import KIND, PARAMETERS, Database
+from apps.ferret.database import FORMAT, KIND, PARAMETERS, Database
 from apps.ferret.extract import extract
 from apps.ferret.kernels import KernelName, load_kernel
 from apps.ferret.load import decode_photo
@@ -38,7 +38,7 @@ class RegionRecipe:
 
     @property
     def index_parameters(self) -> dict[str, Any]:
-        return {"projections": self._projections().fingerprint}
+        return {"format": FORMAT, "projections": self._projections().fingerprint}
 
     @property
     def folder(self) -> Path:

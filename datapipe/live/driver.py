@@ -39,6 +39,8 @@ from datapipe.live.table import NoTable, PartTable, Table
 
 CHUNK_ROWS = 32
 """Rows in a message."""
+LOOK = {"processingTime": "200 milliseconds"}
+"""How often Spark looks for input: by itself it would a hundred times a second, and use a core for that."""
 PART_ROWS, PART_S = 2000, 2.0
 """A part is written when it has so many results, or its first has waited for so long, or the batch is complete."""
 
@@ -70,7 +72,7 @@ class Driver:
             return
         rows = streaming_rows(spark, self._setup.source)
         writer = rows.writeStream.foreachBatch(self._batch).option("checkpointLocation", self._setup.checkpoint)
-        self._query = (writer.trigger(availableNow=True) if self._setup.once else writer).start()
+        self._query = writer.trigger(**({"availableNow": True} if self._setup.once else LOOK)).start()
         self._started.set()
         self._query.awaitTermination()
         self.tell(Ended())
@@ -134,9 +136,15 @@ class Driver:
                 with self._changed:
                     self._until = max(self._until, until)
                     self._changed.notify_all()
-            case Results(key, _, texts) if key == self._key:
-                self._results.extend(texts)
+            case Results(key, first, texts) if key == self._key:
+                self._results.extend(self._new(first, texts))
                 self._waiting_since_s = self._waiting_since_s or monotonic()
+
+    def _new(self, first: int, texts: list[str]) -> list[str]:
+        """What of these results comes next. A message that was meant for a driver before this one may overlap with
+        what is here, or lie ahead: then it comes again, as the runner began anew from what was durable."""
+        expected = self._durable + len(self._results)
+        return texts[expected - first :] if first <= expected else []
 
     def _write_due(self) -> None:
         while len(self._results) >= PART_ROWS:

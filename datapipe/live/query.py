@@ -10,7 +10,7 @@ from compositions.errors import RecomposeError
 VIEW = "input"
 """Name of the source in the SQL of ``transform``."""
 LIMITS = {
-    **dict.fromkeys(("csv", "json", "orc", "parquet", "text", "binaryFile"), ("maxFilesPerTrigger", "16")),
+    **dict.fromkeys(("csv", "json", "orc", "parquet", "text", "binaryFile"), ("maxFilesPerTrigger", "1000")),
     "kafka": ("maxOffsetsPerTrigger", "10000"),
 }
 """How much a micro-batch may read where the user does not say: the runner takes rows as it has room for them, so that

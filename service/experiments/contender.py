@@ -27,7 +27,7 @@ class Sample:
 
     at_s: float
     rate_per_s: float | None
-    """Input rate that was asked for."""
+    """Input rate that was asked for, in the middle of the time since the sample before."""
     throughput_per_s: float
     """Delivered since the sample before."""
     latency_ms: float | None
@@ -37,6 +37,8 @@ class Sample:
     cpu_percent: float | None = None
     """Of the whole machine; 100 is one core."""
     memory_mb: float | None = None
+    entered_per_s: float | None = None
+    """Accepted from the source since the sample before."""
 
 
 @dataclass(frozen=True)

@@ -51,17 +51,18 @@ class LiveDriver:
         return run_of(contender.name, repetition, samples, latencies, experiment.warm_up_s, switches, trials)
 
     def _watch(self, runner: Runner, rate: Rate) -> Any:
-        began_s, before = time.monotonic(), (0.0, runner.status()["items"]["delivered"])
+        began_s, before = time.monotonic(), (0.0, runner.status()["items"])
         psutil.cpu_percent()
         while (at_s := before[0] + SAMPLE_S) <= self._experiment.duration_s:
             time.sleep(max(0.0, began_s + at_s - time.monotonic()))
             at_s, status = time.monotonic() - began_s, runner.status()
             _check(status)
-            delivered = status["items"]["delivered"]
+            items, gap_s = status["items"], at_s - before[0]
             yield Sample(
                 at_s=at_s,
-                rate_per_s=rate(at_s),
-                throughput_per_s=(delivered - before[1]) / (at_s - before[0]),
+                rate_per_s=rate(at_s - gap_s / 2),
+                throughput_per_s=(items["delivered"] - before[1]["delivered"]) / gap_s,
+                entered_per_s=(items["accepted"] - before[1]["accepted"]) / gap_s,
                 latency_ms=status["latency_ms"]["mean"],
                 composition=status["composition"]["name"],
                 workers=status["composition"]["workers"],
@@ -69,7 +70,7 @@ class LiveDriver:
                 cpu_percent=psutil.cpu_percent() * (psutil.cpu_count() or 1),
                 memory_mb=psutil.virtual_memory().used / 1e6,
             )
-            before = (at_s, delivered)
+            before = (at_s, items)
 
     def _spec(self, contender: Contender, load: InputSpec | None = None) -> RunSpec:
         experiment, fixed = self._experiment, contender.composition

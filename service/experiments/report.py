@@ -9,7 +9,7 @@ from math import ceil, inf, sqrt
 from statistics import fmean, median
 from typing import Any
 
-from service.experiments.contender import Run
+from service.experiments.contender import Run, Sample
 from service.experiments.spec import Experiment
 
 COLUMNS = ("contender", "items/s", "asked", "latency ms", "SLO met", "workers", "switches", "trials")
@@ -49,8 +49,9 @@ def _row(experiment: Experiment, runs: Sequence[Run], limit_per_s: float) -> dic
 
 
 def _tracking(experiment: Experiment, runs: Sequence[Run], limit_per_s: float) -> dict[str, float]:
-    """How the throughput follows the asked rate while that is at most ``limit_per_s``: the mean achieved over the mean
-    asked, and the root mean square of the difference over the mean asked."""
+    """How the items that enter follow the asked rate while that is at most ``limit_per_s``: the mean achieved over the
+    mean asked, and the root mean square of the difference over the mean asked. (Those that leave follow later, and
+    after an overload a backlog with them.)"""
     pairs = [pair for run in runs for pair in _spans(run, experiment.warm_up_s) if pair[1] <= limit_per_s]
     asked = fmean(each for _, each in pairs) if pairs else 0.0
     if not asked:
@@ -68,7 +69,11 @@ def _spans(run: Run, warm_up_s: float) -> list[tuple[float, float]]:
     gap_s = (counted[-1].at_s - counted[0].at_s) / (len(counted) - 1)
     size = max(2, ceil(SPAN_ITEMS / (run.asked_per_s * gap_s)))
     spans = [counted[start : start + size] for start in range(0, len(counted) - size + 1, size)]
-    return [(fmean(s.throughput_per_s for s in span), fmean(s.rate_per_s or 0.0 for s in span)) for span in spans]
+    return [(fmean(map(_entered_per_s, span)), fmean(sample.rate_per_s or 0.0 for sample in span)) for span in spans]
+
+
+def _entered_per_s(sample: Sample) -> float:
+    return sample.throughput_per_s if sample.entered_per_s is None else sample.entered_per_s
 
 
 def _against_static(experiment: Experiment, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
-import psutil
 import pyarrow.dataset as ds
 import pytest
-import yaml
 
+from benchmarks.daemon import Daemon, daemon
 from compositions.errors import RecomposeError
 from datapipe.live.query import streaming_rows
 from service.runner import Runner
@@ -56,53 +52,39 @@ def batch_of(file: Path) -> int:
     return int(file.parent.name.removeprefix("batch="))
 
 
-def wait_for(true: Callable[[], bool], what: str) -> None:
-    give_up_s = monotonic() + GIVE_UP_S
-    while not true():
-        assert monotonic() < give_up_s, f"waited too long for {what}"
-        sleep(0.05)
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Daemon]:
+    (tmp_path / "state").mkdir()
+    with daemon(tmp_path / "state", "--apps", str(APPS)) as up:
+        yield up
 
 
-def start(tmp_path: Path, log: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "service.cli", "run", "passing", "--apps", str(APPS), "--pool", "local"]
-    command += ["--source", f"spark:{tmp_path / 'source.yaml'}", "--sink", f"parquet:{tmp_path / 'table'}", "--json"]
-    with (tmp_path / log).open("wb") as output:
-        return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-
-
-def driver_of(runner: subprocess.Popen[bytes]) -> int | None:
-    children = psutil.Process(runner.pid).children()
-    found = [each.pid for each in children if any("datapipe.live.driver" in part for part in each.cmdline())]
-    return found[0] if found else None
-
-
-def kill_driver(runner: subprocess.Popen[bytes]) -> None:
-    wait_for(lambda: driver_of(runner) is not None, "a driver")
-    pid = driver_of(runner)
+def killed_once_more(up: Daemon, tmp_path: Path, name: str, pid: int | None) -> None:
+    """Kills a process, and waits until results arrive again without it."""
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
+    seen = parts(tmp_path)
+    up.wait_for(lambda: parts(tmp_path) > seen, GIVE_UP_S, f"results after the {name} was killed")
 
 
 def parts(tmp_path: Path) -> int:
     return len(list((tmp_path / "table").glob("query=*/batch=*/part-*.parquet")))
 
 
-def test_rows_arrive_once_and_in_order_though_the_driver_is_killed_twice_and_the_runner_once(tmp_path: Path) -> None:
+@pytest.mark.timeout(600)
+def test_rows_arrive_once_and_in_order_though_the_driver_is_killed_twice_and_the_runner_once(
+    service: Daemon, tmp_path: Path
+) -> None:
     write_files(tmp_path / "in", FILES, LINES)
-    (tmp_path / "source.yaml").write_text(yaml.safe_dump(source(tmp_path / "in", tmp_path)))
-    runner = start(tmp_path, "first.log")
-    wait_for(lambda: parts(tmp_path) >= 1, "the first part")
-    kill_driver(runner)
-    seen = parts(tmp_path)
-    wait_for(lambda: parts(tmp_path) > seen, "a part by the second driver")
-    runner.kill()
-    runner.wait()
-    seen = parts(tmp_path)
-    runner = start(tmp_path, "second.log")
-    wait_for(lambda: parts(tmp_path) > seen or runner.poll() is not None, "a part by the second runner")
-    if runner.poll() is None:
-        kill_driver(runner)
-    assert runner.wait(GIVE_UP_S) == 0, (tmp_path / "second.log").read_text()
+    live = {"kind": "spark", **source(tmp_path / "in", tmp_path)}
+    sink = {"kind": "spark", "path": str(tmp_path / "table")}
+    service.send("POST", "/apps/passing/start", {"source": live, "sink": sink})
+    service.wait_for(lambda: parts(tmp_path) > 0, GIVE_UP_S, "the first part")
+    killed_once_more(service, tmp_path, "driver", service.status("passing")["spark"]["driver_pid"])
+    killed_once_more(service, tmp_path, "runner", service.status("passing")["runner_pid"])
+    killed_once_more(service, tmp_path, "second driver", service.status("passing")["spark"]["driver_pid"])
+    service.wait_for(lambda: len(rows_in(tmp_path / "table")) >= FILES * LINES - 1, GIVE_UP_S, "all rows")
+    service.send("POST", "/apps/passing/stop", None)
 
     rows = rows_in(tmp_path / "table")
     assert len(rows) == FILES * LINES - 1

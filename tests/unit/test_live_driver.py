@@ -1,0 +1,107 @@
+"""The driver's part in a micro-batch, without Spark: what it sends, what it takes, what it writes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from datapipe.live import driver as module
+from datapipe.live.driver import Driver
+from datapipe.live.messages import Begin, Durable, Key, Results, Room, Rows, Setup, Wanted
+
+KEY = Key("q", 3)
+
+
+class Memory:
+    """A table that has ``held`` rows of the batch."""
+
+    def __init__(self, held: int = 0) -> None:
+        self.rows = [f"held {row}" for row in range(held)]
+
+    def durable(self, key: Key) -> int:
+        return len(self.rows)
+
+    def write(self, key: Key, first: int, results: Sequence[str]) -> None:
+        assert first == len(self.rows)
+        self.rows.extend(results)
+
+
+@contextmanager
+def batch(
+    monkeypatch: pytest.MonkeyPatch, table: Memory, rows: int
+) -> Iterator[tuple[Driver, Connection, threading.Thread]]:
+    """A driver in the middle of ``foreachBatch``, and the runner's end of its pipe."""
+    monkeypatch.setattr(module, "texts_of", lambda _: iter([f"row {row}" for row in range(rows)]))
+    mine, its = Pipe()
+    driver: Any = Driver(its, Setup("app", {}, {}, None, once=True, query=""), table)
+    driver._query = SimpleNamespace(id="q")
+    driver._started.set()
+    spark = threading.Thread(target=driver._batch, args=(None, KEY.batch))
+    spark.start()
+    with mine, its:
+        yield driver, mine, spark
+        spark.join(30)
+        assert not spark.is_alive(), "the batch has not ended"
+
+
+def test_a_batch_ends_when_the_results_of_all_its_rows_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Memory()
+    with batch(monkeypatch, table, rows=3) as (driver, runner, spark):
+        assert runner.recv() == Begin(KEY, 0)
+        driver._hear(Wanted(KEY, 0, 256))
+        assert runner.recv() == Rows(KEY, 0, ["row 0", "row 1", "row 2"])
+        driver._hear(Results(KEY, 0, ["a", "b"]))
+        driver._write_due()
+        assert table.rows == []
+        assert spark.is_alive()
+        driver._hear(Results(KEY, 2, ["c"]))
+        driver._write(3)
+        assert runner.recv() == Durable(KEY, 3)
+    assert table.rows == ["a", "b", "c"]
+
+
+def test_results_that_were_meant_for_a_driver_before_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Memory()
+    with batch(monkeypatch, table, rows=4) as (driver, runner, _):
+        runner.recv()
+        driver._hear(Wanted(KEY, 4, 256))
+        driver._hear(Results(KEY, 2, ["c"]))
+        driver._hear(Results(Key("q", 2), 0, ["of the batch before"]))
+        driver._hear(Results(KEY, 0, ["a", "b"]))
+        driver._hear(Results(KEY, 0, ["a", "b", "c", "d"]))
+        driver._write(4)
+    assert table.rows == ["a", "b", "c", "d"]
+
+
+def test_rows_that_the_runner_has_are_not_sent_and_those_in_the_table_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = Memory(held=2)
+    with batch(monkeypatch, table, rows=40) as (driver, runner, _):
+        assert runner.recv() == Begin(KEY, 2)
+        driver._hear(Wanted(KEY, 33, 256))
+        assert runner.recv() == Rows(KEY, 33, [f"row {row}" for row in range(33, 40)])
+        driver._hear(Results(KEY, 2, [str(row) for row in range(2, 40)]))
+        driver._write(38)
+    assert table.rows == ["held 0", "held 1", *(str(row) for row in range(2, 40))]
+
+
+def test_rows_wait_until_the_runner_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Memory()
+    with batch(monkeypatch, table, rows=64) as (driver, runner, _):
+        runner.recv()
+        driver._hear(Wanted(KEY, 0, 32))
+        assert len(runner.recv().texts) == 32
+        assert not runner.poll(0.05)
+        driver._hear(Room(KEY, 64))
+        assert runner.recv().first == 32
+        driver._hear(Results(KEY, 0, ["x"] * 64))
+        driver._write(64)
+    assert len(table.rows) == 64
