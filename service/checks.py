@@ -31,6 +31,8 @@ def check_input(input: InputSpec) -> None:
 def check_source(spec: RunSpec) -> None:
     """Raises: BadValueError when the source cannot be read from this machine."""
     kind, path = spec.source.kind, spec.source.path
+    if spec.source.fault is not None:
+        raise BadValueError(spec.source.fault, [Fault("source", spec.source.fault)])
     if kind in ("video", "spark"):
         return  # a camera or a URL is no path, and whoever opens it says best what is wrong
     if path is not None and (kind == "push" or not _exists(path)):

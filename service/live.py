@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from service.spec import RunSpec, SourceSpec
+from service.spec import RunSpec, SinkSpec, SourceSpec
 
 if TYPE_CHECKING:
     from datapipe.live.link import SparkLink
@@ -17,8 +19,11 @@ if TYPE_CHECKING:
 def open_link(spec: RunSpec, app: App) -> SparkLink | None:
     """The link, not started yet; None when neither source nor sink is Spark's.
 
-    Raises: NoJava; RecomposeError for a transform that cannot be read, a sink folder that cannot be a table.
+    Raises: NoJava; RecomposeError for a source whose fields do not fit together, a transform that cannot be read, a
+    sink folder that cannot be a table.
     """
+    if spec.source.fault is not None:
+        raise RecomposeError(spec.source.fault)
     if spec.source.kind != "spark" and spec.sink is None:
         return None
     from datapipe.live.link import SparkLink, new_query
@@ -26,7 +31,7 @@ def open_link(spec: RunSpec, app: App) -> SparkLink | None:
     from datapipe.session import java_home
 
     java_home()
-    sink = None if spec.sink is None else spec.sink.model_dump(by_alias=True) | {"path": _place(spec.sink.path)}
+    sink = _sink(spec.sink) if spec.sink is not None else None
     source = _source(spec.source) if spec.source.kind == "spark" else None
     checkpoint = spec.source.checkpoint or (f"{sink['path']}/_checkpoint" if sink and source else None)
     setup = Setup(spec.app, source, sink, checkpoint, once=not spec.source.loop, query=new_query())
@@ -37,9 +42,19 @@ def _source(spec: SourceSpec) -> dict[str, Any]:
     return {
         "format": spec.format,
         "path": spec.path,
-        "options": spec.options,
+        "options": _texts(spec.options),
         "transform": _text_of(spec.transform) if spec.transform else None,
     }
+
+
+def _sink(spec: SinkSpec) -> dict[str, Any]:
+    place, options = _place(spec.path), _texts(spec.options)
+    return {"format": spec.format, "path": place, "schema": spec.schema_, "options": options}
+
+
+def _texts(options: Mapping[str, str | bool | float]) -> dict[str, str]:
+    """As Spark takes them: numbers and booleans as in JSON."""
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in options.items()}
 
 
 def _text_of(file: str) -> str:

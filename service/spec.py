@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from compositions.model import Composition
 from profiler.slo import Slo
@@ -29,21 +29,20 @@ class SourceSpec(Frozen):
     """Over and over; for ``spark``: wait for more, instead of ending when all that is there was read."""
     format: str | None = None
     """Of ``spark``: csv, json, parquet, kafka, rate …, whatever Structured Streaming reads."""
-    options: dict[str, str] = Field(default_factory=dict)
+    options: dict[str, str | bool | int | Number] = Field(default_factory=dict)
     """Of that format; ``schema`` among them is a DDL string."""
     transform: str | None = None
     """Of ``spark``: a file with an SQL query over the view ``input``, whose rows are the items."""
     checkpoint: str | None = None
     """Of ``spark``: folder that keeps how far was read; None: in the folder of a Spark sink, else nowhere."""
 
-    @model_validator(mode="after")
-    def _of_its_kind(self) -> SourceSpec:
+    @property
+    def fault(self) -> str | None:
+        """What does not fit together. No schema can say it, so it is no matter of the model."""
         if self.kind == "spark":
-            if not self.format:
-                raise ValueError("source spark needs a format, such as csv, json, parquet, kafka or rate")
-        elif given := [name for name in ("format", "options", "transform", "checkpoint") if getattr(self, name)]:
-            raise ValueError(f"{given[0]} goes with source kind spark only, not with {self.kind}")
-        return self
+            return None if self.format else "source spark needs a format, such as csv, json, parquet, kafka or rate"
+        given = [name for name in ("format", "options", "transform", "checkpoint") if getattr(self, name)]
+        return f"{given[0]} goes with source kind spark only, not with {self.kind}" if given else None
 
 
 class SinkSpec(Frozen):
@@ -55,7 +54,7 @@ class SinkSpec(Frozen):
     """Folder of the table, or its URL."""
     schema_: str | None = Field(default=None, alias="schema")
     """Fields of a result as a DDL string; None: one column with JSON."""
-    options: dict[str, str] = Field(default_factory=dict)
+    options: dict[str, str | bool | int | Number] = Field(default_factory=dict)
     """Of the format's writer."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)

@@ -58,10 +58,9 @@ class SparkLink:
     """
 
     def __init__(self, setup: Setup, reads: Reads, *, clock: Clock, command: tuple[str, ...] | None = None) -> None:
-        self._scratch = TemporaryDirectory() if setup.source is not None and setup.checkpoint is None else None
-        """Of a source that is to be read from its beginning in every run."""
-        self._setup = setup._replace(checkpoint=self._scratch.name) if self._scratch else setup
-        self._reads, self._clock = reads, clock
+        self._scratch: TemporaryDirectory[str] | None = None
+        """Checkpoint of a source that is to be read from its beginning in every run."""
+        self._setup, self._reads, self._clock = setup, reads, clock
         self._command = command or (sys.executable, "-m", "datapipe.live.driver")
         self._changed = threading.Condition()
         self._ledger = Ledger()
@@ -79,6 +78,9 @@ class SparkLink:
             self._ledger.begin(Key(setup.query, 0), 0)
 
     def start(self) -> None:
+        if self._scratch is None and self._setup.source is not None and self._setup.checkpoint is None:
+            self._scratch = TemporaryDirectory()
+            self._setup = self._setup._replace(checkpoint=self._scratch.name)
         for thread in self._threads:
             if thread.ident is None:
                 thread.start()

@@ -35,7 +35,7 @@ def streaming_rows(spark: Any, source: dict[str, Any]) -> Any:
 
 
 def _reader(spark: Any, source: dict[str, Any]) -> Any:
-    options = {str(name): str(value) for name, value in (source.get("options") or {}).items()}
+    options = dict(source.get("options") or {})
     schema = options.pop("schema", None)
     options = dict([LIMITS[source["format"]]] if source["format"] in LIMITS else []) | options
     reader = spark.readStream.format(source["format"]).options(**options)

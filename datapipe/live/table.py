@@ -49,7 +49,7 @@ class PartTable:
         if self._format not in FORMATS:
             raise RecomposeError(f"sink format {self._format!r} is not accepted; {', '.join(FORMATS)} are")
         self._spark, self._schema = spark, sink.get("schema")
-        self._options = {str(name): str(value) for name, value in (sink.get("options") or {}).items()}
+        self._options = sink.get("options") or {}
         self._root = str(sink["path"]).rstrip("/")
         self._files = Files(spark, self._root)
 

@@ -69,7 +69,10 @@ def _spark_source(file: str) -> SourceSpec:
         raise ValueError(f"cannot read {file!r} ({error}); give spark:FILE.yaml, with format, path, options") from error
     if not isinstance(fields, dict):
         raise ValueError(f"{file!r} is no mapping with format, path, options, transform")
-    return _valid(SourceSpec, {"kind": "spark", **fields})
+    source = _valid(SourceSpec, {"kind": "spark", **fields})
+    if source.fault is not None:
+        raise ValueError(f"{file!r}: {source.fault}")
+    return source
 
 
 def parse_sink(text: str) -> SinkSpec:

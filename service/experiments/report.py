@@ -52,12 +52,18 @@ def _tracking(experiment: Experiment, runs: Sequence[Run], limit_per_s: float) -
     """How the items that enter follow the asked rate while that is at most ``limit_per_s``: the mean achieved over the
     mean asked, and the root mean square of the difference over the mean asked. (Those that leave follow later, and
     after an overload a backlog with them.)"""
-    pairs = [pair for run in runs for pair in _spans(run, experiment.warm_up_s) if pair[1] <= limit_per_s]
+    pairs = [pair for run in runs for pair in _sustainable(_spans(run, experiment.warm_up_s), limit_per_s)]
     asked = fmean(each for _, each in pairs) if pairs else 0.0
     if not asked:
         return {}
     error = sqrt(fmean((got - each) ** 2 for got, each in pairs)) / asked
     return {"achieved_of_asked": fmean(got for got, _ in pairs) / asked, "shape_error": error}
+
+
+def _sustainable(spans: Sequence[tuple[float, float]], limit_per_s: float) -> list[tuple[float, float]]:
+    """Those that do not ask for more; nor did the one before, whose full buffers would hold the source back."""
+    before = [(0.0, 0.0), *spans]
+    return [span for last, span in zip(before, spans, strict=False) if max(last[1], span[1]) <= limit_per_s]
 
 
 def _spans(run: Run, warm_up_s: float) -> list[tuple[float, float]]:

@@ -1,0 +1,114 @@
+"""What is said of a live Spark source or sink before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.synthetic import Synthetic
+from compositions.errors import RecomposeError
+from datapipe import session
+from service.checks import check_source
+from service.cli.texts import parse_sink, parse_source
+from service.live import open_link
+from service.refusals import BadValueError
+from service.spec import RunSpec, SinkSpec, SourceSpec
+
+MORE = {"maxFilesPerTrigger": 4, "header": True}
+SPARK: dict[str, Any] = {"kind": "spark", "format": "csv", "path": "in"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"kind": "spark"}, "source spark needs a format, such as csv"),
+        ({"kind": "replay", "format": "csv"}, "format goes with source kind spark only, not with replay"),
+        ({"kind": "push", "transform": "x.sql"}, "transform goes with source kind spark only, not with push"),
+        ({"kind": "video", "path": "x", "options": {"a": "b"}}, "options goes with source kind spark only"),
+    ],
+)
+def test_fields_of_a_source_go_with_its_kind(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(RecomposeError, match=sentence):
+        open_link(RunSpec(app="synthetic", source=SourceSpec(**fields)), Synthetic())
+    with pytest.raises(BadValueError, match=sentence):
+        check_source(RunSpec(app="synthetic", source=SourceSpec(**fields)))
+
+
+def test_a_spec_survives_being_stored() -> None:
+    spec = RunSpec(app="a", source=SourceSpec(**SPARK), sink=SinkSpec(path="out", schema="n INT"))
+    assert RunSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_the_command_line_reads_the_source_from_a_file_and_the_sink_from_a_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = "{schema: n INT, maxFilesPerTrigger: 4, header: true}"
+    (tmp_path / "source.yaml").write_text(f"format: json\npath: in\noptions: {options}\n")
+    source = parse_source(f"spark:{tmp_path / 'source.yaml'}")
+    assert (source.kind, source.format, source.options) == ("spark", "json", {"schema": "n INT"} | MORE)
+    monkeypatch.setattr(session, "java_home", lambda: "/java")
+    setup = open_link(RunSpec(app="synthetic", source=source), Synthetic())
+    assert setup is not None
+    assert setup._setup.source["options"] == {"schema": "n INT", "maxFilesPerTrigger": "4", "header": "true"}
+    assert parse_sink("orc:out") == SinkSpec(format="orc", path="out")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, r"cannot read '.*source\.yaml'"),
+        ("- a\n", "is no mapping with format"),
+        ("path: in\n", "source spark needs a format"),
+        ("format: csv\ncolour: red\n", "colour = 'red'"),
+    ],
+)
+def test_a_source_file_that_is_none_is_refused(tmp_path: Path, content: str | None, sentence: str) -> None:
+    if content is not None:
+        (tmp_path / "source.yaml").write_text(content)
+    with pytest.raises(ValueError, match=sentence):
+        parse_source(f"spark:{tmp_path / 'source.yaml'}")
+
+
+@pytest.mark.parametrize(("text", "sentence"), [("out", "is not FORMAT:PATH"), ("xml:out", "format = 'xml'")])
+def test_a_sink_that_is_none_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        parse_sink(text)
+
+
+def link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Any:
+    monkeypatch.setattr(session, "java_home", lambda: "/java")
+    return open_link(RunSpec(app="synthetic", **fields), Synthetic())
+
+
+def test_neither_source_nor_sink_needs_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert link(tmp_path, monkeypatch) is None
+
+
+def test_the_checkpoint_stands_in_the_table_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = SinkSpec(path=str(tmp_path / "table"))
+    setup = link(tmp_path, monkeypatch, source=SourceSpec(**SPARK), sink=sink)._setup
+    assert setup.checkpoint == f"{tmp_path}/table/_checkpoint"
+    named = link(tmp_path, monkeypatch, source=SourceSpec(**SPARK, checkpoint="/there"), sink=sink)._setup
+    assert named.checkpoint == "/there"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"source": SourceSpec(**SPARK, transform="no.sql")}, r"transform 'no\.sql' cannot be read"),
+        ({"sink": SinkSpec(path=__file__)}, r"sink path '.*' is a file; give a folder"),
+    ],
+)
+def test_what_cannot_be_opened_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(RecomposeError, match=sentence):
+        link(tmp_path, monkeypatch, **fields)
+
+
+def test_without_java_it_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_candidates", lambda: iter(()))
+    with pytest.raises(RecomposeError, match="Spark needs Java 17 or 21"):
+        open_link(RunSpec(app="synthetic", source=SourceSpec(**SPARK)), Synthetic())
