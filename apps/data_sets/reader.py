@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -24,10 +23,10 @@ class Reader(Generic[T]):
 
     def __init__(self, folder: Path, kind: str, load: Callable[[Path], T]) -> None:
         self._folder, self._kind, self._load = folder, kind, load
-        self._open: OrderedDict[int, T] = OrderedDict()
+        self._open: dict[int, T] = {}
         self._loaded: tuple[str, T] | None = None
         self._seen = self._stamp()
-        self._number = self._take(read_manifest(folder, kind))
+        self._newest = self._take(read_manifest(folder, kind))
 
     def newest(self) -> tuple[int, T]:
         """The current version's number, and what was loaded of it."""
@@ -35,29 +34,29 @@ class Reader(Generic[T]):
         if stamp != self._seen:
             self._seen = stamp
             self._follow()
-        return self._number, self._open[self._number]
+        return self._newest
 
     def version(self, number: int) -> T:
         """That of an item which met version ``number`` before. Raises: RecomposeError when it is gone."""
-        if number not in self._open:
-            self._take(read_manifest(version_folder(self._folder, number), self._kind))
-        return self._open[number]
+        if number in self._open:
+            return self._open[number]
+        return self._take(read_manifest(version_folder(self._folder, number), self._kind))[1]
 
     def _follow(self) -> None:
         try:
-            self._number = self._take(read_manifest(self._folder, self._kind))
+            self._newest = self._take(read_manifest(self._folder, self._kind))
         except RecomposeError as error:
-            log.warning("staying with version %d of the data set: %s", self._number, error)
+            log.warning("staying with version %d of the data set: %s", self._newest[0], error)
 
-    def _take(self, manifest: dict[str, Any]) -> int:
+    def _take(self, manifest: dict[str, Any]) -> tuple[int, T]:
         """An index that did not change from one version to the next is not loaded again."""
         number, checksum = int(manifest["version"]), manifest["sha256"][INDEX]
         if self._loaded is None or self._loaded[0] != checksum:
             self._loaded = (checksum, self._load(version_folder(self._folder, number) / INDEX))
         self._open[number] = self._loaded[1]
-        while len(self._open) > KEPT_VERSIONS:
-            self._open.popitem(last=False)
-        return number
+        for old in sorted(self._open)[:-KEPT_VERSIONS]:
+            del self._open[old]
+        return number, self._loaded[1]
 
     def _stamp(self) -> tuple[int, int]:
         try:

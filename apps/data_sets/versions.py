@@ -20,7 +20,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,20 +102,25 @@ class DataSet:
         number = self.version + 1
         manifest = {"format": FORMAT, "kind": self._kind, "version": number, **content}
         (draft / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True), encoding="utf-8")
-        _synced(draft)
+        _sync(*draft.rglob("*"), draft)
         target = version_folder(self.folder, number)
         shutil.rmtree(target, ignore_errors=True)  # of a job that was killed before it switched
         draft.rename(target)
         fresh = self.folder / f"{MANIFEST}.new"
         shutil.copyfile(target / MANIFEST, fresh)
-        _synced(self.folder)
+        _sync(fresh, self.folder)
         fresh.replace(self.folder / MANIFEST)
         self.manifest = manifest
         return manifest
 
     def discard(self) -> None:
-        """Leaves nothing of a job that came to nothing."""
-        shutil.rmtree(self.staging if self.manifest else self.folder, ignore_errors=True)
+        """Leaves nothing of a job that came to nothing, and of what was there before everything."""
+        shutil.rmtree(self.staging, ignore_errors=True)
+        if self.manifest is None:
+            (self.folder / LOCK).unlink(missing_ok=True)
+            for empty in (self.folder / "versions", self.folder):
+                with suppress(OSError):  # it is not, or was never there
+                    empty.rmdir()
 
     def tidy(self) -> None:
         """Removes staged records and the oldest versions."""
@@ -160,10 +165,9 @@ def share(before: Path, now: Path) -> None:
         shutil.copyfile(before, now)
 
 
-def _synced(folder: Path) -> None:
-    """All files below reach the disk before the name that makes them count."""
-    for place in [*folder.rglob("*"), folder]:
-        if place.is_file() or place.is_dir():
-            handle = os.open(place, os.O_RDONLY)
-            os.fsync(handle)
-            os.close(handle)
+def _sync(*places: Path) -> None:
+    """Files and folders reach the disk before the name that makes them count."""
+    for place in places:
+        handle = os.open(place, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)

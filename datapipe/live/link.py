@@ -1,50 +1,30 @@
-"""The runner's end: keeps a Spark driver running, takes rows from it, and gives results back until they are durable."""
+"""The runner's end: takes rows from a Spark driver, and gives results back until they are durable."""
 
 from __future__ import annotations
 
 import json
 import logging
-import subprocess
 import sys
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import Any
 from uuid import uuid4
 
 from apps.sources import Arrival, Clock
 from compositions.errors import RecomposeError
 from datapipe.live.ledger import Ledger
-from datapipe.live.messages import (
-    Begin,
-    Durable,
-    Ended,
-    Failed,
-    Key,
-    Message,
-    Results,
-    Room,
-    Rows,
-    Setup,
-    Wanted,
-)  # fmt: skip
+from datapipe.live.messages import Begin, Durable, Ended, Failed, Key, Message, Results, Room, Rows, Setup, Wanted
+from datapipe.live.process import DriverProcess
 
 WINDOW_ROWS = 256
 """Rows that a driver may send before they are taken: what the runner holds of its input, at most."""
 SEND_RESULTS = 500
 KEPT_RESULTS = 20_000
 """Results that wait to become durable before no more items are taken."""
-START_FAILURES = 5
-"""Drivers that end in a row before one gets anything done, until the source has failed."""
-LIVED_S = 60.0
-"""A driver that lived for so long is none of those."""
-PAUSE_S = 1.0
-"""Between two drivers."""
 END_S = 60.0
+DRIVER = (sys.executable, "-m", "datapipe.live.driver")
 
 Reads = Callable[[Any], Any]
 log = logging.getLogger("recompose.live")
@@ -57,21 +37,18 @@ class SparkLink:
     set when no driver can work: a sentence.
     """
 
-    def __init__(self, setup: Setup, reads: Reads, *, clock: Clock, command: tuple[str, ...] | None = None) -> None:
+    def __init__(self, setup: Setup, reads: Reads, *, clock: Clock, command: tuple[str, ...] = DRIVER) -> None:
         self._scratch: TemporaryDirectory[str] | None = None
         """Checkpoint of a source that is to be read from its beginning in every run."""
         self._setup, self._reads, self._clock = setup, reads, clock
-        self._command = command or (sys.executable, "-m", "datapipe.live.driver")
+        self._driver = DriverProcess(command, lambda: self._setup, self._hear, self._lost, clock)
         self._changed = threading.Condition()
         self._ledger = Ledger()
         self._rows: deque[tuple[Key, int, str]] = deque()
-        self._connection: Connection | None = None
-        self._sending = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
         self._ready = False
         """The driver has begun a batch: it knows which results are meant."""
         self._closed = self._over = False
-        self._restarts = self._fruitless = self._refused = 0
+        self._refused = 0
         self.failed: str | None = None
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._drive, self._send)]
         if setup.source is None:  # the items come from elsewhere, and are one endless batch
@@ -111,13 +88,13 @@ class SparkLink:
 
     def _next(self) -> tuple[Key, int, str] | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._rows or self._closed or self._over or self.failed)
+            self._changed.wait_for(lambda: self._rows or self._closed or self._over)
             if self._closed or not self._rows:
                 return None
             row = self._rows.popleft()
             key, number, _ = row
         if number % (WINDOW_ROWS // 4) == 0:
-            self._tell(Room(key, number + WINDOW_ROWS))
+            self._driver.tell(Room(key, number + WINDOW_ROWS))
         return row
 
     def _take(self, key: Key, row: int) -> bool:
@@ -146,17 +123,14 @@ class SparkLink:
         return self._ledger.kept < KEPT_RESULTS
 
     def finish(self, timeout_s: float = END_S) -> None:
-        """Waits until all results are durable, then ends the driver, wherever it is: it is made for that."""
+        """Waits until all results are durable, then ends the driver."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._ledger.kept or self._over or self.failed, timeout_s)
+            self._changed.wait_for(lambda: not self._ledger.kept or self._over, timeout_s)
             if self._ledger.kept:
                 log.error("%d results could not be written to the table", self._ledger.kept)
-            self._over = True
-            self._changed.notify_all()
-        if self._process is not None:
-            self._process.kill()
+        self._driver.stop()
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
@@ -165,10 +139,10 @@ class SparkLink:
 
     def status(self) -> dict[str, Any]:
         with self._changed:
-            key, process = self._ledger.key, self._process
+            key = self._ledger.key
             return {
-                "driver_pid": process.pid if process is not None and process.poll() is None else None,
-                "restarts": self._restarts,
+                "driver_pid": self._driver.pid,
+                "restarts": self._driver.restarts,
                 "batch": key.batch if key is not None and self._setup.source is not None else None,
                 "rows_taken": self._ledger.taken,
                 "rows_refused": self._refused,
@@ -178,109 +152,53 @@ class SparkLink:
     # --- the driver -------------------------------------------------------------------------------------------------
 
     def _drive(self) -> None:
-        """Starts a driver, and another one when it dies, until the query has ended or nobody wants it any more."""
-        while not self._over and self.failed is None:
-            with tempfile.TemporaryFile() as talk:
-                self._serve(talk)
-                self._judge(talk)
+        reason = self._driver.run()
         with self._changed:
+            self._over, self.failed = True, self.failed or reason
             self._changed.notify_all()
 
-    def _serve(self, talk: IO[bytes]) -> None:
-        """One driver, from its start to its end."""
-        mine, its = Pipe()
-        command = [*self._command, str(its.fileno())]
-        with its:
-            process = subprocess.Popen(
-                command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, stdout=talk, stderr=talk
-            )
-        self._fruitless += 1
-        began_s = self._clock()
-        with self._changed:
-            self._process, self._connection = process, mine
-            self._rows.clear()
-            if self._over:  # while it was started
-                process.kill()
-        try:
-            mine.send(self._setup)
-            while True:
-                self._hear(mine.recv())
-        except (EOFError, OSError):
-            pass  # the driver is gone; what that means is judged after its end
+    def _lost(self) -> None:
+        """Rows that were not taken will come again, with the next driver."""
         with self._changed:
             self._ready = False
-        with self._sending:
-            self._connection = None
-            mine.close()
-        process.wait()
-        if self._clock() - began_s > LIVED_S:
-            self._fruitless = 0
-
-    def _judge(self, talk: IO[bytes]) -> None:
-        """After the end of a driver: was that all, and if not, is another one worth the trouble?"""
-        if self._over or self.failed:
-            return
-        self._restarts += 1
-        if self._fruitless >= START_FAILURES:
-            self.failed = f"the Spark driver ended {self._fruitless} times in a row: {_last_line(talk)}"
-            return
-        with self._changed:
-            self._changed.wait_for(lambda: self._over, PAUSE_S)
+            self._rows.clear()
 
     def _hear(self, message: Message) -> None:
         match message:
             case Begin(key, durable):
-                with self._changed:
-                    self._rows.clear()
-                    first = self._ledger.begin(key, durable)
-                    self._ready = True
-                    self._changed.notify_all()
-                self._tell(Wanted(key, first, first + WINDOW_ROWS))
+                self._driver.tell(self._begun(key, durable))
             case Rows(key, first, texts):
                 with self._changed:
                     self._rows.extend((key, first + n, text) for n, text in enumerate(texts))
                     self._changed.notify_all()
             case Durable(key, until):
-                self._fruitless = 0
+                self._driver.progressed()
                 with self._changed:
                     self._ledger.durable(key, until)
                     self._changed.notify_all()
             case Ended():
-                with self._changed:
-                    self._over = True
-                    self._changed.notify_all()
+                self._driver.stop()
             case Failed(reason):
-                with self._changed:
-                    self.failed = reason
-                    self._changed.notify_all()
+                self.failed = reason
+                self._driver.stop()
+
+    def _begun(self, key: Key, durable: int) -> Wanted:
+        with self._changed:
+            self._rows.clear()
+            first = self._ledger.begin(key, durable)
+            self._ready = True
+            self._changed.notify_all()
+        return Wanted(key, first, first + WINDOW_ROWS)
 
     def _send(self) -> None:
         """Results, as they come, while there is a driver that has begun their batch."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._over or self.failed or (self._ready and self._ledger.has_unsent))
+                self._changed.wait_for(lambda: self._over or (self._ready and self._ledger.has_unsent))
                 sent = self._ledger.unsent(SEND_RESULTS) if self._ready else None
                 if sent is None:
                     return
-            self._tell(Results(*sent))
-
-    def _tell(self, message: Message) -> None:
-        """To the driver, if there is one; what it misses, it asks for when it begins again."""
-        with self._sending:
-            connection = self._connection
-            if connection is None:
-                return
-            try:
-                connection.send(message)
-            except (OSError, ValueError):
-                return
-
-
-def _last_line(talk: IO[bytes]) -> str:
-    """Lines that begin with a space are of a stack."""
-    talk.seek(0)
-    lines = [line for line in talk.read().decode(errors="replace").splitlines() if line and not line[0].isspace()]
-    return lines[-1][:300] if lines else "it said nothing"
+            self._driver.tell(Results(*sent))
 
 
 def new_query() -> str:

@@ -267,6 +267,17 @@ def test_a_folder_that_gives_nothing_leaves_nothing(tmp_path: Path, fault: str) 
     assert not (tmp_path / "out").exists()
 
 
+def test_a_job_that_comes_to_nothing_removes_nothing_that_it_has_not_made(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    make(Lines(folder), out)
+    (out / "manifest.json").unlink()
+    for file in folder.glob("*.txt"):
+        file.write_text("bad")
+    with pytest.raises(RecomposeError, match="none of the 40 files"):
+        make(Lines(folder), out)
+    assert (out / "versions/1/index.npz").exists()
+
+
 def test_a_folder_with_other_things_in_it_is_not_written_to(folder: Path) -> None:
     with pytest.raises(RecomposeError, match="has other things in it; give a data set's, or a new one"):
         make(Lines(folder), folder)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compositions.errors import RecomposeError
-from datapipe.live import link as module
+from datapipe.live import process as module
 from datapipe.live.link import SparkLink
 from datapipe.live.messages import Setup
 
