@@ -15,6 +15,8 @@ LIMITS = {
 }
 """How much a micro-batch may read where the user does not say: the runner takes rows as it has room for them, so that
 this bounds only what a crash makes Spark read again."""
+SCHEMAS = {"binaryFile": "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"}
+"""Of formats that have only one, and want it all the same."""
 
 
 def streaming_rows(spark: Any, source: dict[str, Any]) -> Any:
@@ -31,12 +33,15 @@ def streaming_rows(spark: Any, source: dict[str, Any]) -> Any:
             raise RecomposeError(f"the transform of the Spark source does not select from {VIEW}, which is the stream")
         return frame
     except (PySparkException, Py4JError) as error:
-        raise RecomposeError(f"Spark source {source['format']!r} cannot be read: {one_line(error)}") from error
+        why = one_line(error)
+        if why.startswith("Schema must be specified"):
+            why = "it needs a schema; give one as the option schema, such as 'name STRING, number INT'"
+        raise RecomposeError(f"Spark source {source['format']!r} cannot be read: {why}") from error
 
 
 def _reader(spark: Any, source: dict[str, Any]) -> Any:
     options = dict(source.get("options") or {})
-    schema = options.pop("schema", None)
+    schema = options.pop("schema", SCHEMAS.get(source["format"]))
     options = dict([LIMITS[source["format"]]] if source["format"] in LIMITS else []) | options
     reader = spark.readStream.format(source["format"]).options(**options)
     if schema is not None:

@@ -137,6 +137,7 @@ def test_results_of_any_source_go_into_a_table(tmp_path: Path) -> None:
     ("changes", "sentence"),
     [
         ({"format": "no_such_format"}, "Spark source 'no_such_format' cannot be read: .*no_such_format"),
+        ({"options": {}}, "it needs a schema; give one as the option schema"),
         ({"path": "/no/such/folder"}, "Spark source 'csv' cannot be read: .*no/such/folder"),
         ({"transform": "SELECT nothing FROM input"}, "Spark source 'csv' cannot be read: .*nothing"),
         ({"transform": "SELECT 1 AS n"}, "does not select from input"),
