@@ -20,7 +20,7 @@ from apps.data_sets.files import Place
 from apps.data_sets.recipe import TASKS, Recipe, record_schema
 from apps.data_sets.work import CHUNK_FILES, Engine, chunks, records
 from compositions.errors import RecomposeError
-from datapipe.session import NoSpark
+from datapipe.session import NoSpark, interrupted
 
 PARTITION_FILES = 50
 """Files in a partition, at most: with 10, the start of a task costs a sixth of it."""
@@ -52,11 +52,12 @@ def _recipe(app: str, options: str, apps_dirs: tuple[Path, ...]) -> Recipe:
 def on_spark(spark: Any, make_recipe: MakeRecipe, place: Place) -> Engine:
     """The engine; ``make_recipe`` and ``place`` are sent to the executors.
 
-    Raises (while it runs): NoSpark when a job fails.
+    Raises (while it runs): NoSpark when a job fails; KeyboardInterrupt.
     """
     schema = record_schema(make_recipe().columns)
 
     def engine(tasks: pa.Table) -> Iterator[pa.Table]:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -66,7 +67,9 @@ def on_spark(spark: Any, make_recipe: MakeRecipe, place: Place) -> Engine:
             spread = spark.createDataFrame(chunk).repartition(_partitions(chunk.num_rows, cores))
             try:
                 yield spread.mapInArrow(work, from_arrow_schema(schema)).toArrow()
-            except PySparkException as error:
+            except (PySparkException, Py4JError) as error:
+                if interrupted(error):
+                    raise KeyboardInterrupt from None
                 raise NoSpark(f"the Spark job failed: {_first_line(error)}") from error
 
     return engine

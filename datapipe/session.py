@@ -144,6 +144,13 @@ def _standard_error_into(file: int) -> Iterator[None]:
         os.close(kept)
 
 
+def interrupted(error: BaseException | None) -> bool:
+    """Whether an error came of Ctrl-C: Spark cancels the job, and tells of that instead."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
 def _reason(error: Exception, talk: str) -> str:
     told = [line for line in talk.splitlines() if re.search(r"ERROR|Exception|refused|unresponsive", line)]
     text = (told[-1] if told else str(error).strip().splitlines()[0]).strip()

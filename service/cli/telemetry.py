@@ -98,13 +98,18 @@ def _progress_of(query: Any) -> str:
 @contextmanager
 def _told(what: str) -> Iterator[None]:
     """Spark's errors as one sentence. Raises: RecomposeError."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
+
+    from datapipe.session import interrupted
 
     try:
         yield
     except RecomposeError:
         raise
-    except (PySparkException, OSError) as error:
+    except (PySparkException, Py4JError, OSError) as error:
+        if interrupted(error):
+            raise KeyboardInterrupt from None
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise RecomposeError(f"{what}: {lines[0][:300]}") from error
 

@@ -17,6 +17,7 @@ import cv2
 import numpy as np
 import pyarrow.dataset as ds
 import pytest
+from py4j.protocol import Py4JError
 
 from apps.data_sets.files import Place
 from apps.data_sets.ingest import ingest, keep
@@ -82,6 +83,27 @@ def test_features_and_answers_are_the_originals(spark: Any, tmp_path: Path) -> N
         (item,) = app.items(next(FERRET.rglob(Path(query).name)))
         answer = app.rank(app.vectorize(app.extract(app.segment(item))))
         assert [name for name, _ in answer.matches] == [match.rsplit(":", 1)[0] for match in matches]
+
+
+class Cancelled:
+    """A session whose job ends by Ctrl-C, as PySpark tells it; everything else returns itself."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: self
+
+    def toArrow(self) -> None:  # noqa: N802 - Spark's name
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise Py4JError("job cancelled")  # noqa: B904 - as it is done there
+
+
+def test_ctrl_c_is_an_interruption_and_no_failure_of_spark(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", 2)
+    make, place = partial(recipe_of, "ferret", {"images": str(photos)}), Place(photos)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(make(), place, tmp_path / "out", on_spark(Cancelled(), make, place))
+    assert not (tmp_path / "out").exists()
 
 
 def golden_features() -> dict[str, list[list[float]]]:
