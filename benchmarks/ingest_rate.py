@@ -16,7 +16,6 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import Any
 
 import pyarrow as pa
 
@@ -83,9 +82,10 @@ def killed(photos: Path, folder: Path, kills: int) -> str:
     return f"killed {kills} times within {whole_s:.1f} s and run again: {'the same' if same else 'ANOTHER'} data set"
 
 
-def content(out: Path) -> dict[str, Any]:
+def content(out: Path) -> dict[str, str]:
+    """Checksum of every file of the current version."""
     root = out / "versions" / str(json.loads((out / "manifest.json").read_text())["version"])
-    files = [path for path in root.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    files = sorted(path for path in root.rglob("*") if path.is_file())
     return {path.relative_to(root).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
 
 

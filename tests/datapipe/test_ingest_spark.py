@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
 import sys
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -22,6 +20,7 @@ from py4j.protocol import Py4JError
 from apps.data_sets.files import Place
 from apps.data_sets.ingest import ingest, keep
 from apps.ferret import Ferret, FerretOptions
+from benchmarks.ingest_rate import content
 from datapipe.ingest import on_spark, recipe_of
 
 DATA = os.environ.get("RECOMPOSE_DATA")
@@ -35,13 +34,6 @@ def write_photos(folder: Path, count: int) -> Path:
         coarse = np.random.default_rng(number).integers(0, 256, (3, 4, 3), dtype=np.uint8)
         cv2.imwrite(str(folder / f"{number:03d}.png"), coarse.repeat(30, 0).repeat(40, 1))
     return folder
-
-
-def content(out: Path) -> dict[str, str]:
-    """Checksums of the current version's files."""
-    root = out / "versions" / str(json.loads((out / "manifest.json").read_text())["version"])
-    files = sorted(path for path in root.rglob("*") if path.is_file())
-    return {path.relative_to(root).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def test_spark_and_one_process_make_the_same_files(spark: Any, tmp_path: Path) -> None:

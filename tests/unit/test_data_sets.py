@@ -7,7 +7,6 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from apps.data_sets.ingest import Ingested, ingest, keep
 from apps.data_sets.reader import Reader
 from apps.data_sets.versions import Unusable, writing
 from apps.data_sets.work import Engine, in_process
+from benchmarks.ingest_rate import content
 from compositions.errors import RecomposeError
 
 
@@ -66,13 +66,6 @@ def index(out: Path) -> list[dict[str, Any]]:
     number, rows = Reader(out, "lines", lambda file: json.loads(file.read_text())).newest()
     assert number == json.loads((out / "manifest.json").read_text())["version"]
     return list(rows)
-
-
-def content(out: Path) -> dict[str, str]:
-    """Checksum of every file of the current version."""
-    root = out / "versions" / str(json.loads((out / "manifest.json").read_text())["version"])
-    files = sorted(path for path in root.rglob("*") if path.is_file())
-    return {path.relative_to(root).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def test_the_tables_say_what_is_in_the_files(folder: Path, tmp_path: Path) -> None:

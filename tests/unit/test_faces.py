@@ -24,9 +24,7 @@ from compositions.errors import RecomposeError
 DATA = os.environ.get("RECOMPOSE_DATA")
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.mark.skipif(not DATA, reason="RECOMPOSE_DATA is not set: the ORL faces are not here")

@@ -17,10 +17,7 @@ from apps.ferret import Ferret, FerretOptions
 from apps.ferret.values import Photo, Unreadable
 from compositions.errors import RecomposeError
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture

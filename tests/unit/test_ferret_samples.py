@@ -11,10 +11,7 @@ from apps import samples
 from apps.samples import cache_dir, sample_photos
 from compositions.errors import RecomposeError
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def test_photos_are_made_once_and_the_recipe_is_seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
