@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.video import Frames
+from apps.input.video import Frames
 from compositions.errors import RecomposeError
 
 Image = NDArray[np.uint8]

@@ -15,10 +15,10 @@ from ray.dag import InputNode
 from apps.contract import App
 from benchmarks.workloads import identity
 from compositions.model import Composition, Stage
-from runtime.dispatcher import Dispatcher, DispatcherSettings
+from runtime.dispatch.dispatcher import Dispatcher, DispatcherSettings
+from runtime.dispatch.events import Delivered
 from runtime.engine import Engine
-from runtime.events import Delivered
-from runtime.ray_pool import RayPool, RayPoolSettings
+from runtime.pools.ray_pool import RayPool, RayPoolSettings
 
 IN_FLIGHT = 32
 

@@ -12,7 +12,7 @@ from benchmarks.contenders import ActorChain, CompiledGraph, Contender, ProcessP
 from benchmarks.harness import Goal, Table, report
 from benchmarks.workloads import FRAME, SMALL, Empty, identity
 from compositions.model import all_sequential
-from runtime import ray_cluster
+from runtime.pools import ray_cluster
 
 OURS, CHAIN, GRAPH, POOL = "recompose", "ray actor calls, chained", "ray compiled graph", "process pool, imap a stage"
 

@@ -18,9 +18,9 @@ import click
 from apps.synthetic.checks import verify
 from apps.synthetic.options import SyntheticOptions
 from benchmarks.harness import metadata
-from runtime import ray_cluster
-from service.runner import Runner
-from service.spec import InputSpec, RunSpec
+from runtime.pools import ray_cluster
+from service.bodies.spec import InputSpec, RunSpec
+from service.running.runner import Runner
 
 OPTIONS = {"compute": "wait", "total_ms": 24}
 

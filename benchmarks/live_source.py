@@ -19,8 +19,8 @@ import psutil
 from apps.contract import App
 from benchmarks.harness import Goal, Table, report
 from compositions.model import Stage
-from service.runner import Runner
-from service.spec import RunSpec, SinkSpec, SourceSpec
+from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
+from service.running.runner import Runner
 
 ROW_BYTES = 10_000
 IN_A_FILE = 500

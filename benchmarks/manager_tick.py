@@ -19,12 +19,12 @@ from time import perf_counter
 
 from compositions.enumeration import generate
 from compositions.model import Composition, Stage, all_sequential
+from control.decisions import Decision, Mode
+from control.manager import Manager
+from control.settings import Settings
+from control.strategies import make_strategy
 from profiler.slo import Slo
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
-from service.decisions import Decision, Mode
-from service.manager import Manager
-from service.settings import Settings
-from service.strategies import make_strategy
 
 STAGES = tuple(Stage(name) for name in ("decode", "segment", "extract", "vectorize", "rank", "encode"))
 LIMITS_MS = {20: 5.0, 9_995: 50.0}  # the most of this kind that may be generated

@@ -17,7 +17,7 @@ from benchmarks.contenders import Contender, ProcessPool, Recompose, rate_per_s
 from benchmarks.harness import Goal, Table, cores, report
 from benchmarks.workloads import all_of_synthetic
 from compositions.model import Composition, Group, Pattern, all_sequential
-from runtime import ray_cluster
+from runtime.pools import ray_cluster
 
 PAR, SEQ, POOL, BOUND = "Par(f1,f2,f3)*2", "composition 1 (Seq-Seq-Seq)", "process pool of two", "bound by two cores"
 ITEM_CPU_S = 0.024

@@ -20,14 +20,14 @@ from functools import partial
 
 import numpy as np
 
-from apps.rates import Fixed
+from apps.input.rates import Fixed
 from compositions.enumeration import generate
 from compositions.model import Composition, Stage, all_sequential
+from control.decisions import State
 from profiler.slo import Slo, judge
 from profiler.stats import latency_stats
-from runtime.simulated import Machine
-from service.decisions import State
-from service.simulation import Scenario, SimulatedStage, Trace, simulate
+from runtime.pools.simulated import Machine
+from service.running.simulation import Scenario, SimulatedStage, Trace, simulate
 
 STRATEGIES = ("model", "vogel", "pdp21")
 FASTEST_PER_S = 60.0

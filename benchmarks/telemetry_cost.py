@@ -17,10 +17,10 @@ from benchmarks.contenders import Recompose, rate_per_s
 from benchmarks.harness import Goal, Table, report
 from benchmarks.workloads import SMALL, Empty
 from compositions.model import all_sequential
-from runtime import ray_cluster
-from runtime.events import Delivered
-from service.spec import TelemetrySpec
-from service.telemetry import Telemetry
+from runtime.dispatch.events import Delivered
+from runtime.pools import ray_cluster
+from service.bodies.spec import TelemetrySpec
+from service.running.telemetry import Telemetry
 
 WITHOUT, WITH, COST, LIMIT = "without telemetry", "with telemetry", "telemetry", "limit"
 PACED_PER_S = 1000.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compositions.capacity import StageCost
+from compositions.capacity.predict import StageCost
 from profiler.snapshot import StageProfile, StageTiming
 from profiler.stats import Samples
 

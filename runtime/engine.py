@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 
 from compositions.model import Composition
-from runtime.dispatcher import Dispatcher
-from runtime.events import (
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.events import (
     DispatcherView,
     Event,
     Instruction,
@@ -22,7 +22,7 @@ from runtime.events import (
     SwitchStyle,
     Tick,
 )
-from runtime.pool import WorkerPool
+from runtime.pools.port import WorkerPool
 
 TICK_S = 0.25
 """How often time limits are looked at: a quarter second late is nothing to a limit of seconds."""

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from apps.sources import Arrival, Clock
+from apps.input.sources import Arrival, Clock
 from compositions.errors import RecomposeError
 from datapipe.live.ledger import Ledger
 from datapipe.live.messages import Begin, Durable, Ended, Failed, Key, Message, Results, Room, Rows, Setup, Wanted

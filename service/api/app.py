@@ -14,7 +14,7 @@ from service.api import apps, compositions, dashboard, operation, problems, slo,
 from service.api.docs import add_schemas, add_security, yaml_body
 from service.api.guard import Access, Guard
 from service.api.sse import Broadcaster
-from service.supervisor import Supervisor
+from service.daemon.supervisor import Supervisor
 
 
 def create_app(supervisor: Supervisor, access: Access | None = None) -> FastAPI:

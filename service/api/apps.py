@@ -8,8 +8,8 @@ from service.api import problems
 from service.api.deps import ExpectJson, PushedValue, Supervised
 from service.api.docs import Responses, item_body
 from service.api.docs import problems as documented
-from service.api.models import Accepted, AppInfo, ModeRequest, StartRequest, Status
-from service.spec import InputSpec
+from service.bodies.models import Accepted, AppInfo, ModeRequest, StartRequest, Status
+from service.bodies.spec import InputSpec
 
 router = APIRouter(tags=["apps"])
 STATUS: Responses = {200: {"model": Status}}

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from compositions.document.positions import line_of
+from compositions.document.rules import MAX_REPLICAS
 from compositions.errors import CompositionError
-from compositions.positions import line_of
-from compositions.rules import MAX_REPLICAS
 from service.api import problems
 from service.api.deps import Supervised, YamlText
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.api.models import Choice, WhatIf
+from service.bodies.models import Choice, WhatIf
 
 router = APIRouter(tags=["compositions"])
 Cores = Annotated[int | None, Query(ge=1, le=4096, description="Cores of the workers; default: as it is.")]

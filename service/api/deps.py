@@ -9,8 +9,8 @@ from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
 from service.api.guard import is_json, media_type
-from service.refusals import BadValueError
-from service.supervisor import Supervisor
+from service.bodies.refusals import BadValueError
+from service.daemon.supervisor import Supervisor
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from compositions.document.rules import MAX_REPLICAS
 from compositions.model import Stage
-from compositions.rules import MAX_REPLICAS
-from service.api.models import Problem, ValidationProblem
 from service.api.problems import MEDIA_TYPE
+from service.bodies.models import Problem, ValidationProblem
 
 WHEN = {
     400: "the request is not HTTP that can be read",

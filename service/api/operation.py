@@ -6,12 +6,11 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from service import metrics
-from service.api import problems
+from service.api import metrics, problems
 from service.api.deps import Supervised
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.refusals import UnavailableError
+from service.bodies.refusals import UnavailableError
 
 router = APIRouter(tags=["operation"])
 TEXT: Responses = {
@@ -21,7 +20,7 @@ TEXT: Responses = {
 
 @router.get("/metrics", response_class=PlainTextResponse, responses={**TEXT, **documented()})
 def prometheus(supervisor: Supervised) -> Response:
-    """Metrics for Prometheus; their names are a contract (``service/metrics.py`` explains each)."""
+    """Metrics for Prometheus; their names are a contract (``service/api/metrics.py`` explains each)."""
     return Response(metrics.exposition(supervisor.statuses), media_type=CONTENT_TYPE_LATEST)
 
 

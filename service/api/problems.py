@@ -15,10 +15,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 
+from apps.input.sources import BufferFull, SourceClosed
 from apps.registry import UnknownApp
-from apps.sources import BufferFull, SourceClosed
 from compositions.errors import Fault, RecomposeError
-from service.refusals import ConflictError, NotFoundError, UnavailableError
+from service.bodies.refusals import ConflictError, NotFoundError, UnavailableError
 
 MEDIA_TYPE = "application/problem+json"
 UNION_MEMBERS = ("latency", "throughput")

@@ -13,8 +13,8 @@ from service.api import problems
 from service.api.deps import Supervised
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.api.models import Entry, Result, Sample, Status
-from service.history import KEPT_S
+from service.bodies.models import Entry, Result, Sample, Status
+from service.running.history import KEPT_S
 
 router = APIRouter(tags=["observation"])
 GRACE_S = 2.0

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from apps import registry
-from compositions import loader
+from compositions.document import loader
+from compositions.document.safe_yaml import MAX_BYTES
 from compositions.errors import CompositionError
-from compositions.safe_yaml import MAX_BYTES
 
 apps_option = click.option(
     "--apps",

@@ -34,7 +34,7 @@ def experiment(places: tuple[Path, ...], out: Path, quick: bool, fresh: bool) ->
     experiments = {name: each for file in files for name, each in read_experiments(file, quick).items()}
     console.print(f"{len(experiments)} experiments, about {sum(map(seconds_of, experiments.values())) / 60:.0f} min")
     if any(each.driver == "ray" for each in experiments.values()):
-        from runtime import ray_cluster
+        from runtime.pools import ray_cluster
 
         ray_cluster.connect()
     found = []

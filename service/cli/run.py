@@ -14,15 +14,15 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from apps import registry
 from compositions.errors import RecomposeError
+from control.decisions import Mode
 from profiler.slo import Slo, parse_slo
 from service import logs
-from service.catalogue import choices_for
+from service.bodies.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
 from service.cli import render
 from service.cli.check import apps_option
 from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_sink, parse_source
-from service.decisions import Mode
-from service.runner import Runner
-from service.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
+from service.daemon.catalogue import choices_for
+from service.running.runner import Runner
 
 LOOK_S = 0.25
 STRATEGIES = ["model", "vogel", "pdp21", "static"]
@@ -53,7 +53,7 @@ def run(as_json: bool, **given: Any) -> None:
     logs.configure("warning")
     spec = _spec(**given)
     if spec.pool == "ray":
-        from runtime import ray_cluster  # imported here: it takes seconds that a usage error need not cost
+        from runtime.pools import ray_cluster  # imported here: it takes seconds that a usage error need not cost
 
         ray_cluster.connect()
     runner = Runner(spec)

@@ -17,16 +17,16 @@ import uvicorn
 
 from apps import registry
 from apps.contract import App
-from compositions.directory import CompositionDirectory, Problem
+from compositions.document.directory import CompositionDirectory, Problem
 from compositions.errors import RecomposeError
 from service import logs
 from service.api import create_app
 from service.api.guard import MAX_BODY_BYTES, Access, is_loopback
+from service.bodies.spec import RunSpec, TelemetrySpec
 from service.cli.check import apps_option
-from service.handle import Host, LocalHost
-from service.spec import RunSpec, TelemetrySpec
-from service.state import State, default_directory
-from service.supervisor import Supervisor
+from service.daemon.hosts import Host, LocalHost
+from service.daemon.store import State, default_directory
+from service.daemon.supervisor import Supervisor
 
 GRACE_S = 5
 """Requests under way at shutdown get this long; the drain of the apps comes after, with its own limit."""
@@ -120,10 +120,12 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _host(pool: str, address: str | None) -> Host:
     if pool == "local":
-        from service.runner import Runner  # imported here, as Ray below: each costs seconds that the other one saves
+        from service.running.runner import (
+            Runner,  # imported here, as Ray below: each costs seconds that the other one saves
+        )
 
         return LocalHost(Runner)
-    from service.ray_host import RayHost
+    from service.daemon.ray_host import RayHost
 
     return RayHost(address)
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import click
 from pydantic import BaseModel, ValidationError
 
+from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
-from compositions.safe_yaml import read_yaml
-from service.spec import InputSpec, SinkSpec, SourceSpec
+from service.bodies.spec import InputSpec, SinkSpec, SourceSpec
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

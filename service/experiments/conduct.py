@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from apps import registry
-from apps.rates import Rate
+from apps.input.rates import Rate
+from compositions.document.notation import parse
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage
-from compositions.notation import parse
-from service.catalogue import choices_for
+from service.daemon.catalogue import choices_for
 from service.experiments.contender import Contender, Run, contenders
 from service.experiments.live import LiveDriver
 from service.experiments.plots import plots

@@ -8,14 +8,14 @@ from typing import Any
 
 import psutil
 
-from apps.rates import Rate
+from apps.input.rates import Rate
 from compositions.errors import RecomposeError
 from compositions.model import Composition
-from service.decisions import Mode
+from control.decisions import Mode
+from service.bodies.spec import InputSpec, RunSpec
 from service.experiments.contender import Contender, Run, Sample, run_of
 from service.experiments.spec import Experiment
-from service.runner import Runner
-from service.spec import InputSpec, RunSpec
+from service.running.runner import Runner
 
 SAMPLE_S = 0.5
 UP_S = 120.0

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from apps.rates import Rate, from_spec
+from apps.input.rates import Rate, from_spec
+from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
-from compositions.safe_yaml import read_yaml
 from profiler.slo import Slo, parse_slo
-from service.simulation import steps
+from service.running.simulation import steps
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from apps.rates import Fixed, Rate
+from apps.input.rates import Fixed, Rate
 from compositions.model import Composition
 from profiler.slo import SloStatus
-from runtime.simulated import Machine
+from runtime.pools.simulated import Machine
 from service.experiments.contender import Contender, Run, Sample, run_of
 from service.experiments.spec import Experiment
-from service.simulation import Happening, Scenario, SimulatedStage, Trace, simulate
+from service.running.simulation import Happening, Scenario, SimulatedStage, Trace, simulate
 
 SAMPLE_S = 0.5
 CALIBRATE_S, CALIBRATE_FROM_S = 20.0, 5.0

@@ -17,14 +17,14 @@ sys.path.insert(0, str(HERE))
 from rig import Rig  # noqa: E402
 
 from apps.registry import create  # noqa: E402
-from runtime import ray_cluster  # noqa: E402
-from runtime.dispatcher import DispatcherSettings  # noqa: E402
-from runtime.events import WorkerView  # noqa: E402
-from runtime.local import LocalPool, PickleCodec  # noqa: E402
-from runtime.pool import Codec, WorkerPool  # noqa: E402
-from runtime.ray_pool import RayPool  # noqa: E402
-from runtime.simulated import Cost, Machine, SimulatedPool  # noqa: E402
-from runtime.wire import FrameCodec  # noqa: E402
+from runtime.dispatch.dispatcher import DispatcherSettings  # noqa: E402
+from runtime.dispatch.events import WorkerView  # noqa: E402
+from runtime.pools import ray_cluster  # noqa: E402
+from runtime.pools.local import LocalPool, PickleCodec  # noqa: E402
+from runtime.pools.port import Codec, WorkerPool  # noqa: E402
+from runtime.pools.ray_pool import RayPool  # noqa: E402
+from runtime.pools.simulated import Cost, Machine, SimulatedPool  # noqa: E402
+from runtime.transport.wire import FrameCodec  # noqa: E402
 
 APPS = HERE / "apps"
 MakeRig = Callable[..., Rig]

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from compositions.document.notation import parse
 from compositions.model import Composition, Stage
-from compositions.notation import parse
-from runtime.dispatcher import Dispatcher, DispatcherSettings
+from runtime.dispatch.dispatcher import Dispatcher, DispatcherSettings
+from runtime.dispatch.events import Delivered, Outcome, Shed, SwitchEnded, WorkerView
 from runtime.engine import Engine
-from runtime.events import Delivered, Outcome, Shed, SwitchEnded, WorkerView
-from runtime.pool import Codec, WorkerPool
+from runtime.pools.port import Codec, WorkerPool
 
 
 @dataclass

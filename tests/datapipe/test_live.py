@@ -16,8 +16,8 @@ import pytest
 from benchmarks.daemon import Daemon, daemon
 from compositions.errors import RecomposeError
 from datapipe.live.query import streaming_rows
-from service.runner import Runner
-from service.spec import RunSpec, SinkSpec, SourceSpec
+from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
+from service.running.runner import Runner
 
 APPS = Path(__file__).parent / "live_apps"
 FILES, LINES = 20, 1000

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service.state import State
+from service.daemon.store import State
 
 WRITER = """
 import sys
 from pathlib import Path
 from profiler.slo import Slo
-from service.state import State
+from service.daemon.store import State
 
 state, number = State(Path(sys.argv[1])), 0
 while True:

@@ -20,18 +20,18 @@ from typing import Any
 import uvicorn
 
 from apps import registry
-from compositions.notation import format_notation
+from compositions.document.notation import format_notation
 from profiler.slo import Slo
 from service.api import create_app
 from service.api.guard import Access
-from service.fake_runner import FakeRunner, PromptKeeper
-from service.handle import LocalHost
-from service.history import sample_of
-from service.running_status import choice_view
-from service.spec import RunSpec
-from service.state import State
-from service.supervisor import Supervisor
-from service.views import composition_view, slo_view
+from service.bodies.running_status import choice_view
+from service.bodies.spec import RunSpec
+from service.bodies.views import composition_view, slo_view
+from service.daemon.fake_runner import FakeRunner, PromptKeeper
+from service.daemon.hosts import LocalHost
+from service.daemon.store import State
+from service.daemon.supervisor import Supervisor
+from service.running.history import sample_of
 
 COSTS_MS = {"segment": 11.2, "extract": 24.5, "vectorize": 31.0, "rank": 96.4, "f1": 8.0, "f2": 8.0, "f3": 8.0}
 FAST_STEP_S = 0.25

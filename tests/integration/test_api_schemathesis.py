@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
 
 from service.api import create_app
-from service.api.models import StartRequest
-from service.fake_runner import fake_supervisor
-from service.spec import SourceSpec
-from service.state import State
-from service.supervisor import Supervisor
+from service.bodies.models import StartRequest
+from service.bodies.spec import SourceSpec
+from service.daemon.fake_runner import fake_supervisor
+from service.daemon.store import State
+from service.daemon.supervisor import Supervisor
 
 HERE = {"Host": "localhost"}
 STREAM = "/status/{app}/stream"

@@ -13,7 +13,7 @@ from image_steps import free_port
 from markdown import DOCUMENTS, ROOT, Block, anchors, blocks, commands, links
 
 from apps.registry import discover
-from compositions.loader import load
+from compositions.document.loader import load
 
 RUN_ELSEWHERE = {
     r"make run": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",

@@ -16,9 +16,9 @@ import pytest
 
 from apps.registry import create
 from compositions.errors import CompositionError, Fault
-from runtime import ray_cluster
-from runtime.events import Task, TaskDone, WorkerJoined
-from runtime.ray_pool import RayPool
+from runtime.dispatch.events import Task, TaskDone, WorkerJoined
+from runtime.pools import ray_cluster
+from runtime.pools.ray_pool import RayPool
 
 APPS = Path(__file__).parent / "ray_apps"
 HERE = f"{Path(__file__).stem}:"
@@ -158,7 +158,7 @@ def test_nodes_tell_the_cores_of_this_machine() -> None:
 
 def test_a_ray_that_is_not_there_is_a_sentence() -> None:
     code = (
-        "from runtime import ray_cluster as c\n"
+        "from runtime.pools import ray_cluster as c\n"
         "try: c.connect('127.0.0.1:1')\n"
         "except c.ClusterError as error: print(error)"
     )

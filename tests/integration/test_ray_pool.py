@@ -16,9 +16,9 @@ import pytest
 
 from apps.registry import create
 from compositions.errors import RecomposeError
-from runtime import ray_cluster
-from runtime.events import Event, Task, TaskDone, TaskFailed, WorkerJoined, WorkerLost, WorkerStartFailed
-from runtime.ray_pool import RayPool, RayPoolSettings
+from runtime.dispatch.events import Event, Task, TaskDone, TaskFailed, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.pools import ray_cluster
+from runtime.pools.ray_pool import RayPool, RayPoolSettings
 
 APPS = Path(__file__).parent / "ray_apps"
 STAGES = ("double", "count", "misbehave")

@@ -17,9 +17,9 @@ from browser import Browser, browser
 from datapipe.report.build import PLOTS
 from datapipe.report.data import Period, load
 from profiler.slo import Slo
+from service.bodies.spec import InputSpec, RunSpec, TelemetrySpec
 from service.cli import main
-from service.runner import Runner
-from service.spec import InputSpec, RunSpec, TelemetrySpec
+from service.running.runner import Runner
 
 ITEMS = 1200
 

@@ -10,13 +10,13 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from compositions.capacity import Prediction, StageCost, predict, predict_all
+from compositions.capacity.predict import Prediction, StageCost, predict, predict_all
+from compositions.capacity.table import CompositionTable
+from compositions.document.loader import dump, load
+from compositions.document.notation import format_notation, parse, short_notation
 from compositions.enumeration import generate
 from compositions.errors import CompositionError, Fault
-from compositions.loader import dump, load
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
-from compositions.notation import format_notation, parse, short_notation
-from compositions.table import CompositionTable
 
 LAW = settings(deadline=None)
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
-from runtime.dispatcher import Dispatcher, DispatcherSettings
-from runtime.events import (
+from runtime.dispatch.dispatcher import Dispatcher, DispatcherSettings
+from runtime.dispatch.events import (
     Delivered,
     Event,
     Instruction,

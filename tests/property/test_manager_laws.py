@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
+from control.decisions import Decision, NoChange, State, SwitchTo
+from control.manager import Manager
+from control.settings import Settings
+from control.strategies import STRATEGIES, make_strategy
 from profiler.slo import Slo
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
-from service.decisions import Decision, NoChange, State, SwitchTo
-from service.manager import Manager
-from service.settings import Settings
-from service.strategies import STRATEGIES, make_strategy
 
 STAGES = (Stage("a"), Stage("b"))
 CHOICES = (

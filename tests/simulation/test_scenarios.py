@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 import yaml
 
-from apps.rates import from_spec
+from apps.input.rates import from_spec
+from compositions.document.loader import load
+from compositions.document.notation import parse
 from compositions.enumeration import generate
-from compositions.loader import load
 from compositions.model import Composition, Stage
-from compositions.notation import parse
+from control.decisions import CandidateStatus, Decision, Mode
+from control.settings import Settings
 from profiler.slo import parse_slo
-from runtime.simulated import Machine
-from service.decisions import CandidateStatus, Decision, Mode
-from service.settings import Settings
-from service.simulation import Happening, Scenario, SimulatedStage, Trace, simulate, steps
+from runtime.pools.simulated import Machine
+from service.running.simulation import Happening, Scenario, SimulatedStage, Trace, simulate, steps
 
 HERE = Path(__file__).parent
 SHIPPED = HERE.parent.parent / "compositions"

@@ -9,8 +9,8 @@ from fastapi.testclient import TestClient
 
 from service.api import create_app
 from service.api.guard import Access, is_loopback
-from service.fake_runner import fake_supervisor
-from service.state import State
+from service.daemon.fake_runner import fake_supervisor
+from service.daemon.store import State
 
 TOKEN = "s3cret"
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}

@@ -9,8 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
-from service.fake_runner import fake_supervisor
-from service.state import State
+from service.daemon.fake_runner import fake_supervisor
+from service.daemon.store import State
 
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}
 RATE = {"app": "synthetic", "metric": "throughput", "target": 10}

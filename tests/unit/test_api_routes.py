@@ -10,8 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
-from service.fake_runner import fake_supervisor
-from service.state import State
+from service.daemon.fake_runner import fake_supervisor
+from service.daemon.store import State
 
 LATENCY = {"app": "synthetic", "metric": "latency", "target": 400, "threshold": 0.2, "statistic": "mean"}
 PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}

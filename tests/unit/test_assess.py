@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from control.settings import Measuring
+from control.strategies.assess import assess, current_rate, drained_in_s, needed_rate
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, RateWindow, Snapshot
-from service.settings import Measuring
-from service.strategies.assess import assess, current_rate, drained_in_s, needed_rate
 
 MEASURING = Measuring()
 RATE = Slo("throughput", "input_rate")

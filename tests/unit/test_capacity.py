@@ -11,13 +11,13 @@ from collections import deque
 import numpy as np
 import pytest
 
-from compositions.capacity import StageCost, predict, predict_all
+from compositions.capacity.predict import StageCost, predict, predict_all
+from compositions.capacity.queueing import reorder_wait
+from compositions.capacity.table import CompositionTable
+from compositions.document.notation import parse
 from compositions.enumeration import generate
 from compositions.errors import CompositionError
 from compositions.model import Composition, Stage
-from compositions.notation import parse
-from compositions.queueing import reorder_wait
-from compositions.table import CompositionTable
 
 FERRET = [Stage(name) for name in ("segment", "extract", "vectorize", "rank")]
 COSTS = {

@@ -14,8 +14,8 @@ from fastapi.testclient import TestClient
 from service.api import create_app
 from service.cli import clients, main
 from service.cli.http import Client
-from service.fake_runner import fake_supervisor
-from service.state import State
+from service.daemon.fake_runner import fake_supervisor
+from service.daemon.store import State
 
 Invoke = Callable[..., Result]
 

@@ -7,8 +7,8 @@ import re
 import click
 import pytest
 
+from service.bodies.spec import InputSpec, SourceSpec
 from service.cli.texts import parse_options, parse_pattern, parse_rate, parse_source
-from service.spec import InputSpec, SourceSpec
 
 SPIKE = InputSpec(pattern="spike", period_s=9, min_per_s=0, max_per_s=2, size_percent=20)
 

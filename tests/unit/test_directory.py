@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from compositions import directory as directory_module
-from compositions.directory import CompositionDirectory, Problem
+from compositions.document import directory as directory_module
+from compositions.document.directory import CompositionDirectory, Problem
 from compositions.errors import CompositionError
 from compositions.model import Stage
 

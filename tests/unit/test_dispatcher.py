@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from compositions.document.notation import parse
 from compositions.model import Composition, Stage, StageKind
-from compositions.notation import parse
 from profiler.snapshot import StageTiming
-from runtime.dispatcher import Dispatcher, DispatcherSettings
-from runtime.events import (
+from runtime.dispatch.dispatcher import Dispatcher, DispatcherSettings
+from runtime.dispatch.events import (
     Delivered,
     Event,
     ItemAdmitted,
@@ -30,7 +30,7 @@ from runtime.events import (
     WorkerLost,
     WorkerStartFailed,
 )
-from runtime.ordering import OrderGate, ReorderBuffer
+from runtime.dispatch.ordering import OrderGate, ReorderBuffer
 
 STAGES = (Stage("a", time_limit_s=5.0), Stage("b"), Stage("c"))
 

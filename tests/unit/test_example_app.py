@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from apps.registry import compositions_file, create, find
-from compositions.loader import load
+from compositions.document.loader import load
 from compositions.model import StageKind
 
 FOLDER = Path(__file__).parents[2] / "docs" / "own-app"

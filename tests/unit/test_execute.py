@@ -12,7 +12,7 @@ import pytest
 
 from apps.contract import App
 from compositions.model import Stage, StageKind
-from runtime.execute import StageError, run_stages
+from runtime.pools.execute import StageError, run_stages
 
 
 class Small(App):

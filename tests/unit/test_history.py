@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.history import KEPT_S, History, sample_of
+from service.running.history import KEPT_S, History, sample_of
 
 
 def filled(seconds: float, step_s: float) -> History:

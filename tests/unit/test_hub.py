@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from runtime.channel import Channel, connect
-from runtime.hub import Hub
-from runtime.invitation import Invitation
-from runtime.wire import Kind, Message
+from runtime.transport.channel import Channel, connect
+from runtime.transport.hub import Hub
+from runtime.transport.invitation import Invitation
+from runtime.transport.wire import Kind, Message
 
 PATIENCE_S = 10.0
 Connect = Callable[[str], Channel]

@@ -9,15 +9,15 @@ import pytest
 
 from apps import registry
 from compositions.errors import RecomposeError
+from control.decisions import Mode
 from profiler.slo import Slo
-from service.catalogue import choices_for
-from service.decisions import Mode
-from service.fake_runner import FakeRunner
-from service.handle import CALL_TIMEOUT_S, RunnerHandle
-from service.keeper import BACK_OFF_S, HEALTHY_S, SILENT_LIMIT, Keeper, Phase
-from service.refusals import UnavailableError
-from service.spec import InputSpec, RunSpec, SourceSpec
-from service.state import Started, State
+from service.bodies.refusals import UnavailableError
+from service.bodies.spec import InputSpec, RunSpec, SourceSpec
+from service.daemon.catalogue import choices_for
+from service.daemon.fake_runner import FakeRunner
+from service.daemon.hosts import CALL_TIMEOUT_S, RunnerHandle
+from service.daemon.keeper import BACK_OFF_S, HEALTHY_S, SILENT_LIMIT, Keeper, Phase
+from service.daemon.store import Started, State
 
 PUSH = RunSpec(
     app="synthetic",

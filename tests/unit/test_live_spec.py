@@ -10,11 +10,11 @@ import pytest
 from apps.synthetic import Synthetic
 from compositions.errors import RecomposeError
 from datapipe import session
-from service.checks import check_source
+from service.bodies.refusals import BadValueError
+from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
 from service.cli.texts import parse_sink, parse_source
-from service.live import open_link
-from service.refusals import BadValueError
-from service.spec import RunSpec, SinkSpec, SourceSpec
+from service.daemon.checks import check_source
+from service.running.spark import open_link
 
 MORE = {"maxFilesPerTrigger": 4, "header": True}
 SPARK: dict[str, Any] = {"kind": "spark", "format": "csv", "path": "in"}

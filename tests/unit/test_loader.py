@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import compositions
+from compositions.document.loader import Defaults, dump, load, merge
+from compositions.document.notation import format_notation, short_notation
 from compositions.errors import CompositionError
-from compositions.loader import Defaults, dump, load, merge
 from compositions.model import Stage, StageKind
-from compositions.notation import format_notation, short_notation
 
 APPS = {
     "ferret": [Stage(name) for name in ("segment", "extract", "vectorize", "rank")],

@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 from service import logs
 from service.api import create_app
 from service.api.guard import Access
-from service.fake_runner import fake_supervisor
-from service.state import State
+from service.daemon.fake_runner import fake_supervisor
+from service.daemon.store import State
 
 
 @pytest.fixture(autouse=True)

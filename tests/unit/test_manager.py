@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
+from control.decisions import Decision, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
+from control.manager import Manager, ManagerError, TickResult
+from control.settings import Settings
+from control.strategies import StrategyError, make_strategy
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
-from service.decisions import Decision, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
-from service.manager import Manager, ManagerError, TickResult
-from service.settings import Settings
-from service.strategies import StrategyError, make_strategy
 
 STAGES = (Stage("a"), Stage("b"))
 ONE = replace(all_sequential(STAGES), name="one")

@@ -6,10 +6,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from apps import registry
-from service.decisions import State
-from service.metrics import METRICS, exposition
-from service.spec import RunSpec
-from service.views import resting_status
+from control.decisions import State
+from service.api.metrics import METRICS, exposition
+from service.bodies.spec import RunSpec
+from service.bodies.views import resting_status
 
 STATUS = resting_status(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None) | {
     "slo": {"metric": "latency", "target": 400.0, "threshold": 0.2, "statistic": "mean", "bound": 480.0},

@@ -2,8 +2,8 @@
 
 import pytest
 
-from apps.pacing import SLICE_S, FrequencyManager, earned, next_due_s
-from apps.rates import Binary, Fixed, Increasing, Wave
+from apps.input.pacing import SLICE_S, FrequencyManager, earned, next_due_s
+from apps.input.rates import Binary, Fixed, Increasing, Wave
 
 
 class Time:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from compositions import loader
+from compositions.document import loader
+from compositions.document.positions import line_of
 from compositions.errors import CompositionError, Fault
 from compositions.model import Stage
-from compositions.positions import line_of
 
 STAGES = {"synthetic": [Stage("f1"), Stage("f2"), Stage("f3")]}
 TEXT = """\

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.rates import Binary, Custom, Decreasing, Fixed, Increasing, Spike, Trace, Wave, from_spec
-from apps.traces import read_arrivals
+from apps.input.rates import Binary, Custom, Decreasing, Fixed, Increasing, Spike, Trace, Wave, from_spec
+from apps.input.traces import read_arrivals
 from compositions.errors import RecomposeError
 
 RANGE = {"period_s": 60.0, "min_per_s": 2.0, "max_per_s": 12.0}

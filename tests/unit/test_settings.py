@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.settings import Measuring, Settings, SettingsError, Trials
+from control.settings import Measuring, Settings, SettingsError, Trials
 
 
 def test_defaults_are_those_of_the_paper() -> None:

@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from apps.contract import App
-from apps.rates import Fixed
-from apps.source_thread import SourceThread
-from apps.sources import Arrival, BufferFull, Push, SourceClosed, open_source
+from apps.input.rates import Fixed
+from apps.input.source_thread import SourceThread
+from apps.input.sources import Arrival, BufferFull, Push, SourceClosed, open_source
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 

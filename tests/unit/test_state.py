@@ -9,11 +9,11 @@ import pytest
 
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Group, Pattern
+from control.decisions import Mode
 from profiler.slo import Slo
-from service import state as state_module
-from service.decisions import Mode
-from service.spec import InputSpec, RunSpec, SourceSpec
-from service.state import Started, State
+from service.bodies.spec import InputSpec, RunSpec, SourceSpec
+from service.daemon import store as state_module
+from service.daemon.store import Started, State
 
 WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))))
 SPEC = RunSpec(

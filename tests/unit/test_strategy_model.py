@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
+from control.decisions import CandidateStatus, Trigger
+from control.settings import Settings
+from control.strategies.assess import Assessment
+from control.strategies.base import Settle, Situation, Stay, Trial, Try
+from control.strategies.model import Model
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
-from service.decisions import CandidateStatus, Trigger
-from service.settings import Settings
-from service.strategies.assess import Assessment
-from service.strategies.base import Settle, Situation, Stay, Trial, Try
-from service.strategies.model import Model
 
 STAGES = (Stage("a"), Stage("b"))
 ONE = replace(all_sequential(STAGES), name="one")

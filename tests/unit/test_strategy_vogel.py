@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from compositions.loader import load
+from compositions.document.loader import load
 from compositions.model import Composition, Stage
+from control.decisions import CandidateStatus, Trigger
+from control.settings import Settings
+from control.strategies.assess import Assessment
+from control.strategies.base import Settle, Situation, Stay, Trial, Try
+from control.strategies.vogel import Vogel
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
-from service.decisions import CandidateStatus, Trigger
-from service.settings import Settings
-from service.strategies.assess import Assessment
-from service.strategies.base import Settle, Situation, Stay, Trial, Try
-from service.strategies.vogel import Vogel
 
 SHIPPED = Path(__file__).parent.parent.parent / "compositions"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.stream import MessageReader, MessageWriter, prepare
-from runtime.wire import Kind, Message, pack
+from runtime.transport.stream import MessageReader, MessageWriter, prepare
+from runtime.transport.wire import Kind, Message, pack
 
 Pair = tuple[socket.socket, socket.socket]
 

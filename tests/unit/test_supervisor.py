@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from control.decisions import Mode
 from profiler.slo import Slo
-from service.decisions import Mode
-from service.fake_runner import fake_supervisor
-from service.spec import InputSpec, RunSpec, SourceSpec
-from service.state import State
+from service.bodies.spec import InputSpec, RunSpec, SourceSpec
+from service.daemon.fake_runner import fake_supervisor
+from service.daemon.store import State
 
 PUSH = RunSpec(app="synthetic", source=SourceSpec(kind="push"), input=InputSpec(rate_per_s=5))
 WIDE = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]\n'

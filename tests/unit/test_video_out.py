@@ -14,8 +14,8 @@ from apps.contract import App
 from apps.video_out import Shown, video_output
 from compositions.errors import RecomposeError
 from compositions.model import Stage
-from runtime.events import Delivered
-from service.sink import ResultSink
+from runtime.dispatch.events import Delivered
+from service.running.sink import ResultSink
 
 
 def show(value: tuple[int, tuple[int, int]]) -> Shown:

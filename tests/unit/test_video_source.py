@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from apps.contract import App
-from apps.sources import Video, open_source
-from apps.video import Frames, open_capture
+from apps.input.sources import Video, open_source
+from apps.input.video import Frames, open_capture
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
+from control.backlog import Backlog
+from control.decisions import Trigger
+from control.settings import Rhythm
+from control.strategies.assess import Assessment
+from control.strategies.base import Pace
+from control.watch import Due, Watch
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, RateWindow, Snapshot, StageProfile
-from service.backlog import Backlog
-from service.decisions import Trigger
-from service.settings import Rhythm
-from service.strategies.assess import Assessment
-from service.strategies.base import Pace
-from service.watch import Due, Watch
 
 LATENCY, RATE = Slo("latency", 100.0), Slo("throughput", "input_rate")
 MET = Assessment(SloStatus.MET, True, "fine")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from compositions.document.notation import parse
 from compositions.model import Stage, all_sequential
-from compositions.notation import parse
+from control.settings import Settings
+from control.strategies import make_strategy
 from profiler.slo import Slo
 from profiler.snapshot import Snapshot, StageProfile
-from service.settings import Settings
-from service.strategies import make_strategy
-from service.what_if import Present, Question, answer
+from service.running.what_if import Present, Question, answer
 
 STAGES = [Stage("f1"), Stage("f2"), Stage("f3")]
 TEXTS = {"1": "Seq-Seq-Seq", "2": "Par-Seq-Seq", "4": "Seq-Seq-Par", "7": "Par-Par-Par"}

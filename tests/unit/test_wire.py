@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.wire import HEAD, FrameCodec, Frames, Kind, Message, pack, unpack
+from runtime.transport.wire import HEAD, FrameCodec, Frames, Kind, Message, pack, unpack
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)
 MESSAGES = st.builds(

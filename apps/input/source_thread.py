@@ -1,0 +1,129 @@
+"""The thread between a source and the engine: reads, paces, encodes, and hands over through a small buffer."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from apps.input.pacing import FrequencyManager
+from apps.input.rates import Rate
+from apps.input.sources import Arrival, Clock, Source
+from compositions.errors import RecomposeError
+
+
+class SourceThread:
+    """Runs one source. All methods but ``start`` may be called from any thread.
+
+    ``encode`` turns a value into what travels to workers; it may be heavy, so it runs here. ``wake`` is called when
+    there is something to take after there was nothing, and when the source has finished. The hand-over holds
+    ``capacity`` encoded items, then the source waits (overload policy ``block``); a consumer that sheds takes all that
+    is there and drops the oldest itself. ``limit`` ends the source after so many items.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        pattern: Rate | None,
+        *,
+        clock: Clock,
+        wake: Callable[[], None],
+        encode: Callable[[Any], Any] = lambda value: value,
+        capacity: int = 2,
+        limit: int | None = None,
+    ) -> None:
+        self._source, self._encode, self._wake = source, encode, wake
+        self._capacity, self._limit = capacity, limit
+        self._changed = threading.Condition()
+        self._ready: deque[Arrival] = deque()
+        self._stopping = threading.Event()
+        self._abandoned = False
+        self._ended = False
+        self._error: str | None = None
+        self._pacing = FrequencyManager(pattern, clock=clock, wait=self._stopping.wait)
+        self._thread = threading.Thread(target=self._run, name="source", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, *, drain: bool = True) -> None:
+        """No more items from a data set. With ``drain``, what was read or pushed before can still be taken (the
+        consumer goes on until ``finished``); without, what was not handed over yet is dropped."""
+        self._source.close()
+        self._stopping.set()
+        with self._changed:
+            self._abandoned = self._abandoned or not drain
+            self._changed.notify_all()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Waits for the thread; False when it still runs, as in a read that does not return."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def take(self, most: int | None = None) -> list[Arrival]:
+        """Up to ``most`` items (all when None) in order, their values encoded; does not wait."""
+        with self._changed:
+            taken = list(islice(self._ready, most))
+            for _ in taken:
+                self._ready.popleft()
+            self._changed.notify_all()
+            return taken
+
+    @property
+    def finished(self) -> bool:
+        """The source has ended, by itself, by ``stop`` or by an error, and every item handed over was taken."""
+        with self._changed:
+            return self._ended and not self._ready
+
+    @property
+    def error(self) -> str | None:
+        """Why the source ended early: the sentence of a RecomposeError, or a traceback."""
+        return self._error
+
+    @property
+    def missed(self) -> int:
+        """Slots of the input rate that passed unused while the source was blocked."""
+        return self._pacing.missed
+
+    def set_pattern(self, pattern: Rate | None) -> None:
+        self._pacing.set_pattern(pattern)
+
+    def offered_per_s(self, now_s: float) -> float | None:
+        """The input rate that is asked for at ``now_s``; ``None`` when unpaced."""
+        return self._pacing.offered_per_s(now_s)
+
+    def _run(self) -> None:
+        try:
+            self._pump()
+        except RecomposeError as error:
+            self._error = str(error)
+        except Exception:  # an app's own code: whatever it raises ends the stream, and must be seen
+            self._error = traceback.format_exc()
+        self._source.close()
+        with self._changed:
+            self._ended = True
+        self._wake()
+
+    def _pump(self) -> None:
+        arrivals = iter(self._source)
+        left = -1 if self._limit is None else self._limit
+        while left != 0:
+            self._pacing.turn()  # at once when stopping: the source itself knows what it still has to give
+            arrival = next(arrivals, None)
+            if arrival is None:
+                return
+            self._hand_over(Arrival(arrival.arrived_s, self._encode(arrival.value)))
+            left -= 1
+
+    def _hand_over(self, arrival: Arrival) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._ready) < self._capacity or self._abandoned)
+            if self._abandoned:
+                return
+            self._ready.append(arrival)
+            first = len(self._ready) == 1
+        if first:
+            self._wake()

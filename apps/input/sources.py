@@ -1,0 +1,182 @@
+"""Where items come from: a data set (``replay``), a ``video``, or the outside (``push``)."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from apps.contract import App
+from apps.input.video import Capture, Frames, open_capture
+from compositions.errors import RecomposeError
+
+Clock = Callable[[], float]
+
+
+class Arrival(NamedTuple):
+    """An item and when it arrived, in seconds of the clock that the source was given."""
+
+    arrived_s: float
+    value: Any
+
+
+class Source(Protocol):
+    """Iterated once, by one thread; ``close`` comes from another and lets the iteration end without losing an item."""
+
+    def __iter__(self) -> Iterator[Arrival]: ...
+
+    def close(self) -> None: ...
+
+
+class BufferFull(RecomposeError):  # noqa: N818 - says what happened, as queue.Full does
+    """A push source has no room for another item now."""
+
+
+class SourceClosed(RecomposeError):  # noqa: N818 - the same
+    """A push source takes no items any more."""
+
+
+def open_source(
+    app: App, kind: str, path: str | Path | None = None, *, clock: Clock, loop: bool = True, capacity: int = 64
+) -> Source:
+    """The source that the ``source`` of a start body describes; ``capacity`` is the input buffer of ``push``, in items.
+
+    Raises: RecomposeError for an unknown kind, a path that is missing or gives no items, an app without a data set.
+    """
+    if kind == "replay":
+        return Replay(app, None if path is None else Path(path), loop=loop, clock=clock)
+    if kind == "push" and path is None:
+        return Push(capacity, clock=clock)
+    if kind == "push":
+        raise RecomposeError(f"source push takes no path, but {str(path)!r} was given; items come through the API")
+    if kind == "video":
+        return Video(app, None if path is None else str(path), loop=loop, clock=clock)
+    raise RecomposeError(f"unknown source kind {kind!r}; known kinds are replay, video and push")
+
+
+class Replay:
+    """The app's data set, or files under ``path``, once or over and over. An item arrives when its read begins.
+
+    The first item is read at once, so that a data set that is missing or empty is refused before anything starts.
+    """
+
+    def __init__(self, app: App, path: Path | None, *, loop: bool, clock: Clock) -> None:
+        if path is not None and not path.exists():
+            raise RecomposeError(f"source path {str(path)!r} does not exist; give a file or folder of app {app.name!r}")
+        self._app, self._path, self._loop, self._clock = app, path, loop, clock
+        self._closed = threading.Event()
+        self._first_pass = self._open()
+
+    def _open(self) -> Iterator[Any]:
+        values = iter(self._app.items(self._path))
+        for first in values:
+            return chain([first], values)
+        where = f"the data set of app {self._app.name!r}" if self._path is None else f"source path {str(self._path)!r}"
+        raise RecomposeError(f"{where} has no items")
+
+    def __iter__(self) -> Iterator[Arrival]:
+        values = self._first_pass
+        while True:
+            yield from self._one_pass(values)
+            if self._closed.is_set() or not self._loop:
+                return
+            values = self._open()
+
+    def _one_pass(self, values: Iterator[Any]) -> Iterator[Arrival]:
+        while not self._closed.is_set():
+            arrived_s = self._clock()
+            try:
+                value = next(values)
+            except StopIteration:
+                return
+            yield Arrival(arrived_s, value)
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class Video:
+    """What an app makes of the frames of a video, once or over and over; a camera or a stream never ends well.
+
+    The first frame is read at once, so that what is no video, or an app that takes none, is refused before anything
+    starts. A frame of a file arrives when its read begins, that of a camera when it is there; the numbers of frames go
+    on when a file begins again.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        place: str | None,
+        *,
+        loop: bool,
+        clock: Clock,
+        capture: Callable[[str], Capture] = open_capture,
+    ) -> None:
+        if place is None:
+            raise RecomposeError("source video needs a path: a file, the number of a camera, or a URL")
+        self._app, self._place, self._clock, self._capture = app, place, clock, capture
+        self._loop = loop and Path(place).is_file()
+        self._closed = threading.Event()
+        self._first_pass = Frames(place, capture)
+        app.from_frame(self._first_pass.first, 0)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        frames, number = self._first_pass, 0
+        while True:
+            asked_s = self._clock()
+            for image in frames:
+                arrived_s = self._clock() if frames.live else asked_s
+                yield Arrival(arrived_s, self._app.from_frame(image, number))
+                if self._closed.is_set():
+                    return
+                number += 1
+                asked_s = self._clock()
+            if not self._loop:
+                return
+            frames = Frames(self._place, self._capture)
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class Push:
+    """Items put by other threads, in the order put. An item arrives when it is put. What was put before ``close``
+    is still delivered."""
+
+    def __init__(self, capacity: int, *, clock: Clock) -> None:
+        if capacity < 1:
+            raise RecomposeError(f"capacity = {capacity}: a push source needs room for one item at least")
+        self._capacity, self._clock = capacity, clock
+        self._changed = threading.Condition()
+        self._waiting: deque[Arrival] = deque()
+        self._accepted = 0
+        self._closed = False
+
+    def put(self, value: Any) -> int:
+        """Takes an item and returns its serial number, from 0. Raises: BufferFull, SourceClosed."""
+        with self._changed:
+            if self._closed:
+                raise SourceClosed("the app is stopping and takes no more items")
+            if len(self._waiting) >= self._capacity:
+                raise BufferFull(f"the input buffer holds {self._capacity} items and is full; try again later")
+            self._waiting.append(Arrival(self._clock(), value))
+            self._accepted += 1
+            self._changed.notify()
+            return self._accepted - 1
+
+    def __iter__(self) -> Iterator[Arrival]:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if not self._waiting:
+                    return
+                arrival = self._waiting.popleft()
+            yield arrival
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()

@@ -1,0 +1,1 @@
+"""What a composition would do: throughput, latency, queueing."""

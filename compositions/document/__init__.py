@@ -1,0 +1,1 @@
+"""Compositions as text: YAML, notation, rules."""

@@ -1,0 +1,189 @@
+"""Compositions documents: YAML in, frozen documents out, every fault named with its path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import yaml
+
+from compositions.document.fields import Fields, kind
+from compositions.document.notation import DEFAULT_REPLICAS, format_notation, parse
+from compositions.document.rules import group_faults, resolve, shown
+from compositions.document.safe_yaml import read_yaml
+from compositions.enumeration import generate
+from compositions.errors import CompositionError
+from compositions.model import Composition, Group, Pattern, Stage
+
+MAX_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds for the compositions of one document that do not say it themselves."""
+
+    replicas: int = DEFAULT_REPLICAS
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A compositions file: listed ones in file order, then generated ones whose shape is not among them."""
+
+    app: str
+    compositions: tuple[Composition, ...]
+    defaults: Defaults = Defaults()
+
+
+def load(text: str | bytes, apps: Mapping[str, Sequence[Stage]]) -> Document:
+    """Reads a compositions document for one of ``apps`` (name to stages).
+
+    Raises: CompositionError with every fault in it, each with its path; see COMPOSITIONS.md for what is accepted.
+    """
+    reader = _Reader(apps)
+    document = reader.document(read_yaml(text))
+    reader.raise_faults()
+    return document
+
+
+def dump(app: str, compositions: Iterable[Composition]) -> str:
+    """A document that ``load`` reads back to the same compositions."""
+    listed = [{"name": each.name, "notation": format_notation(each)} for each in compositions]
+    return str(yaml.safe_dump({"app": app, "compositions": listed}, sort_keys=False, allow_unicode=True, width=1000))
+
+
+def merge(documents: Iterable[Document]) -> dict[str, dict[str, Composition]]:
+    """Compositions of each app by name; a later definition of a name replaces an earlier one in its place."""
+    merged: dict[str, dict[str, Composition]] = {}
+    for document in documents:
+        merged.setdefault(document.app, {}).update({each.name: each for each in document.compositions})
+    return merged
+
+
+class _Reader(Fields):
+    """One pass over the plain data of a document; what is wrong is noted and read around."""
+
+    def __init__(self, apps: Mapping[str, Sequence[Stage]]) -> None:
+        super().__init__()
+        self._apps = apps
+        self._app = ""
+        self._stages: Sequence[Stage] | None = None
+        self._replicas = DEFAULT_REPLICAS
+
+    def document(self, data: object) -> Document:
+        top = self.mapping(data, "", ("app", "defaults", "compositions", "generate"))
+        if not isinstance(data, dict):
+            return Document("", ())
+        self._read_app(top.get("app"))
+        defaults = self.mapping(top.get("defaults", {}), "defaults", ("replicas",))
+        self._replicas = self.count(defaults.get("replicas", DEFAULT_REPLICAS), "defaults.replicas")
+        listed = self.list(top.get("compositions", []), "compositions")
+        compositions = [self._composition(each, f"compositions[{i}]") for i, each in enumerate(listed)]
+        self._refuse_repeated_names(compositions)
+        if "generate" in top:
+            compositions += self._generated(top["generate"], compositions)
+        elif top.get("compositions", []) == []:
+            self.fault("compositions", "there is none; list at least one composition or ask to generate them")
+        return Document(self._app, tuple(compositions), Defaults(self._replicas))
+
+    def _read_app(self, name: object) -> None:
+        known = ", ".join(sorted(self._apps)) or "none"
+        if name is None:
+            self.fault("app", f"is missing; known apps are {known}")
+        elif not isinstance(name, str):
+            self.fault("app", f"must be the name of an app, not {kind(name)}; known apps are {known}")
+        elif name not in self._apps:
+            self.fault("app", f"unknown app {shown(name)}; known apps are {known}")
+        else:
+            self._app, self._stages = name, self._apps[name]
+
+    def _composition(self, data: object, path: str) -> Composition:
+        entry = self.mapping(data, path, ("name", "notation", "groups"))
+        if not isinstance(data, dict):
+            return Composition("", ())
+        name = self._name(entry.get("name"), f"{path}.name")
+        if ("notation" in entry) == ("groups" in entry):
+            told = "has both notation and groups" if "notation" in entry else "has neither notation nor groups"
+            self.fault(path, f"{told}; it needs exactly one of the two")
+            return Composition(name, ())
+        if "notation" in entry:
+            return self._from_notation(name, entry["notation"], f"{path}.notation")
+        return self._from_groups(name, entry["groups"], path)
+
+    def _name(self, value: object, path: str) -> str:
+        if value is None:
+            self.fault(path, "is missing; every composition has a name")
+        elif not isinstance(value, str):
+            self.fault(path, f"must be text, not {kind(value)}; put it in quotes")
+        elif not 1 <= len(value) <= MAX_NAME or not value.isprintable() or "/" in value or value != value.strip():
+            # Names are path segments of the control plane.
+            self.fault(path, f"{shown(value)} is not 1 to {MAX_NAME} printable characters without '/' and outer blanks")
+        else:
+            return value
+        return ""
+
+    def _from_notation(self, name: str, value: object, path: str) -> Composition:
+        if not isinstance(value, str):
+            self.fault(path, f"must be text such as Seq-Par*3, not {kind(value)}")
+        elif self._stages is not None:
+            try:
+                return parse(value, self._stages, name=name, default_replicas=self._replicas, app=self._app)
+            except CompositionError as error:
+                self.fault(path, error.faults[0].message)
+        return Composition(name, ())
+
+    def _from_groups(self, name: str, value: object, path: str) -> Composition:
+        before = len(self.faults)
+        listed = self.list(value, f"{path}.groups")
+        groups = tuple(self._group(each, f"{path}.groups[{i}]") for i, each in enumerate(listed))
+        unread = [fault.path for fault in self.faults[before:]]
+        for fault in group_faults(groups, self._stages, self._app) if self._stages is not None else ():
+            where = f"{path}.{fault.path}"
+            # What could not be read is one fault, not also an unknown or a missing stage.
+            if not any(where.startswith(other) or other.startswith(where) for other in unread):
+                self.fault(where, fault.message)
+        return Composition(name, groups)
+
+    def _group(self, data: object, path: str) -> Group:
+        entry = self.mapping(data, path, ("stages", "pattern", "replicas"), needed=("stages",))
+        names = self.list(entry.get("stages", []), f"{path}.stages")
+        stages = tuple(self._stage(each, f"{path}.stages[{i}]") for i, each in enumerate(names))
+        pattern = entry.get("pattern")
+        if pattern not in (None, "seq", "par"):
+            self.fault(f"{path}.pattern", f"{shown(pattern)} is no pattern; seq and par are")
+        default = self._replicas if pattern == "par" else 1
+        replicas = self.count(entry.get("replicas", default), f"{path}.replicas")
+        parallel = pattern == "par" or (pattern != "seq" and replicas > 1)
+        return Group(stages, Pattern.PAR if parallel else Pattern.SEQ, replicas)
+
+    def _stage(self, value: object, path: str) -> str:
+        if not isinstance(value, str):
+            self.fault(path, f"must be the name of a stage, not {kind(value)}")
+            return ""
+        return value if self._stages is None else resolve(value, self._stages)
+
+    def _generated(self, data: object, listed: Sequence[Composition]) -> Sequence[Composition]:
+        before = len(self.faults)
+        entry = self.mapping(data, "generate", ("max_workers", "replicas"), needed=("max_workers",))
+        max_workers = self.count(entry.get("max_workers", 1), "generate.max_workers")
+        offered = self.list(entry.get("replicas", [1, DEFAULT_REPLICAS]), "generate.replicas")
+        replicas = [self.count(each, f"generate.replicas[{i}]") for i, each in enumerate(offered)]
+        if self._stages is None or len(self.faults) > before:
+            return ()
+        known = {each.shape for each in listed}
+        try:
+            every = generate(self._stages, max_workers=max_workers, replicas=replicas)
+        except CompositionError as error:
+            self.fault("generate", error.faults[0].message)
+            return ()
+        added = [each for each in every if each.shape not in known]
+        for name in {each.name for each in listed} & {each.name for each in added}:
+            self.fault("generate", f"the name {name!r} of a generated composition is taken by one of another shape")
+        return added
+
+    def _refuse_repeated_names(self, compositions: Sequence[Composition]) -> None:
+        first: dict[str, int] = {}
+        for index, each in enumerate(compositions):
+            earlier = first.setdefault(each.name, index)
+            if each.name and earlier != index:
+                path = f"compositions[{index}].name"
+                self.fault(path, f"{shown(each.name)} is already the name of compositions[{earlier}]")

@@ -1,0 +1,96 @@
+"""YAML text of users to plain data: safe loader, limits checked before anything is built, refusals as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from compositions.document.rules import shown, sub_path
+from compositions.errors import CompositionError, Fault
+
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 20
+
+# libyaml's loader builds the same values as the Python one about ten times as fast; some builds of PyYAML lack it.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_yaml(text: str | bytes) -> object:
+    """The one document in ``text`` as dicts, lists and scalars.
+
+    Raises: CompositionError when it is larger than 1 MiB, nested deeper than 20, uses aliases or tags, gives a key
+    twice, or is not YAML (with line and column).
+    """
+    size = len(text if isinstance(text, bytes) else text.encode(errors="surrogatepass"))
+    if size > MAX_BYTES:
+        raise _refusal(f"the document has {size:,} bytes; at most {MAX_BYTES:,} are accepted")
+    try:
+        _check_events(text)
+        return _construct(text)
+    except yaml.YAMLError as error:
+        raise _refusal(_sentence(error)) from error
+    except (ValueError, OverflowError) as error:
+        # The safe loader lets what Python says of impossible dates and endless numbers through, and of surrogates.
+        raise _refusal(f"the document has a value that cannot be read: {str(error)[:200]}") from error
+
+
+def _check_events(text: str | bytes) -> None:
+    """Refuses while reading the flat sequence of events, so that nothing deep is ever built or recursed into."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise _refusal(f"{_place(event.start_mark)}: nested deeper than {MAX_DEPTH} levels")
+        if isinstance(event, yaml.AliasEvent):
+            raise _refusal(
+                f"{_place(event.start_mark)}: alias {shown(event.anchor)} is not accepted; write the value out"
+            )
+        if (tag := getattr(event, "tag", None)) is not None:
+            raise _refusal(f"{_place(event.start_mark)}: tag {shown(tag)} is not accepted; put text in quotes instead")
+
+
+def _construct(text: str | bytes) -> object:
+    loader = _LOADER(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            raise _refusal("the document is empty; it needs at least app and compositions")
+        if faults := list(_repeated_keys(node)):
+            raise CompositionError(faults)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _repeated_keys(node: yaml.Node, path: str = "") -> Iterator[Fault]:
+    """The safe loader would silently keep the last of two equal keys."""
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield from _repeated_keys(item, f"{path}[{index}]")
+    elif isinstance(node, yaml.MappingNode):
+        seen: set[tuple[str, str]] = set()
+        for key, value in node.value:
+            where = sub_path(path, key.value if isinstance(key, yaml.ScalarNode) else "?")
+            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+                yield Fault(where, f"the key is given twice, again at {_place(key.start_mark)}")
+            seen.add((key.tag, str(key.value)))
+            yield from _repeated_keys(value, where)
+
+
+def _sentence(error: yaml.YAMLError) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"{_place(error.problem_mark)}: not YAML: {error.problem}"
+    return f"not YAML: {' '.join(str(error).split())[:200]}"
+
+
+def _place(mark: Any) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _refusal(message: str) -> CompositionError:
+    return CompositionError([Fault("", message)])

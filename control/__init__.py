@@ -1,0 +1,1 @@
+"""What is decided, as functions of arguments: manager, objectives, strategies, forecasts. Pure."""

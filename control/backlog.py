@@ -1,0 +1,65 @@
+"""Late items that are not the active composition's doing, and when the last of them is out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from control.strategies.assess import Assessment, waiting
+from profiler.slo import Slo, SloStatus
+from profiler.snapshot import Snapshot
+
+_CATCHING_UP = 1.1
+"""More delivered than offered by this factor: the groups still empty themselves of what they had taken in."""
+_LEAST_WINDOW_S = 0.75
+"""Shortest window to compare the two on."""
+
+
+class Backlog:
+    """What waited when a composition took over (or while workers were missing) is worked off; then measuring starts
+    anew, because the window still holds the late items."""
+
+    def __init__(self) -> None:
+        self._there = True
+        """From the start: items arrive while the first workers are still being started."""
+        self._empty_since_s: float | None = None
+
+    def inherit(self) -> None:
+        """A composition takes over: at least what arrived during the hand-over has waited for it."""
+        self._there = True
+        self._empty_since_s = None
+
+    def reset_due(self, slo: Slo | None, snapshot: Snapshot, seen: Assessment) -> bool:
+        """Whether to measure anew: nothing waits any more and what had waited has had the time to pass through, or more
+        still comes out than in. Only a latency is spoilt by late items.
+        """
+        if slo is None or slo.metric != "latency":
+            return False
+        if seen.draining and seen.status is SloStatus.VIOLATED and seen.meets is not False:
+            self._there = True
+        if not self._there or waiting(snapshot):
+            self._empty_since_s = None
+            return False
+        if self._empty_since_s is None:
+            self._empty_since_s = snapshot.now_s
+        inside = snapshot.inside
+        if inside is None or snapshot.now_s - self._empty_since_s < inside.mean_s:
+            return False
+        if snapshot.window_start_s <= self._empty_since_s:
+            return True
+        return self._catches_up(snapshot, max(_LEAST_WINDOW_S, inside.mean_s))
+
+    def _catches_up(self, snapshot: Snapshot, least_s: float) -> bool:
+        """Judged on a window that began after the queue was empty; when it is even, the backlog is forgotten."""
+        rate, throughput = snapshot.input_rate_per_s, snapshot.throughput_per_s
+        if snapshot.now_s - snapshot.window_start_s < least_s or throughput is None:
+            return False
+        self._there = rate is not None and throughput > _CATCHING_UP * rate
+        return self._there
+
+    def excused(self, slo: Slo | None, snapshot: Snapshot, seen: Assessment) -> Assessment:
+        """``seen``, with no answer instead of a miss while items that waited for an earlier composition come out."""
+        if slo is None or slo.metric != "latency" or seen.meets is not False or not self._there:
+            return seen
+        if waiting(snapshot) and snapshot.queued_change_per_s is not None:
+            return seen
+        return replace(seen, meets=None, reason=f"{seen.reason}, but items that waited before are still on their way")

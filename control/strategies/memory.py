@@ -1,0 +1,124 @@
+"""What the strategy ``model`` remembers: how far its predictions were off, and what met or missed the SLO."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from math import exp, log, sqrt
+
+from compositions.model import Composition
+from control.strategies.assess import current_rate
+from profiler.service_time import stage_costs
+from profiler.slo import Slo
+from profiler.snapshot import Snapshot
+
+_SIMILAR = 0.97
+"""Need within 3 % of what was seen: below the resolution of the measurements."""
+_SHARED_WEIGHT = 0.5
+"""How much of one composition's error is believed of others with the same limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Correction:
+    log_ratio: float
+    at_s: float
+
+
+class Corrections:
+    """Multiplicative errors by key, bounded, halving towards none with time. Keys: (what, shape) or what is shared."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, _Correction] = {}
+
+    def shapes(self) -> frozenset[Hashable]:
+        """Shapes of compositions that have corrections of their own."""
+        return frozenset(key[1] for key in self._known if isinstance(key, tuple))
+
+    def factor(self, key: Hashable, now_s: float, half_life_s: float) -> float | None:
+        """measured / predicted for ``key``, faded; ``None`` when nothing was learned of it."""
+        known = self._known.get(key)
+        if known is None:
+            return None
+        return exp(known.log_ratio * 0.5 ** ((now_s - known.at_s) / half_life_s))
+
+    def learn(self, own: Hashable, shared: Hashable | None, ratio: float, now_s: float, limit: float) -> None:
+        """Take ``ratio`` = measured / predicted (uncorrected), kept within ``1/limit … limit``; by half for others."""
+        bounded = log(min(limit, max(1 / limit, ratio)))
+        self._known[own] = _Correction(bounded, now_s)
+        if shared is None:
+            return
+        before = self._known[shared].log_ratio if shared in self._known else 0.0
+        self._known[shared] = _Correction(before + _SHARED_WEIGHT * (bounded - before), now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    meets: bool
+    slo: Slo
+    rate_per_s: float | None
+    work_s: float
+    cores: int
+    at_s: float
+    misses: int
+    """How often it missed so far; each makes it less welcome to release workers to."""
+
+
+class Verdicts:
+    """Measured answers by shape of composition; they hold for the same need, and for an easier or harder one."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, _Verdict] = {}
+
+    def shapes(self) -> frozenset[Hashable]:
+        return frozenset(self._known)
+
+    def record(self, composition: Composition, meets: bool, slo: Slo, snapshot: Snapshot) -> None:
+        before = self._known.get(composition.shape)
+        misses = (before.misses if before is not None and before.slo == slo else 0) + (not meets)
+        self._known[composition.shape] = _Verdict(
+            meets, slo, current_rate(snapshot), _work_s(snapshot), snapshot.cores, snapshot.now_s, misses
+        )
+
+    def missed_lately(self, slo: Slo, snapshot: Snapshot, fades_s: float, change_ratio: float) -> frozenset[Hashable]:
+        """Shapes that missed ``slo`` at a need not significantly above the present one: releasing workers to one of
+        these would only lead back."""
+        return frozenset(
+            shape
+            for shape, known in self._known.items()
+            if not known.meets
+            and known.slo == slo
+            and snapshot.now_s - known.at_s <= fades_s
+            and _need(snapshot, known) > _certainly_less(snapshot, change_ratio) ** known.misses
+        )
+
+    def recall(self, shape: Hashable, slo: Slo, snapshot: Snapshot, fades_s: float) -> bool | None:
+        """Whether it meets ``slo`` at the present need, by what was measured; ``None`` when that says nothing."""
+        known = self._known.get(shape)
+        if known is None or known.slo != slo or known.cores != snapshot.cores or snapshot.now_s - known.at_s > fades_s:
+            return None
+        need = _need(snapshot, known)
+        if known.meets:
+            return True if need <= 1 / _SIMILAR else None
+        return False if need >= _SIMILAR else None
+
+
+def _certainly_less(snapshot: Snapshot, change_ratio: float) -> float:
+    """A need that contrasts with 1 by more than the threshold, and by more than the scatter of counted arrivals."""
+    windows = snapshot.input_rate_windows
+    counted = bool(windows) and windows[-1].counted
+    scatter = 3 / sqrt(max(9, snapshot.delivered)) if counted else 0.0
+    return (1 - min(0.5, scatter)) / (1 + change_ratio)
+
+
+def _need(snapshot: Snapshot, known: _Verdict) -> float:
+    """Rate times work of an item, relative to that of the verdict."""
+    return _relative(current_rate(snapshot), known.rate_per_s) * _relative(_work_s(snapshot), known.work_s)
+
+
+def _work_s(snapshot: Snapshot) -> float:
+    """Service time of one item on free cores: what makes the need at a given rate."""
+    return sum(cost.service_s for cost in stage_costs(snapshot.stages, snapshot.cores).values())
+
+
+def _relative(now: float | None, before: float | None) -> float:
+    return 1.0 if not now or not before else now / before

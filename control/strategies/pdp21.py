@@ -1,0 +1,50 @@
+"""Strategy ``pdp21``: the baseline of Vogel et al. (their earlier work, as described in sections 3.2 and 4.3):
+on every start, violation and change of the input rate, try all compositions briefly and take the best."""
+
+from __future__ import annotations
+
+from compositions.model import Composition
+from control.decisions import Trigger
+from control.settings import Settings
+from control.strategies.base import Pace, Proposal, Settle, Situation, Stay, Trial, Try
+from control.strategies.rules import available, best_trial, candidates, cheapness, described
+
+_OCCASIONS = (Trigger.START, Trigger.VIOLATION, Trigger.INPUT_RATE, Trigger.SLO, Trigger.COMPOSITIONS)
+
+
+class Pdp21:
+    """Knows nothing about the stages: measures every composition."""
+
+    name = "pdp21"
+
+    def pace(self, settings: Settings) -> Pace:
+        return Pace(settings.rhythm.check_interval_s, votes=1)
+
+    def prepare(self, compositions: tuple[Composition, ...]) -> None:
+        """Nothing to prepare."""
+
+    def clear(self, situation: Situation, elapsed_s: float) -> str | None:
+        return None
+
+    def learn(self, situation: Situation) -> None:
+        """Nothing is carried from one decision to the next."""
+
+    def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
+        if situation.trigger not in _OCCASIONS:
+            return Stay(situation.assessment.reason)
+        tried = {trial.composition.name for trial in trials}
+        all_of_them = sorted(available(situation), key=cheapness)
+        left = [c for c in all_of_them if c.name not in tried]
+        names = [c.name for c in all_of_them]
+        if left:
+            listed = candidates(all_of_them, names, "", "all compositions are tried")
+            return Try(left[0], situation.settings.trials.pdp21_trial_s, listed, "all compositions are tried")
+        return _best(situation, trials, names)
+
+
+def _best(situation: Situation, trials: tuple[Trial, ...], names: list[str]) -> Settle:
+    chosen = best_trial(situation.slo, trials)
+    met = any(trial.assessment is not None and trial.assessment.meets for trial in trials)
+    reason = f"{chosen.composition.name} has the best value of all ({described(situation.slo, chosen.assessment)})"
+    listed = candidates(available(situation), names, "", "tried", chosen.composition.name)
+    return Settle(chosen.composition, listed, reason, infeasible=not met)

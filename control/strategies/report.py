@@ -1,0 +1,67 @@
+"""How the strategy ``model`` words its proposals: every composition near the chosen one with the reason of its fate."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from control.decisions import Candidate, CandidateStatus
+from control.forecast.compositions import Forecast, Forecasts
+from control.strategies.base import Settle, Situation, Try
+
+
+def tell(situation: Situation, forecast: Forecast) -> str:
+    """The prediction in words."""
+    if situation.slo.metric == "throughput":
+        return f"predicted up to {forecast.throughput_per_s:.3g} items/s"
+    if not isfinite(forecast.latency_s):
+        return f"predicted {forecast.throughput_per_s:.3g} items/s, so the queue grows"
+    return f"predicted {situation.slo.statistic} latency {forecast.latency_s * 1e3:.4g} ms"
+
+
+def try_out(situation: Situation, forecasts: Forecasts, forecast: Forecast, why: str) -> Try:
+    """A trial of ``forecast``'s composition."""
+    reason = f"{forecast.composition.name}: {why} ({tell(situation, forecast)})"
+    listed, _ = _listed(situation, forecasts, forecast, CandidateStatus.SHORTLISTED)
+    return Try(forecast.composition, situation.settings.trials.model_trial_s, listed, reason)
+
+
+def settle(
+    situation: Situation, forecasts: Forecasts, forecast: Forecast, reason: str, *, infeasible: bool = False
+) -> Settle:
+    """The choice of ``forecast``'s composition."""
+    listed, left_out = _listed(situation, forecasts, forecast, CandidateStatus.CHOSEN)
+    if left_out:
+        reason += f"; {left_out} further compositions are not listed"
+    return Settle(forecast.composition, listed, reason, infeasible)
+
+
+def _listed(
+    situation: Situation, forecasts: Forecasts, picked: Forecast, status: CandidateStatus
+) -> tuple[tuple[Candidate, ...], int]:
+    """The picked one among its neighbours in cheapness, and how many are left out."""
+    limit, at = situation.settings.model.reported, forecasts.rank(picked.composition)
+    start = max(0, min(at - limit // 2, len(forecasts) - limit))
+    shown = range(start, min(len(forecasts), start + limit))
+    listed = tuple(_candidate(situation, forecasts[rank], picked, status) for rank in shown)
+    return listed, len(forecasts) - len(listed)
+
+
+def _candidate(situation: Situation, forecast: Forecast, picked: Forecast, status: CandidateStatus) -> Candidate:
+    told = tell(situation, forecast)
+    if forecast.composition is not picked.composition:
+        barred = situation.unavailable.get(forecast.composition.name)
+        status, told = _fate(forecast, picked, told) if barred is None else (CandidateStatus.REJECTED, barred)
+    latency_s = forecast.latency_s if isfinite(forecast.latency_s) else None
+    composition = forecast.composition
+    return Candidate(composition.name, composition.workers, status, told, forecast.throughput_per_s, latency_s)
+
+
+def _fate(forecast: Forecast, picked: Forecast, told: str) -> tuple[CandidateStatus, str]:
+    if forecast.seen is False:
+        return CandidateStatus.REJECTED, f"measured to miss the SLO; {told}"
+    if forecast.high < 1:
+        return CandidateStatus.REJECTED, f"misses the SLO: {told}"
+    own, other = forecast.composition.workers, picked.composition
+    if own >= other.workers:
+        return CandidateStatus.REJECTED, f"{own} workers are not fewer than the {other.workers} of {other.name}; {told}"
+    return CandidateStatus.SHORTLISTED, f"in doubt: {told}"

@@ -1,0 +1,131 @@
+"""When a stable app deserves a decision: votes, two windows and cool-downs, each a small rule of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from control.decisions import Trigger
+from control.settings import Rhythm
+from control.strategies.assess import Assessment, current_rate
+from control.strategies.base import Pace
+from profiler.service_time import stage_costs
+from profiler.slo import differ
+from profiler.snapshot import Snapshot
+from profiler.windows import input_rate_change
+
+_MINOR_SHARE = 0.1
+"""A stage below this share of the total service time changes no composition's worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A decision is due, and why. ``lower`` when the need fell: nothing is violated, less may do."""
+
+    trigger: Trigger
+    reason: str
+    lower: bool = False
+
+
+class Watch:
+    """Remembers rate and profile of the last decision and counts votes since."""
+
+    def __init__(self, rhythm: Rhythm, pace: Pace) -> None:
+        self._rhythm = rhythm
+        self._pace = pace
+        self._rate: float | None = None
+        self._costs: Mapping[str, float] = {}
+        self._hold_until_s = float("-inf")
+        self._hold_reason = ""
+        self._looked_s = float("-inf")
+        self._votes = 0
+        self._changed_since_s: float | None = None
+        self._met_since_s: float | None = None
+
+    def rebase(self, snapshot: Snapshot) -> None:
+        """A decision was taken: measure changes from here on."""
+        self._rate = current_rate(snapshot)
+        self._costs = _service_times(snapshot)
+        self._looked_s = snapshot.now_s
+        self._votes = 0
+        self._changed_since_s = None
+        self._met_since_s = None
+
+    def hold(self, until_s: float, reason: str) -> None:
+        """Judge nothing before ``until_s``."""
+        if until_s > self._hold_until_s:
+            self._hold_until_s, self._hold_reason = until_s, reason
+
+    def held(self, now_s: float) -> str | None:
+        left_s = self._hold_until_s - now_s
+        return f"{self._hold_reason}; judged again in {left_s:.1f} s" if left_s > 0 else None
+
+    def look(self, snapshot: Snapshot, assessment: Assessment) -> Due | str:
+        """What is due now, or the reason why nothing is."""
+        self._count_met(snapshot.now_s, assessment)
+        changed = self._rate_changed(snapshot)
+        if changed is not None:
+            return changed
+        if snapshot.now_s - self._looked_s < self._pace.check_interval_s:
+            return assessment.reason
+        self._looked_s = snapshot.now_s
+        return self._violated(assessment) or self._slack(snapshot) or assessment.reason
+
+    def changed(self, snapshot: Snapshot) -> str | None:
+        """How the profile contrasts with the last decision's by more than the threshold; ``None`` when it does not."""
+        now = _service_times(snapshot)
+        total = sum(now.values())
+        for name, before in self._costs.items():
+            after = now.get(name, before)
+            if max(after, before) >= _MINOR_SHARE * total and differ(after, before, self._rhythm.change_ratio):
+                return f"service time of {name} went from {before * 1e3:.3g} to {after * 1e3:.3g} ms"
+        return None
+
+    def _count_met(self, now_s: float, assessment: Assessment) -> None:
+        if not assessment.meets:
+            self._met_since_s = None
+        elif self._met_since_s is None:
+            self._met_since_s = now_s
+
+    def _rate_changed(self, snapshot: Snapshot) -> Due | None:
+        """Up fast, down slowly: a rise is due when the monitor's two windows show it, a fall when it has lasted."""
+        before, now_s = self._rate, snapshot.now_s
+        rate = self._new_rate(snapshot)
+        if before is None or rate is None:
+            self._changed_since_s = None
+            self._rate = current_rate(snapshot) if before is None else before
+            return None
+        if self._changed_since_s is None:
+            self._changed_since_s = now_s
+        lower = rate < before
+        if lower and now_s - self._changed_since_s < self._rhythm.down_after_s:
+            return None
+        self._rate, self._changed_since_s = rate, None
+        return Due(Trigger.INPUT_RATE, f"input rate went from {before:.3g} to {rate:.3g} items/s", lower)
+
+    def _new_rate(self, snapshot: Snapshot) -> float | None:
+        threshold, mean = self._rhythm.change_ratio, snapshot.input_rate_per_s
+        if snapshot.input_rate_windows or mean is None or self._rate is None:
+            return input_rate_change(self._rate, snapshot.input_rate_windows, threshold=threshold)
+        return mean if differ(mean, self._rate, threshold) else None
+
+    def _violated(self, assessment: Assessment) -> Due | None:
+        self._votes = self._votes + 1 if assessment.meets is False else 0
+        if self._votes < self._pace.votes:
+            return None
+        self._votes = 0
+        return Due(Trigger.VIOLATION, assessment.reason)
+
+    def _slack(self, snapshot: Snapshot) -> Due | None:
+        """For strategies that foresee: the SLO has been met for a while, so ask whether less would do."""
+        met_since_s = self._met_since_s
+        if not self._pace.foresees or met_since_s is None or self._changed_since_s is not None:
+            return None
+        if snapshot.now_s - met_since_s < self._rhythm.down_after_s:
+            return None
+        self._met_since_s = snapshot.now_s
+        return Due(Trigger.PROFILE, self.changed(snapshot) or "the SLO is met", lower=True)
+
+
+def _service_times(snapshot: Snapshot) -> dict[str, float]:
+    return {name: cost.service_s for name, cost in stage_costs(snapshot.stages, snapshot.cores).items()}

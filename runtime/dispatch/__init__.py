@@ -1,0 +1,1 @@
+"""The dispatcher and its parts: events in, instructions and outcomes out. Pure."""

@@ -1,0 +1,144 @@
+"""One composition at work: its groups, their work lists, and the workers bound to them. Plain state, no policy."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+
+from compositions.model import Composition, Group, Stage, StageKind
+from profiler.drain_samples import Pending
+from runtime.dispatch.events import Payload, WorkerId
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """An admitted item. ``next_stage`` indexes the app's stages; the payload is the input of that stage."""
+
+    serial: int
+    arrived_s: float
+    payload: Payload
+    started_s: float | None = None
+    next_stage: int = 0
+    attempts: int = 0
+    losses: int = 0
+    pipeline: Pipeline | None = None
+    size_bytes: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class TaskInWork:
+    """A task that a worker has, and the group whose load it counts in."""
+
+    task_id: int
+    item: Item
+    group: GroupState
+    sent_s: float
+    prefetched: bool
+
+
+@dataclass(slots=True, eq=False)
+class WorkerState:
+    """A worker as the dispatcher knows it; the head of ``outstanding`` is what it runs now."""
+
+    worker: WorkerId
+    pid: int
+    node: str
+    idle_since_s: float
+    restarts: int = 0
+    group: GroupState | None = None
+    outstanding: deque[TaskInWork] = field(default_factory=deque)
+    head_since_s: float = 0.0
+
+
+class GroupState:
+    """The work list of one group: items wait by serial number, oldest first."""
+
+    __slots__ = ("busy_s", "first", "group", "index", "last", "load", "ordered", "pipeline", "waiting", "workers")
+
+    def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, ordered: tuple[str, ...]) -> None:
+        self.pipeline = pipeline
+        self.index = index
+        self.group = group
+        self.first = first
+        self.last = first + len(group.stages) - 1
+        self.ordered = ordered
+        self.waiting: list[tuple[int, Item]] = []
+        self.workers: list[WorkerState] = []
+        self.load = 0
+        self.busy_s: float | None = None
+
+    def put(self, item: Item) -> None:
+        heapq.heappush(self.waiting, (item.serial, item))
+
+    def pop(self) -> Item:
+        return heapq.heappop(self.waiting)[1]
+
+    def note_busy(self, busy_s: float) -> None:
+        """Moving average of the time a task takes, gain 1/8."""
+        self.busy_s = busy_s if self.busy_s is None else self.busy_s + (busy_s - self.busy_s) / 8
+
+    def depth(self, prefetch_below_s: float) -> int:
+        """Tasks a worker may have at a time. Two hide the hop; where a task takes much longer than a hop, a second one
+        would only wait behind it while another worker is idle, and lengthen the drain. A stateful stage needs the
+        state that its previous item leaves, so it has one."""
+        return 2 if not self.ordered and self.busy_s is not None and self.busy_s < prefetch_below_s else 1
+
+    def pending(self, now_s: float) -> tuple[Pending, ...]:
+        """All its items, in the order in which they are served: those that workers run, have or will have."""
+        running: list[Pending] = []
+        behind: list[Pending] = []
+        for worker in self.workers:
+            for position, task in enumerate(worker.outstanding):
+                if task.group is self and position == 0:
+                    running.append(Pending(now_s - worker.head_since_s, task.item.size_bytes))
+                elif task.group is self:
+                    behind.append(Pending(None, task.item.size_bytes))
+        waiting = [Pending(None, item.size_bytes) for _, item in sorted(self.waiting)]
+        return (*running, *behind, *waiting)
+
+    def free_worker(self, depth: int) -> WorkerState | None:
+        """The worker with the fewest tasks, if it has fewer than ``depth``."""
+        best = None
+        fewest = depth
+        for worker in self.workers:
+            tasks = len(worker.outstanding)
+            if tasks < fewest:
+                best, fewest = worker, tasks
+                if tasks == 0:
+                    break
+        return best
+
+
+class Pipeline:
+    """A composition with its groups. ``in_flight`` items have started in it and are not out of it."""
+
+    def __init__(self, composition: Composition, stages: tuple[Stage, ...]) -> None:
+        self.composition = composition
+        self.in_flight = 0
+        self.migrating = False
+        self.groups: list[GroupState] = []
+        self.by_stage: list[GroupState] = []
+        stateful = {stage.name for stage in stages if stage.kind is StageKind.STATEFUL}
+        for index, group in enumerate(composition.groups):
+            ordered = tuple(name for name in group.stages if name in stateful)
+            state = GroupState(self, index, group, len(self.by_stage), ordered)
+            self.groups.append(state)
+            self.by_stage.extend([state] * len(group.stages))
+
+    def limit(self, prefetch_below_s: float) -> int:
+        """Items that may be in flight: what its workers hold, and one waiting at each group (buffers of size 1 in
+        Vogel et al., section 4.1). More would not raise the throughput and would lengthen the drain."""
+        return sum(state.group.replicas * state.depth(prefetch_below_s) + 1 for state in self.groups)
+
+    def positions(self, stages: tuple[Stage, ...]) -> dict[str, int]:
+        """In-flight items by the next stage they need; a running task counts at the first stage of its group."""
+        found: dict[str, int] = {}
+        for state in self.groups:
+            if state.load:
+                found[stages[state.first].name] = state.load
+        return found
+
+    def pending(self, stages: tuple[Stage, ...], now_s: float) -> dict[str, tuple[Pending, ...]]:
+        """The in-flight items of each group, by the first stage of the group."""
+        return {stages[state.first].name: items for state in self.groups if (items := state.pending(now_s))}

@@ -1,0 +1,1 @@
+"""Where tasks run: threads, virtual time, Ray actors; one port."""

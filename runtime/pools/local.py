@@ -1,0 +1,123 @@
+"""The ``local`` pool: threads of this process. For tests, for apps that release the GIL, and where Ray is too much."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from apps.contract import App
+from runtime.dispatch.events import (
+    Event,
+    Payload,
+    Task,
+    TaskDone,
+    TaskFailed,
+    WorkerId,
+    WorkerJoined,
+    WorkerLost,
+    WorkerStartFailed,
+)
+from runtime.pools.execute import StageError, run_stages
+
+
+class PickleCodec:
+    """Items travel pickled here too: a stage that changes its input in place must not spoil a retry."""
+
+    def encode(self, value: Any) -> Payload:
+        return pickle.dumps(value, protocol=5)
+
+    def decode(self, payload: Payload) -> Any:
+        return pickle.loads(payload)
+
+    def size_bytes(self, payload: Payload) -> int:
+        return len(payload)
+
+
+class LocalPool:
+    """Worker threads, each with an app instance of its own."""
+
+    def __init__(self, make_app: Callable[[], App]) -> None:
+        self._make_app = make_app
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._inboxes: dict[WorkerId, queue.SimpleQueue[Task | None]] = {}
+        self._numbers = itertools.count(1)
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def start(self, count: int) -> None:
+        for _ in range(count):
+            worker = f"w{next(self._numbers)}"
+            inbox: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+            self._inboxes[worker] = inbox
+            threading.Thread(target=self._work, args=(worker, inbox), name=f"recompose-{worker}", daemon=True).start()
+
+    def end(self, worker: WorkerId, *, kill: bool = False) -> None:
+        """A thread cannot be killed: a hung one is abandoned, and what it returns later is ignored."""
+        inbox = self._inboxes.pop(worker, None)
+        if inbox is not None:
+            inbox.put(None)
+
+    def send(self, worker: WorkerId, task: Task) -> None:
+        if inbox := self._inboxes.get(worker):
+            inbox.put(task)
+
+    def wait(self, until_s: float) -> Sequence[Event]:
+        events: list[Event] = []
+        timeout_s = max(0.0, until_s - time.monotonic())
+        try:
+            event = self._events.get(timeout=min(timeout_s, threading.TIMEOUT_MAX))
+            while True:
+                if event is not None and self._is_current(event):
+                    events.append(event)
+                event = self._events.get_nowait()
+        except queue.Empty:
+            return events
+
+    def wake(self) -> None:
+        self._events.put(None)
+
+    def close(self) -> None:
+        for worker in list(self._inboxes):
+            self.end(worker)
+
+    def lose(self, worker: WorkerId) -> None:
+        """For tests of worker loss: the thread is abandoned as if its process had died."""
+        self.end(worker)
+        self._events.put(WorkerLost(time.monotonic(), worker, "told to by the test"))
+
+    def _is_current(self, event: Event) -> bool:
+        return not isinstance(event, TaskDone | TaskFailed | WorkerJoined) or event.worker in self._inboxes
+
+    def _work(self, worker: WorkerId, inbox: queue.SimpleQueue[Task | None]) -> None:
+        try:
+            app = self._make_app()
+            app.setup()
+        except Exception as error:
+            self._inboxes.pop(worker, None)
+            self._events.put(WorkerStartFailed(time.monotonic(), f"{type(error).__name__}: {error}"))
+            return
+        self._events.put(WorkerJoined(time.monotonic(), worker, os.getpid(), "local"))
+        while (task := inbox.get()) is not None:
+            self._events.put(run_task(app, worker, task, time.monotonic))
+
+
+def run_task(app: App, worker: WorkerId, task: Task, clock: Callable[[], float]) -> TaskDone | TaskFailed:
+    """Runs a task whose payload and states are pickled; what comes back is pickled as well."""
+    codec = PickleCodec()
+    states = {name: None if state is None else codec.decode(state) for name, state in task.states.items()}
+    try:
+        done = run_stages(app, task.stages, codec.decode(task.payload), states)
+        new_states = {name: codec.encode(state) for name, state in done.states.items()}
+        return TaskDone(clock(), worker, task.task_id, codec.encode(done.value), done.timings, new_states)
+    except StageError as error:
+        return TaskFailed(clock(), worker, task.task_id, error.stage, error.traceback_text)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        reason = f"the value after {task.stages[-1]} cannot be pickled: {error}"
+        return TaskFailed(clock(), worker, task.task_id, task.stages[-1], reason)

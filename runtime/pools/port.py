@@ -1,0 +1,44 @@
+"""The port between dispatcher and world: a pool of generic workers. Three implementations, one contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from runtime.dispatch.events import Event, Payload, Task, WorkerId
+
+
+class WorkerPool(Protocol):
+    """Workers hold all stages of one app; a task names the stages to run. Not thread-safe but for ``wake``."""
+
+    def now_s(self) -> float:
+        """The pool's clock, in seconds: monotonic, or virtual."""
+
+    def start(self, count: int) -> None:
+        """Begin to start ``count`` workers; each reports WorkerJoined (after ``setup``) or WorkerStartFailed."""
+
+    def end(self, worker: WorkerId, *, kill: bool = False) -> None:
+        """Let an idle worker end, or kill a hanging one; no WorkerLost follows either."""
+
+    def send(self, worker: WorkerId, task: Task) -> None:
+        """Hand a task to a worker; it reports TaskDone or TaskFailed, tasks of one worker in the order sent."""
+
+    def wait(self, until_s: float) -> Sequence[Event]:
+        """Events since the last call; blocks until there is one, ``wake`` is called, or ``until_s`` is reached."""
+
+    def wake(self) -> None:
+        """Make a ``wait`` under way return soon. May be called from any thread."""
+
+    def close(self) -> None:
+        """End all workers and free all resources; may be called twice."""
+
+
+class Codec(Protocol):
+    """Turns items into a pool's payloads and back, at the source and at the sink."""
+
+    def encode(self, value: Any) -> Payload: ...
+
+    def decode(self, payload: Payload) -> Any: ...
+
+    def size_bytes(self, payload: Payload) -> int:
+        """How much there is to carry."""

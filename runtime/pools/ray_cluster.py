@@ -1,0 +1,247 @@
+"""Ray for those who may not import it: connect, host any object in a named process of the cluster, find it again.
+
+A hosted object lives in an actor of its own and is called by method name, from several threads at once. It may start
+a ``RayPool`` itself: the workers then belong to it and end with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compositions.errors import RecomposeError
+
+# Ray reads these when it is imported. Niceness: Ray starts its workers as background jobs; ours do what the machine is
+# there for. The last one keeps Ray's page of advice on every killed worker off our stdout, where results go; who died
+# and why is told by WorkerLost.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+os.environ.setdefault("RAY_worker_niceness", "0")
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed")
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+NAMESPACE = "recompose"
+OBJECT_STORE_BYTES = 200 * 2**20
+"""Items do not travel through Ray's object store; this holds arguments and code."""
+THREADS = 8
+"""Calls that a hosted object answers at once: a status call must not wait for a stop under way."""
+_NAME_FREE_S = 5.0
+_KNOCK_S = 5.0
+
+
+class ClusterError(RecomposeError):
+    """Ray, or the process that was called, could not do what was asked."""
+
+
+class RemoteGone(ClusterError):  # noqa: N818 - says what happened
+    """The process that hosted the object has ended."""
+
+
+class RemoteTimeout(ClusterError):  # noqa: N818 - the same
+    """A call was not answered in time; it may still be carried out."""
+
+
+class RemoteFault(RuntimeError):  # noqa: N818 - the same
+    """A hosted object raised what is no sentence for the user: a fault in the program, told with its traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A living machine of the cluster."""
+
+    id: str
+    address: str
+    cores: float
+
+
+def connect(address: str | None = None, namespace: str = NAMESPACE) -> None:
+    """Joins the Ray at ``address``, or starts one on this machine that ends with this process. Twice is once.
+
+    Raises: ClusterError when there is no Ray at that address.
+    """
+    if ray.is_initialized():
+        return
+    common = {"namespace": namespace, "logging_level": logging.ERROR, "log_to_driver": False}
+    try:
+        if address is not None:
+            _knock(address)
+            ray.init(address=address, **common)
+        else:
+            _make_importable()
+            ray.init(num_cpus=_cores(), object_store_memory=OBJECT_STORE_BYTES, include_dashboard=False, **common)
+    except (OSError, RuntimeError, ValueError) as error:
+        where = f"at {address!r} cannot be reached" if address else "could not be started on this machine"
+        raise ClusterError(f"Ray {where}: {error}") from error
+
+
+def shutdown() -> None:
+    """Leaves the cluster; ends it when ``connect`` started it."""
+    ray.shutdown()
+
+
+def ready() -> bool:
+    """Whether Ray is connected and has a living machine."""
+    return ray.is_initialized() and bool(nodes())
+
+
+def nodes() -> list[Node]:
+    return [
+        Node(node["NodeID"], node["NodeManagerAddress"], node["Resources"].get("CPU", 0.0))
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+
+
+class RemoteObject:
+    """A handle on a hosted object; may be used from any thread."""
+
+    def __init__(self, name: str, actor: Any) -> None:
+        self.name = name
+        self._actor = actor
+
+    def call(self, method: str, *args: Any, timeout_s: float | None = None) -> Any:
+        """Calls a method and waits for its value; arguments and value are pickled.
+
+        Raises: what the method raised when that is a RecomposeError; RemoteFault for any other error; RemoteGone;
+        RemoteTimeout.
+        """
+        return self._answer(method, self._actor.call.remote(method, args), timeout_s)
+
+    def build(self, factory_path: str, args: tuple[Any, ...]) -> None:
+        """Makes the object; ``spawn`` does. Raises: as ``call``."""
+        self._answer(factory_path, self._actor.build.remote(factory_path, args), None)
+
+    def _answer(self, method: str, promise: Any, timeout_s: float | None) -> Any:
+        try:
+            answer = ray.get(promise, timeout=timeout_s)
+        except GetTimeoutError:
+            raise RemoteTimeout(f"{self.name} did not answer {method} within {timeout_s:g} s") from None
+        except RayActorError as error:
+            raise RemoteGone(f"{self.name} has ended: {_first_line(error)}") from error
+        except RayTaskError as error:
+            raise RemoteFault(f"{method} of {self.name} failed: {error.cause!r}\n{error}") from error
+        if isinstance(answer, _Raised):
+            raise answer.error()
+        return answer
+
+    def alive(self, timeout_s: float = 5.0) -> bool:
+        """Whether the object has been built and answers."""
+        try:
+            ray.get(self._actor.ping.remote(), timeout=timeout_s)
+        except (RayActorError, RayTaskError, GetTimeoutError):
+            return False
+        return True
+
+    def kill(self) -> None:
+        """Ends its process at once, and with it the workers that it started; then its name is free again."""
+        ray.kill(self._actor, no_restart=True)
+        give_up_s = time.monotonic() + _NAME_FREE_S
+        while find(self.name) is not None and time.monotonic() < give_up_s:
+            time.sleep(0.02)  # Ray tells nobody when a name becomes free
+
+
+def spawn(name: str, factory_path: str, *args: Any, detached: bool = False) -> RemoteObject:
+    """Builds ``module:Class`` with ``args`` in a process of its own, under a name that ``find`` knows.
+
+    A ``detached`` one outlives this process if the Ray does. Raises: ClusterError when the name is taken; what the
+    factory raised, as ``RemoteObject.call`` does.
+    """
+    lifetime = "detached" if detached else None
+    options = {"name": name, "lifetime": lifetime, "num_cpus": 0, "max_concurrency": THREADS}
+    try:
+        actor = ray.remote(_Host).options(**options).remote()
+    except ValueError as error:
+        raise ClusterError(f"{name!r} cannot be started: {error}") from error
+    remote = RemoteObject(name, actor)
+    try:
+        remote.build(factory_path, args)
+    except BaseException:
+        remote.kill()
+        raise
+    return remote
+
+
+def find(name: str) -> RemoteObject | None:
+    """The hosted object of that name, if its process is alive."""
+    try:
+        return RemoteObject(name, ray.get_actor(name))
+    except ValueError:
+        return None
+
+
+# --- in the process of the hosted object ------------------------------------------------------------------------------
+
+
+class _Host:
+    """The actor around an object."""
+
+    def __init__(self) -> None:
+        self._object: Any = None
+
+    def build(self, factory_path: str, args: tuple[Any, ...]) -> _Raised | None:
+        module, _, name = factory_path.partition(":")
+        try:
+            self._object = getattr(importlib.import_module(module), name)(*args)
+        except RecomposeError as error:
+            return _Raised.of(error)
+        return None
+
+    def call(self, method: str, args: tuple[Any, ...]) -> Any:
+        try:
+            return getattr(self._object, method)(*args)
+        except RecomposeError as error:
+            return _Raised.of(error)
+
+    def ping(self) -> None:
+        """Answers as soon as the process is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """An error as a value: pickle would call its class with the message alone, which not every class takes."""
+
+    type: type[RecomposeError]
+    args: tuple[Any, ...]
+    state: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, error: RecomposeError) -> _Raised:
+        return cls(type(error), error.args, dict(vars(error)))
+
+    def error(self) -> RecomposeError:
+        error = self.type.__new__(self.type)
+        error.args = self.args
+        vars(error).update(self.state)
+        return error
+
+
+def _knock(address: str) -> None:
+    """Ray itself tries a wrong address for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.removeprefix("ray://"), int(port)), timeout=_KNOCK_S).close()
+
+
+def _make_importable() -> None:
+    """Processes that Ray starts here find our packages whatever their working directory, installed or not."""
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if root not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([*paths, root])
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

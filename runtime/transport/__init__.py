@@ -1,0 +1,1 @@
+"""How items travel between a runner and its workers."""

@@ -1,0 +1,122 @@
+"""The worker's side of the transport: connect, receive messages one by one, send. See ``runtime/transport/hub.py``."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from typing import Protocol
+
+import zmq
+
+from runtime.transport.invitation import Invitation, Network
+from runtime.transport.stream import MessageReader, MessageWriter, prepare
+from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
+
+
+class Channel(Protocol):
+    """A connection to the hub. One thread only."""
+
+    def receive(self) -> Message | None:
+        """The next message; blocks; ``None`` when the hub is gone."""
+
+    def send(self, message: Message) -> None:
+        """Raises: OSError when the hub is gone."""
+
+    def close(self) -> None: ...
+
+
+def connect(invitation: Invitation) -> Channel:
+    """By the unix socket if that is within reach, else by the network.
+
+    Raises: OSError when the hub cannot be reached or does not take the invitation.
+    """
+    if (sock := _unix_socket(invitation.unix_path)) is not None:
+        return StreamChannel(sock, invitation)
+    if invitation.network is None:
+        raise ConnectionError(f"the hub at {invitation.unix_path} cannot be reached and offers no network address")
+    network = invitation.network
+    lifeline = StreamChannel(socket.create_connection((network.host, network.lifeline_port), timeout=10), invitation)
+    return EncryptedChannel(lifeline, network, invitation.identity)
+
+
+def _unix_socket(path: str | None) -> socket.socket | None:
+    """None where there is no such socket: the hub is on another host."""
+    if path is None:
+        return None
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(path)
+    except OSError:
+        sock.close()
+        return None
+    return sock
+
+
+class StreamChannel:
+    """Messages on the stream connection itself."""
+
+    def __init__(self, sock: socket.socket, invitation: Invitation) -> None:
+        self.socket = sock
+        sock.settimeout(None)
+        prepare(sock)
+        self._reader, self._writer = MessageReader(sock), MessageWriter(sock)
+        self._received: deque[Message] = deque()
+        self._introduce(invitation)
+
+    def _introduce(self, invitation: Invitation) -> None:
+        challenge = self.receive()
+        if challenge is not None:
+            proof = invitation.proof(bytes(challenge.payload[0]))
+            self._writer.send(Message(Kind.HELLO, payload=[invitation.worker.encode(), proof]))
+        if challenge is None or self.receive() is None:
+            self.close()
+            raise ConnectionError(f"the hub did not let worker {invitation.worker} in")
+
+    def receive(self) -> Message | None:
+        while not self._received:
+            try:
+                self._received.extend(self._reader.read())
+            except (EOFError, OSError):
+                return None
+        return self._received.popleft()
+
+    def send(self, message: Message) -> None:
+        self._writer.send(message)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class EncryptedChannel:
+    """Messages on ZeroMQ with CURVE; the stream connection beside it tells when the hub is gone."""
+
+    def __init__(self, lifeline: StreamChannel, network: Network, identity: bytes) -> None:
+        self._lifeline = lifeline
+        self._socket = dealer = zmq.Context().socket(zmq.DEALER)
+        dealer.identity, dealer.linger = identity, 1000
+        dealer.sndhwm = dealer.rcvhwm = 0
+        dealer.curve_serverkey = network.server_key
+        dealer.curve_publickey, dealer.curve_secretkey = zmq.curve_keypair()
+        dealer.connect(network.items_endpoint)
+        self._poller = zmq.Poller()
+        self._poller.register(dealer, zmq.POLLIN)
+        self._poller.register(lifeline.socket, zmq.POLLIN)
+
+    def receive(self) -> Message | None:
+        while True:
+            try:
+                frame = self._socket.recv(zmq.NOBLOCK, copy=False)
+                # ZeroMQ's memory is read-only and not aligned; what stages get must not depend on the transport.
+                return unpack(HEAD.unpack_from(frame.buffer), memoryview(bytearray(frame.buffer[HEAD.size :])))
+            except zmq.Again:
+                ready = dict(self._poller.poll())
+            if self._lifeline.socket.fileno() in ready and self._lifeline.receive() is None:
+                return None
+
+    def send(self, message: Message) -> None:
+        self._socket.send(b"".join(pack(message)[0]))
+
+    def close(self) -> None:
+        self._socket.close()
+        self._socket.context.term()
+        self._lifeline.close()

@@ -1,0 +1,147 @@
+"""Messages over a stream socket, blocking or not, without a thread in between."""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections import deque
+from itertools import islice
+
+from runtime.transport.wire import HEAD, Message, pack, unpack
+
+_JOIN_UP_TO_BYTES = 32 * 1024
+_BUFFER_BYTES = 64 * 1024
+_PARTS_A_CALL = 256  # the kernel takes at most 1024
+
+
+def prepare(sock: socket.socket) -> None:
+    """Large kernel buffers (a video frame in few calls); on tcp no delay, and a vanished peer noticed in seconds."""
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
+    if sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 1), ("TCP_KEEPINTVL", 1), ("TCP_KEEPCNT", 3)):
+            if hasattr(socket, name):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+class MessageWriter:
+    """Sends messages in order; what the socket does not take at once waits in a backlog for ``flush``."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._backlog: deque[memoryview] = deque()
+
+    @property
+    def pending(self) -> bool:
+        return bool(self._backlog)
+
+    def send(self, message: Message) -> None:
+        """Raises: OSError when the connection is gone."""
+        parts, size = pack(message)
+        if size <= _JOIN_UP_TO_BYTES:
+            data = b"".join(parts)
+            written = 0 if self._backlog else self._send_some(data)
+            if written == size:
+                return
+            parts = [memoryview(data)[written:]]
+        self._backlog.extend(map(memoryview, parts))
+        self.flush()
+
+    def flush(self) -> None:
+        """Writes what the socket takes (all of it when it blocks). Raises: OSError when the connection is gone."""
+        backlog = self._backlog
+        while backlog:
+            try:
+                written = self._socket.sendmsg(list(islice(backlog, _PARTS_A_CALL)))
+            except BlockingIOError:
+                return
+            while backlog and written >= len(backlog[0]):
+                written -= len(backlog.popleft())
+            if written:
+                backlog[0] = backlog[0][written:]
+
+    def _send_some(self, data: bytes) -> int:
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
+
+
+class MessageReader:
+    """Receives messages. Small ones are cut from one buffer, a large one is received into memory of its own."""
+
+    def __init__(self, sock: socket.socket, limit_bytes: float = math.inf) -> None:
+        self.limit_bytes = limit_bytes
+        """Largest message accepted; a stranger gets a low limit until it has proved who it is."""
+        self._receive = sock.recv_into
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._filled = 0
+        self._large: memoryview | None = None
+        self._large_head: tuple[int, ...] = ()
+        self._large_filled = 0
+
+    def read(self) -> list[Message]:
+        """Receives once and returns the messages that are complete, perhaps none.
+
+        Raises: EOFError when the other side has closed; OSError when the connection broke or the limit is passed;
+        ValueError or struct.error when what comes is not of our making.
+        """
+        if self._large is None:
+            try:
+                received = self._receive(self._buffer[self._filled :] if self._filled else self._buffer)
+            except BlockingIOError:
+                return []
+            if not received:
+                raise EOFError("the other side has closed the connection")
+            self._filled += received
+            messages = self._cut_complete()
+            if self._large is None:
+                return messages
+        else:
+            messages = []
+        return messages + self._read_large(self._large)
+
+    def _cut_complete(self) -> list[Message]:
+        messages: list[Message] = []
+        start, filled, buffer = 0, self._filled, self._buffer
+        while filled - start >= HEAD.size:
+            head = HEAD.unpack_from(buffer, start)
+            begin = start + HEAD.size
+            end = begin + head[0]
+            if end > filled:
+                if not self._begin_large(head, begin, end - start):
+                    break
+                return messages
+            # Of a bytearray: what a stage gets is its own, and writable as it would be without a transport.
+            messages.append(unpack(head, memoryview(bytearray(buffer[begin:end]))))
+            start = end
+        self._filled = filled - start
+        if self._filled:
+            buffer[: self._filled] = buffer[start:filled]
+        return messages
+
+    def _begin_large(self, head: tuple[int, ...], begin: int, size: int) -> bool:
+        """Whether the message at ``begin`` needs memory of its own; what has come of it is moved there."""
+        if size > self.limit_bytes:
+            raise OSError(f"a message of {size} bytes was announced; at most {self.limit_bytes} are accepted here")
+        if size <= len(self._buffer):
+            return False
+        self._large = memoryview(bytearray(head[0]))
+        self._large_head, self._large_filled = head, self._filled - begin
+        self._large[: self._large_filled] = self._buffer[begin : self._filled]
+        self._filled = 0
+        return True
+
+    def _read_large(self, body: memoryview) -> list[Message]:
+        while self._large_filled < len(body):
+            try:
+                received = self._receive(body[self._large_filled :])
+            except BlockingIOError:
+                return []
+            if not received:
+                raise EOFError("the other side has closed the connection in the middle of a message")
+            self._large_filled += received
+        self._large = None
+        return [unpack(self._large_head, body)]

@@ -1,0 +1,1 @@
+"""What REST says and takes, typed."""

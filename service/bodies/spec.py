@@ -1,0 +1,110 @@
+"""What starts a run: one set of models for the start body, the command line and the runner."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from compositions.model import Composition
+from control.decisions import Mode
+from profiler.slo import Slo
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+"""A JSON number: no text, no boolean, no infinity."""
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class SourceSpec(Frozen):
+    """Where items come from."""
+
+    kind: Literal["replay", "video", "push", "spark"] = "replay"
+    path: str | None = None
+    """Files of the user; None for the app's own data set. For ``video`` a file, the number of a camera, or a URL; for
+    ``spark`` what its format loads, where that takes a path."""
+    loop: Annotated[bool, Field(strict=True)] = True
+    """Over and over; for ``spark``: wait for more, instead of ending when all that is there was read."""
+    format: str | None = None
+    """Of ``spark``: csv, json, parquet, kafka, rate …, whatever Structured Streaming reads."""
+    options: dict[str, str | bool | int | Number] = Field(default_factory=dict)
+    """Of that format; ``schema`` among them is a DDL string."""
+    transform: str | None = None
+    """Of ``spark``: a file with an SQL query over the view ``input``, whose rows are the items."""
+    checkpoint: str | None = None
+    """Of ``spark``: folder that keeps how far was read; None: in the folder of a Spark sink, else nowhere."""
+
+    @property
+    def fault(self) -> str | None:
+        """What does not fit together. No schema can say it, so it is no matter of the model."""
+        if self.kind == "spark":
+            return None if self.format else "source spark needs a format, such as csv, json, parquet, kafka or rate"
+        given = [name for name in ("format", "options", "transform", "checkpoint") if getattr(self, name)]
+        return f"{given[0]} goes with source kind spark only, not with {self.kind}" if given else None
+
+
+class SinkSpec(Frozen):
+    """Where results go besides the window that the API shows."""
+
+    kind: Literal["spark"] = "spark"
+    format: Literal["parquet", "orc", "json", "csv"] = "parquet"
+    path: str = Field(min_length=1)
+    """Folder of the table, or its URL."""
+    schema_: str | None = Field(default=None, alias="schema")
+    """Fields of a result as a DDL string; None: one column with JSON."""
+    options: dict[str, str | bool | int | Number] = Field(default_factory=dict)
+    """Of the format's writer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class InputSpec(Frozen):
+    """Input rate: fixed, by pattern (SPBench, section 3.3), from a trace file, or (nothing given) unpaced."""
+
+    rate_per_s: Number | None = Field(default=None, gt=0, le=1_000_000)
+    pattern: Literal["wave", "binary", "increasing", "decreasing", "spike", "trace"] | None = None
+    period_s: Number | None = Field(default=None, gt=0)
+    min_per_s: Number | None = Field(default=None, ge=0)
+    max_per_s: Number | None = Field(default=None, gt=0)
+    size_percent: Number = Field(default=10.0, gt=0, le=100)
+    path: str | None = None
+    """Trace file: one arrival time in seconds a line, compressed to ``period_s``."""
+
+
+class TelemetrySpec(Frozen):
+    """Rolling Parquet files of items, snapshots, decisions and switches, and how many of an app may stay."""
+
+    folder: str
+    keep_days: float = 7.0
+    keep_mb: float = 1000.0
+
+
+class RunSpec(Frozen):
+    """Everything a runner needs; picklable."""
+
+    app: str
+    apps_dirs: tuple[str, ...] = ()
+    options: dict[str, Any] = Field(default_factory=dict)
+    source: SourceSpec = SourceSpec()
+    sink: SinkSpec | None = None
+    input: InputSpec = InputSpec()
+    overload: Literal["block", "shed"] = "block"
+    compositions: tuple[Composition, ...] = ()
+    composition: str | None = None
+    """First (or pinned) composition; None: all stages sequential."""
+    slo: Slo | None = None
+    mode: Mode = Mode.AUTO
+    strategy: str = "model"
+    switch_style: Literal["seamless", "drain"] = "seamless"
+    pool: Literal["local", "ray"] = "ray"
+    items: int | None = None
+    """End after this many items; None: when the source ends, or never."""
+    duration_s: float | None = None
+    out_path: str | None = None
+    dead_letters_path: str | None = None
+    telemetry: TelemetrySpec | None = None
+    """None: none is written."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Overrides of manager settings, for experiments (``trial_s``, ``check_interval_s`` …)."""

@@ -1,0 +1,1 @@
+"""Many apps: which there are, which run, and what brings them back."""

@@ -1,0 +1,76 @@
+"""Which compositions each app can choose from: those it ships, those of the directory, those changed through REST.
+
+Later layers win by name. An app without any composition has one: all stages sequential.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from apps import registry
+from apps.contract import App
+from compositions.document import loader
+from compositions.model import Composition, Stage, all_sequential
+from service.bodies.refusals import ConflictError, NotFoundError, listed
+from service.daemon.store import State
+
+
+class Catalogue:
+    """Thread-safe. Removed compositions stay removed after a restart, also those that come from a file."""
+
+    def __init__(self, apps: Mapping[str, type[App]], state: State) -> None:
+        self._apps, self._state = apps, state
+        self._shipped = {name: shipped(app) for name, app in apps.items()}
+        self._directory: dict[str, tuple[Composition, ...]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def stages(self) -> dict[str, Sequence[Stage]]:
+        """Stages of every app, as the loader wants them."""
+        return {name: app.stages for name, app in self._apps.items()}
+
+    def of(self, app: str) -> tuple[Composition, ...]:
+        """All compositions of ``app``; never empty."""
+        known: dict[str, Composition | None] = {each.name: each for each in self._shipped[app]}
+        known.update((each.name, each) for each in self._directory.get(app, ()))
+        known.update(self._state.overlay(app))
+        present = tuple(each for each in known.values() if each is not None)
+        return present or (all_sequential(self._apps[app].stages),)
+
+    def add(self, app: str, compositions: Sequence[Composition]) -> None:
+        with self._lock:
+            overlay = self._state.overlay(app)
+            self._state.put_overlay(app, overlay | {each.name: each for each in compositions})
+
+    def remove(self, app: str, name: str) -> None:
+        """Raises: NotFoundError when there is no such composition, ConflictError when it is the only one."""
+        with self._lock:
+            names = [each.name for each in self.of(app)]
+            if name not in names:
+                raise NotFoundError(f"{app} has no composition {name!r}; it has {listed(names)}")
+            if len(names) == 1:
+                raise ConflictError(f"{name!r} is the only composition of {app}; add another before removing it")
+            self._state.put_overlay(app, self._state.overlay(app) | {name: None})
+
+    def load_directory(self, found: Mapping[str, Sequence[Composition]]) -> set[str]:
+        """Replaces the layer of the watched directory. Returns the apps whose compositions changed."""
+        with self._lock:
+            before = {app: self.of(app) for app in self._apps}
+            self._directory = {app: tuple(compositions) for app, compositions in found.items()}
+            return {app for app in self._apps if self.of(app) != before[app]}
+
+
+def shipped(app: type[App]) -> tuple[Composition, ...]:
+    """The compositions in the app's own file, or in the one the service ships. Raises: CompositionError."""
+    path = registry.compositions_file(app)
+    if path is None:
+        return ()
+    return tuple(loader.load(path.read_text(encoding="utf-8"), {app.name: app.stages}).compositions)
+
+
+def choices_for(app: App, known: Sequence[Composition] | None = None) -> tuple[Composition, ...]:
+    """Those of ``known`` (default: shipped) that fit this instance, whose options may have changed its stages."""
+    stages = tuple(stage.name for stage in app.stages)
+    found = shipped(type(app)) if known is None else known
+    return tuple(each for each in found if each.stages == stages) or (all_sequential(app.stages),)

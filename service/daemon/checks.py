@@ -1,0 +1,48 @@
+"""What a start and a change of input are checked for before a runner hears of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from apps.input import rates
+from compositions.errors import Fault, RecomposeError
+from compositions.model import Composition
+from service.bodies.refusals import BadValueError, listed
+from service.bodies.spec import InputSpec, RunSpec
+
+
+def check_composition(app: str, name: str | None, choices: Sequence[Composition]) -> None:
+    """Raises: BadValueError when ``name`` is given and not among ``choices``."""
+    names = [each.name for each in choices]
+    if name is not None and name not in names:
+        message = f"{app} has no composition {name!r}; it has {listed(names)}"
+        raise BadValueError(message, [Fault("composition", message)])
+
+
+def check_input(input: InputSpec) -> None:
+    """Raises: BadValueError when the rate or pattern is not one."""
+    try:
+        rates.from_spec(**input.model_dump())
+    except RecomposeError as error:
+        raise BadValueError(f"input refused: {error}", [Fault("input", str(error))]) from error
+
+
+def check_source(spec: RunSpec) -> None:
+    """Raises: BadValueError when the source cannot be read from this machine."""
+    kind, path = spec.source.kind, spec.source.path
+    if spec.source.fault is not None:
+        raise BadValueError(spec.source.fault, [Fault("source", spec.source.fault)])
+    if kind in ("video", "spark"):
+        return  # a camera or a URL is no path, and whoever opens it says best what is wrong
+    if path is not None and (kind == "push" or not _exists(path)):
+        why = "goes with kind replay only" if kind == "push" else "does not exist on the service's machine"
+        message = f"source path {path!r} {why}; give a file or folder, or null for the app's own data set"
+        raise BadValueError(message, [Fault("source.path", message)])
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (ValueError, OSError):  # NUL bytes, names too long
+        return False

@@ -1,0 +1,1 @@
+"""One running app, from its spec to its last result."""

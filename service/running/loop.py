@@ -1,0 +1,197 @@
+"""The loop of a running app: observe, estimate, decide, apply. The same in real time and in the simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from control.decisions import ResetWindow, SwitchTo
+from control.journal import Journal, SwitchRecord
+from control.manager import Manager, TickResult
+from control.output_gaps import OutputGaps
+from profiler.drain import DrainEstimator
+from profiler.drain_samples import paper_sample, schedule_sample
+from profiler.monitor import Monitor
+from profiler.service_time import stage_costs
+from profiler.size_law import SizeLaws
+from profiler.snapshot import Snapshot
+from runtime.dispatch.events import (
+    Delivered,
+    DispatcherView,
+    Outcome,
+    Shed,
+    StartFailed,
+    SwitchEnded,
+    SwitchOverdue,
+    SwitchStyle,
+    TaskTimed,
+    WorkersChanged,
+)
+from runtime.engine import Engine
+
+TICK_S = 0.25
+"""The manager looks four times a second."""
+
+Sink = Callable[[Delivered | Shed], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """How the loop measures and switches."""
+
+    cores: int
+    """Cores that the workers may use."""
+    style: SwitchStyle = SwitchStyle.SEAMLESS
+    drain_sample: str = "schedule"
+    """``schedule``: by position of the items (ours); ``paper``: in flight times service time over workers."""
+
+
+class ControlLoop:
+    """Carries outcomes to the monitor, snapshots to the manager, and its commands to the engine."""
+
+    def __init__(
+        self, engine: Engine, monitor: Monitor, manager: Manager, settings: LoopSettings, sink: Sink = lambda _: None
+    ) -> None:
+        self.engine = engine
+        self.monitor = monitor
+        self.manager = manager
+        self.journal = Journal()
+        self.drain = DrainEstimator()
+        self._sizes = SizeLaws()
+        self.gaps = OutputGaps()
+        self.snapshot: Snapshot | None = None
+        self.result: TickResult | None = None
+        self.start_failure: StartFailed | None = None
+        self.tap: Callable[[Outcome], None] | None = None
+        """Is shown every outcome; for telemetry."""
+        self._settings = settings
+        self._sink = sink
+        self._next_tick_s = engine.now_s
+        self._stable_since_s = engine.now_s
+        self._switch_record = SwitchRecord(None, None)
+
+    def step(self, until_s: float) -> list[Outcome]:
+        """Waits for something to happen until ``until_s`` at the latest, and ticks when it is time."""
+        outcomes = self.engine.advance(min(until_s, self._next_tick_s))
+        for outcome in outcomes:
+            self._observe(outcome)
+        now_s = self.engine.now_s
+        if now_s >= self._next_tick_s:
+            self._next_tick_s = max(self._next_tick_s + TICK_S, now_s)
+            self.tick(now_s)
+        return outcomes
+
+    def tick(self, now_s: float) -> None:
+        """One turn of the manager."""
+        view = self.engine.view()
+        self.snapshot = self._snapshot(now_s, view)
+        self._sample_drain(view, self.snapshot)
+        self.result = self.manager.tick(now_s, self.snapshot)
+        self.journal.note(self.result.decision)
+        for decision in self.manager.outcomes():
+            self.journal.note_outcome(decision)
+        for command in self.result.commands:
+            if isinstance(command, SwitchTo):
+                self._switch(command, self.snapshot)
+            elif isinstance(command, ResetWindow):
+                self.monitor.reset_window(now_s)
+
+    # --- observe ----------------------------------------------------------------------------------------------------
+
+    def _observe(self, outcome: Outcome) -> None:
+        if self.tap is not None:
+            self.tap(outcome)
+        if isinstance(outcome, TaskTimed):
+            self.monitor.record_timings(outcome.at_s, outcome.timings)
+            self._note_size(outcome)
+            if outcome.hop_s is not None:
+                self.monitor.record_hop(outcome.hop_s)
+        elif isinstance(outcome, Delivered):
+            self._delivered(outcome)
+        elif isinstance(outcome, Shed):
+            self._sink(outcome)
+        elif isinstance(outcome, SwitchEnded):
+            self._switched(outcome)
+        elif isinstance(outcome, SwitchOverdue):
+            self.drain.overdue()
+        elif isinstance(outcome, WorkersChanged):
+            if outcome.lost:
+                self.manager.workers_lost(outcome.at_s, outcome.reason)
+            self.start_failure = None if outcome.joined else self.start_failure
+        elif isinstance(outcome, StartFailed):
+            self.start_failure = outcome
+
+    def _note_size(self, task: TaskTimed) -> None:
+        stages = tuple(timing.stage for timing in task.timings)
+        self._sizes.add(stages, task.size_bytes, sum(timing.wall_s for timing in task.timings))
+
+    def _delivered(self, item: Delivered) -> None:
+        self.gaps.delivered(item.at_s, item.composition)
+        if item.error is None:
+            self.monitor.record_delivery(item.at_s, item.arrived_s, item.started_s)
+        self._sink(item)
+
+    def _switched(self, ended: SwitchEnded) -> None:
+        self.drain.end(ended.drain_actual_s)
+        self.journal.note_switch(self._switch_record, ended)
+        self.gaps.switch_ended()
+        if ended.error is not None:
+            self.manager.switch_failed(ended.error)
+            return
+        self.drain.restart()
+        self._stable_since_s = ended.at_s
+        self.monitor.reset_window(ended.at_s)
+
+    # --- estimate ---------------------------------------------------------------------------------------------------
+
+    def _snapshot(self, now_s: float, view: DispatcherView) -> Snapshot:
+        return self.monitor.snapshot(
+            now_s,
+            composition=view.composition.name,
+            switching=view.switching,
+            stable_since_s=self._stable_since_s,
+            queued=view.queued,
+            in_flight=view.in_flight,
+            cores=self._settings.cores,
+            workers_alive=len(view.workers),
+        )
+
+    def _sample_drain(self, view: DispatcherView, snapshot: Snapshot) -> None:
+        if not view.switching:
+            self.drain.sample(self._drain_sample(view, snapshot))
+
+    def _drain_sample(self, view: DispatcherView, snapshot: Snapshot) -> float | None:
+        """Expected seconds until what is in flight is out; None when nothing is, or too little is known."""
+        if not view.in_flight or not snapshot.stages:
+            return None
+        costs = stage_costs(snapshot.stages, self._settings.cores)
+        if self._settings.drain_sample == "paper":
+            mean_s = sum(cost.service_s for cost in costs.values()) / len(costs)
+            return paper_sample(view.in_flight, mean_s, view.composition.workers)
+        sample_s = schedule_sample(
+            view.composition,
+            view.pending,
+            costs,
+            cores=self._settings.cores,
+            hop_s=snapshot.hop_s,
+            laws=self._sizes,
+        )
+        return None if sample_s is None else sample_s * self.drain.calibration
+
+    # --- apply ------------------------------------------------------------------------------------------------------
+
+    def _switch(self, command: SwitchTo, snapshot: Snapshot) -> None:
+        of_now = self._settings.drain_sample == "schedule"
+        expected = self.drain.begin(self._drain_sample(self.engine.view(), snapshot) if of_now else None)
+        mean_s, bound_s = (expected.srtt_s, expected.bound_s) if expected else (None, None)
+        self._switch_record = SwitchRecord(mean_s, bound_s)
+        self.gaps.switch_begins(self._switch_record)
+        costs = stage_costs(snapshot.stages, self._settings.cores)
+        first_s = sum(cost.service_s for cost in costs.values()) + snapshot.hop_s * len(command.composition.groups)
+        self.engine.switch(
+            command.composition,
+            self._settings.style,
+            drain_estimate_s=bound_s or 0.0,
+            drain_mean_s=mean_s or 0.0,
+            first_result_s=first_s,
+        )

@@ -1,0 +1,137 @@
+"""The end of the stream: results in order to a bounded window, a file, and the dead-letter file."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Protocol, TextIO
+
+from apps.contract import App
+from compositions.errors import RecomposeError
+from runtime.dispatch.events import Delivered, Payload, Shed
+
+
+class Table(Protocol):
+    """Where results go besides, and who may ask for a pause: it keeps what it could not store yet."""
+
+    @property
+    def has_room(self) -> bool: ...
+
+    @property
+    def failed(self) -> str | None: ...
+
+    def start(self) -> None: ...
+
+    def take(self, result: dict[str, Any]) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class ResultSink:
+    """Takes what leaves the dispatcher. ``decode`` turns a payload into the last stage's value, ``app`` makes plain
+    JSON of that, and writes it to a file of its own form where it has one.
+
+    Counts what must never happen, from the serial numbers alone: a skipped, repeated or late one.
+    """
+
+    KEPT = 2000
+
+    def __init__(
+        self,
+        app: App,
+        decode: Callable[[Payload], Any],
+        out_path: str | None = None,
+        dead_letters_path: str | None = None,
+        table: Table | None = None,
+    ) -> None:
+        self._app, self._decode = app, decode
+        self._kept: deque[dict[str, Any]] = deque(maxlen=self.KEPT)
+        self._output = app.open_output(Path(out_path)) if out_path is not None else None
+        self._out = _opened(out_path, "w") if self._output is None else None
+        self._dead_letters = _opened(dead_letters_path, "a")
+        self._table = table
+        if table is not None:
+            table.start()
+        self._next_serial = 0
+        self.lost = self.misordered = 0
+
+    def take(self, item: Delivered | Shed) -> None:
+        """The next item in order, or its place."""
+        self._check(item.serial)
+        result = self._result(item)
+        self._kept.append(result)
+        if self._out is not None:
+            self._out.write(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
+        if self._table is not None:
+            self._table.take(result)
+
+    @property
+    def has_room(self) -> bool:
+        return self._table is None or self._table.has_room
+
+    @property
+    def failed(self) -> str | None:
+        """Why no result can be stored any more."""
+        return None if self._table is None else self._table.failed
+
+    def results(self, after: int, limit: int) -> list[dict[str, Any]]:
+        """Results with ``serial > after``, oldest first, of those still kept."""
+        return [result for result in self._kept if result["serial"] > after][:limit]
+
+    def flush(self) -> None:
+        for file in (self._out, self._dead_letters):
+            if file is not None:
+                file.flush()
+
+    def close(self) -> None:
+        if self._table is not None:
+            self._table.finish()
+        for file in (self._out, self._dead_letters, self._output):
+            if file is not None:
+                file.close()
+
+    def _check(self, serial: int) -> None:
+        self.lost += max(0, serial - self._next_serial)
+        self.misordered += serial < self._next_serial
+        self._next_serial = max(self._next_serial, serial + 1)
+
+    def _result(self, item: Delivered | Shed) -> dict[str, Any]:
+        if isinstance(item, Shed):
+            return {"serial": item.serial, "error": "shed to make room for newer items"}
+        if item.error is not None:
+            self._bury(item.serial, item.error)
+            return {"serial": item.serial, "error": item.error}
+        try:
+            return {"serial": item.serial, "value": self._written(item.serial, self._decode(item.payload))}
+        except Exception as error:  # the app's own encoder: whatever it raises concerns this item alone
+            what = str(error) if isinstance(error, RecomposeError) else f"{type(error).__name__}: {error}"
+            why = f"the result cannot be written: {what}"
+            self._bury(item.serial, why)
+            return {"serial": item.serial, "error": why}
+
+    def _written(self, serial: int, value: Any) -> Any:
+        """The value as JSON data, when it is in the app's own file as well."""
+        encoded = self._app.encode_result(value)
+        json.dumps(encoded, allow_nan=False)
+        if self._output is not None:
+            self._output.write(serial, value)
+        return encoded
+
+    def _bury(self, serial: int, error: str) -> None:
+        if self._dead_letters is not None:
+            letter = {"serial": serial, "at": datetime.now(UTC).isoformat(), "error": error}
+            self._dead_letters.write(json.dumps(letter, ensure_ascii=False) + "\n")
+            self._dead_letters.flush()
+
+
+def _opened(path: str | None, mode: Literal["w", "a"]) -> TextIO | None:
+    """Raises: RecomposeError when the file cannot be written."""
+    if path is None:
+        return None
+    try:
+        return open(path, mode, encoding="utf-8")
+    except OSError as error:
+        raise RecomposeError(f"cannot write {path!r}: {error.strerror}; give a file in a folder that exists") from error

@@ -1,0 +1,66 @@
+"""What a run comes to: items, switches, compositions used, how long the SLO was met."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from control.manager import TickResult
+from profiler.slo import SloStatus, Verdict
+from profiler.slo_hits import SloHits
+from profiler.snapshot import Snapshot
+from service.bodies.running_status import ms, rounded
+
+if TYPE_CHECKING:
+    from service.running.assembly import Parts
+
+
+class Summary:
+    """Kept up to date once a tick."""
+
+    def __init__(self) -> None:
+        self._hits = SloHits()
+        self._used: list[str] = []
+        self._first_s: float | None = None
+        self._last: Snapshot | None = None
+
+    @property
+    def slo_met_share(self) -> float | None:
+        """Share of the seconds with a verdict in which the SLO was met."""
+        return rounded(self._hits.time_share)
+
+    def note(self, snapshot: Snapshot, result: TickResult) -> bool:
+        """Takes the last tick; False when it was taken before."""
+        if snapshot is self._last:
+            return False
+        self._last = snapshot
+        self._first_s = snapshot.now_s if self._first_s is None else self._first_s
+        if snapshot.composition not in self._used:
+            self._used.append(snapshot.composition)
+        met = SloStatus.VIOLATED if result.slo_status is SloStatus.INFEASIBLE else result.slo_status
+        self._hits.add_second(snapshot.now_s, Verdict(met, "as of the tick"))
+        return True
+
+    def view(self, parts: Parts) -> dict[str, Any]:
+        view, journal, sink = parts.loop.engine.view(), parts.loop.journal, parts.sink
+        last = self._last
+        elapsed_s = last.now_s - self._first_s if last and self._first_s is not None else None
+        return {
+            "app": parts.assembly.spec.app,
+            "elapsed_s": rounded(elapsed_s),
+            "items": {
+                "accepted": view.accepted,
+                "delivered": view.delivered,
+                "failed": view.failed,
+                "shed": view.shed,
+                "lost": sink.lost,
+                "misordered": sink.misordered,
+            },
+            "composition": view.composition.name,
+            "compositions_used": list(self._used),
+            "switches": journal.switch_count,
+            "decisions": len(journal.decisions),
+            "settle_s": [round(decision.duration_s, 3) for decision in journal.decisions],
+            "throughput_per_s": rounded(view.delivered / elapsed_s) if elapsed_s else None,
+            "latency_ms": ms(last.latency.mean_s) if last and last.latency else None,
+            "slo_met_share": self.slo_met_share,
+        }
