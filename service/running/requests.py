@@ -1,0 +1,162 @@
+"""What can be asked of a runner: one frozen value a question, whose type says what it answers.
+
+They cross processes; fields and answers can be pickled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from apps.input.rates import Rate
+from compositions.model import Composition
+from control.decisions import Mode
+from profiler.slo import Slo
+from service.bodies.spec import InputSpec
+
+A_co = TypeVar("A_co", covariant=True)
+
+Body = dict[str, Any]
+"""JSON of the API, until ``service/bodies`` has a type for it."""
+Status = Body
+Decision = Body
+NoChange = Body
+Result = Body
+Choice = Body
+Sample = Body
+Switch = Body
+WhatIf = Body
+Summary = Body
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[A_co]):
+    """Something asked of a runner, which answers with an ``A_co``."""
+
+
+# --- life ---
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Request[None]):
+    """Begins the run; answered at once. ``ReadStatus`` tells when it is up, or why it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop(Request[None]):
+    """No more input; answered when the run has ended, or soon after ``timeout_s``."""
+
+    drain: bool = True
+    """All accepted items are delivered first."""
+    timeout_s: float = 30.0
+    """Longest drain; what is still in flight then is given up."""
+
+
+# --- changes, each raising RecomposeError for a value that does not fit the app ---
+
+
+@dataclass(frozen=True, slots=True)
+class SetSlo(Request[None]):
+    """None: no objective."""
+
+    slo: Slo | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetInput(Request[None]):
+    input: InputSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SetRate(Request[None]):
+    """Any input rate over time, counted from now; for experiments."""
+
+    rate: Rate
+
+
+@dataclass(frozen=True, slots=True)
+class SetMode(Request[None]):
+    """``composition`` goes with mode pinned; None pins the active one."""
+
+    mode: Mode
+    composition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetCompositions(Request[None]):
+    compositions: tuple[Composition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Push(Request[int]):
+    """An item; answered with its serial number. Raises also: BufferFull, and for another source than ``push``."""
+
+    value: Any
+    """JSON, as the app's ``from_json`` takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetGaps(Request[None]):
+    """Starts the statistics of gaps between outputs anew; for measurements."""
+
+
+# --- what can be read ---
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStatus(Request[Status]):
+    """The body of ``GET /status/{app}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDecisions(Request[list[Decision]]):
+    """Decisions with an id above ``after_id``, oldest first."""
+
+    after_id: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNoChanges(Request[list[NoChange]]):
+    """The latest runs of "no change", oldest first."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResults(Request[list[Result]]):
+    """Results with a serial number above ``after``, in order."""
+
+    after: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCompositions(Request[list[Choice]]):
+    """All that can be chosen, with predictions where there is a profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHistory(Request[list[Sample]]):
+    """One sample a second of the last ``last_s`` seconds, oldest first."""
+
+    last_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWhatIf(Request[WhatIf]):
+    """Predictions under other circumstances; None means as it is now. Raises: UnavailableError before a profile."""
+
+    cores: int | None = None
+    replicas: int | None = None
+    rate_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSwitches(Request[list[Switch]]):
+    """Every switch that ended, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSummary(Request[Summary]):
+    """The figures of the run so far."""
