@@ -5,20 +5,11 @@ All groups are validated together, so that one error names every value out of ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from compositions.errors import RecomposeError
-
-
-class SettingsError(RecomposeError):
-    """One or more settings are unknown or out of range; the text names each."""
-
-
-def ranged(default: float, low: float, high: float, unit: str = "") -> Any:
-    """A field with its allowed range ``[low, high]`` in ``unit``; whole-number defaults take whole numbers only."""
-    return field(default=default, metadata={"low": low, "high": high, "unit": unit})
+from compositions.settings import check, overridden, ranged
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +71,7 @@ class Trials:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class Prediction:
     """Strategy ``model``: how far predictions are trusted."""
 
     uncertainty: float = ranged(0.04, 0, 1)
@@ -106,53 +97,14 @@ class Settings:
     measuring: Measuring = Measuring()
     rhythm: Rhythm = Rhythm()
     trials: Trials = Trials()
-    model: Model = Model()
+    model: Prediction = Prediction()
 
     def __post_init__(self) -> None:
-        faults = list(_faults(self))
-        if faults:
-            raise SettingsError("; ".join(faults))
+        check(self)
 
     def overridden(self, values: Mapping[str, Any]) -> Settings:
         """These settings with single fields replaced by their plain names (``{"trial_s": 2.5}``).
 
         Raises: SettingsError that names every unknown name and every value out of range.
         """
-        faults = [*_unknown(self, values), *_not_numbers(values)]
-        if faults:
-            raise SettingsError("; ".join(faults))
-        groups = {group.name: _replaced(getattr(self, group.name), values) for group in fields(self)}
-        return replace(self, **groups)
-
-
-def _replaced(group: Any, values: Mapping[str, Any]) -> Any:
-    own = {f.name: values[f.name] for f in fields(group) if f.name in values}
-    return replace(group, **own)
-
-
-def _unknown(settings: Settings, values: Mapping[str, Any]) -> Iterator[str]:
-    known = sorted(f.name for group in fields(settings) for f in fields(getattr(settings, group.name)))
-    for name in values:
-        if name not in known:
-            yield f"unknown setting {name!r}; there are {', '.join(known)}"
-
-
-def _not_numbers(values: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            yield f"{name} = {value!r}, must be a number"
-
-
-def _faults(settings: Settings) -> Iterator[str]:
-    for group in fields(settings):
-        values = getattr(settings, group.name)
-        for f in fields(values):
-            yield from _fault(f.name, getattr(values, f.name), f.default, f.metadata)
-
-
-def _fault(name: str, value: float, default: object, limits: Mapping[str, Any]) -> Iterator[str]:
-    if isinstance(default, int) and not isinstance(value, int):
-        yield f"{name} = {value}, must be a whole number"
-    elif not limits["low"] <= value <= limits["high"]:
-        unit = f" {limits['unit']}" if limits["unit"] else ""
-        yield f"{name} = {value}, must be in [{limits['low']:g}, {limits['high']:g}]{unit}"
+        return overridden(self, values)

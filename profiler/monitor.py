@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from compositions.settings import check, ranged
 from profiler.service_time import ProfileSettings, ServiceTimes
 from profiler.snapshot import LatencyStats, RateWindow, Snapshot, StageTiming
 from profiler.stats import Samples, latency_stats, slope_per_s
@@ -19,23 +20,26 @@ from profiler.windows import Instant, counted_window, mean_of_steps, offered_win
 
 @dataclass(frozen=True, slots=True)
 class MonitorSettings:
-    """How far back the monitor looks."""
+    """How far back the monitor looks. Raises: SettingsError when any is out of range."""
 
-    window_s: float = 10.0
+    window_s: float = ranged(10.0, 0.5, 3600, "s")
     """Longest window that decisions rest on: the check interval of Vogel et al., section 3.2, step 6."""
-    instant_s: float = 0.25
+    instant_s: float = ranged(0.25, 0.01, 60, "s")
     """Window of the instantaneous values: the shortest that SPBench (section 3) takes for meaningful."""
-    rate_window_s: float = 1.0
+    rate_window_s: float = ranged(1.0, 0.05, 600, "s")
     """Each of the two windows in which a changed input rate must show: a step is seen within two seconds."""
-    growth_span_s: float = 1.0
+    growth_span_s: float = ranged(1.0, 0.05, 600, "s")
     """Least time between the first and the last queue sample before a growth is reported."""
-    hop_s: float = 0.0003
+    hop_s: float = ranged(0.0003, 0, 60, "s")
     """Price of a hop until one was measured: small items through the ZeroMQ hub on a 2-core machine."""
-    hop_samples: int = 256
+    hop_samples: int = ranged(256, 1, 1_000_000)
     """The hop is the median of the newest so many: a mean would carry every pause of the garbage collector."""
-    capacity: int = 32_768
+    events_kept: int = ranged(32_768, 64, 100_000_000)
     """Events stored a kind: ten seconds at 3,000 items/s; beyond that rate the windows are shorter."""
     profile: ProfileSettings = field(default_factory=ProfileSettings)
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 class Monitor:
@@ -45,10 +49,10 @@ class Monitor:
         self._settings = settings
         self._cores = cores
         self._service_times = ServiceTimes(stages, settings.profile)
-        self._arrivals = Samples(settings.capacity)
-        self._deliveries = Samples(settings.capacity)
-        self._queue = Samples(settings.capacity // 8)
-        self._offered = Samples(settings.capacity // 8)
+        self._arrivals = Samples(settings.events_kept)
+        self._deliveries = Samples(settings.events_kept)
+        self._queue = Samples(settings.events_kept // 8)
+        self._offered = Samples(settings.events_kept // 8)
         self._hops: deque[float] = deque(maxlen=settings.hop_samples)
         self._delivered = 0
         self._started_s: float | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compositions.capacity.predict import StageCost
+from compositions.settings import check, ranged
 from profiler.snapshot import StageProfile, StageTiming
 from profiler.stats import Samples
 
@@ -19,16 +20,19 @@ EQUAL = 1e-9
 class ProfileSettings:
     """Which samples a profile rests on. The defaults let an old phase of the app fade within seconds."""
 
-    horizon_s: float = 30.0
+    horizon_s: float = ranged(30.0, 1, 3600, "s")
     """Older samples are left out: three check intervals of Vogel et al., in which a slow app still collects some."""
-    max_samples: int = 512
+    max_samples: int = ranged(512, 1, 1_000_000)
     """At most so many of the newest: the mean is then known to cv/23."""
-    min_span_s: float = 2.0
+    min_span_s: float = ranged(2.0, 0, 600, "s")
     """... but never less than this time: at thousands of items a second 512 are a tenth of a second, one hiccup."""
-    keep: int = 8
+    newest_samples: int = ranged(8, 1, 100_000)
     """The newest so many count whatever their age: of a stage that ran once a minute nothing better is known."""
-    capacity: int = 4096
+    timings_kept: int = ranged(4096, 16, 10_000_000)
     """Samples stored a stage: 2 s at 2,000 items/s; beyond that rate the span is shorter."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 class ServiceTimes:
@@ -36,7 +40,7 @@ class ServiceTimes:
 
     def __init__(self, stages: Sequence[str], settings: ProfileSettings | None = None) -> None:
         self._settings = settings if settings is not None else ProfileSettings()
-        self._samples = {stage: Samples(self._settings.capacity) for stage in stages}
+        self._samples = {stage: Samples(self._settings.timings_kept) for stage in stages}
 
     def add(self, at_s: float, timings: Sequence[StageTiming]) -> None:
         """Take the timings of one task that came back. Raises: KeyError for a stage the app does not have."""
@@ -56,7 +60,7 @@ def window_start(samples: Samples, now_s: float, settings: ProfileSettings) -> i
     in_horizon = known - samples.first_at_or_after(now_s - settings.horizon_s)
     in_span = known - samples.first_at_or_after(now_s - settings.min_span_s)
     counted = min(in_horizon, max(settings.max_samples, in_span))
-    return max(0, known - max(counted, settings.keep))
+    return max(0, known - max(counted, settings.newest_samples))
 
 
 def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSettings) -> StageProfile:

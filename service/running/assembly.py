@@ -18,11 +18,11 @@ from compositions.capacity.predict import Prediction, predict
 from compositions.document.notation import format_notation
 from compositions.errors import RecomposeError
 from compositions.model import Composition, all_sequential
+from compositions.settings import overridden
 from control.decisions import Mode
 from control.manager import Manager
-from control.settings import Settings
 from control.strategies import make_strategy
-from profiler.monitor import Monitor, MonitorSettings
+from profiler.monitor import Monitor
 from profiler.service_time import stage_costs
 from runtime.dispatch.dispatcher import Dispatcher, DispatcherSettings
 from runtime.dispatch.events import SwitchStyle
@@ -33,6 +33,7 @@ from service.bodies.running_status import choice_view
 from service.bodies.spec import InputSpec, RunSpec
 from service.daemon.catalogue import shipped
 from service.running.loop import ControlLoop, LoopSettings
+from service.running.settings import RunSettings
 from service.running.sink import ResultSink
 from service.running.spark import open_link
 
@@ -51,7 +52,7 @@ class Assembly:
         self.make_app = partial(registry.create, spec.app, dict(spec.options), dirs)
         self.app: App = self.make_app()
         self.stages = tuple(self.app.stages)
-        self.settings = Settings().overridden(spec.settings)
+        self.settings = overridden(RunSettings(), spec.settings)
         self.strategy = make_strategy(spec.strategy)
         self.compositions = spec.compositions or shipped(type(self.app)) or (all_sequential(self.stages),)
         self.first = self._first()
@@ -109,7 +110,7 @@ class Assembly:
         return RayPool(self.make_app, [stage.name for stage in self.stages]), FrameCodec()
 
     def _monitor(self) -> Monitor:
-        return Monitor(MonitorSettings(), [stage.name for stage in self.stages], available_cores())
+        return Monitor(self.settings.monitor, [stage.name for stage in self.stages], available_cores())
 
     def _loop_settings(self) -> LoopSettings:
         return LoopSettings(available_cores(), SwitchStyle(self.spec.switch_style))
@@ -117,7 +118,13 @@ class Assembly:
     def _manager(self) -> Manager:
         spec = self.spec
         manager = Manager(
-            self.settings, self.strategy, self.stages, self.compositions, spec.mode, spec.slo, first=self.first
+            self.settings.manager,
+            self.strategy,
+            self.stages,
+            self.compositions,
+            spec.mode,
+            spec.slo,
+            first=self.first,
         )
         if spec.mode is Mode.PINNED:
             manager.set_mode(spec.mode, spec.composition)

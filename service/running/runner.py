@@ -163,7 +163,7 @@ class Runner:
         if loop.snapshot is None:
             return None
         active, slo = loop.engine.view().composition, loop.manager.slo
-        known = Present(loop.snapshot, active, assembly.compositions, slo, assembly.strategy, assembly.settings)
+        known = Present(loop.snapshot, active, assembly.compositions, slo, assembly.strategy, assembly.settings.manager)
         return answer(question, known)
 
     def switches(self) -> list[dict[str, Any]]:

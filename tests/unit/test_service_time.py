@@ -89,7 +89,7 @@ def test_a_stage_that_runs_once_a_minute_keeps_its_newest_samples() -> None:
 
 
 def test_memory_is_bounded_and_the_newest_stay() -> None:
-    times = ServiceTimes(["a"], ProfileSettings(capacity=600))
+    times = ServiceTimes(["a"], ProfileSettings(timings_kept=600))
     now_s = feed(times, "a", [float(i) for i in range(5000)], from_s=0.0, every_s=1e-4)
     [a] = times.profiles(now_s)
     assert 600 <= a.samples <= 1200

@@ -2,7 +2,11 @@
 
 import pytest
 
-from control.settings import Measuring, Settings, SettingsError, Trials
+from compositions.settings import SettingsError, names, overridden
+from control.settings import Measuring, Settings, Trials
+from profiler.monitor import MonitorSettings
+from profiler.service_time import ProfileSettings
+from service.running.settings import RunSettings
 
 
 def test_defaults_are_those_of_the_paper() -> None:
@@ -47,3 +51,34 @@ def test_faults_are_sentences(values: dict[str, object], text: str) -> None:
     with pytest.raises(SettingsError) as error:
         Settings().overridden(values)
     assert text in str(error.value)
+
+
+def test_settings_of_the_monitor_are_replaced_by_their_plain_names_as_well() -> None:
+    settings = overridden(RunSettings(), {"window_s": 5, "horizon_s": 60, "trial_s": 2})
+    assert (settings.monitor.window_s, settings.monitor.profile.horizon_s, settings.manager.trials.trial_s) == (
+        5,
+        60,
+        2,
+    )
+
+
+def test_all_faults_of_manager_and_monitor_are_named_at_once() -> None:
+    with pytest.raises(SettingsError) as error:
+        overridden(RunSettings(), {"window_s": 0, "hop_samples": 1.5, "votes": 0, "widow_s": 1})
+    text = str(error.value)
+    assert "window_s = 0, must be in [0.5, 3600] s" in text
+    assert "hop_samples = 1.5, must be a whole number" in text
+    assert "votes = 0, must be in [1, 100]" in text
+    assert "unknown setting 'widow_s'" in text
+
+
+def test_the_monitor_refuses_what_is_out_of_range_however_it_is_built() -> None:
+    with pytest.raises(SettingsError, match=r"window_s = 0, must be in \[0.5, 3600\] s"):
+        MonitorSettings(window_s=0)
+    with pytest.raises(SettingsError, match="timings_kept = 1, must be in"):
+        ProfileSettings(timings_kept=1)
+
+
+def test_no_two_settings_of_a_run_share_a_plain_name() -> None:
+    known = names(RunSettings())
+    assert len(known) == len(set(known))

@@ -1,0 +1,87 @@
+"""Settings with ranges: frozen groups whose fields say what they accept, checked together and replaced by plain name.
+
+A group is a frozen dataclass; its fields are ``ranged``, or groups themselves. Other fields are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, field, fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from compositions.errors import RecomposeError
+
+Group = TypeVar("Group")
+
+
+class SettingsError(RecomposeError):
+    """One or more settings are unknown or out of range; the text names each."""
+
+
+def ranged(default: float, low: float, high: float, unit: str = "") -> Any:
+    """A field with its allowed range ``[low, high]`` in ``unit``; whole-number defaults take whole numbers only."""
+    return field(default=default, metadata={"low": low, "high": high, "unit": unit})
+
+
+def check(group: object) -> None:
+    """Raises: SettingsError that names every value of ``group``, and of the groups in it, that is out of range."""
+    _refuse(fault for limits, value in _values(group) if (fault := _fault(limits, value)))
+
+
+def overridden(group: Group, values: Mapping[str, Any]) -> Group:
+    """``group`` with single fields, its own or of the groups in it, replaced by their plain names.
+
+    Raises: SettingsError that names every unknown name and every value out of range.
+    """
+    known = {limits.name: limits for limits, _ in _values(group)}
+    _refuse(fault for name, value in values.items() if (fault := _override_fault(known, name, value)))
+    return _replaced(group, values)
+
+
+def names(group: object) -> list[str]:
+    """The plain names of all fields with a range, those of the groups in it included."""
+    return [limits.name for limits, _ in _values(group)]
+
+
+def _refuse(faults: Iterator[str]) -> None:
+    found = list(faults)
+    if found:
+        raise SettingsError("; ".join(found))
+
+
+def _values(group: Any) -> Iterator[tuple[Field[Any], Any]]:
+    """Each ranged field with its value."""
+    for each in fields(group):
+        value = getattr(group, each.name)
+        if is_dataclass(value):
+            yield from _values(value)
+        elif "low" in each.metadata:
+            yield each, value
+
+
+def _replaced(group: Group, values: Mapping[str, Any]) -> Group:
+    own: dict[str, Any] = {}
+    for each in fields(group):  # type: ignore[arg-type]  # a dataclass, which no bound can say
+        value = getattr(group, each.name)
+        if is_dataclass(value):
+            own[each.name] = _replaced(value, values)
+        elif "low" in each.metadata and each.name in values:
+            own[each.name] = values[each.name]
+    return replace(group, **own)  # type: ignore[type-var]
+
+
+def _override_fault(known: Mapping[str, Field[Any]], name: str, value: object) -> str | None:
+    if name not in known:
+        return f"unknown setting {name!r}; there are {', '.join(sorted(known))}"
+    return _fault(known[name], value)
+
+
+def _fault(limits: Field[Any], value: object) -> str | None:
+    low, high, unit = limits.metadata["low"], limits.metadata["high"], limits.metadata["unit"]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f"{limits.name} = {value!r}, must be a number"
+    if isinstance(limits.default, int) and not isinstance(value, int):
+        return f"{limits.name} = {value}, must be a whole number"
+    if not low <= value <= high:
+        return f"{limits.name} = {value}, must be in [{low:g}, {high:g}]{f' {unit}' if unit else ''}"
+    return None
