@@ -21,8 +21,8 @@ from service.bodies.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
 from service.cli import render
 from service.cli.check import apps_option
 from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_sink, parse_source
-from service.daemon.catalogue import choices_for
 from service.running.runner import Runner
+from service.running.shipped import choices_for
 
 LOOK_S = 0.25
 STRATEGIES = ["model", "vogel", "pdp21", "static"]

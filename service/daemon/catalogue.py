@@ -8,12 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from apps import registry
 from apps.contract import App
-from compositions.document import loader
 from compositions.model import Composition, Stage, all_sequential
 from service.bodies.refusals import ConflictError, NotFoundError, listed
 from service.daemon.store import State
+from service.running.shipped import shipped
 
 
 class Catalogue:
@@ -59,18 +58,3 @@ class Catalogue:
             before = {app: self.of(app) for app in self._apps}
             self._directory = {app: tuple(compositions) for app, compositions in found.items()}
             return {app for app in self._apps if self.of(app) != before[app]}
-
-
-def shipped(app: type[App]) -> tuple[Composition, ...]:
-    """The compositions in the app's own file, or in the one the service ships. Raises: CompositionError."""
-    path = registry.compositions_file(app)
-    if path is None:
-        return ()
-    return tuple(loader.load(path.read_text(encoding="utf-8"), {app.name: app.stages}).compositions)
-
-
-def choices_for(app: App, known: Sequence[Composition] | None = None) -> tuple[Composition, ...]:
-    """Those of ``known`` (default: shipped) that fit this instance, whose options may have changed its stages."""
-    stages = tuple(stage.name for stage in app.stages)
-    found = shipped(type(app)) if known is None else known
-    return tuple(each for each in found if each.stages == stages) or (all_sequential(app.stages),)

@@ -21,11 +21,12 @@ from profiler.slo import INPUT_RATE, Slo
 from service.bodies.refusals import BadValueError, ConflictError, NotFoundError, UnavailableError, listed
 from service.bodies.spec import InputSpec, RunSpec
 from service.bodies.views import app_view, choice_view, history_view, resting_status, stored_slo_view
-from service.daemon.catalogue import Catalogue, choices_for
+from service.daemon.catalogue import Catalogue
 from service.daemon.checks import check_composition, check_input, check_source
 from service.daemon.hosts import Host
 from service.daemon.keeper import Keeper, Phase
 from service.daemon.store import Started, State
+from service.running.shipped import choices_for
 
 STOP_TIMEOUT_S = 600.0
 """For a stop that the user asks for. What was accepted is delivered however slow the stages are; a hung one has its own

@@ -13,7 +13,6 @@ from apps.input.rates import Rate
 from compositions.document.notation import parse
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage
-from service.daemon.catalogue import choices_for
 from service.experiments.contender import Contender, Run, contenders
 from service.experiments.live import LiveDriver
 from service.experiments.plots import plots
@@ -21,6 +20,7 @@ from service.experiments.report import results
 from service.experiments.spec import Experiment
 from service.experiments.store import Store
 from service.experiments.virtual import VirtualDriver
+from service.running.shipped import choices_for
 
 Finding = tuple[Experiment, dict[str, Any], dict[str, bytes]]
 

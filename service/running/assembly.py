@@ -31,9 +31,9 @@ from runtime.pools.local import LocalPool, PickleCodec
 from runtime.pools.port import Codec, WorkerPool
 from service.bodies.running_status import choice_view
 from service.bodies.spec import InputSpec, RunSpec
-from service.daemon.catalogue import shipped
 from service.running.loop import ControlLoop, LoopSettings
 from service.running.settings import RunSettings
+from service.running.shipped import shipped
 from service.running.sink import ResultSink
 from service.running.spark import open_link
 

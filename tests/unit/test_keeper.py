@@ -13,11 +13,11 @@ from control.decisions import Mode
 from profiler.slo import Slo
 from service.bodies.refusals import UnavailableError
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
-from service.daemon.catalogue import choices_for
 from service.daemon.fake_runner import FakeRunner
 from service.daemon.hosts import CALL_TIMEOUT_S, RunnerHandle
 from service.daemon.keeper import BACK_OFF_S, HEALTHY_S, SILENT_LIMIT, Keeper, Phase
 from service.daemon.store import Started, State
+from service.running.shipped import choices_for
 
 PUSH = RunSpec(
     app="synthetic",

@@ -1,0 +1,25 @@
+"""The compositions that come with an app, and those of a list that an instance of it can run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from apps import registry
+from apps.contract import App
+from compositions.document import loader
+from compositions.model import Composition, all_sequential
+
+
+def shipped(app: type[App]) -> tuple[Composition, ...]:
+    """The compositions in the app's own file, or in the one the service ships. Raises: CompositionError."""
+    path = registry.compositions_file(app)
+    if path is None:
+        return ()
+    return tuple(loader.load(path.read_text(encoding="utf-8"), {app.name: app.stages}).compositions)
+
+
+def choices_for(app: App, known: Sequence[Composition] | None = None) -> tuple[Composition, ...]:
+    """Those of ``known`` (default: shipped) that fit this instance, whose options may have changed its stages."""
+    stages = tuple(stage.name for stage in app.stages)
+    found = shipped(type(app)) if known is None else known
+    return tuple(each for each in found if each.stages == stages) or (all_sequential(app.stages),)
