@@ -2,42 +2,41 @@
 
 Garcia et al. 2023 (SPBench), section 3.2, algorithm 1, wait ``1/frequency`` less what the source spent since its last
 item. What a sleep overshoots is lost there, item by item: 0.1 ms each is 10 % of a rate of 1,000 items/s. Here the
-time that passed is turned into credit, ``∫ rate dt`` items, of which each item takes one: the wait is the same, the
-mean rate does not drift, and a pattern that changes, or rests at zero, between two items is followed exactly.
+rate is a schedule of slots (:mod:`apps.input.schedule`), of which each item takes one: the wait is the same, the mean
+rate does not drift, a pattern that changes, or rests at zero, between two items is followed exactly, and every item
+knows when it was due.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from apps.input.rates import Rate
+from apps.input.schedule import Schedule
 
 SLICE_S = 0.05
 """Longest single wait, so that a changed pattern or a rate that leaves zero is noticed."""
-_EPSILON = 1e-9
-"""Items by which rounding may leave the credit short of one."""
+
+_ROUNDING = 1e-6
+"""Parts of a slot that a sum of floats may lack of a whole one."""
 
 
-def next_due_s(rate_per_s: float, now_s: float, credit: float) -> float:
-    """When the credit reaches one item if the rate stays as it is; infinite at rate zero."""
-    if rate_per_s <= 0:
-        return math.inf
-    return now_s + max(0.0, 1.0 - credit) / rate_per_s
+class Slot(NamedTuple):
+    """The turn of one item, and since when it is its turn, in seconds of the source's clock."""
+
+    due_s: float
 
 
-def earned(rate: Rate, from_s: float, to_s: float, step_s: float = SLICE_S / 2, most_steps: int = 1000) -> float:
-    """Items that a pattern brings between two elapsed times: its integral, by the midpoint rule."""
-    length_s = to_s - from_s
-    steps = min(most_steps, max(1, math.ceil(length_s / step_s)))
-    width_s = length_s / steps
-    return width_s * sum(rate(from_s + (k + 0.5) * width_s) for k in range(steps))
+class Offer(NamedTuple):
+    """What a paced source was asked for so far, in items; ``behind``: due and not read yet, for at most ``lag_s``."""
 
-
-def most_credit(rate_per_s: float, catch_up_items: float, catch_up_s: float) -> float:
-    """Most items that may be due at once: the one whose turn it is, and what a late source may make up for."""
-    return 1.0 + max(catch_up_items, rate_per_s * catch_up_s)
+    slots: int
+    missed: int
+    """Slots that passed while the source was held back, and were not made up for."""
+    behind: int
+    lag_s: float
 
 
 class FrequencyManager:
@@ -59,57 +58,63 @@ class FrequencyManager:
     ) -> None:
         self._clock = clock
         self._wait = wait
-        self._catch_up = (catch_up_items, catch_up_s)
+        self._catch_up = {"catch_up_items": catch_up_items, "catch_up_s": catch_up_s}
         self._lock = threading.Lock()
-        self._missed = 0.0
-        self._credit = 1.0  # the first item need not wait
-        self._pattern = pattern
-        self._started_s = self._seen_s = clock()
+        self._taken = 0
+        self._missed_before = 0
+        self._schedule = None if pattern is None else Schedule(pattern, clock(), **self._catch_up)
 
     @property
     def missed(self) -> int:
         """Slots that passed while the source was blocked, and were not made up for."""
-        return int(self._missed)
+        with self._lock:
+            return self._missed()
+
+    def offer(self) -> Offer:
+        """What was asked for up to now; of an unpaced source, what it read."""
+        with self._lock:
+            if self._schedule is None:
+                return Offer(self._taken + self._missed(), self._missed(), 0, 0.0)
+            lag_s = self._schedule.lag_s(self._clock())
+            behind = int(self._schedule.due + _ROUNDING)
+            return Offer(self._taken + self._missed() + behind, self._missed(), behind, lag_s)
 
     def set_pattern(self, pattern: Rate | None) -> None:
         """Replaces the pattern; its elapsed time begins now. ``None`` means unpaced."""
         with self._lock:
             now_s = self._clock()
-            self._accrue(now_s)
-            self._pattern, self._started_s, self._seen_s = pattern, now_s, now_s
+            if pattern is not None and self._schedule is not None:
+                self._schedule.replace(pattern, now_s)
+                return
+            if self._schedule is not None:
+                self._schedule.advance(now_s)
+                self._missed_before += self._schedule.missed
+            self._schedule = None if pattern is None else Schedule(pattern, now_s, **self._catch_up)
 
     def offered_per_s(self, now_s: float) -> float | None:
         """The rate that the pattern asks for at ``now_s``; ``None`` when unpaced."""
         with self._lock:
-            return None if self._pattern is None else self._pattern(max(0.0, now_s - self._started_s))
+            return None if self._schedule is None else self._schedule.rate_per_s(now_s)
 
-    def turn(self) -> bool:
-        """Waits until the next item is due. False: the source is to stop, nothing is due."""
+    def turn(self) -> Slot | None:
+        """Waits until the next item is due. None: the source is to stop, nothing is due."""
         while True:
-            delay_s = self._delay_s()
-            if delay_s is None:
-                return not self._wait(0.0)
-            if self._wait(min(delay_s, SLICE_S)):
-                return False
+            found = self._look()
+            if isinstance(found, Slot):
+                return None if self._schedule is None and self._wait(0.0) else found
+            if self._wait(min(found, SLICE_S)):
+                return None
 
-    def _delay_s(self) -> float | None:
-        """How long the next item has to wait yet; ``None`` after taking its credit, when it is due."""
+    def _look(self) -> Slot | float:
+        """The turn of the next item when it is due, else how long it has to wait yet."""
         with self._lock:
-            if self._pattern is None:
-                return None
             now_s = self._clock()
-            self._accrue(now_s)
-            rate_per_s = self._pattern(now_s - self._started_s)
-            if rate_per_s > 0 and self._credit >= 1.0 - _EPSILON:
-                self._credit -= 1.0
-                return None
-            return next_due_s(rate_per_s, now_s, self._credit) - now_s
+            due_s = now_s if self._schedule is None else self._schedule.take(now_s)
+            if due_s is not None:
+                self._taken += 1
+                return Slot(due_s)
+            assert self._schedule is not None, "an unpaced item is due at once"
+            return self._schedule.next_due_s(now_s) - now_s
 
-    def _accrue(self, now_s: float) -> None:
-        if self._pattern is None:
-            return
-        seen_s, elapsed_s = self._seen_s - self._started_s, now_s - self._started_s
-        credit = self._credit + earned(self._pattern, seen_s, elapsed_s)
-        most = most_credit(self._pattern(elapsed_s), *self._catch_up)
-        self._credit, self._seen_s = min(credit, most), now_s
-        self._missed += max(0.0, credit - most)
+    def _missed(self) -> int:
+        return self._missed_before + (self._schedule.missed if self._schedule else 0)

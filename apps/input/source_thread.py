@@ -6,22 +6,36 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from apps.input.pacing import FrequencyManager
+from apps.input.pacing import FrequencyManager, Offer, Slot
 from apps.input.rates import Rate
 from apps.input.sources import Arrival, Clock, Source
 from compositions.errors import RecomposeError
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLimits:
+    """How far a source may go."""
+
+    capacity: int = 2
+    """Encoded items that are handed over and not taken yet; more, and the source waits."""
+    items: int | None = None
+    """End after so many; None: when the source ends."""
+    catch_up_s: float = 0.05
+    """A source that was held back makes up for what was due in this time (s), faster than the input rate; what is
+    older is missed. SPBench's frequency is an upper limit, which it makes up for nothing of."""
 
 
 class SourceThread:
     """Runs one source. All methods but ``start`` may be called from any thread.
 
     ``encode`` turns a value into what travels to workers; it may be heavy, so it runs here. ``wake`` is called when
-    there is something to take after there was nothing, and when the source has finished. The hand-over holds
-    ``capacity`` encoded items, then the source waits (overload policy ``block``); a consumer that sheds takes all that
-    is there and drops the oldest itself. ``limit`` ends the source after so many items.
+    there is something to take after there was nothing, and when the source has finished. While the hand-over is full
+    the source waits (overload policy ``block``); a consumer that sheds takes all that is there and drops the oldest
+    itself.
     """
 
     def __init__(
@@ -32,18 +46,17 @@ class SourceThread:
         clock: Clock,
         wake: Callable[[], None],
         encode: Callable[[Any], Any] = lambda value: value,
-        capacity: int = 2,
-        limit: int | None = None,
+        limits: SourceLimits | None = None,
     ) -> None:
         self._source, self._encode, self._wake = source, encode, wake
-        self._capacity, self._limit = capacity, limit
+        self._limits = limits = limits or SourceLimits()
         self._changed = threading.Condition()
         self._ready: deque[Arrival] = deque()
         self._stopping = threading.Event()
         self._abandoned = False
         self._ended = False
         self._error: str | None = None
-        self._pacing = FrequencyManager(pattern, clock=clock, wait=self._stopping.wait)
+        self._pacing = FrequencyManager(pattern, clock=clock, wait=self._stopping.wait, catch_up_s=limits.catch_up_s)
         self._thread = threading.Thread(target=self._run, name="source", daemon=True)
 
     def start(self) -> None:
@@ -88,6 +101,10 @@ class SourceThread:
         """Slots of the input rate that passed unused while the source was blocked."""
         return self._pacing.missed
 
+    def offer(self) -> Offer:
+        """What the input rate asked for so far, and how far behind it the source is."""
+        return self._pacing.offer()
+
     def set_pattern(self, pattern: Rate | None) -> None:
         self._pacing.set_pattern(pattern)
 
@@ -109,21 +126,28 @@ class SourceThread:
 
     def _pump(self) -> None:
         arrivals = iter(self._source)
-        left = -1 if self._limit is None else self._limit
+        left = -1 if self._limits.items is None else self._limits.items
         while left != 0:
-            self._pacing.turn()  # at once when stopping: the source itself knows what it still has to give
+            slot = self._pacing.turn()  # at once when stopping: the source itself knows what it still has to give
             arrival = next(arrivals, None)
             if arrival is None:
                 return
-            self._hand_over(Arrival(arrival.arrived_s, self._encode(arrival.value)))
+            self._hand_over(arrival._replace(value=self._encode(arrival.value), due_s=_due_s(arrival, slot)))
             left -= 1
 
     def _hand_over(self, arrival: Arrival) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: len(self._ready) < self._capacity or self._abandoned)
+            self._changed.wait_for(lambda: len(self._ready) < self._limits.capacity or self._abandoned)
             if self._abandoned:
                 return
             self._ready.append(arrival)
             first = len(self._ready) == 1
         if first:
             self._wake()
+
+
+def _due_s(arrival: Arrival, slot: Slot | None) -> float:
+    """Since when a user waits: since it came, since its place in the schedule, or else since it was read."""
+    if arrival.due_s is not None:
+        return arrival.due_s
+    return arrival.arrived_s if slot is None else min(slot.due_s, arrival.arrived_s)

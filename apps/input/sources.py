@@ -20,7 +20,10 @@ class Arrival(NamedTuple):
     """An item and when it arrived, in seconds of the clock that the source was given."""
 
     arrived_s: float
+    """When its read began; of what comes by itself, when it came."""
     value: Any
+    due_s: float | None = None
+    """Since when a user waits for it. A source says so of what comes by itself; the rest is due by the input rate."""
 
 
 class Source(Protocol):
@@ -128,8 +131,8 @@ class Video:
         while True:
             asked_s = self._clock()
             for image in frames:
-                arrived_s = self._clock() if frames.live else asked_s
-                yield Arrival(arrived_s, self._app.from_frame(image, number))
+                due_s = self._clock() if frames.live else None
+                yield Arrival(due_s or asked_s, self._app.from_frame(image, number), due_s)
                 if self._closed.is_set():
                     return
                 number += 1
@@ -162,7 +165,8 @@ class Push:
                 raise SourceClosed("the app is stopping and takes no more items")
             if len(self._waiting) >= self._capacity:
                 raise BufferFull(f"the input buffer holds {self._capacity} items and is full; try again later")
-            self._waiting.append(Arrival(self._clock(), value))
+            now_s = self._clock()
+            self._waiting.append(Arrival(now_s, value, now_s))
             self._accepted += 1
             self._changed.notify()
             return self._accepted - 1

@@ -76,7 +76,7 @@ class SparkLink:
                 self._refuse(key, number, f"{self._setup.app} does not take this row: {error}")
                 continue
             if self._take(key, number):
-                yield Arrival(arrived_s, value)
+                yield Arrival(arrived_s, value, arrived_s)
         if self.failed is not None:
             raise RecomposeError(self.failed)
 

@@ -12,7 +12,7 @@ from typing import Any
 from apps import registry
 from apps.contract import App
 from apps.input.rates import Rate, from_spec
-from apps.input.source_thread import SourceThread
+from apps.input.source_thread import SourceLimits, SourceThread
 from apps.input.sources import Source, open_source
 from compositions.capacity.predict import Prediction, predict
 from compositions.document.notation import format_notation
@@ -91,7 +91,7 @@ class Assembly:
             clock=monotonic,
             wake=pool.wake,
             encode=codec.encode,
-            limit=self.spec.items,
+            limits=SourceLimits(items=self.spec.items),
         )
         settings = DispatcherSettings(overload=self.spec.overload)
         dispatcher = Dispatcher(self.stages, self.first, settings, codec.size_bytes)

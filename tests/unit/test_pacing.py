@@ -2,8 +2,9 @@
 
 import pytest
 
-from apps.input.pacing import SLICE_S, FrequencyManager, earned, next_due_s
+from apps.input.pacing import SLICE_S, FrequencyManager
 from apps.input.rates import Binary, Fixed, Increasing, Wave
+from apps.input.schedule import Schedule
 
 
 class Time:
@@ -153,14 +154,75 @@ def test_unpaced_then_paced():
     assert manager.missed == 0
 
 
+def schedule(pattern, **catch_up):
+    return Schedule(pattern, 0.0, **({"catch_up_items": 1.0, "catch_up_s": 0.05} | catch_up))
+
+
 def test_next_due():
-    assert next_due_s(2.0, 10.0, credit=0.0) == 10.5
-    assert next_due_s(2.0, 10.0, credit=0.5) == 10.25
-    assert next_due_s(2.0, 10.0, credit=3.0) == 10.0
-    assert next_due_s(0.0, 10.0, credit=3.0) == float("inf")
+    slots = schedule(Fixed(2.0))
+    assert slots.take(10.0) is not None
+    slots = schedule(Fixed(2.0))
+    slots.take(0.0)
+    assert slots.next_due_s(0.0) == 0.5
+    slots.advance(0.25)
+    assert slots.next_due_s(0.25) == pytest.approx(0.5)
+    assert schedule(Binary(10.0, 0.0, 5.0)).next_due_s(1.0) == float("inf")
 
 
-def test_earned_is_exact_for_a_linear_rate_whatever_the_steps():
-    ramp = Increasing(100.0, 0.0, 100.0)
-    assert earned(ramp, 0.0, 100.0) == pytest.approx(5000.0)
-    assert earned(ramp, 0.0, 100.0, most_steps=1) == pytest.approx(5000.0)
+def test_what_is_due_is_exact_for_a_linear_rate_whatever_the_steps():
+    for looks in (1, 7, 100, 4000):
+        ramp = schedule(Increasing(100.0, 0.0, 100.0), catch_up_s=1e9)
+        for k in range(looks):
+            ramp.advance((k + 1) * 100.0 / looks)
+        assert ramp.due == pytest.approx(5001.0)  # the first is due at once
+
+
+def test_every_slot_tells_when_it_was_due_however_late_it_is_taken():
+    """The schedule of a source that is held back for two seconds is the one of a source that is not."""
+    prompt, late = schedule(Fixed(10.0), catch_up_s=60.0), schedule(Fixed(10.0), catch_up_s=60.0)
+    expected = [slot for k in range(400) if (slot := prompt.take(k / 100)) is not None]
+    assert expected == pytest.approx([k / 10 for k in range(40)], abs=1e-6)
+    found = [late.take(2.0) for _ in range(20)]
+    assert found == pytest.approx(expected[:20], abs=1e-6)
+    assert late.lag_s(3.5) == pytest.approx(1.5, abs=1e-6)
+
+
+def test_due_times_follow_a_pattern_that_rests_and_one_that_replaces_it():
+    slots = schedule(Binary(4.0, 0.0, 5.0), catch_up_s=60.0)
+    slots.replace(Fixed(1.0), 4.0)
+    times = [slots.take(9.0) for _ in range(15)]
+    assert times == pytest.approx([2.0 + k / 5 for k in range(10)] + [4.0 + k for k in range(5)], abs=0.03)
+
+
+def test_a_slot_given_up_is_missed_and_those_after_it_keep_their_time():
+    slots = schedule(Fixed(10.0), catch_up_s=1.0)
+    assert slots.take(0.0) == 0.0
+    assert slots.take(5.0) == pytest.approx(4.0, abs=1e-6)  # the oldest second of five is what may be made up for
+    assert slots.missed == pytest.approx(39.0)
+
+
+def test_a_slow_stream_keeps_the_slot_whose_turn_it_is_and_its_time():
+    slots = schedule(Fixed(0.1))
+    assert slots.take(0.0) == 0.0
+    assert slots.take(25.0) == pytest.approx(10.0, abs=1e-6)
+    assert slots.take(25.0) == pytest.approx(20.0, abs=1e-6)
+    assert slots.missed == 0
+
+
+def test_offer_counts_what_was_asked_for_whether_it_was_read_or_not():
+    time = Time()
+    manager = time.manager(Fixed(10.0), catch_up_s=2.0)
+    manager.turn()
+    time.now_s += 5.0
+    offer = manager.offer()
+    assert (offer.slots, offer.behind) == (51, 21)
+    assert offer.missed == 29
+    assert offer.lag_s == pytest.approx(2.0, abs=0.01)
+    assert time.manager(None).offer() == (0, 0, 0, 0.0)
+
+
+def test_looking_often_does_not_fill_the_memory():
+    slots = schedule(Fixed(5000.0), catch_up_s=60.0)
+    for k in range(200_000):
+        slots.take(k / 20_000)
+    assert max(len(slots._time_of), len(slots._slots_by)) < 1000

@@ -7,7 +7,7 @@ import pytest
 
 from apps.contract import App
 from apps.input.rates import Fixed
-from apps.input.source_thread import SourceThread
+from apps.input.source_thread import SourceLimits, SourceThread
 from apps.input.sources import Arrival, BufferFull, Push, SourceClosed, open_source
 from compositions.errors import RecomposeError
 from compositions.model import Stage
@@ -46,8 +46,9 @@ class Consumer:
         self.woken = threading.Semaphore(0)
         self.thread = None
 
-    def run(self, source, pattern=None, **settings):
-        self.thread = SourceThread(source, pattern, wake=self.woken.release, **settings)
+    def run(self, source, pattern=None, *, clock, encode=lambda value: value, **limits):
+        wake, limits = self.woken.release, SourceLimits(**limits)
+        self.thread = SourceThread(source, pattern, clock=clock, wake=wake, encode=encode, limits=limits)
         self.thread.start()
         return self.thread
 
@@ -150,7 +151,7 @@ def test_push_keeps_order_and_arrival_and_gives_serials():
     source = Push(10, clock=ticking())
     assert [source.put(value) for value in "abc"] == [0, 1, 2]
     source.close()
-    assert list(source) == [Arrival(100.0, "a"), Arrival(101.0, "b"), Arrival(102.0, "c")]
+    assert list(source) == [Arrival(100.0, "a", 100.0), Arrival(101.0, "b", 101.0), Arrival(102.0, "c", 102.0)]
 
 
 def test_push_says_when_it_is_full_and_has_room_again():
@@ -186,7 +187,7 @@ def test_thread_hands_over_everything_encoded_and_in_order(consumer):
 
 
 def test_limit_ends_an_endless_source(consumer):
-    consumer.run(open_source(Numbers(), "replay", clock=ticking()), clock=ticking(), limit=5)
+    consumer.run(open_source(Numbers(), "replay", clock=ticking()), clock=ticking(), items=5)
     assert values(consumer.rest()) == [0, 1, 2, 0, 1]
 
 
@@ -201,7 +202,7 @@ def test_full_hand_over_blocks_the_source(consumer):
         return value
 
     source = open_source(Numbers(), "replay", clock=ticking())
-    thread = consumer.run(source, clock=ticking(), encode=encode, capacity=2, limit=6)
+    thread = consumer.run(source, clock=ticking(), encode=encode, capacity=2, items=6)
     assert third_encoded.wait(WAIT_S)  # two handed over, the third in hand
     assert len(encoded) == 3
     assert values(thread.take(1)) == [0]
@@ -238,7 +239,7 @@ def test_stop_without_drain_frees_a_blocked_source(consumer):
 
 def test_pushed_items_are_refused_once_the_limit_is_reached(consumer):
     source = Push(10, clock=ticking())
-    thread = consumer.run(source, clock=ticking(), limit=1)
+    thread = consumer.run(source, clock=ticking(), items=1)
     source.put("a")
     assert thread.join(WAIT_S)
     with pytest.raises(SourceClosed):
@@ -274,3 +275,31 @@ def test_data_set_that_empties_between_passes_is_reported_as_a_sentence(consumer
     thread = consumer.run(source, clock=ticking())
     assert values(consumer.rest()) == [0, 1, 2]
     assert thread.error == "the data set of app 'numbers' has no items"
+
+
+# --- since when a user waits ------------------------------------------------------------------------------------------
+
+
+def test_a_paced_item_is_due_by_its_place_in_the_schedule_however_late_it_is_read(consumer):
+    """The source is held back for five seconds: what it reads then has been due all the time."""
+    now_s = [0.0]
+    source = open_source(Numbers(), "replay", clock=lambda: now_s[0])
+    thread = consumer.run(source, Fixed(10.0), clock=lambda: now_s[0], capacity=1, items=4, catch_up_s=60.0)
+    consumer.awaited()
+    now_s[0] = 5.0
+    assert [round(arrival.due_s, 6) for arrival in consumer.rest()] == [0.0, 0.1, 0.2, 0.3]
+    assert thread.offer().missed == 0
+
+
+def test_what_comes_by_itself_is_due_when_it_came_and_what_is_read_at_will_when_it_was_read(consumer):
+    source = Push(10, clock=ticking())
+    source.put("a")
+    thread = consumer.run(source, Fixed(1000.0), clock=lambda: 7000.0)
+    consumer.awaited()
+    assert thread.take() == [Arrival(100.0, "a", 100.0)]
+    thread.stop()
+
+
+def test_what_is_read_at_will_is_due_when_it_was_read(consumer):
+    consumer.run(open_source(Numbers(), "replay", clock=ticking(), loop=False), clock=lambda: 7000.0)
+    assert [arrival.due_s == arrival.arrived_s for arrival in consumer.rest()] == [True] * 3
