@@ -26,6 +26,7 @@ def create_app(supervisor: Supervisor, access: Access | None = None) -> FastAPI:
         lifespan=_lifespan,
         default_response_class=problems.Body,
         redoc_url=None,
+        redirect_slashes=False,  # it would lead to whatever name the Host header gives
     )
     app.state.supervisor = supervisor
     app.state.broadcaster = Broadcaster(lambda name: supervisor.status(name) if name else supervisor.statuses())

@@ -15,7 +15,8 @@ from service.daemon.supervisor import Supervisor
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
 
-def get_supervisor(request: Request) -> Supervisor:
+async def get_supervisor(request: Request) -> Supervisor:
+    # async, though it awaits nothing: FastAPI gives what is not to a thread, at each request
     return cast(Supervisor, request.app.state.supervisor)
 
 

@@ -5,6 +5,7 @@ Plain ASGI, so that a refused request is answered before its body is read or par
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ OPEN_PATHS = ("/healthz", "/")
 OPEN_FOLDER = "/dashboard/"
 """The page and its scripts hold no data: what they show they ask for, with the token."""
 MAX_BODY_BYTES = 1024 * 1024
+BODY_S = 60.0
+"""For a whole body, whatever its size: who needs longer sends it in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Access:
     max_body_bytes: int = MAX_BODY_BYTES
     max_item_bytes: int = MAX_BODY_BYTES
     """Largest item that is pushed with ``POST /apps/{app}/items``."""
+    body_s: float = BODY_S
 
 
 class Guard:
@@ -45,7 +49,7 @@ class Guard:
         headers = Headers(scope=scope)
         refused = self._check_sender(scope, headers)
         if refused is None:
-            body = await _read(receive, headers, self._limit(scope))
+            body = await self._read(scope, receive, headers)
             refused = body if isinstance(body, Response) else _check_form(body, headers)
         if refused is not None:
             await refused(scope, receive, send)
@@ -57,6 +61,14 @@ class Guard:
         if self._access.token is not None:
             return None if _is_open(scope["path"]) else _check_token(headers, self._access.token)
         return _check_host(headers) or _check_origin(scope["method"], headers)
+
+    async def _read(self, scope: Scope, receive: Receive, headers: Headers) -> bytes | Response:
+        try:
+            async with asyncio.timeout(self._access.body_s):
+                return await _read(receive, headers, self._limit(scope))
+        except TimeoutError:
+            detail = f"the body of the request took longer than {self._access.body_s:g} s; send it at once"
+            return problem(408, detail, headers={"Connection": "close"})
 
     def _limit(self, scope: Scope) -> int:
         pushes = scope["path"].startswith("/apps/") and scope["path"].endswith("/items")

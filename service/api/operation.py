@@ -25,8 +25,8 @@ def prometheus(supervisor: Supervised) -> Response:
 
 
 @router.get("/healthz", responses=documented())
-def alive() -> Response:
-    """The process answers. Needs no token."""
+async def alive() -> Response:
+    """The process answers. Needs no token. Answered by the event loop itself, however busy the threads are."""
     return problems.Body({"status": "alive"})
 
 

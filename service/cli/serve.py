@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -13,7 +11,6 @@ from typing import Any, cast
 
 import click
 import structlog
-import uvicorn
 
 from apps import registry
 from apps.contract import App
@@ -24,12 +21,11 @@ from service.api import create_app
 from service.api.guard import MAX_BODY_BYTES, Access, is_loopback
 from service.bodies.spec import RunSpec, TelemetrySpec
 from service.cli.check import apps_option
+from service.cli.listener import listen, serve_on
 from service.daemon.hosts import Host, LocalHost
 from service.daemon.store import State, default_directory
 from service.daemon.supervisor import Supervisor
 
-GRACE_S = 5
-"""Requests under way at shutdown get this long; the drain of the apps comes after, with its own limit."""
 log = structlog.get_logger()
 
 
@@ -86,13 +82,13 @@ def serve(
         telemetry=kept if telemetry else None,
     )
     with (
-        closing(_listen(host, port)) as listener,
+        closing(listen(host, port)) as listener,
         closing(State(directory)) as state,
         closing(_host(pool, address)) as runners,
     ):
         supervisor = Supervisor(apps, runners, state, base)
         with _watched(compositions_dirs, supervisor):
-            _serve(create_app(supervisor, access), listener)
+            serve_on(listener, create_app(supervisor, access))
 
 
 def _access(host: str, max_item_bytes: int) -> Access:
@@ -107,15 +103,6 @@ def _discover(apps_dirs: Sequence[Path]) -> dict[str, type[App]]:
     for fault in found.faults:
         log.warning("app left out", place=fault.path, reason=fault.message)
     return found.apps
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise RecomposeError(f"cannot listen on {host}:{port}: {why}; give another --port") from error
 
 
 def _host(pool: str, address: str | None) -> Host:
@@ -152,15 +139,3 @@ def _watched(paths: Sequence[Path], supervisor: Supervisor) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-
-
-def _serve(app: Any, listener: socket.socket) -> None:
-    """Until a signal; uvicorn raises it again at its end, and exit code 0 needs that to do nothing."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_S)
-    server = uvicorn.Server(config)
-    log.info("listening", address="{}:{}".format(*listener.getsockname()[:2]))
-    server.run(sockets=[listener])
-    if not server.started:
-        raise RecomposeError("the service could not start; its log says why")

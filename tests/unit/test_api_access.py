@@ -108,3 +108,12 @@ def test_its_own_pages_may_change_things(local: TestClient) -> None:
 @pytest.mark.parametrize(("host", "answer"), [("::1", True), ("127.9.9.9", True), ("0.0.0.0", False), ("host", False)])
 def test_what_counts_as_this_machine(host: str, answer: bool) -> None:
     assert is_loopback(host) is answer
+
+
+@pytest.mark.parametrize("path", ["/dashboard/x/", "/dashboard/main.js/", "/status/"])
+def test_nobody_is_led_to_another_host(guarded: TestClient, path: str) -> None:
+    """A redirect would name the host that the request named."""
+    headers = {"host": "evil.example", "authorization": f"Bearer {TOKEN}"}
+    response = guarded.get(path, headers=headers, follow_redirects=False)
+    assert response.status_code == 404
+    assert "location" not in response.headers

@@ -1,0 +1,101 @@
+"""How the daemon listens: a socket that answers at once, and an end to every wait that a client could cause."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from typing import Any
+
+import h11
+import structlog
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from compositions.errors import RecomposeError
+from service.api.problems import problem
+
+GRACE_S = 5
+"""Requests under way at shutdown get this long; the drain of the apps comes after, with its own limit."""
+HEAD_S = 10.0
+"""From the first byte of a connection, or of its next request, to the end of the headers."""
+MAX_CONNECTIONS = 500
+"""Streams of the dashboard included. Below the 1,024 open files that a process may have by default, most of which are
+then still there for state, workers and telemetry."""
+log = structlog.get_logger()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises: RecomposeError when the address is taken or not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named, asyncio sets TCP_NODELAY on what is accepted here. Without, the second write of an answer
+    # (its body) waits for the acknowledgement of the first: 40 ms on every kept-alive connection.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind((host, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise RecomposeError(f"cannot listen on {host}:{port}: {why}; give another --port") from error
+    return listener
+
+
+class BoundedProtocol(H11Protocol):
+    """uvicorn's HTTP, with a limit of connections and of the time that a request's headers may take."""
+
+    _head_due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._refuse(503, f"{MAX_CONNECTIONS} connections are open already; close one or try again later")
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._watch_head()
+
+    def _watch_head(self) -> None:
+        """Holds the clock while headers are awaited, and stops it when they are there."""
+        awaited = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
+        if awaited and self._head_due is None:
+            self._head_due = self.loop.call_later(HEAD_S, self._head_late)
+        elif not awaited and self._head_due is not None:
+            self._head_due.cancel()
+            self._head_due = None
+
+    def _head_late(self) -> None:
+        self._head_due = None
+        if not self.transport.is_closing():
+            self._refuse(408, f"the headers of the request took longer than {HEAD_S:g} s; send them at once")
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """Answers before there is a request, and ends the connection."""
+        answer = problem(status, detail, headers={"Connection": "close"})
+        head = h11.Response(status_code=status, headers=answer.raw_headers)
+        parts = (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage())
+        self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
+        self.transport.close()
+
+
+def serve_on(listener: socket.socket, app: Any) -> None:
+    """Until a signal; uvicorn raises it again at its end, and exit code 0 needs that to do nothing."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    config = uvicorn.Config(
+        app, http=BoundedProtocol, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_S
+    )
+    server = uvicorn.Server(config)
+    log.info("listening", address="{}:{}".format(*listener.getsockname()[:2]))
+    server.run(sockets=[listener])
+    if not server.started:
+        raise RecomposeError("the service could not start; its log says why")

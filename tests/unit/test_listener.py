@@ -1,0 +1,135 @@
+"""How the daemon listens, on a real socket: what is answered at once, what is not waited for, how many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from compositions.errors import RecomposeError
+from service.api.guard import Access, Guard
+from service.cli import listener
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bytes]]
+
+
+async def _answers(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+def talked(*talks: Talk, app: Any = _answers) -> list[bytes]:
+    """What each of ``talks`` brought home, one after the other, each over a connection of its own that stays open."""
+
+    async def all_of_them() -> list[bytes]:
+        config = uvicorn.Config(app, log_config=None, access_log=False)
+        config.load()
+        state = ServerState()
+        with listener.listen("127.0.0.1", 0) as listening:
+            loop = asyncio.get_running_loop()
+            server = await loop.create_server(lambda: listener.BoundedProtocol(config, state, {}), sock=listening.dup())
+            connections = [await asyncio.open_connection(*listening.getsockname()) for _ in talks]
+            found = [await talk(*connection) for talk, connection in zip(talks, connections, strict=True)]
+            for _, writer in connections:
+                writer.close()
+            server.close()
+            await server.wait_closed()
+        return found
+
+    return asyncio.run(all_of_them())
+
+
+async def _asks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return await reader.readuntil(b"\r\n\r\n") + await reader.readexactly(2)
+
+
+async def _asks_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    return await _asks(reader, writer) + await _asks(reader, writer)
+
+
+async def _sends_half_a_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(b"GET / HTTP/1.1\r\nHost: loc")
+    return await reader.read()
+
+
+async def _sends_half_of_a_second_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    await _asks(reader, writer)
+    return await _sends_half_a_head(reader, writer)
+
+
+async def _sends_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    return await reader.read()
+
+
+async def _sends_half_a_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf")
+    return await reader.read()
+
+
+async def _waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    return b""
+
+
+def test_what_is_accepted_sends_at_once() -> None:
+    """Without TCP_NODELAY every answer on a kept-alive connection waited 40 ms for the peer's acknowledgement."""
+
+    async def no_delay() -> list[int]:
+        found: list[int] = []
+
+        class Looks(asyncio.Protocol):
+            def connection_made(self, transport: Any) -> None:
+                accepted = transport.get_extra_info("socket")
+                found.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+                transport.close()
+
+        with listener.listen("127.0.0.1", 0) as listening:
+            server = await asyncio.get_running_loop().create_server(Looks, sock=listening.dup())
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            await reader.read()
+            writer.close()
+            server.close()
+            await server.wait_closed()
+        return found
+
+    assert asyncio.run(no_delay()) == [1]
+
+
+def test_several_requests_on_one_connection() -> None:
+    assert talked(_asks_twice)[0].count(b"HTTP/1.1 200 OK") == 2
+
+
+@pytest.mark.parametrize("talk", [_sends_half_a_head, _sends_nothing, _sends_half_of_a_second_head])
+def test_headers_that_do_not_come_are_not_waited_for(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "HEAD_S", 0.01)
+    answer = talked(talk)[0]
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"application/problem+json" in answer
+    assert b"the headers of the request took longer than 0.01 s; send them at once" in answer
+
+
+def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    answer = talked(_sends_half_a_body, app=Guard(_answers, Access(body_s=0.01)))[0]
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"the body of the request took longer than 0.01 s" in answer
+
+
+def test_a_connection_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 2)
+    first, second, third = talked(_waits, _asks, _sends_nothing)
+    assert first == b""
+    assert second.startswith(b"HTTP/1.1 200 ")
+    assert third.startswith(b"HTTP/1.1 503 ")
+    assert b"2 connections are open already; close one or try again later" in third
+
+
+def test_a_port_in_use_is_refused_with_a_sentence() -> None:
+    with listener.listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RecomposeError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
+            listener.listen("127.0.0.1", port)
