@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from runtime.dispatch.events import WorkerId, WorkerJoined, WorkerView
-from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
+from runtime.dispatch.pipeline import GroupState, Item, Pipeline, TaskInWork, WorkerState
 
 
 class Crew:
@@ -19,6 +19,7 @@ class Crew:
         self.restarts = 0
         self._vacancies: deque[int] = deque()
         """Restarts of each lost worker that has no replacement yet."""
+        self._tasks_given = 0
 
     def __len__(self) -> int:
         return len(self.workers)
@@ -58,6 +59,34 @@ class Crew:
         self._start_failures += 1
         self._start_again_s = start_again_s
         return self._start_failures
+
+    # --- tasks ------------------------------------------------------------------------------------------------------
+
+    def give(self, worker: WorkerState, group: GroupState, item: Item, now_s: float) -> int:
+        """Books a task to a worker; returns its number."""
+        task_id = self._tasks_given
+        self._tasks_given += 1
+        if worker.outstanding:
+            worker.outstanding.append(TaskInWork(task_id, item, group, prefetched=True))
+        else:
+            worker.outstanding.append(TaskInWork(task_id, item, group, prefetched=False))
+            worker.head_since_s = now_s
+        return task_id
+
+    def take_back(
+        self, worker_id: WorkerId, task_id: int, now_s: float
+    ) -> tuple[WorkerState, TaskInWork, float] | None:
+        """The task that a worker returns and since when it was the first in line there; None for a word of a worker
+        given up."""
+        worker = self.workers.get(worker_id)
+        if worker is None or not worker.outstanding or worker.outstanding[0].task_id != task_id:
+            return None
+        task, since_s = worker.outstanding.popleft(), worker.head_since_s
+        worker.head_since_s = worker.idle_since_s = now_s
+        task.group.load -= 1
+        return worker, task, since_s
+
+    # --- bindings ---------------------------------------------------------------------------------------------------
 
     def free(self) -> list[WorkerState]:
         return [worker for worker in self.workers.values() if worker.group is None]

@@ -25,6 +25,11 @@ class Item:
     pipeline: Pipeline | None = None
     size_bytes: int = 0
 
+    def advance(self, next_stage: int, payload: Payload, size_bytes: int) -> None:
+        """A task of it succeeded: ``payload`` is what the next stage gets."""
+        self.next_stage, self.payload, self.size_bytes = next_stage, payload, size_bytes
+        self.attempts = self.losses = 0
+
 
 @dataclass(slots=True, eq=False)
 class TaskInWork:
@@ -33,7 +38,6 @@ class TaskInWork:
     task_id: int
     item: Item
     group: GroupState
-    sent_s: float
     prefetched: bool
 
 
@@ -56,7 +60,8 @@ class GroupState:
 
     __slots__ = ("busy_s", "first", "group", "index", "last", "load", "ordered", "pipeline", "waiting", "workers")
 
-    def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, ordered: tuple[str, ...]) -> None:
+    def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, ordered: tuple[int, ...]) -> None:
+        """``first`` and ``ordered``: indexes of the group's first stage, and of its stateful ones."""
         self.pipeline = pipeline
         self.index = index
         self.group = group
@@ -73,6 +78,10 @@ class GroupState:
 
     def pop(self) -> Item:
         return heapq.heappop(self.waiting)[1]
+
+    def stages_from(self, index: int) -> tuple[str, ...]:
+        """The names of its stages from the app's stage ``index`` on."""
+        return self.group.stages[index - self.first :]
 
     def note_busy(self, busy_s: float) -> None:
         """Moving average of the time a task takes, gain 1/8."""
@@ -119,17 +128,37 @@ class Pipeline:
         self.migrating = False
         self.groups: list[GroupState] = []
         self.by_stage: list[GroupState] = []
-        stateful = {stage.name for stage in stages if stage.kind is StageKind.STATEFUL}
         for index, group in enumerate(composition.groups):
-            ordered = tuple(name for name in group.stages if name in stateful)
-            state = GroupState(self, index, group, len(self.by_stage), ordered)
+            first, end = len(self.by_stage), len(self.by_stage) + len(group.stages)
+            ordered = tuple(i for i in range(first, end) if stages[i].kind is StageKind.STATEFUL)
+            state = GroupState(self, index, group, first, ordered)
             self.groups.append(state)
             self.by_stage.extend([state] * len(group.stages))
 
-    def limit(self, prefetch_below_s: float) -> int:
-        """Items that may be in flight: what its workers hold, and one waiting at each group (buffers of size 1 in
-        Vogel et al., section 4.1). More would not raise the throughput and would lengthen the drain."""
-        return sum(state.group.replicas * state.depth(prefetch_below_s) + 1 for state in self.groups)
+    def inherit_busy(self, old: Pipeline) -> None:
+        """The same stages ran in ``old``: what is known of their times holds for this pipeline."""
+        for group in self.groups:
+            group.busy_s = old.known_busy_s(group.first, group.last)
+
+    def known_busy_s(self, first: int, last: int) -> float | None:
+        """Time of the stages ``first`` to ``last``; a merged group's time is shared out evenly among its stages."""
+        total_s = 0.0
+        for state in self.by_stage[first : last + 1]:
+            if state.busy_s is None:
+                return None
+            total_s += state.busy_s / len(state.group.stages)
+        return total_s
+
+    def has_room(self, prefetch_below_s: float) -> bool:
+        """Whether another item may start: as many may be in flight as the workers hold, and one waiting at each group
+        (buffers of size 1 in Vogel et al., section 4.1). More would not raise the throughput and would lengthen the
+        drain."""
+        room = 0
+        for state in self.groups:
+            room += state.group.replicas * state.depth(prefetch_below_s) + 1
+            if self.in_flight < room:
+                return True
+        return False
 
     def positions(self, stages: tuple[Stage, ...]) -> dict[str, int]:
         """In-flight items by the next stage they need; a running task counts at the first stage of its group."""

@@ -24,8 +24,9 @@ from control.manager import Manager
 from control.strategies import make_strategy
 from profiler.monitor import Monitor
 from profiler.service_time import stage_costs
-from runtime.dispatch.dispatcher import Dispatcher, DispatcherSettings
+from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import SwitchStyle
+from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.local import LocalPool, PickleCodec
 from runtime.pools.port import Codec, WorkerPool

@@ -22,8 +22,9 @@ from control.settings import Settings
 from control.strategies import make_strategy
 from profiler.monitor import Monitor, MonitorSettings
 from profiler.slo import Slo, SloStatus
-from runtime.dispatch.dispatcher import Dispatcher, DispatcherSettings
+from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import Delivered, Shed, SwitchStyle
+from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.simulated import Cost, CostFunction, Machine, SimulatedPool
 from service.running.loop import ControlLoop, LoopSettings

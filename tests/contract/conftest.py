@@ -17,8 +17,8 @@ sys.path.insert(0, str(HERE))
 from rig import Rig  # noqa: E402
 
 from apps.registry import create  # noqa: E402
-from runtime.dispatch.dispatcher import DispatcherSettings  # noqa: E402
 from runtime.dispatch.events import WorkerView  # noqa: E402
+from runtime.dispatch.settings import DispatcherSettings  # noqa: E402
 from runtime.pools import ray_cluster  # noqa: E402
 from runtime.pools.local import LocalPool, PickleCodec  # noqa: E402
 from runtime.pools.port import Codec, WorkerPool  # noqa: E402

@@ -8,8 +8,9 @@ from typing import Any
 
 from compositions.document.notation import parse
 from compositions.model import Composition, Stage
-from runtime.dispatch.dispatcher import Dispatcher, DispatcherSettings
+from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import Delivered, Outcome, Shed, SwitchEnded, WorkerView
+from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.port import Codec, WorkerPool
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rig import Rig, expected
 
-from runtime.dispatch.dispatcher import DispatcherSettings
 from runtime.dispatch.events import Delivered, Shed, StartFailed, SwitchStyle, WorkersChanged
+from runtime.dispatch.settings import DispatcherSettings
 
 SHAPES = [
     "Seq-Seq-Seq-Seq",

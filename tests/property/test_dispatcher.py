@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
-from runtime.dispatch.dispatcher import Dispatcher, DispatcherSettings
+from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
     Delivered,
     Event,
@@ -29,6 +29,7 @@ from runtime.dispatch.events import (
     WorkerJoined,
     WorkerLost,
 )
+from runtime.dispatch.settings import DispatcherSettings
 
 STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
 NAMES = tuple(stage.name for stage in STAGES)

@@ -7,7 +7,7 @@ import pytest
 from compositions.document.notation import parse
 from compositions.model import Composition, Stage, StageKind
 from profiler.snapshot import StageTiming
-from runtime.dispatch.dispatcher import Dispatcher, DispatcherSettings
+from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
     Delivered,
     Event,
@@ -31,6 +31,7 @@ from runtime.dispatch.events import (
     WorkerStartFailed,
 )
 from runtime.dispatch.ordering import OrderGate, ReorderBuffer
+from runtime.dispatch.settings import DispatcherSettings
 
 STAGES = (Stage("a", time_limit_s=5.0), Stage("b"), Stage("c"))
 

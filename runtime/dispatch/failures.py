@@ -1,0 +1,84 @@
+"""Failures of workers: those that die, hang or do not start. What they held runs again elsewhere."""
+
+from __future__ import annotations
+
+from runtime.dispatch.events import (
+    KillWorker,
+    StartFailed,
+    WorkerId,
+    WorkerLost,
+    WorkersChanged,
+    WorkerStartFailed,
+)
+from runtime.dispatch.pipeline import TaskInWork
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.staffing import Staffing
+from runtime.dispatch.state import State
+from runtime.dispatch.transition import Transition
+from runtime.dispatch.turn import Turn
+from runtime.dispatch.work import Work
+
+
+class Failures:
+    """An item that has cost too many workers leaves as a dead letter in its place."""
+
+    def __init__(
+        self,
+        state: State,
+        turn: Turn,
+        settings: DispatcherSettings,
+        work: Work,
+        staffing: Staffing,
+        transition: Transition,
+    ) -> None:
+        self._crew = state.crew
+        self._stages = state.course.stages
+        self._turn = turn
+        self._settings = settings
+        self._work = work
+        self._staffing = staffing
+        self._transition = transition
+
+    def start_failed(self, event: WorkerStartFailed) -> None:
+        failures = self._crew.start_failed(event.at_s + self._settings.restart_pause_s)
+        self._turn.outcomes.append(StartFailed(event.at_s, event.reason, failures))
+        self._transition.start_failed(event.reason)
+
+    def lost(self, event: WorkerLost) -> None:
+        if event.worker not in self._crew.workers:
+            return
+        self._turn.outcomes.append(WorkersChanged(event.at_s, lost=(event.worker,), reason=event.reason))
+        self._give_up(event.worker, f"worker {event.worker} was lost: {event.reason or 'no reason given'}")
+
+    def kill_hung(self) -> None:
+        """Kills workers whose task has run for longer than its stages may."""
+        now_s = self._turn.now_s
+        for worker in list(self._crew.workers.values()):
+            if not worker.outstanding:
+                continue
+            task = worker.outstanding[0]
+            limit_s = self._limit_s(task)
+            if now_s - worker.head_since_s <= limit_s:
+                continue
+            names = ", ".join(task.group.stages_from(task.item.next_stage))
+            why = f"{names} did not return within its time limit of {limit_s:g} s"
+            self._turn.instructions.append(KillWorker(worker.worker, why))
+            self._turn.outcomes.append(WorkersChanged(now_s, lost=(worker.worker,), reason=why))
+            self._give_up(worker.worker, why)
+
+    def _limit_s(self, task: TaskInWork) -> float:
+        stages = self._stages[task.item.next_stage : task.group.last + 1]
+        return sum(stage.time_limit_s or self._settings.time_limit_s for stage in stages)
+
+    def _give_up(self, worker_id: WorkerId, why: str) -> None:
+        """A worker is gone: what it ran counts a loss, what it had not begun does not; all of it runs elsewhere."""
+        worker = self._crew.lose(worker_id)
+        assert worker is not None, "only a known worker is given up"
+        for position, task in enumerate(worker.outstanding):
+            task.group.load -= 1
+            task.item.losses += position == 0
+            self._transition.disturb(task)
+            self._work.retry(task.item, why, hopeless=task.item.losses >= self._settings.losses)
+        self._staffing.start_missing()
+        self._staffing.assign()
+        self._transition.advance()

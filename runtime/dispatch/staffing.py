@@ -1,0 +1,43 @@
+"""Staffing: how many workers are wanted, and that the free ones stand where work waits."""
+
+from __future__ import annotations
+
+from runtime.dispatch.events import StartWorkers, StopWorker, WorkerJoined, WorkersChanged
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.state import State
+from runtime.dispatch.turn import Turn
+from runtime.dispatch.work import Work
+
+
+class Staffing:
+    def __init__(self, state: State, turn: Turn, settings: DispatcherSettings, work: Work) -> None:
+        self._crew = state.crew
+        self._course = state.course
+        self._turn = turn
+        self._settings = settings
+        self._work = work
+
+    def joined(self, event: WorkerJoined) -> None:
+        """A worker is there; where it stands is said by ``assign``."""
+        self._crew.join(event)
+        self._turn.outcomes.append(WorkersChanged(event.at_s, joined=(event.worker,)))
+
+    def start_missing(self) -> None:
+        """Starts what is wanted and neither there nor on its way."""
+        if missing := self._crew.start_missing(self._wanted, self._turn.now_s):
+            self._turn.instructions.append(StartWorkers(missing))
+
+    def stop_surplus(self) -> None:
+        """Stops workers beyond those wanted that have been idle for long."""
+        idle_before_s = self._turn.now_s - self._settings.idle_worker_s
+        for worker in self._crew.remove_surplus(self._wanted, idle_before_s):
+            self._turn.instructions.append(StopWorker(worker))
+
+    def assign(self) -> None:
+        """Binds free workers to groups and gives them work."""
+        for group in self._crew.assign(self._course.draining, self._course.active):
+            self._work.dispatch(group)
+
+    @property
+    def _wanted(self) -> int:
+        return self._course.workers_wanted + self._settings.spares

@@ -1,0 +1,30 @@
+"""Everything that the dispatcher remembers from one event to the next. What acts on it keeps nothing of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compositions.model import Composition, Stage
+from runtime.dispatch.admission import Admission
+from runtime.dispatch.course import Course
+from runtime.dispatch.crew import Crew
+from runtime.dispatch.outbox import Outbox
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.stateful import StatefulStages
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """An accepted item is in exactly one place: the admission queue, a group's work list, a task of a worker of the
+    crew, the outbox; or it is out. The rest is counted from there (:mod:`runtime.dispatch.invariants`)."""
+
+    admission: Admission
+    course: Course
+    crew: Crew
+    stateful: StatefulStages
+    outbox: Outbox
+
+    @staticmethod
+    def initial(stages: Sequence[Stage], composition: Composition, settings: DispatcherSettings) -> State:
+        return State(Admission(settings), Course(stages, composition), Crew(), StatefulStages(stages), Outbox())

@@ -1,0 +1,39 @@
+"""Stateful stages: each sees the items one by one in serial order, with the state that the one before left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from compositions.model import Stage, StageKind
+from runtime.dispatch.events import Payload
+from runtime.dispatch.ordering import OrderGate
+from runtime.dispatch.pipeline import GroupState, Item
+
+
+class StatefulStages:
+    """Their gates by index of the stage, in the order of the app; their states by name."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.gates = {index: OrderGate() for index, stage in enumerate(stages) if stage.kind is StageKind.STATEFUL}
+        self.states: dict[str, Payload] = {}
+        self._names = tuple(stage.name for stage in stages)
+
+    def open_for(self, group: GroupState, item: Item) -> bool:
+        """Whether it is the item's turn at every stateful stage of the group that it has still to pass."""
+        for index in group.ordered:
+            if index >= item.next_stage and not self.gates[index].opens_for(item.serial):
+                return False
+        return True
+
+    def from_stage(self, first: int) -> Iterable[int]:
+        """The indexes of those at or behind stage ``first``."""
+        return [index for index in self.gates if index >= first]
+
+    def needed_by(self, group: GroupState, item: Item) -> dict[str, Payload]:
+        """The states that a task of the group needs to run the item."""
+        names = [self._names[index] for index in group.ordered if index >= item.next_stage]
+        return {name: self.states.get(name) for name in names}
+
+    def commit(self, states: Mapping[str, Payload]) -> None:
+        """A result came with the states that it leaves: from now on they are the ones."""
+        self.states.update(states)

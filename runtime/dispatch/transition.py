@@ -1,0 +1,106 @@
+"""The switch: prepare, hand over at an item boundary, drain (Vogel et al., section 3.3), and what ends it early."""
+
+from __future__ import annotations
+
+from runtime.dispatch.events import SwitchOverdue, SwitchRequested
+from runtime.dispatch.phases import Draining, Preparing
+from runtime.dispatch.pipeline import TaskInWork
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.staffing import Staffing
+from runtime.dispatch.state import State
+from runtime.dispatch.turn import Turn
+from runtime.dispatch.work import Work
+
+
+class Transition:
+    """Moves a switch on: no phase → preparing → draining → no phase. It can fail while it prepares, and only then."""
+
+    def __init__(self, state: State, turn: Turn, settings: DispatcherSettings, work: Work, staffing: Staffing) -> None:
+        self._course = state.course
+        self._crew = state.crew
+        self._turn = turn
+        self._settings = settings
+        self._work = work
+        self._staffing = staffing
+
+    def request(self, event: SwitchRequested) -> None:
+        """Begins a switch, or refuses it: one at a time, and only to a composition of the same stages."""
+        course, names = self._course, tuple(stage.name for stage in self._course.stages)
+        asked = Preparing(event, course.active.composition.name, event.at_s + self._settings.prepare_limit_s)
+        if event.composition.stages != names:
+            self._refuse(asked, f"{event.composition.name} does not run {names}")
+        elif course.phase is not None:
+            self._refuse(asked, f"a switch to {course.phase.request.composition.name} is under way")
+        else:
+            course.phase = asked
+            self._staffing.start_missing()
+            self._try_hand_over(asked)
+
+    def _refuse(self, asked: Preparing, error: str) -> None:
+        self._turn.outcomes.append(asked.ended(self._turn.now_s, error))
+
+    # --- preparing --------------------------------------------------------------------------------------------------
+
+    def worker_joined(self) -> None:
+        if isinstance(self._course.phase, Preparing):
+            self._try_hand_over(self._course.phase)
+
+    def start_failed(self, reason: str) -> None:
+        if isinstance(self._course.phase, Preparing):
+            self._end(self._course.phase, f"a worker could not be started: {reason}")
+
+    def _try_hand_over(self, phase: Preparing) -> None:
+        """Prepare is over when all workers of the new composition are there: hand over, at an item boundary."""
+        if len(self._crew) < phase.request.composition.workers:
+            return
+        self._course.hand_over(phase, self._turn.now_s, self._settings.drain_limit_s)
+        self.advance()
+        self._staffing.assign()
+
+    # --- draining ---------------------------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Items have left the draining pipeline, or workers have: it may be empty, or have workers to spare."""
+        phase = self._course.phase
+        if not isinstance(phase, Draining):
+            return
+        if phase.pipeline.in_flight == 0:
+            self._crew.release(phase.pipeline)
+            self._end(phase, None)
+        elif self._crew.release_dry(phase.pipeline):
+            self._staffing.assign()
+
+    def disturb(self, task: TaskInWork) -> None:
+        """The task failed: if it belongs to a drain, that drain tells nothing about drains."""
+        phase = self._course.phase
+        if isinstance(phase, Draining) and task.group.pipeline is phase.pipeline:
+            phase.disturbed = True
+
+    def _give_up_drain(self, phase: Draining) -> None:
+        """The drain passed its limit: what waits moves to the new composition now, what runs moves when it is back."""
+        phase.pass_limit(self._turn.now_s)
+        for group in phase.pipeline.groups:
+            while group.waiting:
+                group.load -= 1
+                self._work.route(group.pop())
+        self.advance()
+
+    # --- both -------------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Looks at the limits of the phase."""
+        phase, now_s = self._course.phase, self._turn.now_s
+        if isinstance(phase, Preparing) and now_s >= phase.limit_at_s:
+            self._end(phase, f"its workers were not ready after {self._settings.prepare_limit_s:g} s")
+        elif isinstance(phase, Draining) and now_s >= phase.limit_at_s:
+            self._give_up_drain(phase)
+        elif isinstance(phase, Draining) and now_s >= phase.overdue_at_s:
+            in_flight = phase.pipeline.in_flight
+            self._turn.outcomes.append(SwitchOverdue(now_s, phase.from_name, phase.estimate_s, in_flight))
+            phase.back_off()
+
+    def _end(self, phase: Preparing | Draining, error: str | None) -> None:
+        self._turn.outcomes.append(phase.ended(self._turn.now_s, error))
+        self._course.phase = None
+        self._staffing.assign()
+        self._work.feed()

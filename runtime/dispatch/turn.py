@@ -1,0 +1,20 @@
+"""One event's turn: when it is, and what has been said so far. Every part of the dispatcher speaks through it."""
+
+from __future__ import annotations
+
+from runtime.dispatch.events import Instruction, Outcome
+
+
+class Turn:
+    """``instructions`` and ``outcomes`` are in the order in which they were said; a new turn begins with none."""
+
+    __slots__ = ("instructions", "now_s", "outcomes")
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.instructions: list[Instruction] = []
+        self.outcomes: list[Outcome] = []
+
+    def begin(self, now_s: float) -> None:
+        self.now_s = now_s
+        self.instructions, self.outcomes = [], []
