@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from apps.ferret.database import FORMAT, KIND, PARAMETERS, Database
 from apps.ferret.extract import extract
-from apps.ferret.kernels import KernelName, load_kernel
 from apps.ferret.load import decode_photo
+from apps.ferret.loops.kernels import KernelName, load_kernel
 from apps.ferret.lsh import Projections
 from apps.ferret.photos import SUFFIXES
 from apps.ferret.segment import segment

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import log, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.ferret.loops.kernels import Kernel
 from apps.ferret.values import FEATURES, SIDE, Bytes, Floats
-
-if TYPE_CHECKING:
-    from apps.ferret.kernels import Kernel
 
 F32 = np.float32
 FEATURE_WEIGHTS = np.array([6, 3, 1.5, 4, 2, 1, 4, 2, 1, 0.2, 0.4, 0.04, 0.007, 0.007], F32)
@@ -58,38 +54,6 @@ def shape_and_place(pixels: NDArray[np.int64], kernel: Kernel) -> tuple[float, f
     count = len(pixels)
     aspect = log(F32(width) / F32(height))
     return aspect, inside / (width * height), log(width * height), rows.sum() // count, columns.sum() // count
-
-
-def grow_box(pixels: Sequence[int], width: int) -> tuple[int, int, int, int, int]:
-    """(top, bottom, left, right, pixels inside) of a box that leaves sparse outliers aside.
-
-    A current box takes pixels while they fill more than 15 % of it; a sparser one is folded into an accumulated box
-    and a new one begins. At the end the current box stands alone when the accumulated one holds less than 10 % of the
-    pixels. The original compares a single-precision quotient with 0.15, which is true of 3/20: hence at least.
-    """
-    top = left = width
-    bottom = right = -1
-    all_top = all_left = width
-    all_bottom = all_right = -1
-    inside = outside = 0
-    for pixel in pixels:
-        row, column = pixel // width, pixel % width
-        if inside == 0 or 20 * inside >= 3 * (bottom - top + 1) * (right - left + 1):
-            top, bottom = min(top, row), max(bottom, row)
-            left, right = min(left, column), max(right, column)
-            inside += 1
-        else:
-            all_top, all_bottom = min(all_top, top), max(all_bottom, bottom)
-            all_left, all_right = min(all_left, left), max(all_right, right)
-            outside += inside
-            top = bottom = row
-            left = right = column
-            inside = 1
-    if 10 * outside < inside + outside:
-        return top, bottom, left, right, inside
-    all_top, all_bottom = min(all_top, top), max(all_bottom, bottom)
-    all_left, all_right = min(all_left, left), max(all_right, right)
-    return all_top, all_bottom, all_left, all_right, inside + outside
 
 
 def region_weights(sizes: NDArray[np.int64]) -> Floats:

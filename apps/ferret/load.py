@@ -50,7 +50,7 @@ def resize(rgb: Bytes) -> Bytes:
 
     The rows are resampled first unless the picture is taller than wide: rounding makes the order visible.
     """
-    from apps.ferret.compiled import resample  # numba: only where pictures are loaded
+    from apps.ferret.loops.compiled import resample  # numba: only where pictures are loaded
 
     height, width = rgb.shape[:2]
 
@@ -64,20 +64,6 @@ def resize(rgb: Bytes) -> Bytes:
         return np.ascontiguousarray(flat.reshape(SIDE, -1, 3).transpose(1, 0, 2))
 
     return rows(columns(rgb)) if height > width else columns(rows(rgb))
-
-
-def resample_rows(source: Bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64], weights: Floats) -> Bytes:
-    """Row x of the result is the weighted sum of source rows from ``starts[x]``. To be compiled."""
-    out = np.empty((len(starts), source.shape[1]), np.uint8)
-    sums = np.empty(source.shape[1], np.float32)
-    for x in range(len(starts)):
-        sums[:] = np.float32(0)
-        for k in range(sizes[x]):
-            for c in range(len(sums)):
-                sums[c] += weights[x, k] * np.float32(source[starts[x] + k, c])
-        for c in range(len(sums)):
-            out[x, c] = np.uint8(min(max(sums[c] + np.float32(0.5), np.float32(0)), np.float32(255)))
-    return out
 
 
 @lru_cache(maxsize=256)

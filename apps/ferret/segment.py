@@ -1,22 +1,15 @@
-"""Ferret's segment stage: Statistical Region Merging (Nock and Nielsen 2004, IEEE TPAMI 26(11), sections 3 and 4).
-
-The loops here index flat sequences only, so the same source runs in plain Python over lists (kernel ``exact``) and
-compiled over arrays (kernel ``fast``).
-"""
+"""Ferret's segment stage: Statistical Region Merging (Nock and Nielsen 2004, IEEE TPAMI 26(11), sections 3 and 4)."""
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.ferret.loops.kernels import Kernel
+from apps.ferret.loops.regions import Forest
 from apps.ferret.values import SIDE, Bytes, Doubles, Ints
-
-if TYPE_CHECKING:
-    from apps.ferret.kernels import Kernel
 
 COMPLEXITY = 128
 """Q of the paper: how many independent random variables make a pixel's value; more gives more, smaller regions."""
@@ -33,9 +26,9 @@ def segment(rgb: Bytes, kernel: Kernel) -> NDArray[np.uint16]:
     channels = [kernel.sequence(rgb[..., c].ravel().astype(np.float64)) for c in range(3)]
     roots = kernel.sequence(np.arange(PIXELS))
     ranks, sizes = kernel.sequence(np.zeros(PIXELS, np.int64)), kernel.sequence(np.ones(PIXELS, np.int64))
-    forest = (roots, ranks, sizes, *channels)
-    kernel.merge_similar(kernel.sequence(first), kernel.sequence(second), kernel.sequence(merge_bounds()), *forest)
-    kernel.absorb_small(SIDE, SMALLEST, *forest)
+    forest = Forest(roots, ranks, sizes, *channels)
+    kernel.merge_similar(kernel.sequence(first), kernel.sequence(second), kernel.sequence(merge_bounds()), forest)
+    kernel.absorb_small(SIDE, SMALLEST, forest)
     labels = kernel.sequence(np.zeros(PIXELS, np.int64))
     kernel.number_regions(roots, kernel.sequence(np.full(PIXELS, -1)), labels)
     return np.array(labels, np.uint16).reshape(SIDE, SIDE)
@@ -73,90 +66,3 @@ def merge_bounds() -> Doubles:
     spread = np.minimum(256.0, size) * np.log1p(size) + 2.0 * np.log(6.0 * PIXELS)
     bounds: Doubles = 256.0**2 / (2 * COMPLEXITY) * spread / size
     return bounds
-
-
-def merge_similar(
-    first: Sequence[int],
-    second: Sequence[int],
-    bounds: Sequence[float],
-    roots: MutableSequence[int],
-    ranks: MutableSequence[int],
-    sizes: MutableSequence[int],
-    red: MutableSequence[float],
-    green: MutableSequence[float],
-    blue: MutableSequence[float],
-) -> None:
-    """Takes the pairs in their order and merges their regions where no channel's means differ significantly."""
-    for k in range(len(first)):
-        a = first[k]
-        while roots[a] != a:
-            a = roots[a]
-        b = second[k]
-        while roots[b] != b:
-            b = roots[b]
-        if a == b:
-            continue
-        limit = bounds[sizes[a]] + bounds[sizes[b]]
-        if (red[a] - red[b]) ** 2 < limit and (green[a] - green[b]) ** 2 < limit and (blue[a] - blue[b]) ** 2 < limit:
-            unite(a, b, roots, ranks, sizes, red, green, blue)
-
-
-def absorb_small(
-    width: int,
-    smallest: int,
-    roots: MutableSequence[int],
-    ranks: MutableSequence[int],
-    sizes: MutableSequence[int],
-    red: MutableSequence[float],
-    green: MutableSequence[float],
-    blue: MutableSequence[float],
-) -> None:
-    """One raster pass: where a pixel and its left neighbour lie in two regions and one is too small, they merge."""
-    for pixel in range(len(roots)):
-        if pixel % width == 0:
-            continue
-        a = find(pixel, roots)
-        b = find(pixel - 1, roots)
-        if a != b and (sizes[a] < smallest or sizes[b] < smallest):
-            unite(b, a, roots, ranks, sizes, red, green, blue)
-
-
-def number_regions(roots: Sequence[int], numbers: MutableSequence[int], labels: MutableSequence[int]) -> None:
-    """Writes ``labels``; ``numbers`` is -1 everywhere and ends up with each root's number."""
-    regions = 0
-    for pixel in range(len(roots)):
-        root = find(pixel, roots)
-        if numbers[root] < 0:
-            numbers[root] = regions
-            regions += 1
-        labels[pixel] = numbers[root]
-
-
-def find(pixel: int, roots: Sequence[int]) -> int:
-    """The root of a pixel's tree, without shortening the path: union by rank keeps it short."""
-    while roots[pixel] != pixel:
-        pixel = roots[pixel]
-    return pixel
-
-
-def unite(
-    a: int,
-    b: int,
-    roots: MutableSequence[int],
-    ranks: MutableSequence[int],
-    sizes: MutableSequence[int],
-    red: MutableSequence[float],
-    green: MutableSequence[float],
-    blue: MutableSequence[float],
-) -> None:
-    """Hangs root a under root b, or b under a when a's tree is the higher one, and averages their colours."""
-    if ranks[a] > ranks[b]:
-        a, b = b, a
-    roots[a] = b
-    if ranks[a] == ranks[b]:
-        ranks[b] += 1
-    size = sizes[a] + sizes[b]
-    red[b] = (red[a] * sizes[a] + red[b] * sizes[b]) / size
-    green[b] = (green[a] * sizes[a] + green[b] * sizes[b]) / size
-    blue[b] = (blue[a] * sizes[a] + blue[b] * sizes[b]) / size
-    sizes[b] = size

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from apps.ferret.emd import distances, transport_cost
-from apps.ferret.kernels import KernelName, load_kernel
+from apps.ferret.loops.emd import distances, transport_cost
+from apps.ferret.loops.kernels import KernelName, load_kernel
 
 Regions = tuple[NDArray[Any], NDArray[Any]]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from apps.ferret.kernels import load_kernel
+from apps.ferret.loops.kernels import load_kernel
 from apps.ferret.segment import SMALLEST, merge_bounds, neighbour_pairs, segment, sorted_pairs
 
 Picture = NDArray[np.uint8]

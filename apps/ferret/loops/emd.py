@@ -12,6 +12,22 @@ from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
 from math import inf, sqrt
+from typing import NamedTuple
+
+
+class Search(NamedTuple):
+    """Working storage of a transport: dual prices, and of the cheapest paths from one row, as far as they are known."""
+
+    row_prices: MutableSequence[float]
+    column_prices: MutableSequence[float]
+    row_of: MutableSequence[int]
+    """The row before a column on its path."""
+    column_of: MutableSequence[int]
+    """The column before a row, or -1."""
+    reach: MutableSequence[float]
+    """What it costs to reach a column, by the prices."""
+    entered: MutableSequence[int]
+    """1 for columns whose path is final."""
 
 
 def distances(
@@ -79,15 +95,13 @@ def transport_cost(supply: MutableSequence[float], demand: MutableSequence[float
     """
     rows, columns = len(supply), len(demand)
     flows = zeros(rows * columns)
-    row_prices, column_prices = zeros(rows), zeros(columns)
-    row_of, column_of = unset(columns), unset(rows)  # the path: the row before a column, the column before a row
-    reach, entered = zeros(columns), unset(columns)
+    search = Search(zeros(rows), zeros(columns), unset(columns), unset(rows), zeros(columns), unset(columns))
     for row in range(rows):
         while supply[row] > 0.0:
-            end = cheapest_path(row, demand, costs, flows, row_prices, column_prices, row_of, column_of, reach, entered)
+            end = cheapest_path(row, demand, costs, flows, search)
             if end < 0:  # rounding left a crumb of supply when all demand is met
                 break
-            send(row, end, supply, demand, flows, row_of, column_of)
+            send(row, end, supply, demand, flows, search)
     total = 0.0
     for k in range(len(flows)):
         total += flows[k] * costs[k]
@@ -95,28 +109,20 @@ def transport_cost(supply: MutableSequence[float], demand: MutableSequence[float
 
 
 def cheapest_path(
-    start: int,
-    demand: Sequence[float],
-    costs: Sequence[float],
-    flows: Sequence[float],
-    row_prices: MutableSequence[float],
-    column_prices: MutableSequence[float],
-    row_of: MutableSequence[int],
-    column_of: MutableSequence[int],
-    reach: MutableSequence[float],
-    entered: MutableSequence[int],
+    start: int, demand: Sequence[float], costs: Sequence[float], flows: Sequence[float], search: Search
 ) -> int:
     """The column with unmet demand that is cheapest to reach from row ``start``, or -1 when none has any.
 
-    Leaves the path in ``row_of`` and ``column_of`` and brings the prices up to date.
+    Leaves the path in ``search`` and brings the prices up to date.
     """
     columns = len(demand)
+    column_of, reach, entered = search.column_of, search.reach, search.entered
     for column in range(columns):
         reach[column] = inf
         entered[column] = 0
     for row in range(len(column_of)):
         column_of[row] = -1
-    relax(start, 0.0, costs, row_prices, column_prices, entered, row_of, reach)
+    relax(start, 0.0, costs, search)
     end = -1
     while True:
         column = nearest(entered, reach)
@@ -129,24 +135,16 @@ def cheapest_path(
         for row in range(len(column_of)):
             if row != start and column_of[row] < 0 and flows[row * columns + column] > 0.0:
                 column_of[row] = column
-                relax(row, reach[column], costs, row_prices, column_prices, entered, row_of, reach)
-    reprice(start, reach[end], row_prices, column_prices, entered, column_of, reach)
+                relax(row, reach[column], costs, search)
+    reprice(start, reach[end], search)
     return end
 
 
-def relax(
-    row: int,
-    base: float,
-    costs: Sequence[float],
-    row_prices: Sequence[float],
-    column_prices: Sequence[float],
-    entered: Sequence[int],
-    row_of: MutableSequence[int],
-    reach: MutableSequence[float],
-) -> None:
+def relax(row: int, base: float, costs: Sequence[float], search: Search) -> None:
     """Notes the columns that a row, itself reached at ``base``, makes cheaper to reach."""
+    reach, entered, row_of, column_prices = search.reach, search.entered, search.row_of, search.column_prices
     columns = len(reach)
-    offset = base - row_prices[row]
+    offset = base - search.row_prices[row]
     for column in range(columns):
         if not entered[column]:
             through = offset + costs[row * columns + column] - column_prices[column]
@@ -166,16 +164,10 @@ def nearest(entered: Sequence[int], reach: Sequence[float]) -> int:
     return best
 
 
-def reprice(
-    start: int,
-    length: float,
-    row_prices: MutableSequence[float],
-    column_prices: MutableSequence[float],
-    entered: Sequence[int],
-    column_of: Sequence[int],
-    reach: Sequence[float],
-) -> None:
+def reprice(start: int, length: float, search: Search) -> None:
     """Raises the prices of what lies nearer than ``length``, so that the path found costs nothing above them."""
+    row_prices, column_prices = search.row_prices, search.column_prices
+    column_of, reach, entered = search.column_of, search.reach, search.entered
     row_prices[start] += length
     for row in range(len(column_of)):
         if column_of[row] >= 0:
@@ -191,10 +183,10 @@ def send(
     supply: MutableSequence[float],
     demand: MutableSequence[float],
     flows: MutableSequence[float],
-    row_of: Sequence[int],
-    column_of: Sequence[int],
+    search: Search,
 ) -> None:
     """Sends as much as supply, demand and the flows to be taken back allow along the path from start to end."""
+    row_of, column_of = search.row_of, search.column_of
     columns = len(demand)
     amount = min(supply[start], demand[end])
     row = row_of[end]

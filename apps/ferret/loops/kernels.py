@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from apps.ferret import emd, extract, segment
+from apps.ferret.loops import boxes, emd, regions
 
 KernelName = Literal["exact", "fast"]
 
@@ -19,10 +19,10 @@ class Kernel:
     """Loops over flat sequences; ``sequence`` makes of a numpy array what they take: a list, or the array itself."""
 
     sequence: Callable[[Any], Any] = np.ndarray.tolist
-    merge_similar: Callable[..., None] = segment.merge_similar
-    absorb_small: Callable[..., None] = segment.absorb_small
-    number_regions: Callable[..., None] = segment.number_regions
-    grow_box: Callable[..., tuple[int, int, int, int, int]] = extract.grow_box
+    merge_similar: Callable[..., None] = regions.merge_similar
+    absorb_small: Callable[..., None] = regions.absorb_small
+    number_regions: Callable[..., None] = regions.number_regions
+    grow_box: Callable[..., tuple[int, int, int, int, int]] = boxes.grow_box
     distances: Callable[..., None] = emd.distances
 
 
@@ -31,6 +31,6 @@ def load_kernel(name: KernelName) -> Kernel:
     """The kernel of that name; numba, half a second to import, is imported for ``fast`` only."""
     if name == "exact":
         return Kernel()
-    from apps.ferret import compiled
+    from apps.ferret.loops import compiled
 
-    return compiled.KERNEL
+    return Kernel(np.ascontiguousarray, **compiled.LOOPS)

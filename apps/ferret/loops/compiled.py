@@ -14,10 +14,9 @@ import numpy as np
 from numba import njit
 from numba.extending import overload, register_jitable
 
-from apps.ferret import emd, extract, load, segment
-from apps.ferret.kernels import Kernel
+from apps.ferret.loops import boxes, emd, regions, rows
 
-for helper in (segment.find, segment.unite, emd.ground_distances, emd.shares, emd.transport_cost, emd.cheapest_path,
+for helper in (regions.find, regions.unite, emd.ground_distances, emd.shares, emd.transport_cost, emd.cheapest_path,
                emd.relax, emd.nearest, emd.reprice, emd.send):  # fmt: skip
     register_jitable(helper)
 
@@ -33,13 +32,10 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return njit(nogil=True)(function)
 
 
-resample = _compiled(load.resample_rows)
+resample = _compiled(rows.resample_rows)
 
-KERNEL = Kernel(
-    sequence=np.ascontiguousarray,
-    merge_similar=_compiled(segment.merge_similar),
-    absorb_small=_compiled(segment.absorb_small),
-    number_regions=_compiled(segment.number_regions),
-    grow_box=_compiled(extract.grow_box),
-    distances=_compiled(emd.distances),
-)
+LOOPS = {
+    loop.__name__: _compiled(loop)
+    for loop in (regions.merge_similar, regions.absorb_small, regions.number_regions, boxes.grow_box, emd.distances)
+}
+"""By name, as ``Kernel`` has them."""

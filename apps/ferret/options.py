@@ -1,0 +1,37 @@
+"""Ferret's options: what to search, for what, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from apps.contract import Options
+from apps.ferret.loops.kernels import KernelName
+
+
+class FerretOptions(Options):
+    """What to search, for what, and how."""
+
+    images: Path | None = Field(
+        default=None, description="Folder of database photos, with subfolders; none: sample photos"
+    )
+    database: Path | None = Field(
+        default=None, description="Data set of recompose ingest, followed while running; in place of images"
+    )
+    queries: Path | None = Field(
+        default=None, description="Folder of query photos; none: the database photos themselves"
+    )
+    top_k: int = Field(default=10, ge=1, le=1000, description="Images in an answer, at most")
+    kernel: KernelName = Field(
+        default="exact", description="exact: plain Python; fast: compiled, with the same answers"
+    )
+    projections: Path | None = Field(
+        default=None, description="npz of alpha, beta, rnd, W, H; none: drawn from a fixed seed"
+    )
+
+    @model_validator(mode="after")
+    def _one_database(self) -> FerretOptions:
+        if self.database and (self.images or self.projections):
+            raise ValueError(f"database {str(self.database)!r} brings its own images and projections; leave those out")
+        return self
