@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from compositions.document.notation import short_notation
 from compositions.document.rules import count_fault
 from compositions.errors import CompositionError, Fault
-from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.model import Composition, Group, Pattern, Stage, StageKind, all_sequential
 
 MAX_GENERATED = 10_000
+MAX_OWN = 1_000
+"""Compositions of a list that nobody wrote: enough to choose from, and few enough to read and to price at each tick."""
 
 _Tail = tuple[int, tuple[Group, ...]]
 """Workers and groups of an arrangement of the last stages of an app."""
@@ -31,6 +33,31 @@ def generate(stages: Sequence[Stage], *, max_workers: int, replicas: Sequence[in
         raise _refusal(f"no composition has at most {max_workers} workers with replicas {offered}")
     tails.sort(key=lambda tail: (tail[0], len(tail[1])))
     return (Composition(short_notation(Composition("", groups)), groups) for _, groups in tails)
+
+
+def own_list(stages: Sequence[Stage], cores: int) -> tuple[Composition, ...]:
+    """What can be chosen for an app without a compositions file: all that twice the ``cores`` can be given to.
+
+    Twice, because a stage that waits takes a worker and no core. Where that would be more than 1,000, fewer numbers of
+    replicas are offered: all, then powers of two, two, one. All stages sequential is always among them, by that name.
+    """
+    most = max(2 * cores, len(stages))
+    powers = [2**exponent for exponent in range(most.bit_length()) if 2**exponent <= most]
+    plain = all_sequential(stages)
+    for replicas in (range(1, most + 1), powers, powers[:2], powers[:1]):
+        found = _within(stages, most, replicas)
+        if found:
+            return tuple(plain if each.shape == plain.shape else each for each in found)
+    return (plain,)
+
+
+def _within(stages: Sequence[Stage], most: int, replicas: Sequence[int]) -> list[Composition]:
+    """None when there are too many to offer."""
+    try:
+        found = list(generate(stages, max_workers=most, replicas=replicas))
+    except CompositionError:
+        return []
+    return found if len(found) <= MAX_OWN else []
 
 
 def _arrange(stages: Sequence[Stage], max_workers: int, replicas: Sequence[int]) -> list[_Tail]:

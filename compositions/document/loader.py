@@ -11,7 +11,7 @@ from compositions.document.fields import Fields, kind
 from compositions.document.notation import DEFAULT_REPLICAS, format_notation, parse
 from compositions.document.rules import group_faults, resolve, shown
 from compositions.document.safe_yaml import read_yaml
-from compositions.enumeration import generate
+from compositions.enumeration import MAX_GENERATED, generate
 from compositions.errors import CompositionError
 from compositions.model import Composition, Group, Pattern, Stage
 
@@ -165,10 +165,11 @@ class _Reader(Fields):
         before = len(self.faults)
         entry = self.mapping(data, "generate", ("max_workers", "replicas"), needed=("max_workers",))
         max_workers = self.count(entry.get("max_workers", 1), "generate.max_workers")
-        offered = self.list(entry.get("replicas", [1, DEFAULT_REPLICAS]), "generate.replicas")
-        replicas = [self.count(each, f"generate.replicas[{i}]") for i, each in enumerate(offered)]
+        offered = self.list(entry.get("replicas", []), "generate.replicas")
+        replicas: Sequence[int] = [self.count(each, f"generate.replicas[{i}]") for i, each in enumerate(offered)]
         if self._stages is None or len(self.faults) > before:
             return ()
+        replicas = replicas if "replicas" in entry else range(1, min(max_workers, MAX_GENERATED) + 1)
         known = {each.shape for each in listed}
         try:
             every = generate(self._stages, max_workers=max_workers, replicas=replicas)

@@ -1,6 +1,6 @@
 """Which compositions each app can choose from: those it ships, those of the directory, those changed through REST.
 
-Later layers win by name. An app without any composition has one: all stages sequential.
+Later layers win by name. An app for which nobody wrote any has a list of its own: what the cores here allow.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from apps.contract import App
+from compositions.enumeration import own_list
 from compositions.model import Composition, Stage, all_sequential
 from service.bodies.refusals import ConflictError, NotFoundError, listed
 from service.daemon.store import State
-from service.running.shipped import shipped
+from service.running.shipped import available_cores, shipped
 
 
 class Catalogue:
@@ -31,9 +32,12 @@ class Catalogue:
 
     def of(self, app: str) -> tuple[Composition, ...]:
         """All compositions of ``app``; never empty."""
+        overlay = self._state.overlay(app)
         known: dict[str, Composition | None] = {each.name: each for each in self._shipped[app]}
         known.update((each.name, each) for each in self._directory.get(app, ()))
-        known.update(self._state.overlay(app))
+        if not known and not any(overlay.values()):
+            known.update((each.name, each) for each in own_list(self._apps[app].stages, available_cores()))
+        known.update(overlay)
         present = tuple(each for each in known.values() if each is not None)
         return present or (all_sequential(self._apps[app].stages),)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,14 +33,9 @@ from service.bodies.running_status import choice_view
 from service.bodies.spec import InputSpec, RunSpec
 from service.running.loop import ControlLoop, LoopSettings
 from service.running.settings import RunSettings
-from service.running.shipped import shipped
+from service.running.shipped import available_cores, choices_for
 from service.running.sink import ResultSink
 from service.running.spark import open_link
-
-
-def available_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0))
 
 
 class Assembly:
@@ -55,7 +49,7 @@ class Assembly:
         self.stages = tuple(self.app.stages)
         self.settings = overridden(RunSettings(), spec.settings)
         self.strategy = make_strategy(spec.strategy)
-        self.compositions = spec.compositions or shipped(type(self.app)) or (all_sequential(self.stages),)
+        self.compositions = spec.compositions or choices_for(self.app)
         self.first = self._first()
         self.initial_rate = self.rate(spec.input)
         self.link = open_link(spec, self.app)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from apps import registry
 from apps.contract import App
 from compositions.document import loader
-from compositions.model import Composition, all_sequential
+from compositions.enumeration import own_list
+from compositions.model import Composition
 
 
 def shipped(app: type[App]) -> tuple[Composition, ...]:
@@ -22,4 +24,9 @@ def choices_for(app: App, known: Sequence[Composition] | None = None) -> tuple[C
     """Those of ``known`` (default: shipped) that fit this instance, whose options may have changed its stages."""
     stages = tuple(stage.name for stage in app.stages)
     found = shipped(type(app)) if known is None else known
-    return tuple(each for each in found if each.stages == stages) or (all_sequential(app.stages),)
+    return tuple(each for each in found if each.stages == stages) or own_list(app.stages, available_cores())
+
+
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compositions.enumeration import generate
+from compositions.enumeration import MAX_OWN, generate, own_list
 from compositions.errors import CompositionError
 from compositions.model import Stage, StageKind
 
@@ -47,3 +47,20 @@ def test_no_composition_within_the_limit_is_a_refusal() -> None:
         generate(TWO, max_workers=2, replicas=[4])
     with pytest.raises(CompositionError, match="replicas is 0; it must be at least 1"):
         generate(TWO, max_workers=2, replicas=[0])
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8, 96])
+@pytest.mark.parametrize("length", [1, 3, 7, 30])
+def test_an_app_without_a_file_can_be_given_twice_the_cores_in_a_list_that_can_be_read(cores: int, length: int) -> None:
+    stages = [Stage(f"s{number}") for number in range(length)]
+    found = own_list(stages, cores)
+    assert 1 <= len(found) <= MAX_OWN
+    assert max(each.workers for each in found) <= max(2 * cores, length)
+    assert [each.name for each in found if len(each.groups) == each.workers == length] == ["sequential"]
+    if length <= 3 and cores <= 8:
+        assert max(group.replicas for each in found for group in each.groups) >= 2 * cores - length
+
+
+def test_a_list_of_its_own_is_what_generate_finds_where_that_is_not_too_much() -> None:
+    every = {each.shape for each in generate(TWO, max_workers=8, replicas=range(1, 9))}
+    assert {each.shape for each in own_list(TWO, 4)} == every

@@ -229,3 +229,10 @@ def test_later_documents_replace_compositions_of_the_same_name() -> None:
 def test_what_is_dumped_loads_to_the_same() -> None:
     shipped = load((SHIPPED / "ferret.yaml").read_text(encoding="utf-8"), APPS)
     assert load(dump("ferret", shipped.compositions), APPS) == shipped
+
+
+def test_generate_offers_as_many_replicas_as_workers_unless_it_is_told_which() -> None:
+    document = load("app: synthetic\ngenerate: {max_workers: 12}", APPS)
+    assert max(group.replicas for each in document.compositions for group in each.groups) == 12
+    document = load("app: synthetic\ngenerate: {max_workers: 12, replicas: [1, 2]}", APPS)
+    assert max(group.replicas for each in document.compositions for group in each.groups) == 2

@@ -79,8 +79,9 @@ def test_options_may_change_the_stages_and_with_them_what_fits() -> None:
     state = State(None)
     supervisor = fake_supervisor(state)
     supervisor.start(PUSH.model_copy(update={"options": {"weights": "1:1:1:1"}}))
-    (only,) = supervisor.compositions("synthetic")
-    assert only["workers"] == 4
+    found = supervisor.compositions("synthetic")
+    assert [each["workers"] for each in found if each["name"] == "sequential"] == [4]
+    assert {sum(len(group["stages"]) for group in each["groups"]) for each in found} == {4}
     supervisor.close()
     state.close()
 
