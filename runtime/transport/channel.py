@@ -8,7 +8,7 @@ from typing import Protocol
 
 import zmq
 
-from runtime.transport.invitation import Invitation, Network
+from runtime.transport.invitation import CHALLENGE_BYTES, Invitation, Network
 from runtime.transport.stream import MessageReader, MessageWriter, prepare
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
 
@@ -36,7 +36,7 @@ def connect(invitation: Invitation) -> Channel:
         raise ConnectionError(f"the hub at {invitation.unix_path} cannot be reached and offers no network address")
     network = invitation.network
     lifeline = StreamChannel(socket.create_connection((network.host, network.lifeline_port), timeout=10), invitation)
-    return EncryptedChannel(lifeline, network, invitation.identity)
+    return EncryptedChannel(lifeline, network, invitation)
 
 
 def _unix_socket(path: str | None) -> socket.socket | None:
@@ -65,12 +65,13 @@ class StreamChannel:
 
     def _introduce(self, invitation: Invitation) -> None:
         challenge = self.receive()
-        if challenge is not None:
+        if challenge is not None and len(challenge.payload[0]) == CHALLENGE_BYTES:
             proof = invitation.proof(bytes(challenge.payload[0]))
             self._writer.send(Message(Kind.HELLO, payload=[invitation.worker.encode(), proof]))
-        if challenge is None or self.receive() is None:
-            self.close()
-            raise ConnectionError(f"the hub did not let worker {invitation.worker} in")
+            if self.receive() is not None:
+                return
+        self.close()
+        raise ConnectionError(f"the hub did not let worker {invitation.worker} in")
 
     def receive(self) -> Message | None:
         while not self._received:
@@ -88,19 +89,26 @@ class StreamChannel:
 
 
 class EncryptedChannel:
-    """Messages on ZeroMQ with CURVE; the stream connection beside it tells when the hub is gone."""
+    """Messages on ZeroMQ with CURVE; the stream connection beside it tells when the hub is gone.
 
-    def __init__(self, lifeline: StreamChannel, network: Network, identity: bytes) -> None:
+    ZeroMQ connects anew by itself, and what was on the way is lost: so the end of its connection is the end here too,
+    and the hub has the worker's tasks run elsewhere.
+    """
+
+    def __init__(self, lifeline: StreamChannel, network: Network, invitation: Invitation) -> None:
         self._lifeline = lifeline
         self._socket = dealer = zmq.Context().socket(zmq.DEALER)
-        dealer.identity, dealer.linger = identity, 1000
+        dealer.identity, dealer.linger = invitation.identity, 1000
         dealer.sndhwm = dealer.rcvhwm = 0
+        dealer.tcp_keepalive = dealer.tcp_keepalive_idle = dealer.tcp_keepalive_intvl = 1
+        dealer.tcp_keepalive_cnt = 3
         dealer.curve_serverkey = network.server_key
-        dealer.curve_publickey, dealer.curve_secretkey = zmq.curve_keypair()
+        dealer.curve_publickey, dealer.curve_secretkey = invitation.curve_public, invitation.curve_secret
+        self._broken = dealer.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         dealer.connect(network.items_endpoint)
         self._poller = zmq.Poller()
-        self._poller.register(dealer, zmq.POLLIN)
-        self._poller.register(lifeline.socket, zmq.POLLIN)
+        for source in (dealer, self._broken, lifeline.socket):
+            self._poller.register(source, zmq.POLLIN)
 
     def receive(self) -> Message | None:
         while True:
@@ -110,13 +118,19 @@ class EncryptedChannel:
                 return unpack(HEAD.unpack_from(frame.buffer), memoryview(bytearray(frame.buffer[HEAD.size :])))
             except zmq.Again:
                 ready = dict(self._poller.poll())
+            if self._broken in ready:
+                return None
             if self._lifeline.socket.fileno() in ready and self._lifeline.receive() is None:
                 return None
 
     def send(self, message: Message) -> None:
+        if self._broken.poll(0):
+            raise ConnectionError("the ZeroMQ connection to the hub broke")
         self._socket.send(b"".join(pack(message)[0]))
 
     def close(self) -> None:
+        self._socket.disable_monitor()
+        self._broken.close()
         self._socket.close()
         self._socket.context.term()
         self._lifeline.close()

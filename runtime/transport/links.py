@@ -1,0 +1,71 @@
+"""The hub's end of a worker that has proved who it is. Two kinds: plain on this host, encrypted to another."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from runtime.transport.connection import Connection
+from runtime.transport.wire import Kind, Message
+
+_ANSWERS = (Kind.DONE, Kind.FAILED)
+
+
+class Link(Protocol):
+    def send(self, message: Message) -> None:
+        """Raises: OSError when the message cannot arrive any more."""
+
+    def came(self, message: Message) -> None:
+        """A message came on the link's own way for items. Raises: OSError when it proves that another was lost."""
+
+    def close(self) -> None: ...
+
+
+class PlainLink:
+    """Items travel on the stream connection itself."""
+
+    def __init__(self, connection: Connection, deliver: Callable[[Message], None]) -> None:
+        self._connection = connection
+        self.send = connection.send
+        self.came = connection.heard = deliver
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class EncryptedLink:
+    """Items travel on ZeroMQ; the stream connection tells of the worker's end, and nothing else may come on it.
+
+    A ZeroMQ connection that breaks forgets what it had taken, and makes itself anew without a word. A worker ends when
+    that happens (``EncryptedChannel``). What is on the way to one that has not noticed yet cannot be routed, or is
+    missed when the answer to a later task comes: workers answer in the order asked.
+    """
+
+    def __init__(
+        self, connection: Connection, route: Callable[[Message], None], deliver: Callable[[Message], None]
+    ) -> None:
+        self._connection = connection
+        connection.heard = self._refuse
+        self._route, self._deliver = route, deliver
+        self._asked: deque[int] = deque()
+        """Tasks without an answer, in the order sent."""
+
+    def send(self, message: Message) -> None:
+        if message.kind == Kind.TASK:
+            self._asked.append(message.task_id)
+        self._route(message)
+
+    def came(self, message: Message) -> None:
+        if message.kind in _ANSWERS and message.task_id in self._asked:
+            head = self._asked.popleft()
+            if head != message.task_id:
+                raise OSError(f"task {head} was lost on its way: the answer to {message.task_id} came first")
+        self._deliver(message)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @staticmethod
+    def _refuse(message: Message) -> None:
+        raise OSError(f"a message of kind {message.kind} came unencrypted from a worker that encrypts")

@@ -1,0 +1,130 @@
+"""Where connections wait until they have proved who they are: not for long, and not many at a time."""
+
+from __future__ import annotations
+
+import errno
+import math
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from runtime.dispatch.events import WorkerId
+from runtime.transport.connection import Connection
+from runtime.transport.invitation import CHALLENGE_BYTES
+from runtime.transport.readiness import Readiness
+from runtime.transport.wire import Kind, Message
+
+_MESSAGE_LIMIT_BYTES = 4096
+_HANG_UPS = (errno.ECONNABORTED, errno.EAGAIN, errno.EINTR)
+
+Admit = Callable[[Connection, WorkerId, bytes, bytes], None]
+"""Gets a connection, whom it says it is, the challenge and its proof. Raises: OSError for one that may not come in."""
+
+
+@dataclass(frozen=True, slots=True)
+class LobbySettings:
+    patience_s: float = 5.0
+    """A connection that has not proved itself after so long is closed. An invited worker takes milliseconds."""
+    strangers: int = 128
+    """More than this at a time, and the one that has waited longest is closed: more than workers ever start at once."""
+    pause_s: float = 1.0
+    """No connection is taken for so long when the process or the machine has no room for another."""
+
+
+@dataclass(slots=True, eq=False)
+class _Stranger:
+    leave_by_s: float
+    challenge: bytes
+    connection: Connection | None = None
+
+
+class Lobby:
+    def __init__(self, readiness: Readiness, clock: Callable[[], float], settings: LobbySettings) -> None:
+        self._readiness, self._clock, self._settings = readiness, clock, settings
+        self._doors: dict[socket.socket, Admit] = {}
+        self._strangers: dict[_Stranger, None] = {}
+        """In the order they came, and so in that of their deadlines."""
+        self._open_again_s = math.inf
+        """The doors are shut until then; infinite: they are open."""
+
+    def open(self, family: int, address: str | tuple[str, int], admit: Admit) -> socket.socket:
+        """Listens, from now on."""
+        door = socket.socket(family, socket.SOCK_STREAM)
+        door.bind(address)
+        door.listen(128)
+        door.setblocking(False)
+        self._doors[door] = admit
+        self._watch(door)
+        return door
+
+    @property
+    def due_s(self) -> float:
+        """When ``tidy`` has something to do; infinite when nothing is to come."""
+        first = next(iter(self._strangers), None)
+        return min(self._open_again_s, math.inf if first is None else first.leave_by_s)
+
+    def tidy(self) -> None:
+        """Closes whoever has waited for too long, and opens the doors again when it is time."""
+        now_s = self._clock()
+        for stranger in [each for each in self._strangers if now_s >= each.leave_by_s]:
+            self._dismiss(stranger)
+        if now_s >= self._open_again_s:
+            self._open_again_s = math.inf
+            for door in self._doors:
+                self._watch(door)
+
+    def close(self) -> None:
+        """May be called twice."""
+        for stranger in list(self._strangers):
+            self._dismiss(stranger)
+        for door in self._doors:
+            self._readiness.forget(door.fileno())
+            door.close()
+        self._doors.clear()
+
+    def _watch(self, door: socket.socket) -> None:
+        self._readiness.watch(door.fileno(), partial(self._enter, door))
+
+    def _enter(self, door: socket.socket, mask: int) -> None:
+        try:
+            sock, _ = door.accept()
+        except OSError as error:
+            if error.errno not in _HANG_UPS:  # no descriptors, no memory: to ask again at once would be all we do
+                self._shut()
+            return
+        self._receive(sock, self._doors[door])
+
+    def _receive(self, sock: socket.socket, admit: Admit) -> None:
+        settings = self._settings
+        stranger = _Stranger(self._clock() + settings.patience_s, secrets.token_bytes(CHALLENGE_BYTES))
+        dismiss = partial(self._dismiss, stranger)
+        stranger.connection = Connection(sock, self._readiness, partial(self._hear, stranger, admit), dismiss)
+        stranger.connection.reader.limit_bytes = _MESSAGE_LIMIT_BYTES
+        self._strangers[stranger] = None
+        if len(self._strangers) > settings.strangers:
+            self._dismiss(next(iter(self._strangers)))
+        try:
+            stranger.connection.send(Message(Kind.HELLO, payload=[stranger.challenge]))
+        except OSError:
+            dismiss()
+
+    def _hear(self, stranger: _Stranger, admit: Admit, message: Message) -> None:
+        name, proof = (bytes(frame) for frame in message.payload)
+        connection = stranger.connection
+        assert connection is not None, "it has sent something"
+        admit(connection, name.decode(), stranger.challenge, proof)
+        del self._strangers[stranger]
+        connection.reader.limit_bytes = math.inf
+        connection.send(Message(Kind.HELLO))
+
+    def _dismiss(self, stranger: _Stranger) -> None:
+        self._strangers.pop(stranger, None)
+        if stranger.connection is not None:
+            stranger.connection.close()
+
+    def _shut(self) -> None:
+        self._open_again_s = self._clock() + self._settings.pause_s
+        for door in self._doors:
+            self._readiness.forget(door.fileno())

@@ -1,0 +1,321 @@
+"""Connections that break half-way, strangers that stay or flood, and what an invitation is good for."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import pytest
+import zmq
+
+from runtime.transport.channel import EncryptedChannel, StreamChannel
+from runtime.transport.hub import Hub
+from runtime.transport.invitation import Invitation
+from runtime.transport.lobby import LobbySettings
+from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
+
+PATIENCE_S = 10.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Relay:
+    """A tcp relay to the hub's ZeroMQ port that a test can cut: the lifeline does not go through it."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._ends: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        near, _ = self._listener.accept()
+        self._listener.close()  # one connection: ZeroMQ does not get another
+        far = socket.create_connection(("127.0.0.1", self._port))
+        self._ends = [near, far]
+        for ends in ((near, far), (far, near)):
+            threading.Thread(target=self._carry, args=ends, daemon=True).start()
+
+    @staticmethod
+    def _carry(source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+        except OSError:
+            return
+
+    def cut(self) -> None:
+        for end in self._ends:
+            end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+@contextmanager
+def network_hub(**options: Any) -> Iterator[Hub]:
+    hub = Hub(unix=False, **options)
+    hub.open_network("127.0.0.1")
+    yield hub
+    hub.close()
+
+
+def beside(hub: Hub, work: Callable[[], Any]) -> Any:
+    """What ``work`` returns or raises, done in a thread while the hub does its part."""
+    results: list[Any] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except OSError as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    give_up_s = monotonic() + PATIENCE_S
+    while thread.is_alive() and monotonic() < give_up_s:
+        hub.poll(0.01)
+    thread.join(PATIENCE_S)
+    return results[0]
+
+
+def next_of(hub: Hub) -> list[tuple[str, Message | None]]:
+    for _ in range(200):
+        if received := hub.poll(PATIENCE_S / 200):
+            return received
+    raise AssertionError("nothing came")
+
+
+def lifeline(hub: Hub, invitation: Invitation) -> StreamChannel:
+    network = invitation.network
+    assert network is not None
+    address = (network.host, network.lifeline_port)
+    channel = beside(hub, lambda: StreamChannel(socket.create_connection(address), invitation))
+    assert isinstance(channel, StreamChannel), channel
+    return channel
+
+
+def dealer_of(invitation: Invitation, keys: tuple[bytes, bytes] | None = None) -> zmq.Socket[bytes]:
+    """A ZeroMQ end of the test's own, so that it can answer as it likes."""
+    assert invitation.network is not None
+    dealer = zmq.Context().socket(zmq.DEALER)
+    dealer.identity, dealer.linger = invitation.identity, 0
+    dealer.curve_serverkey = invitation.network.server_key
+    own = keys or (invitation.curve_public, invitation.curve_secret)
+    dealer.curve_publickey, dealer.curve_secretkey = own
+    dealer.connect(invitation.network.items_endpoint)
+    return dealer
+
+
+def end(dealer: zmq.Socket[bytes]) -> None:
+    dealer.close()
+    dealer.context.term()
+
+
+# --- a connection that breaks beside its lifeline (a task was lost in silence) ---------------------------------------
+
+
+def test_a_task_that_cannot_be_routed_is_the_loss_of_its_worker() -> None:
+    with network_hub() as hub:
+        channel = lifeline(hub, hub.invite("w1"))  # and no ZeroMQ connection
+        hub.send("w1", Message(Kind.TASK, 1))
+        assert next_of(hub) == [("w1", None)]
+        hub.send("w1", Message(Kind.TASK, 2))
+        assert hub.poll(0.0) == []
+        channel.close()
+
+
+def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss() -> None:
+    with network_hub() as hub:
+        invitation = hub.invite("w1")
+        assert invitation.network is not None
+        relay = Relay(int(invitation.network.items_endpoint.rpartition(":")[2]))
+        by_relay = replace(invitation.network, items_endpoint=f"tcp://127.0.0.1:{relay.port}")
+        channel = EncryptedChannel(lifeline(hub, invitation), by_relay, invitation)
+        channel.send(Message(Kind.READY))
+        assert [worker for worker, _ in next_of(hub)] == ["w1"]
+        relay.cut()
+        hub.send("w1", Message(Kind.TASK, 1))  # ZeroMQ may take it, or not: it cannot arrive
+        worker = threading.Thread(target=lambda: (channel.receive(), channel.close()))
+        worker.start()
+        assert next_of(hub) == [("w1", None)]
+        worker.join(PATIENCE_S)
+        assert not worker.is_alive()
+
+
+def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_as_if_nothing_was() -> None:
+    with network_hub() as hub:
+        invitation = hub.invite("w1")
+        assert invitation.network is not None
+        relay = Relay(int(invitation.network.items_endpoint.rpartition(":")[2]))
+        by_relay = replace(invitation.network, items_endpoint=f"tcp://127.0.0.1:{relay.port}")
+        channel = EncryptedChannel(lifeline(hub, invitation), by_relay, invitation)
+        channel.send(Message(Kind.READY))
+        next_of(hub)
+        relay.cut()
+        channel._broken.poll(PATIENCE_S * 1000)
+        with pytest.raises(ConnectionError, match="the ZeroMQ connection to the hub broke"):
+            channel.send(Message(Kind.DONE, 1))
+        channel.close()
+        assert next_of(hub) == [("w1", None)]
+
+
+def test_an_answer_to_a_later_task_proves_that_the_one_before_was_lost() -> None:
+    with network_hub() as hub:
+        invitation = hub.invite("w1")
+        channel, dealer = lifeline(hub, invitation), dealer_of(invitation)
+        dealer.send(b"".join(pack(Message(Kind.READY))[0]))
+        next_of(hub)
+        for number in (1, 2):
+            hub.send("w1", Message(Kind.TASK, number))
+        first = dealer.recv()
+        assert unpack(HEAD.unpack_from(first), memoryview(first)[HEAD.size :]).task_id == 1
+        dealer.send(b"".join(pack(Message(Kind.DONE, 2))[0]))  # as if the first had not arrived
+        assert next_of(hub) == [("w1", None)]
+        end(dealer)
+        channel.close()
+
+
+def test_what_comes_unencrypted_on_the_lifeline_is_no_message() -> None:
+    with network_hub() as hub:
+        channel = lifeline(hub, hub.invite("w1"))
+        channel.send(Message(Kind.DONE, 1))
+        assert next_of(hub) == [("w1", None)]
+        channel.close()
+
+
+# --- strangers -------------------------------------------------------------------------------------------------------
+
+
+def connected(hub: Hub) -> socket.socket:
+    network = hub.invite("somebody").network
+    assert network is not None
+    stranger = socket.create_connection((network.host, network.lifeline_port))
+    hub.poll(1.0)
+    return stranger
+
+
+def closed(sock: socket.socket) -> bool:
+    sock.settimeout(PATIENCE_S)
+    try:
+        while sock.recv(4096):
+            pass
+    except OSError:
+        return False
+    return True
+
+
+def test_a_stranger_that_says_nothing_is_closed_at_its_deadline() -> None:
+    clock = Clock()
+    with network_hub(settings=LobbySettings(patience_s=5.0), clock=clock) as hub, connected(hub) as stranger:
+        clock.now_s += 4.9
+        hub.poll(0.0)
+        stranger.settimeout(0.0)
+        assert stranger.recv(4096)  # the challenge
+        with pytest.raises(BlockingIOError):
+            stranger.recv(1)
+        clock.now_s += 0.2
+        assert hub.poll(None) == []  # it does not wait beyond the deadline
+        assert closed(stranger)
+
+
+def test_of_too_many_strangers_the_one_that_waited_longest_goes() -> None:
+    with network_hub(settings=LobbySettings(strangers=2)) as hub:
+        strangers = [connected(hub) for _ in range(3)]
+        assert closed(strangers[0])
+        channel = lifeline(hub, hub.invite("w1"))
+        channel.close()
+        for stranger in strangers:
+            stranger.close()
+
+
+def test_without_descriptors_the_hub_pauses_instead_of_spinning() -> None:
+    clock = Clock()
+    with network_hub(settings=LobbySettings(pause_s=1.0), clock=clock) as hub:
+        invitation = hub.invite("w1")
+        assert invitation.network is not None
+        knocking = socket.socket()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        spare = os.dup(0)
+        os.close(spare)  # the lowest that is free: none is left below it
+        resource.setrlimit(resource.RLIMIT_NOFILE, (spare, hard))
+        try:
+            knocking.connect((invitation.network.host, invitation.network.lifeline_port))
+            hub.poll(0.1)
+            began_s = monotonic()
+            assert hub.poll(0.05) == []
+            assert monotonic() - began_s >= 0.04  # the door still has somebody waiting, and is not asked again
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        knocking.close()
+        clock.now_s += 1.0
+        channel = lifeline(hub, invitation)
+        channel.close()
+
+
+# --- what an invitation is good for ----------------------------------------------------------------------------------
+
+
+def test_no_answer_to_a_challenge_is_a_routing_id_or_a_key() -> None:
+    hub = Hub()
+    invitation = hub.invite("w1")
+    assert invitation.identity[1:] != invitation.proof(b"routing id")
+    shown = {invitation.proof(b""), invitation.identity, invitation.curve_secret, invitation.secret}
+    assert len(shown) == 4
+    assert invitation.secret.hex() not in repr(invitation)
+    hub.close()
+
+
+def test_a_worker_with_its_own_invitation_cannot_pass_for_another() -> None:
+    with network_hub() as hub:
+        own, other = hub.invite("w1"), hub.invite("w2")
+        assert own.secret != other.secret
+        forged = replace(own, worker="w2")
+        network = other.network
+        assert network is not None
+        address = (network.host, network.lifeline_port)
+        error = beside(hub, lambda: StreamChannel(socket.create_connection(address), forged))
+        assert isinstance(error, ConnectionError)
+
+
+def test_a_challenge_of_another_length_is_not_answered() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.sendall(b"".join(pack(Message(Kind.HELLO, payload=[b"routing id"]))[0]))
+    hub = Hub()
+    with pytest.raises(ConnectionError, match="did not let worker"):
+        StreamChannel(ours, hub.invite("w1"))
+    assert theirs.recv(1) == b""
+    theirs.close()
+    hub.close()
+
+
+def test_zeromq_lets_in_only_keys_of_invitations_that_are_still_good() -> None:
+    with network_hub() as hub:
+        invitation, gone = hub.invite("w1"), hub.invite("w2")
+        channel = lifeline(hub, invitation)
+        hub.drop("w2")
+        strangers = [dealer_of(invitation, zmq.curve_keypair()), dealer_of(gone)]
+        denied = [each.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH) for each in strangers]
+        for monitor in denied:
+            assert beside(hub, lambda monitor=monitor: monitor.poll(PATIENCE_S * 1000))
+        invited = dealer_of(invitation)
+        invited.send(b"".join(pack(Message(Kind.READY))[0]))
+        assert [worker for worker, _ in next_of(hub)] == ["w1"]
+        for monitor, dealer in zip(denied, strangers, strict=True):
+            dealer.disable_monitor()
+            monitor.close()
+            end(dealer)
+        end(invited)
+        channel.close()
