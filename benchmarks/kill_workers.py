@@ -60,7 +60,7 @@ def run(seconds: float, every_s: float, out_path: str, *, rate_per_s: float = 40
 
 def _wait_until_up(runner: Runner) -> None:
     give_up_s = time.monotonic() + 60
-    while runner.status()["items"]["delivered"] < 40:
+    while runner.status().items.delivered < 40:
         if time.monotonic() > give_up_s or runner.wait(0.1):
             raise RuntimeError(f"the app did not come up: {runner.status()}")
 
@@ -73,18 +73,18 @@ def _kill(runner: Runner, seconds: float, every_s: float, chance: random.Random)
         time.sleep(0.05)
         if time.monotonic() >= next_kill_s:
             next_kill_s += every_s
-            os.kill(chance.choice(runner.status()["workers"])["pid"], signal.SIGKILL)
+            os.kill(chance.choice(runner.status().workers).pid, signal.SIGKILL)
             kills += 1
     status = runner.status()
-    return kills, status["restarts"], status["output_gap_ms"]["max"] / 1e3
+    return kills, status.restarts, status.output_gap_ms.max / 1e3
 
 
 def _judge(runner: Runner, out_path: str, kills: int, restarts: int, gap_s: float) -> Killing:
-    items = runner.status()["items"]
+    items = runner.status().items
     with open(out_path, encoding="utf-8") as lines:
-        verdict = verify((json.loads(line) for line in lines), SyntheticOptions(**OPTIONS), accepted=items["accepted"])
+        verdict = verify((json.loads(line) for line in lines), SyntheticOptions(**OPTIONS), accepted=items.accepted)
     return Killing(
-        kills, restarts, items["accepted"], verdict.delivered, verdict.failed, verdict.lost, verdict.doubled,
+        kills, restarts, items.accepted, verdict.delivered, verdict.failed, verdict.lost, verdict.doubled,
         verdict.misordered, verdict.wrong, gap_s,
     )  # fmt: skip
 

@@ -70,11 +70,11 @@ def grown_mb(folder: Path, rows: int) -> float:
     me, base, peak = psutil.Process(), 0.0, 0.0
     while not runner.wait(0.2):
         now = me.memory_info().rss / 1e6
-        delivered = runner.status()["items"]["delivered"]
+        delivered = runner.status().items.delivered
         base = base if base or delivered < 500 else now
         peak = max(peak, now)
     summary = runner.summary()
-    if summary["failure"] or summary["items"]["delivered"] != rows:
+    if summary.failure or summary.items.delivered != rows:
         raise SystemExit(f"the run went wrong: {summary}")
     return max(peak - base, 1.0)
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from benchmarks.contenders import Recompose, rate_per_s
 from benchmarks.harness import Goal, Table, report
@@ -20,6 +19,7 @@ from compositions.model import all_sequential
 from runtime.dispatch.events import Delivered
 from runtime.pools import ray_cluster
 from service.bodies.spec import TelemetrySpec
+from service.bodies.status import TelemetryStatus
 from service.running.telemetry import Telemetry
 
 WITHOUT, WITH, COST, LIMIT = "without telemetry", "with telemetry", "telemetry", "limit"
@@ -76,9 +76,9 @@ def measure(folder: Path, rounds: int, items: int) -> list[Table]:
     return [rate, cpu, share]
 
 
-def _expect_all_written(status: dict[str, Any], items: int) -> None:
-    assert status["lost"] == 0, f"telemetry lost {status['lost']} of {items} records: {status['fault']}"
-    assert status["written"] == items, f"{items} items were delivered, {status['written']} written"
+def _expect_all_written(status: TelemetryStatus, items: int) -> None:
+    assert status.lost == 0, f"telemetry lost {status.lost} of {items} records: {status.fault}"
+    assert status.written == items, f"{items} items were delivered, {status.written} written"
 
 
 def main() -> None:

@@ -8,8 +8,11 @@ from service.api import problems
 from service.api.deps import ExpectJson, PushedValue, Supervised
 from service.api.docs import Responses, item_body
 from service.api.docs import problems as documented
-from service.bodies.models import Accepted, AppInfo, ModeRequest, StartRequest, Status
+from service.bodies.apps import AppInfo
+from service.bodies.requests import ModeRequest, StartRequest
+from service.bodies.results import Accepted
 from service.bodies.spec import InputSpec
+from service.bodies.status import Status
 
 router = APIRouter(tags=["apps"])
 STATUS: Responses = {200: {"model": Status}}
@@ -53,4 +56,4 @@ def set_mode(app: str, supervisor: Supervised, request: ModeRequest) -> Response
 )
 def push(app: str, supervisor: Supervised, value: PushedValue) -> Response:
     """Pushes one item, the body itself, into an app whose source is push."""
-    return problems.Body({"serial": supervisor.push(app, value)}, 202)
+    return problems.Body(Accepted(serial=supervisor.push(app, value)), 202)

@@ -13,7 +13,7 @@ from service.api import problems
 from service.api.deps import Supervised, YamlText
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.bodies.models import Choice, WhatIf
+from service.bodies.compositions import Choice, WhatIf
 
 router = APIRouter(tags=["compositions"])
 Cores = Annotated[int | None, Query(ge=1, le=4096, description="Cores of the workers; default: as it is.")]
@@ -44,7 +44,7 @@ def add_compositions(text: YamlText, supervisor: Supervised) -> Response:
         return problems.Body(supervisor.add_compositions(text))
     except CompositionError as error:
         places = {fault: line_of(text, fault) for fault in error.faults[:MARKED]}
-        return problems.refused(error, {fault: {"line": line} for fault, line in places.items()})
+        return problems.refused(error, places)
 
 
 @router.delete("/compositions/{app}/{name}", status_code=204, responses={**documented(404, 409, 503)})

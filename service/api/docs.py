@@ -8,7 +8,7 @@ from typing import Any
 from compositions.document.rules import MAX_REPLICAS
 from compositions.model import Stage
 from service.api.problems import MEDIA_TYPE
-from service.bodies.models import Problem, ValidationProblem
+from service.bodies.problems import Problem, ValidationProblem
 
 WHEN = {
     400: "the request is not HTTP that can be read",

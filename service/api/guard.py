@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api import strict_json
 from service.api.problems import problem
+from service.bodies.problems import FieldError
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 OPEN_PATHS = ("/healthz", "/")
@@ -144,7 +145,7 @@ def _check_form(body: bytes, headers: Headers) -> Response | None:
     try:
         strict_json.check(body)
     except strict_json.JsonRefusedError as error:
-        return problem(422, str(error), errors=[{"loc": ["body"], "msg": str(error)}])
+        return problem(422, str(error), errors=[FieldError(loc=["body"], msg=str(error))])
     return None
 
 

@@ -5,9 +5,9 @@ Labels are bounded: apps and stages come from the registered code, everything el
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -15,8 +15,10 @@ from prometheus_client.metrics_core import Metric as Family
 
 from control.decisions import State
 from profiler.slo import SloStatus
+from service.bodies.base import Answer
+from service.bodies.figures import StageStatus
+from service.bodies.status import Status
 
-Status = dict[str, Any]
 Sample = tuple[tuple[str, ...], float | None]
 """Label values, and the value; None (not measured) is left out, never shown as 0."""
 
@@ -41,43 +43,45 @@ def _one(value: Callable[[Status], float | None]) -> Callable[[Status], Iterator
     return samples
 
 
-def _each(key: str, scale: float = 1.0) -> Callable[[Status], Iterator[Sample]]:
-    """One sample for each member of the object ``key``, labelled by the member's name."""
+def _each(part: Callable[[Status], Answer], scale: float = 1.0) -> Callable[[Status], Iterator[Sample]]:
+    """One sample for each field of a part of the status, labelled by the field's name."""
 
     def samples(status: Status) -> Iterator[Sample]:
-        for name, value in (status[key] or {}).items():
+        for name, value in part(status):
             yield (name,), _scaled(value, scale)
 
     return samples
 
 
-def _stages(field: str, scale: float = 1.0) -> Callable[[Status], Iterator[Sample]]:
+def _stages(value: Callable[[StageStatus], float | None], scale: float = 1.0) -> Callable[[Status], Iterator[Sample]]:
     def samples(status: Status) -> Iterator[Sample]:
-        for stage in status["stages"]:
-            yield (stage["name"],), _scaled(stage[field], scale)
+        for stage in status.stages:
+            yield (stage.name,), _scaled(value(stage), scale)
 
     return samples
 
 
-def _one_of(key: str, values: list[str]) -> Callable[[Status], Iterator[Sample]]:
+def _one_of(present: Callable[[Status], str], values: Iterable[str]) -> Callable[[Status], Iterator[Sample]]:
     """A state as one sample for each possible value, 1 for the present one."""
 
     def samples(status: Status) -> Iterator[Sample]:
         for value in values:
-            yield (value,), float(status[key] == value)
+            yield (str(value),), float(present(status) == value)
 
     return samples
 
 
 def _slo_bound(status: Status) -> Iterator[Sample]:
-    slo = status["slo"]
+    slo = status.slo
     if slo is not None:
-        yield (slo["metric"],), _scaled(slo["bound"], 1e-3 if slo["metric"] == "latency" else 1.0)
+        yield (slo.metric,), _scaled(slo.bound, 1e-3 if slo.metric == "latency" else 1.0)
 
 
 def _telemetry(status: Status) -> Iterator[Sample]:
-    for outcome in ("written", "lost"):
-        yield (outcome,), (status.get("telemetry") or {}).get(outcome)
+    telemetry = status.telemetry
+    if telemetry is not None:
+        yield ("written",), telemetry.written
+        yield ("lost",), telemetry.lost
 
 
 def _scaled(value: float | None, scale: float) -> float | None:
@@ -89,13 +93,13 @@ METRICS = (
         "recompose_app_state", "gauge", "1 for the present state", ("state",),
         "State of the app, as in /status.",
         "failed for a minute: read the failure in /status and the log; the app no longer runs.",
-        _one_of("state", [str(state) for state in State]),
+        _one_of(lambda status: status.state, State),
     ),
     Metric(
         "recompose_slo_status", "gauge", "1 for the present status", ("status",),
         "Whether the SLO is met, as in /status.",
         "infeasible: give more cores or relax the SLO. violated for minutes: look at /decisions for why nothing helps.",
-        _one_of("slo_status", [str(status) for status in SloStatus]),
+        _one_of(lambda status: status.slo_status, SloStatus),
     ),
     Metric(
         "recompose_slo_bound", "gauge", "seconds (latency) or items per second (throughput)", ("metric",),
@@ -107,73 +111,73 @@ METRICS = (
         "recompose_input_rate", "gauge", "items per second", (),
         "Items offered by the source.",
         "Above throughput for long: the app falls behind; see recompose_queued_items.",
-        _one(lambda status: status["input_rate_per_s"]),
+        _one(lambda status: status.input_rate_per_s),
     ),
     Metric(
         "recompose_throughput", "gauge", "items per second", (),
         "Items delivered.",
         "Below the input rate: the active composition is too slow, or a switch is under way.",
-        _one(lambda status: status["throughput_per_s"]),
+        _one(lambda status: status.throughput_per_s),
     ),
     Metric(
         "recompose_latency_seconds", "gauge", "seconds", ("statistic",),
         "Arrival at the source to delivery at the sink, over the monitor's window.",
         "Above the bound: the manager reacts within its check interval; if not, see /decisions.",
-        _each("latency_ms", 1e-3),
+        _each(lambda status: status.latency_ms, 1e-3),
     ),
     Metric(
         "recompose_items_total", "counter", "items", ("outcome",),
         "Items accepted, delivered, failed (dead letters) and shed since the runner started.",
         "failed grows: read the dead-letter file. shed grows: the input is above what this machine can do.",
-        _each("items"),
+        _each(lambda status: status.items),
     ),
     Metric(
         "recompose_queued_items", "gauge", "items", (),
         "Items admitted that no worker has started.",
         "Grows steadily: the input rate is above the capacity of the active composition.",
-        _one(lambda status: status["queued"]),
+        _one(lambda status: status.queued),
     ),
     Metric(
         "recompose_in_flight_items", "gauge", "items", (),
         "Items inside the composition.",
         "Zero with queued items: no worker is alive; see recompose_workers.",
-        _one(lambda status: status["in_flight"]),
+        _one(lambda status: status.in_flight),
     ),
     Metric(
         "recompose_stage_service_time_seconds", "gauge", "seconds", ("stage",),
         "Mean time a stage spends on an item while busy.",
         "Rises without a new kind of input: the cores are shared with something else (compare the CPU time).",
-        _stages("service_time_ms", 1e-3),
+        _stages(lambda stage: stage.service_time_ms, 1e-3),
     ),
     Metric(
         "recompose_stage_cpu_time_seconds", "gauge", "seconds", ("stage",),
         "Mean CPU time a stage spends on an item.",
         "Far below the service time: the stage waits (disk, network, another process).",
-        _stages("cpu_time_ms", 1e-3),
+        _stages(lambda stage: stage.cpu_time_ms, 1e-3),
     ),
     Metric(
         "recompose_stage_bottleneck", "gauge", "0 or 1", ("stage",),
         "1 when the stage is tagged as a bottleneck.",
         "None needed: compositions that replicate it are preferred.",
-        _stages("bottleneck"),
+        _stages(lambda stage: stage.bottleneck),
     ),
     Metric(
         "recompose_workers", "gauge", "workers", (),
         "Worker processes of the app, warm spares included.",
         "Zero while running: workers cannot start; see the log and Ray's resources.",
-        _one(lambda status: len(status["workers"])),
+        _one(lambda status: len(status.workers)),
     ),
     Metric(
         "recompose_switches_total", "counter", "switches", (),
         "Changes of the active composition since the runner started.",
         "More than a few an hour under a steady input: raise the SLO's threshold.",
-        _one(lambda status: status["switches"]),
+        _one(lambda status: status.switches),
     ),
     Metric(
         "recompose_drain_estimate_seconds", "gauge", "seconds", (),
         "How long a drain of the active composition would take at most.",
         "None needed.",
-        _one(lambda status: _scaled(status["drain"]["estimate_ms"], 1e-3)),
+        _one(lambda status: _scaled(status.drain.estimate_ms, 1e-3)),
     ),
     Metric(
         "recompose_telemetry_records_total", "counter", "records", ("outcome",),
@@ -185,7 +189,7 @@ METRICS = (
         "recompose_runner_restarts_total", "counter", "restarts", (),
         "Runners started in place of one that died, since the daemon started.",
         "Grows: the runner process is killed (out of memory?); see the log.",
-        _one(lambda status: status.get("runner_restarts", 0)),
+        _one(lambda status: status.runner_restarts),
     ),
 )  # fmt: skip
 
@@ -203,7 +207,7 @@ class Collector:
             for status in statuses:
                 for labels, value in metric.samples(status):
                     if value is not None:
-                        family.add_metric([status["app"], *labels], float(value))
+                        family.add_metric([status.app, *labels], float(value))
             yield family
 
 

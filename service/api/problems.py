@@ -18,6 +18,8 @@ from starlette.routing import Match
 from apps.input.sources import BufferFull, SourceClosed
 from apps.registry import UnknownApp
 from compositions.errors import Fault, RecomposeError
+from service.bodies.base import plain
+from service.bodies.problems import FieldError, Problem, ValidationProblem
 from service.bodies.refusals import ConflictError, NotFoundError, UnavailableError
 
 MEDIA_TYPE = "application/problem+json"
@@ -28,13 +30,17 @@ log = structlog.get_logger()
 
 
 class Body(JSONResponse):
-    """JSON that every parser reads: ASCII only (lone surrogates escaped), NaN and infinities as null."""
+    def render(self, content: object) -> bytes:
+        return json_text(content).encode()
 
-    def render(self, content: Any) -> bytes:
-        try:
-            return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
-        except ValueError:
-            return json.dumps(_finite(content), separators=(",", ":")).encode()
+
+def json_text(content: object) -> str:
+    """A body as JSON that every parser reads: ASCII only (lone surrogates escaped), NaN and infinities as null."""
+    data = plain(content)
+    try:
+        return json.dumps(data, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(_finite(data), separators=(",", ":"))
 
 
 def _finite(value: Any) -> Any:
@@ -49,13 +55,11 @@ def problem(
     status: int,
     detail: str,
     *,
-    errors: Sequence[Mapping[str, Any]] | None = None,
+    errors: Sequence[FieldError] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    body: dict[str, Any] = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
-    body["detail"] = detail
-    if errors is not None:
-        body["errors"] = list(errors)
+    about = Problem(type="about:blank", title=HTTPStatus(status).phrase, status=status, detail=detail)
+    body = about if errors is None else ValidationProblem(errors=list(errors), **dict(about))
     return Body(body, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
@@ -76,25 +80,28 @@ def refusal(request: Request, error: Exception) -> Response:
     headers = {}
     if status in (429, 503):
         headers["Retry-After"] = str(max(1, math.ceil(getattr(error, "retry_after_s", 1.0))))
-    return problem(status, str(error), headers=headers) if status != 422 else refused(error, {})
+    return problem(status, str(error), headers=headers) if status != 422 else refused(error)
 
 
-def refused(error: RecomposeError, more: Mapping[Fault, Mapping[str, Any]]) -> Response:
-    """422 with every fault of ``error``, and ``more`` about some of them."""
+def refused(error: RecomposeError, lines: Mapping[Fault, int | None] | None = None) -> Response:
+    """422 with every fault of ``error``, and the ``lines`` that were looked for."""
     faults: Sequence[Fault] = getattr(error, "faults", ()) or (Fault("", str(error)),)
-    return problem(
-        422, str(error), errors=[{"loc": _loc(each), "msg": each.message, **more.get(each, {})} for each in faults]
-    )
+    return problem(422, str(error), errors=[_of_fault(each, lines or {}) for each in faults])
 
 
-def _loc(fault: Fault) -> list[str]:
+def _of_fault(fault: Fault, lines: Mapping[Fault, int | None]) -> FieldError:
+    line = {"line": lines[fault]} if fault in lines else {}
+    return FieldError(loc=_loc(fault), msg=fault.message, **line)
+
+
+def _loc(fault: Fault) -> list[str | int]:
     return ["body", fault.path] if fault.path else ["body"]
 
 
 def invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = error.errors()
-    errors = [{"loc": _place(each), "msg": _message(each)} for each in found]
+    errors = [FieldError(loc=_place(each), msg=_message(each)) for each in found]
     return problem(422, "; ".join(_sentence(each) for each in found[:5]), errors=errors)
 
 

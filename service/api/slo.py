@@ -7,7 +7,8 @@ from fastapi import APIRouter, Response
 from service.api import problems
 from service.api.deps import ExpectJson, Supervised
 from service.api.docs import problems as documented
-from service.bodies.models import SloRequest, StoredSlo
+from service.bodies.requests import SloRequest
+from service.bodies.slo import StoredSlo
 
 router = APIRouter(tags=["objectives"])
 

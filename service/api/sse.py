@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Callable
-from typing import Any
 
 import structlog
+
+from service.api.problems import json_text
 
 PERIOD_S = 0.25
 log = structlog.get_logger()
@@ -23,7 +23,7 @@ class _Feed:
 class Broadcaster:
     """``read`` blocks and runs in a thread. A slow watcher misses statuses, it never delays the others."""
 
-    def __init__(self, read: Callable[[str], Any], period_s: float = PERIOD_S) -> None:
+    def __init__(self, read: Callable[[str], object], period_s: float = PERIOD_S) -> None:
         self._read, self._period_s = read, period_s
         self._feeds: dict[str, _Feed] = {}
         self._closed = False
@@ -56,7 +56,7 @@ class Broadcaster:
         while True:
             due_s = asyncio.get_running_loop().time() + self._period_s
             try:
-                feed.latest = json.dumps(await asyncio.to_thread(self._read, app), separators=(",", ":"))
+                feed.latest = await asyncio.to_thread(lambda: json_text(self._read(app)))
             except Exception as error:  # the next turn asks again; the supervisor deals with the runner
                 log.warning("status poll", app=app, error=str(error))
             else:

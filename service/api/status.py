@@ -13,7 +13,9 @@ from service.api import problems
 from service.api.deps import Supervised
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.bodies.models import Entry, Result, Sample, Status
+from service.bodies.decisions import Entry
+from service.bodies.results import Result
+from service.bodies.status import Sample, Status
 from service.running.history import KEPT_S
 
 router = APIRouter(tags=["observation"])

@@ -17,7 +17,10 @@ from compositions.errors import RecomposeError
 from control.decisions import Mode
 from profiler.slo import Slo, parse_slo
 from service import logs
+from service.bodies.base import plain
+from service.bodies.results import Summary
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
+from service.bodies.status import Status
 from service.cli import render
 from service.cli.check import apps_option
 from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_sink, parse_source
@@ -60,13 +63,14 @@ def run(as_json: bool, **given: Any) -> None:
     _follow(runner, as_json)
     summary = runner.summary()
     if as_json:
-        click.echo(json.dumps(summary))
+        click.echo(json.dumps(plain(summary)))
     else:
         render.console().print(render.summary_table(summary_rows(summary)))
-    if summary.get("failure"):
-        raise RecomposeError(str(summary["failure"]).strip().splitlines()[-1])
-    if summary["items"]["lost"] or summary["items"]["misordered"]:
-        raise RecomposeError(f"{summary['items']['lost']} items lost, {summary['items']['misordered']} out of order")
+    if summary.failure:
+        raise RecomposeError(summary.failure.strip().splitlines()[-1])
+    items = summary.items
+    if items and (items.lost or items.misordered):
+        raise RecomposeError(f"{items.lost} items lost, {items.misordered} out of order")
 
 
 def _spec(
@@ -142,33 +146,33 @@ class _progress:  # noqa: N801 - used as a function
         self._bar = Progress(*columns, console=output, transient=True, disable=quiet or not output.is_terminal)
         self._task = self._bar.add_task("starting", total=total)
 
-    def __enter__(self) -> Callable[[dict[str, Any]], None]:
+    def __enter__(self) -> Callable[[Status], None]:
         self._bar.start()
         return self._show
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def _show(self, status: dict[str, Any]) -> None:
-        composition = (status["composition"] or {}).get("name", "–")
-        rate = render.number(status["throughput_per_s"], "/s")
-        latency = render.number(status["latency_ms"]["mean"], " ms")
-        delivered = status["items"]["delivered"]
-        text = f"{status['state']}: composition {composition}, {delivered:,} items, {rate}, {latency}"
+    def _show(self, status: Status) -> None:
+        composition = status.composition.name if status.composition else "–"
+        rate = render.number(status.throughput_per_s, "/s")
+        latency = render.number(status.latency_ms.mean, " ms")
+        delivered = status.items.delivered
+        text = f"{status.state}: composition {composition}, {delivered:,} items, {rate}, {latency}"
         self._bar.update(self._task, description=text, completed=delivered)
 
 
-def summary_rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    items = summary.get("items", {})
-    settle = ", ".join(render.number(each, " s") for each in summary.get("settle_s", []))
-    share = summary.get("slo_met_share")
+def summary_rows(summary: Summary) -> list[tuple[str, str]]:
+    items = dict(summary.items) if summary.items else {}
+    settle = ", ".join(render.number(each, " s") for each in summary.settle_s)
+    share = summary.slo_met_share
     return [
         ("items", ", ".join(f"{name} {count:,}" for name, count in items.items())),
-        ("time", render.number(summary.get("elapsed_s"), " s")),
-        ("throughput", render.number(summary.get("throughput_per_s"), "/s", 2)),
-        ("latency, mean at the end", render.number(summary.get("latency_ms"), " ms")),
-        ("compositions used", ", ".join(summary.get("compositions_used", []))),
-        ("switches", str(summary.get("switches", 0))),
+        ("time", render.number(summary.elapsed_s, " s")),
+        ("throughput", render.number(summary.throughput_per_s, "/s", 2)),
+        ("latency, mean at the end", render.number(summary.latency_ms, " ms")),
+        ("compositions used", ", ".join(summary.compositions_used)),
+        ("switches", str(summary.switches)),
         ("time to settle", settle or "–"),
         ("SLO met", "–" if share is None else f"{share:.0%} of the time"),
     ]

@@ -11,17 +11,20 @@ from typing import Any
 
 from apps import registry
 from apps.input.sources import BufferFull
-from compositions.document.notation import format_notation
 from compositions.errors import RecomposeError
 from compositions.model import Composition, all_sequential
-from control.decisions import Mode, State
+from control.decisions import Mode, State, Trigger
 from profiler.slo import Slo
+from service.bodies.base import utc_now
+from service.bodies.compositions import ActiveComposition, Choice, Possibility, WhatIf
+from service.bodies.decisions import Decision, QuietRun
+from service.bodies.figures import Items
+from service.bodies.results import CheckedItems, Result, Summary
 from service.bodies.spec import InputSpec, RunSpec
-from service.bodies.views import choice_view, composition_view, resting_status
+from service.bodies.status import Sample, Status, resting
 from service.daemon import store as state_file
 from service.daemon.hosts import LocalHost
 from service.daemon.keeper import Keeper
-from service.daemon.store import utc_now
 from service.daemon.supervisor import Supervisor
 
 BUFFER = 4
@@ -37,14 +40,14 @@ class FakeRunner:
         self.began = utc_now()
         self.hold = False
         self.waiting: list[Any] = []
-        self.delivered: list[dict[str, Any]] = []
-        self.decided: list[dict[str, Any]] = []
+        self.delivered: list[Result] = []
+        self.decided: list[Decision] = []
         self.active = self._named(spec.composition) or self._choices()[0]
         self._ended = threading.Event()
 
     def start(self) -> None:
         self.state = State.STABLE
-        self._decide("start", self.active.name)
+        self._decide(Trigger.START, self.active.name)
 
     def stop(self, drain: bool = True, timeout_s: float = 30) -> None:
         if drain:
@@ -52,21 +55,17 @@ class FakeRunner:
         self.state = State.STOPPED
         self._ended.set()
 
-    def status(self) -> dict[str, Any]:
-        last = self.decided[-1] if self.decided else None
+    def status(self) -> Status:
+        waiting, delivered = len(self.waiting), len(self.delivered)
         known = {
-            "composition": composition_view(self.active, format_notation(self.active)),
+            "composition": ActiveComposition.of(self.active),
             "input_rate_per_s": self.spec.input.rate_per_s,
-            "queued": len(self.waiting),
-            "items": {
-                "accepted": len(self.delivered) + len(self.waiting),
-                "delivered": len(self.delivered),
-                "failed": 0,
-                "shed": 0,
-            },
+            "queued": waiting,
+            "items": Items(accepted=delivered + waiting, delivered=delivered, failed=0, shed=0),
             "switches": len(self.decided) - 1 if self.decided else 0,
         }
-        return resting_status(self.app, self.state, self.spec, last) | known
+        last = self.decided[-1] if self.decided else None
+        return resting(self.app, self.state, self.spec, last).model_copy(update=known)
 
     def set_slo(self, slo: Slo | None) -> None:
         self.spec = self.spec.model_copy(update={"slo": slo})
@@ -79,20 +78,20 @@ class FakeRunner:
         wanted = self._named(composition)
         if wanted is not None and wanted != self.active:
             self.active = wanted
-            self._decide("manual", wanted.name)
+            self._decide(Trigger.MANUAL, wanted.name)
 
     def set_compositions(self, compositions: tuple[Composition, ...]) -> None:
         self.spec = self.spec.model_copy(update={"compositions": compositions})
 
-    def decisions(self, after_id: int, limit: int) -> list[dict[str, Any]]:
-        return [each for each in self.decided if each["id"] > after_id][:limit]
+    def decisions(self, after_id: int, limit: int) -> list[Decision]:
+        return [each for each in self.decided if each.id > after_id][:limit]
 
-    def changes(self, limit: int) -> list[dict[str, Any]]:
-        run = {"reason": "no SLO is set", "first_at": self.began, "last_at": self.began, "count": 1}
+    def changes(self, limit: int) -> list[QuietRun]:
+        run = QuietRun(reason="no SLO is set", first_at=self.began, last_at=self.began, count=1)
         return [] if self.spec.slo else [run]
 
-    def results(self, after: int, limit: int) -> list[dict[str, Any]]:
-        return [each for each in self.delivered if each["serial"] > after][:limit]
+    def results(self, after: int, limit: int) -> list[Result]:
+        return [each for each in self.delivered if each.serial > after][:limit]
 
     def push(self, value: Any) -> int:
         if value == "refuse me":
@@ -108,28 +107,27 @@ class FakeRunner:
     def release(self) -> None:
         """Delivers what waits."""
         for value in self.waiting:
-            self.delivered.append({"serial": len(self.delivered), "value": value})
+            self.delivered.append(Result(serial=len(self.delivered), value=value))
         self.waiting.clear()
 
-    def compositions(self) -> list[dict[str, Any]]:
-        return [
-            choice_view(each, format_notation(each)) | {"active": each.name == self.active.name}
-            for each in self._choices()
-        ]
+    def compositions(self) -> list[Choice]:
+        return [Choice.offered(self.spec.app, each, each.name == self.active.name) for each in self._choices()]
 
-    def history(self, last_s: float) -> list[dict[str, Any]]:
+    def history(self, last_s: float) -> list[Sample]:
         return []
 
-    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> dict[str, Any]:
-        asked = {"cores": cores, "replicas": replicas, "input_rate_per_s": rate_per_s}
+    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> WhatIf:
+        known = {"cores": cores, "replicas": replicas, "input_rate_per_s": rate_per_s}
+        rows = [Possibility.model_validate(dict(each)) for each in self.compositions()]
         unknown = {"choice": None, "reason": "nothing is measured here", "left_out": 0}
-        return {**asked, **unknown, "compositions": self.compositions()}
+        return WhatIf.model_validate({"app": self.spec.app, **known, **unknown, "compositions": rows})
 
     def wait(self, timeout_s: float) -> bool:
         return self._ended.wait(timeout_s)
 
-    def summary(self) -> dict[str, Any]:
-        return {"items": self.status()["items"], "composition": self.active.name}
+    def summary(self) -> Summary:
+        items = CheckedItems(lost=0, misordered=0, **dict(self.status().items))
+        return Summary(items=items, composition=self.active.name)
 
     def _choices(self) -> tuple[Composition, ...]:
         return self.spec.compositions or (all_sequential(self.app.stages),)
@@ -137,12 +135,22 @@ class FakeRunner:
     def _named(self, name: str | None) -> Composition | None:
         return next((each for each in self._choices() if each.name == name), None)
 
-    def _decide(self, trigger: str, to: str) -> None:
-        before = self.decided[-1]["to"] if self.decided else to
-        figures = dict.fromkeys(("gap_ms", "drain_estimate_ms", "drain_actual_ms"))
-        decision = {"id": len(self.decided) + 1, "at": utc_now(), "trigger": trigger, "from": before, "to": to}
-        rest = {"reason": f"told to run {to}", "candidates": [], "trials": 0, "duration_s": 0.0}
-        self.decided.append({**decision, **rest, **figures})
+    def _decide(self, trigger: Trigger, to: str) -> None:
+        decision = Decision(
+            id=len(self.decided) + 1,
+            at=utc_now(),
+            trigger=trigger,
+            from_=self.decided[-1].to if self.decided else to,
+            to=to,
+            reason=f"told to run {to}",
+            candidates=[],
+            trials=0,
+            duration_s=0.0,
+            gap_ms=None,
+            drain_estimate_ms=None,
+            drain_actual_ms=None,
+        )
+        self.decided.append(decision)
 
 
 class PromptKeeper(Keeper):

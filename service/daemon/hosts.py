@@ -8,7 +8,11 @@ from typing import Any, Protocol
 from compositions.model import Composition
 from control.decisions import Mode
 from profiler.slo import Slo
+from service.bodies.compositions import Choice, WhatIf
+from service.bodies.decisions import Decision, QuietRun
+from service.bodies.results import Result, Summary
 from service.bodies.spec import InputSpec, RunSpec
+from service.bodies.status import Sample, Status
 
 CALL_TIMEOUT_S = 5.0
 """Longest wait for an answer of a healthy runner; its loop turns every few milliseconds."""
@@ -21,8 +25,7 @@ class Runner(Protocol):
 
     def stop(self, drain: bool = True, timeout_s: float = 30) -> None: ...
 
-    def status(self) -> dict[str, Any]:
-        """The body of ``GET /status/{app}``."""
+    def status(self) -> Status: ...
 
     def set_slo(self, slo: Slo | None) -> None: ...
 
@@ -32,30 +35,30 @@ class Runner(Protocol):
 
     def set_compositions(self, compositions: tuple[Composition, ...]) -> None: ...
 
-    def decisions(self, after_id: int, limit: int) -> list[dict[str, Any]]:
-        """Decisions as in the API with ``id > after_id``, oldest first."""
+    def decisions(self, after_id: int, limit: int) -> list[Decision]:
+        """Those with ``id > after_id``, oldest first."""
 
-    def changes(self, limit: int) -> list[dict[str, Any]]:
-        """Runs of "no change": ``reason``, ``first_at``, ``last_at``, ``count``."""
+    def changes(self, limit: int) -> list[QuietRun]:
+        """The latest runs of "no change"."""
 
-    def results(self, after: int, limit: int) -> list[dict[str, Any]]:
-        """``{"serial", "value"}`` or ``{"serial", "error"}`` with ``serial > after``, in order."""
+    def results(self, after: int, limit: int) -> list[Result]:
+        """Those with ``serial > after``, in order."""
 
     def push(self, value: Any) -> int:
         """Serial number of the item. Raises: BufferFull, or RecomposeError for a value the app refuses."""
 
-    def compositions(self) -> list[dict[str, Any]]: ...
+    def compositions(self) -> list[Choice]: ...
 
-    def history(self, last_s: float) -> list[dict[str, Any]]:
+    def history(self, last_s: float) -> list[Sample]:
         """One sample a second of the last ``last_s`` seconds, oldest first (``service/running/history.py``)."""
 
-    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> dict[str, Any]:
+    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> WhatIf:
         """Predictions under other circumstances; None means as it is now (``service/running/what_if.py``)."""
 
     def wait(self, timeout_s: float) -> bool:
         """True when the run has ended."""
 
-    def summary(self) -> dict[str, Any]: ...
+    def summary(self) -> Summary: ...
 
 
 class RunnerHandle(Protocol):

@@ -17,7 +17,9 @@ import structlog
 from compositions.errors import RecomposeError
 from control.decisions import Mode
 from service.bodies.refusals import UnavailableError
+from service.bodies.results import Result
 from service.bodies.spec import RunSpec
+from service.bodies.status import Sample, Status
 from service.daemon.hosts import CALL_TIMEOUT_S, Host, RunnerHandle
 from service.daemon.store import Started, State
 
@@ -69,11 +71,11 @@ class Keeper:
         self.phase = Phase.STARTING
         self.error: str | None = None
         self.restarts = 0
-        self.last_status: dict[str, Any] | None = None
+        self.last_status: Status | None = None
         """Of the runner that is up, or was; at most ``STATUS_EVERY_S`` old while it is up."""
-        self.last_results: list[dict[str, Any]] = []
+        self.last_results: list[Result] = []
         """Filled when the run has ended."""
-        self.last_history: list[dict[str, Any]] = []
+        self.last_history: list[Sample] = []
         """Filled when the run has ended."""
         self._spec, self._first_decision = started.spec, started.first_decision
         self._host, self._state, self._clock = host, state, clock
@@ -205,21 +207,21 @@ class Keeper:
         self.phase, self.error = Phase.FAILED, reason
         log.error("app failed", app=self.app, reason=reason)
 
-    def _note(self, status: dict[str, Any]) -> None:
+    def _note(self, status: Status) -> None:
         """Remembers what a restart needs, and sees the end of the run."""
         self.last_status = status
-        if status["state"] in ("stopped", "failed"):
+        if status.state in ("stopped", "failed"):
             self._retire()
             self._state.remove_started(self.app)
-            log.info("run ended", app=self.app, state=status["state"])
+            log.info("run ended", app=self.app, state=status.state)
             return
-        active = (status.get("composition") or {}).get("name")
+        active = status.composition.name if status.composition else None
         with self._lock:
-            if status["state"] == "starting":
+            if status.state == "starting":
                 self._status_due_s = self._clock()
                 return
             self._catch_up()
-            if status["state"] == "stable" and active and active != self._spec.composition:
+            if status.state == "stable" and active and active != self._spec.composition:
                 self._spec = self._spec.model_copy(update={"composition": active})
                 self._store()
 
@@ -257,9 +259,9 @@ class Keeper:
         with self._lock:
             found = self._call("decisions", max(self._seen - LATE_DECISIONS, 0), 1000)
             if found:
-                self._seen = max(self._seen, found[-1]["id"])
+                self._seen = max(self._seen, found[-1].id)
                 base = self._first_decision
-                self._state.put_decisions(self.app, [{**each, "id": each["id"] + base} for each in found])
+                self._state.put_decisions(self.app, [each.model_copy(update={"id": each.id + base}) for each in found])
 
     def pull_changes(self) -> None:
         self._state.put_changes(self.app, self._call("changes", 50))

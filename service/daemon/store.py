@@ -15,13 +15,15 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from compositions.errors import RecomposeError
 from compositions.model import Composition
 from profiler.slo import Slo
+from service.bodies.base import plain, utc_now
+from service.bodies.decisions import Decision, QuietRun
+from service.bodies.slo import AcceptedSlo
 from service.bodies.spec import RunSpec
 from service.daemon.codec import composition_from_json, composition_to_json, slo_from_json, slo_to_json
 
@@ -43,14 +45,6 @@ Overlay = dict[str, Composition | None]
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSlo:
-    id: int
-    app: str
-    slo: Slo
-    accepted_at: str
-
-
-@dataclass(frozen=True, slots=True)
 class Started:
     """An app that is meant to run. Its runner counts decisions from 1; the API's ids continue at ``first_decision``."""
 
@@ -62,11 +56,6 @@ def default_directory() -> Path:
     """The user's state directory (XDG base directories: ``$XDG_STATE_HOME``, else ``~/.local/state``)."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "recompose"
-
-
-def utc_now() -> str:
-    """RFC 3339, in UTC, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class State:
@@ -94,7 +83,7 @@ class State:
 
     # --- SLOs ---
 
-    def put_slo(self, app: str, slo: Slo) -> StoredSlo:
+    def put_slo(self, app: str, slo: Slo) -> AcceptedSlo:
         """Sets or replaces the SLO of ``app``; each gets a new id."""
         accepted_at = utc_now()
         with self._writing() as db:
@@ -102,14 +91,14 @@ class State:
             cursor = db.execute(
                 "INSERT INTO slo (app, body, accepted_at) VALUES (?, ?, ?)", (app, slo_to_json(slo), accepted_at)
             )
-        return StoredSlo(int(cursor.lastrowid or 0), app, slo, accepted_at)
+        return AcceptedSlo(int(cursor.lastrowid or 0), app, slo, accepted_at)
 
-    def slo(self, app: str) -> StoredSlo | None:
+    def slo(self, app: str) -> AcceptedSlo | None:
         return next((stored for stored in self.slos() if stored.app == app), None)
 
-    def slos(self) -> list[StoredSlo]:
+    def slos(self) -> list[AcceptedSlo]:
         rows = self._read("SELECT id, app, body, accepted_at FROM slo ORDER BY app")
-        return [StoredSlo(row[0], row[1], slo_from_json(row[2]), row[3]) for row in rows]
+        return [AcceptedSlo(row[0], row[1], slo_from_json(row[2]), row[3]) for row in rows]
 
     def remove_slo(self, app: str) -> None:
         with self._writing() as db:
@@ -149,9 +138,9 @@ class State:
 
     # --- history ---
 
-    def put_decisions(self, app: str, decisions: Iterable[Mapping[str, Any]]) -> None:
+    def put_decisions(self, app: str, decisions: Iterable[Decision]) -> None:
         """Adds decisions, or replaces those whose outcome has become known; unchanged ones cost no write."""
-        rows = [(app, decision["id"], json.dumps(decision)) for decision in decisions]
+        rows = [(app, decision.id, json.dumps(plain(decision))) for decision in decisions]
         with self._writing() as db:
             db.executemany(
                 "INSERT INTO decision VALUES (?, ?, ?) ON CONFLICT (app, id) DO UPDATE SET body = excluded.body"
@@ -163,9 +152,9 @@ class State:
                 (app, HISTORY_LIMIT),
             )
 
-    def put_changes(self, app: str, runs: Iterable[Mapping[str, Any]]) -> None:
+    def put_changes(self, app: str, runs: Iterable[QuietRun]) -> None:
         """Adds or extends runs of "no change" (``first_at`` names a run)."""
-        rows = [(app, run["first_at"], run["last_at"], json.dumps(run)) for run in runs]
+        rows = [(app, run.first_at, run.last_at, json.dumps(plain(run))) for run in runs]
         with self._writing() as db:
             db.executemany(
                 "INSERT INTO no_change VALUES (?, ?, ?, ?) ON CONFLICT (app, first_at) DO UPDATE SET"
@@ -178,15 +167,15 @@ class State:
                 (app, HISTORY_LIMIT),
             )
 
-    def decisions(self, app: str, limit: int) -> list[dict[str, Any]]:
+    def decisions(self, app: str, limit: int) -> list[Decision]:
         """The newest decisions, newest first."""
         rows = self._read("SELECT body FROM decision WHERE app = ? ORDER BY id DESC LIMIT ?", (app, limit))
-        return [json.loads(row[0]) for row in rows]
+        return [Decision.model_validate_json(row[0]) for row in rows]
 
-    def changes(self, app: str, limit: int) -> list[dict[str, Any]]:
+    def changes(self, app: str, limit: int) -> list[QuietRun]:
         """The newest runs of no change, newest first."""
         rows = self._read("SELECT body FROM no_change WHERE app = ? ORDER BY first_at DESC LIMIT ?", (app, limit))
-        return [json.loads(row[0]) for row in rows]
+        return [QuietRun.model_validate_json(row[0]) for row in rows]
 
     def last_decision_id(self, app: str) -> int:
         """0 when there is none."""

@@ -13,14 +13,18 @@ from typing import Any
 from apps import registry
 from apps.contract import App
 from compositions.document import loader
-from compositions.document.notation import format_notation
 from compositions.model import Composition
 from control.decisions import Mode
 from control.decisions import State as AppState
 from profiler.slo import INPUT_RATE, Slo
+from service.bodies.apps import AppInfo
+from service.bodies.compositions import Choice, WhatIf
+from service.bodies.decisions import Entry, history_of
 from service.bodies.refusals import BadValueError, ConflictError, NotFoundError, UnavailableError, listed
+from service.bodies.results import Result
+from service.bodies.slo import StoredSlo
 from service.bodies.spec import InputSpec, RunSpec
-from service.bodies.views import app_view, choice_view, history_view, resting_status, stored_slo_view
+from service.bodies.status import Sample, Status, resting
 from service.daemon.catalogue import Catalogue
 from service.daemon.checks import check_composition, check_input, check_source
 from service.daemon.hosts import Host
@@ -33,7 +37,7 @@ STOP_TIMEOUT_S = 600.0
 time limit, so this one is only against what we did not think of."""
 CLOSE_TIMEOUT_S = 30.0
 """At the end of the daemon, whose own supervisor does not wait for long."""
-KEPT_AFTER_END = ("stages", "items", "drain", "switches", "slo_met_share", "failure", "updated_at")
+KEPT_AFTER_END = {"stages", "items", "drain", "switches", "slo_met_share", "failure", "updated_at"}
 """What the last status of a run still tells when it has ended; rates and workers are gone."""
 
 
@@ -84,10 +88,10 @@ class Supervisor:
 
     # --- apps ---
 
-    def apps(self) -> list[dict[str, Any]]:
-        return [app_view(app, self.catalogue.of(name), self.status(name)["state"]) for name, app in self._apps.items()]
+    def apps(self) -> list[AppInfo]:
+        return [AppInfo.of(app, self.catalogue.of(name), self.status(name).state) for name, app in self._apps.items()]
 
-    def start(self, spec: RunSpec) -> dict[str, Any]:
+    def start(self, spec: RunSpec) -> Status:
         """Starts an app; its runner comes up in the background. Raises: NotFoundError, ConflictError, BadValueError."""
         self._check(spec)
         with self._changing[spec.app]:
@@ -96,7 +100,7 @@ class Supervisor:
             self._keep(self._complete(spec), self._state.last_decision_id(spec.app))
         return self.status(spec.app)
 
-    def stop(self, name: str) -> dict[str, Any]:
+    def stop(self, name: str) -> Status:
         """Delivers what was accepted, then ends the runner."""
         self._app(name)
         with self._changing[name]:
@@ -106,13 +110,13 @@ class Supervisor:
             self._state.remove_started(name)  # the keeper may have stored its spec in between
         return self.status(name)
 
-    def set_input(self, name: str, input: InputSpec) -> dict[str, Any]:
+    def set_input(self, name: str, input: InputSpec) -> Status:
         keeper = self._keeper(name)
         check_input(input)
         keeper.change("set_input", (input,), input=input)
         return self.status(name)
 
-    def set_mode(self, name: str, mode: Mode, composition: str | None) -> dict[str, Any]:
+    def set_mode(self, name: str, mode: Mode, composition: str | None) -> Status:
         """``pinned`` without a composition pins the active one."""
         keeper = self._keeper(name)
         check_composition(name, composition, keeper.spec.compositions)
@@ -130,24 +134,24 @@ class Supervisor:
 
     # --- objectives ---
 
-    def set_slo(self, name: str, slo: Slo) -> dict[str, Any]:
+    def set_slo(self, name: str, slo: Slo) -> StoredSlo:
         self._app(name)
         with self._changing[name]:
             stored = self._state.put_slo(name, slo)
             if self._running(name):
                 self._keepers[name].change("set_slo", (slo,), slo=slo)
-        return stored_slo_view(stored, self._input_rate(name, slo))
+        return StoredSlo.stored(stored, self._input_rate(name, slo))
 
-    def slo(self, name: str) -> dict[str, Any]:
+    def slo(self, name: str) -> StoredSlo:
         self._app(name)
         stored = self._state.slo(name)
         if stored is None:
             raise NotFoundError(f"{name} has no SLO; set one with POST /slo")
-        return stored_slo_view(stored, self._input_rate(name, stored.slo))
+        return StoredSlo.stored(stored, self._input_rate(name, stored.slo))
 
-    def slos(self) -> list[dict[str, Any]]:
+    def slos(self) -> list[StoredSlo]:
         stored = [each for each in self._state.slos() if each.app in self._apps]
-        return [stored_slo_view(each, self._input_rate(each.app, each.slo)) for each in stored]
+        return [StoredSlo.stored(each, self._input_rate(each.app, each.slo)) for each in stored]
 
     def remove_slo(self, name: str) -> None:
         self.slo(name)
@@ -161,10 +165,10 @@ class Supervisor:
     def names(self) -> list[str]:
         return list(self._apps)
 
-    def statuses(self) -> list[dict[str, Any]]:
+    def statuses(self) -> list[Status]:
         return [self.status(name) for name in self._apps]
 
-    def status(self, name: str) -> dict[str, Any]:
+    def status(self, name: str) -> Status:
         """From the runner; its last words when it does not answer; what is known without it when it is not up."""
         app, keeper = self._app(name), self._keepers.get(name)
         if keeper is None:
@@ -172,19 +176,20 @@ class Supervisor:
         if keeper.phase is Phase.UP:
             return self._live(keeper) or self._resting(app, AppState.STARTING, keeper)
         if keeper.phase is Phase.ENDED and keeper.last_status:
-            resting = self._resting(app, AppState(keeper.last_status["state"]), keeper)
-            return resting | {key: keeper.last_status[key] for key in KEPT_AFTER_END if key in keeper.last_status}
+            last = keeper.last_status
+            kept = {name: getattr(last, name) for name in KEPT_AFTER_END & last.model_fields_set}
+            return self._resting(app, last.state, keeper).model_copy(update=kept)
         state = {Phase.FAILED: AppState.FAILED, Phase.ENDED: AppState.STOPPED}.get(keeper.phase, AppState.STARTING)
         return self._resting(app, state, keeper)
 
-    def decisions(self, name: str, limit: int) -> list[dict[str, Any]]:
+    def decisions(self, name: str, limit: int) -> list[Entry]:
         self._app(name)
         keeper = self._keepers.get(name)
         if keeper is not None and keeper.phase is Phase.UP:
             self._pull(keeper)
-        return history_view(self._state.decisions(name, limit), self._state.changes(name, limit), limit)
+        return history_of(self._state.decisions(name, limit), self._state.changes(name, limit), limit)
 
-    def results(self, name: str, after: int, limit: int) -> list[dict[str, Any]]:
+    def results(self, name: str, after: int, limit: int) -> list[Result]:
         """Of the present or the last run."""
         self._app(name)
         keeper = self._keepers.get(name)
@@ -192,9 +197,9 @@ class Supervisor:
             return []
         if keeper.phase is Phase.UP:
             return list(keeper.call("results", after, limit))
-        return [result for result in keeper.last_results if result["serial"] > after][:limit]
+        return [result for result in keeper.last_results if result.serial > after][:limit]
 
-    def history(self, name: str, last_s: float) -> list[dict[str, Any]]:
+    def history(self, name: str, last_s: float) -> list[Sample]:
         """Of the present run; after its end, of its last quarter of an hour."""
         self._app(name)
         keeper = self._keepers.get(name)
@@ -204,18 +209,19 @@ class Supervisor:
 
     # --- compositions ---
 
-    def what_if(self, name: str, cores: int | None, replicas: int | None, rate_per_s: float | None) -> dict[str, Any]:
+    def what_if(self, name: str, cores: int | None, replicas: int | None, rate_per_s: float | None) -> WhatIf:
         """Predictions under other circumstances. Raises: ConflictError when the app is not running."""
-        return {"app": name, **self._keeper(name).call("what_if", cores, replicas, rate_per_s)}
+        found: WhatIf = self._keeper(name).call("what_if", cores, replicas, rate_per_s)
+        return found
 
-    def compositions(self, name: str) -> list[dict[str, Any]]:
+    def compositions(self, name: str) -> list[Choice]:
         self._app(name)
         keeper = self._keepers.get(name)
         if keeper is not None and keeper.phase is Phase.UP:
-            return [{"app": name, **each} for each in keeper.call("compositions")]
-        return [{"app": name, **choice_view(each, format_notation(each))} for each in self.catalogue.of(name)]
+            return list(keeper.call("compositions"))
+        return [Choice.offered(name, each) for each in self.catalogue.of(name)]
 
-    def add_compositions(self, text: str | bytes) -> list[dict[str, Any]]:
+    def add_compositions(self, text: str | bytes) -> list[Choice]:
         """Adds or replaces the compositions of a YAML document. Raises: CompositionError with every fault."""
         document = loader.load(text, self.catalogue.stages)
         with self._changing[document.app]:
@@ -226,8 +232,8 @@ class Supervisor:
     def remove_composition(self, name: str, composition: str) -> None:
         self._app(name)
         with self._changing[name]:
-            active = (self.status(name).get("composition") or {}).get("name")
-            if self._running(name) and composition in (active, self._keepers[name].spec.composition):
+            active = self.status(name).composition
+            if self._running(name) and composition in (active and active.name, self._keepers[name].spec.composition):
                 raise ConflictError(f"{composition!r} is the active composition of {name}; switch to another one first")
             self.catalogue.remove(name, composition)
             self._apply_compositions(name)
@@ -291,19 +297,21 @@ class Supervisor:
     def _instance(self, spec: RunSpec) -> App:
         return registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])
 
-    def _resting(self, app: type[App], state: AppState, keeper: Keeper | None) -> dict[str, Any]:
+    def _resting(self, app: type[App], state: AppState, keeper: Keeper | None) -> Status:
         stored = self._state.slo(app.name)
         spec = (keeper.spec if keeper else RunSpec(app=app.name)).model_copy(update={"slo": stored and stored.slo})
         last = next(iter(self._state.decisions(app.name, 1)), None)
         extra = {"failure": keeper.error, "runner_restarts": keeper.restarts} if keeper else {}
-        return {**resting_status(app, state, spec, last), **extra}
+        return resting(app, state, spec, last).model_copy(update=extra)
 
-    def _live(self, keeper: Keeper) -> dict[str, Any] | None:
+    def _live(self, keeper: Keeper) -> Status | None:
+        restarts = {"runner_restarts": keeper.restarts}
         try:
-            return {**keeper.call("status"), "runner_restarts": keeper.restarts}
+            status: Status = keeper.call("status")
+            return status.model_copy(update=restarts)
         except UnavailableError as error:
             last = keeper.last_status
-            return last and {**last, "failure": str(error), "runner_restarts": keeper.restarts}
+            return last and last.model_copy(update={"failure": str(error), **restarts})
 
     def _pull(self, keeper: Keeper) -> None:
         try:
@@ -315,5 +323,4 @@ class Supervisor:
     def _input_rate(self, name: str, slo: Slo) -> float | None:
         if slo.target != INPUT_RATE or not self._running(name):
             return None
-        rate = self.status(name)["input_rate_per_s"]
-        return None if rate is None else float(rate)
+        return self.status(name).input_rate_per_s

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import psutil
 
@@ -13,6 +12,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode
 from service.bodies.spec import InputSpec, RunSpec
+from service.bodies.status import Status
 from service.experiments.contender import Contender, Run, Sample, run_of
 from service.experiments.spec import Experiment
 from service.running.runner import Runner
@@ -45,28 +45,29 @@ class LiveDriver:
             runner.set_rate(rate)
             samples = list(self._watch(runner, rate))
             summary = runner.summary()
-            trials = sum(decision["trials"] for decision in runner.decisions(-1, 1000))
+            trials = sum(decision.trials for decision in runner.decisions(-1, 1000))
         latencies = [s.latency_ms for s in samples if s.latency_ms is not None and s.at_s > experiment.warm_up_s]
-        switches = int(summary.get("switches", 0))
+        switches = summary.switches
         return run_of(contender.name, repetition, samples, latencies, experiment.warm_up_s, switches, trials)
 
-    def _watch(self, runner: Runner, rate: Rate) -> Any:
-        began_s, before = time.monotonic(), (0.0, runner.status()["items"])
+    def _watch(self, runner: Runner, rate: Rate) -> Iterator[Sample]:
+        began_s, before = time.monotonic(), (0.0, runner.status().items)
         psutil.cpu_percent()
         while (at_s := before[0] + SAMPLE_S) <= self._experiment.duration_s:
             time.sleep(max(0.0, began_s + at_s - time.monotonic()))
             at_s, status = time.monotonic() - began_s, runner.status()
             _check(status)
-            items, gap_s = status["items"], at_s - before[0]
+            items, gap_s, active = status.items, at_s - before[0], status.composition
+            assert active is not None, "a runner that delivers has a composition"
             yield Sample(
                 at_s=at_s,
                 rate_per_s=rate(at_s - gap_s / 2),
-                throughput_per_s=(items["delivered"] - before[1]["delivered"]) / gap_s,
-                entered_per_s=(items["accepted"] - before[1]["accepted"]) / gap_s,
-                latency_ms=status["latency_ms"]["mean"],
-                composition=status["composition"]["name"],
-                workers=status["composition"]["workers"],
-                met=KNOWN.get(status["slo_status"]),
+                throughput_per_s=(items.delivered - before[1].delivered) / gap_s,
+                entered_per_s=(items.accepted - before[1].accepted) / gap_s,
+                latency_ms=status.latency_ms.mean,
+                composition=active.name,
+                workers=active.workers,
+                met=KNOWN.get(status.slo_status),
                 cpu_percent=psutil.cpu_percent() * (psutil.cpu_count() or 1),
                 memory_mb=psutil.virtual_memory().used / 1e6,
             )
@@ -100,20 +101,20 @@ class _Running:
     def _up(self) -> bool:
         status = self._runner.status()
         _check(status)
-        return bool(status["items"]["delivered"])
+        return bool(status.items.delivered)
 
     def __exit__(self, *_: object) -> None:
         self._runner.stop(drain=False, timeout_s=10)
 
 
-def _check(status: dict[str, Any]) -> None:
-    if status["state"] == "failed":
-        raise RecomposeError(f"{status['app']} failed: {str(status['failure']).strip().splitlines()[-1]}")
+def _check(status: Status) -> None:
+    if status.state == "failed":
+        raise RecomposeError(f"{status.app} failed: {str(status.failure).strip().splitlines()[-1]}")
 
 
 def _delivered(runner: Runner, after_s: float) -> int:
     time.sleep(after_s)
-    return int(runner.status()["items"]["delivered"])
+    return runner.status().items.delivered
 
 
 def _wait(true: Callable[[], bool], seconds: float) -> None:

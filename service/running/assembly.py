@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from apps import registry
 from apps.contract import App
@@ -14,7 +13,6 @@ from apps.input.rates import Rate, from_spec
 from apps.input.source_thread import SourceLimits, SourceThread
 from apps.input.sources import Source, open_source
 from compositions.capacity.predict import Prediction, predict
-from compositions.document.notation import format_notation
 from compositions.errors import RecomposeError
 from compositions.model import Composition, all_sequential
 from compositions.settings import overridden
@@ -29,7 +27,7 @@ from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.local import LocalPool, PickleCodec
 from runtime.pools.port import Codec, WorkerPool
-from service.bodies.running_status import choice_view
+from service.bodies.compositions import Choice
 from service.bodies.spec import InputSpec, RunSpec
 from service.running.loop import ControlLoop, LoopSettings
 from service.running.settings import RunSettings
@@ -165,13 +163,12 @@ class Parts:
         self.assembly.compositions = compositions
         self.loop.manager.set_compositions(compositions)
 
-    def notation(self, composition: Composition) -> str:
-        return format_notation(composition)
-
-    def choices(self) -> list[dict[str, Any]]:
+    def choices(self) -> list[Choice]:
         """Every composition with its prediction, where there is a profile."""
-        active = self.loop.engine.view().composition
-        return [choice_view(each, self._predict(each), each.name == active.name) for each in self.assembly.compositions]
+        app, active = self.assembly.spec.app, self.loop.engine.view().composition.name
+        return [
+            Choice.offered(app, each, each.name == active, self._predict(each)) for each in self.assembly.compositions
+        ]
 
     def _predict(self, composition: Composition) -> Prediction | None:
         snapshot = self.loop.snapshot

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+
+from service.bodies.status import Sample
 
 PERIOD_S = 1.0
 KEPT_S = 3600
@@ -15,10 +16,10 @@ class History:
     """A bounded ring; times are seconds of the caller's clock."""
 
     def __init__(self) -> None:
-        self._samples: deque[tuple[float, dict[str, Any]]] = deque(maxlen=int(KEPT_S / PERIOD_S))
+        self._samples: deque[tuple[float, Sample]] = deque(maxlen=int(KEPT_S / PERIOD_S))
         self._due_s = float("-inf")
 
-    def note(self, now_s: float, sample: Callable[[], dict[str, Any]]) -> None:
+    def note(self, now_s: float, sample: Callable[[], Sample]) -> None:
         """Takes a sample if one is due."""
         if now_s < self._due_s:
             return
@@ -26,20 +27,6 @@ class History:
         self._due_s = (self._due_s if on_time else now_s) + PERIOD_S
         self._samples.append((now_s, sample()))
 
-    def since(self, at_s: float) -> list[dict[str, Any]]:
+    def since(self, at_s: float) -> list[Sample]:
         """Samples taken at ``at_s`` or later, oldest first."""
         return [sample for taken_s, sample in self._samples if taken_s >= at_s]
-
-
-def sample_of(status: Mapping[str, Any], at: str) -> dict[str, Any]:
-    """The figures of a status that charts are drawn from."""
-    return {
-        "at": at,
-        "composition": (status["composition"] or {}).get("name"),
-        "slo_status": status["slo_status"],
-        "slo": status["slo"],
-        "input_rate_per_s": status["input_rate_per_s"],
-        "throughput_per_s": status["throughput_per_s"],
-        "latency_ms": {name: status["latency_ms"][name] for name in ("mean", "p95")},
-        "service_time_ms": {stage["name"]: stage["service_time_ms"] for stage in status["stages"]},
-    }

@@ -12,21 +12,13 @@ from apps.input.rates import Rate
 from compositions.model import Composition
 from control.decisions import Mode
 from profiler.slo import Slo
+from service.bodies.compositions import Choice, WhatIf
+from service.bodies.decisions import Decision, QuietRun, Switch
+from service.bodies.results import Result, Summary
 from service.bodies.spec import InputSpec
+from service.bodies.status import Sample, Status
 
 A_co = TypeVar("A_co", covariant=True)
-
-Body = dict[str, Any]
-"""JSON of the API, until ``service/bodies`` has a type for it."""
-Status = Body
-Decision = Body
-NoChange = Body
-Result = Body
-Choice = Body
-Sample = Body
-Switch = Body
-WhatIf = Body
-Summary = Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +109,7 @@ class ReadDecisions(Request[list[Decision]]):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadNoChanges(Request[list[NoChange]]):
+class ReadNoChanges(Request[list[QuietRun]]):
     """The latest runs of "no change", oldest first."""
 
     limit: int

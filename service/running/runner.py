@@ -11,7 +11,6 @@ import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
-from datetime import UTC, datetime
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,15 +20,20 @@ from apps.input.rates import Rate
 from apps.input.sources import Push
 from compositions.errors import RecomposeError
 from compositions.model import Composition
+from control import decisions as control
 from control.decisions import Mode, State
 from profiler.slo import Slo
-from service.bodies import running_status as views
+from service.bodies.base import time_text
+from service.bodies.compositions import Choice, WhatIf
+from service.bodies.decisions import Decision, QuietRun, Switch
 from service.bodies.refusals import UnavailableError
+from service.bodies.results import Result, Summary
 from service.bodies.spec import InputSpec, RunSpec
-from service.bodies.views import composition_view, resting_status, slo_view
+from service.bodies.status import Sample, SparkStatus, Status, resting
 from service.running.assembly import Assembly, Parts
-from service.running.history import History, sample_of
-from service.running.summary import Summary
+from service.running.history import History
+from service.running.status import Beside, running_status
+from service.running.summary import RunningSummary
 from service.running.what_if import Present, Question, answer
 
 if TYPE_CHECKING:
@@ -60,7 +64,7 @@ class Runner:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"loop-{spec.app}", daemon=True)
         self._epoch_s = time() - monotonic()
-        self._summary = Summary()
+        self._summary = RunningSummary()
         self._history = History()
         self._telemetry: Telemetry | None = None
 
@@ -122,92 +126,67 @@ class Runner:
 
     # --- views ------------------------------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, Any]:
-        body = resting_status(type(self._assembly.app), self._state, self.spec, None)
-        body["failure"] = self._failure
-        body["runner_pid"] = os.getpid()
-        if self._parts is not None:
-            self._ask(lambda parts: body.update(self._running(parts, body)))
-        return body
+    def status(self) -> Status:
+        known = resting(type(self._assembly.app), self._state, self.spec, None)
+        known = known.model_copy(update={"failure": self._failure, "runner_pid": os.getpid()})
+        return self._ask(lambda parts: self._running(parts, known), known)
 
-    def decisions(self, after_id: int, limit: int) -> list[dict[str, Any]]:
+    def decisions(self, after_id: int, limit: int) -> list[Decision]:
         return self._ask(
             lambda parts: [self._decision(parts, d) for d in parts.loop.journal.decisions if d.id > after_id][:limit],
             [],
         )
 
-    def changes(self, limit: int) -> list[dict[str, Any]]:
-        return self._ask(
-            lambda parts: [views.no_change_view(run, self._at) for run in parts.loop.journal.changes][-limit:], []
-        )
+    def changes(self, limit: int) -> list[QuietRun]:
+        return self._ask(lambda parts: [QuietRun.of(run, self._at) for run in parts.loop.journal.changes][-limit:], [])
 
-    def results(self, after: int, limit: int) -> list[dict[str, Any]]:
+    def results(self, after: int, limit: int) -> list[Result]:
         return self._ask(lambda parts: parts.sink.results(after, limit), [])
 
-    def compositions(self) -> list[dict[str, Any]]:
+    def compositions(self) -> list[Choice]:
         return self._ask(Parts.choices, [])
 
-    def history(self, last_s: float) -> list[dict[str, Any]]:
+    def history(self, last_s: float) -> list[Sample]:
         """One sample a second of the last ``last_s`` seconds."""
         return self._ask(lambda parts: self._history.since(monotonic() - last_s), [])
 
-    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> dict[str, Any]:
+    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> WhatIf:
         """Raises: RecomposeError while nothing is measured."""
         found = self._ask(lambda parts: self._what_if(parts, Question(cores, replicas, rate_per_s)))
         if found is None:
             raise UnavailableError(f"nothing is measured of {self.spec.app} yet; try again in a moment")
         return found
 
-    def _what_if(self, parts: Parts, question: Question) -> dict[str, Any] | None:
+    def _what_if(self, parts: Parts, question: Question) -> WhatIf | None:
         loop, assembly = parts.loop, parts.assembly
         if loop.snapshot is None:
             return None
         active, slo = loop.engine.view().composition, loop.manager.slo
         known = Present(loop.snapshot, active, assembly.compositions, slo, assembly.strategy, assembly.settings.manager)
-        return answer(question, known)
+        return answer(question, known, self.spec.app)
 
-    def switches(self) -> list[dict[str, Any]]:
+    def switches(self) -> list[Switch]:
         """Every switch that ended: names, style, gap, drain expected and actual (ms)."""
-        return self._ask(
-            lambda parts: [views.switch_view(record, self._at) for record in parts.loop.journal.switches], []
-        )
+        return self._ask(lambda parts: [Switch.of(record, self._at) for record in parts.loop.journal.switches], [])
 
     def reset_gaps(self) -> None:
         """Starts the statistics of gaps between outputs anew; for measurements."""
         self._ask(lambda parts: parts.loop.gaps.reset())
 
-    def summary(self) -> dict[str, Any]:
-        return self._ask(self._summary.view, {}) | {"failure": self._failure}
+    def summary(self) -> Summary:
+        return self._ask(self._summary.view, Summary()).model_copy(update={"failure": self._failure})
 
-    def _running(self, parts: Parts, body: dict[str, Any]) -> dict[str, Any]:
-        loop, view = parts.loop, parts.loop.engine.view()
-        snapshot, slo = loop.snapshot, loop.manager.slo
-        decisions = loop.journal.decisions
-        input_rate = snapshot.input_rate_per_s if snapshot else None
-        return {
-            "mode": str(loop.manager.mode),
-            "composition": composition_view(view.composition, parts.notation(view.composition)),
-            "slo": slo_view(slo, input_rate) if slo else None,
-            "slo_status": str(loop.result.slo_status) if loop.result else body["slo_status"],
-            **views.measured(snapshot),
-            "stages": views.stages_view(body["stages"], snapshot),
-            **views.counts_view(view),
-            "drain": views.drain_view(loop.drain.status()),
-            "switches": loop.journal.switch_count,
-            "last_switch": views.switch_view(loop.journal.switches[-1], self._at) if loop.journal.switches else None,
-            "output_gap_ms": views.output_gaps_view(loop.gaps),
-            "last_decision": self._decision(parts, decisions[-1]) if decisions else None,
-            "no_change": loop.journal.changes[-1].reason if loop.journal.changes else None,
-            "slo_met_share": self._summary.slo_met_share,
-            "telemetry": self._telemetry.status() if self._telemetry else None,
-            "spark": self._assembly.link.status() if self._assembly.link else None,
-        }
+    def _running(self, parts: Parts, known: Status) -> Status:
+        telemetry, link = self._telemetry, self._assembly.link
+        spark = SparkStatus.model_validate(link.status()) if link else None
+        beside = Beside(self._summary.slo_met_share, telemetry.status() if telemetry else None, spark)
+        return running_status(known, self._assembly.stages, parts.loop, beside, self._at)
 
-    def _decision(self, parts: Parts, decision: Any) -> dict[str, Any]:
-        return views.decision_view(parts.loop.journal.with_switches(decision), self._at)
+    def _decision(self, parts: Parts, decision: control.Decision) -> Decision:
+        return Decision.of(parts.loop.journal.with_switches(decision), self._at)
 
     def _at(self, at_s: float) -> str:
-        return datetime.fromtimestamp(self._epoch_s + at_s, UTC).isoformat(timespec="milliseconds")
+        return time_text(self._epoch_s + at_s)
 
     # --- the loop's thread ------------------------------------------------------------------------------------------
 
@@ -291,7 +270,7 @@ class Runner:
             return
         if parts.reading:
             self._state = result.state
-            self._history.note(monotonic(), lambda: sample_of(self.status(), self._at(monotonic())))
+            self._history.note(monotonic(), lambda: Sample.of(self.status(), self._at(monotonic())))
         if self._summary.note(snapshot, result):
             parts.sink.flush()
             if self._telemetry is not None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol, TextIO
 
 from apps.contract import App
 from compositions.errors import RecomposeError
 from runtime.dispatch.events import Delivered, Payload, Shed
+from service.bodies.base import utc_now
+from service.bodies.results import Result
 
 
 class Table(Protocol):
@@ -48,7 +49,7 @@ class ResultSink:
         table: Table | None = None,
     ) -> None:
         self._app, self._decode = app, decode
-        self._kept: deque[dict[str, Any]] = deque(maxlen=self.KEPT)
+        self._kept: deque[Result] = deque(maxlen=self.KEPT)
         self._output = app.open_output(Path(out_path)) if out_path is not None else None
         self._out = _opened(out_path, "w") if self._output is None else None
         self._dead_letters = _opened(dead_letters_path, "a")
@@ -63,10 +64,13 @@ class ResultSink:
         self._check(item.serial)
         result = self._result(item)
         self._kept.append(result)
+        if self._out is None and self._table is None:
+            return
+        row = {name: value for name, value in result if name in result.model_fields_set}
         if self._out is not None:
-            self._out.write(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
+            self._out.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
         if self._table is not None:
-            self._table.take(result)
+            self._table.take(row)
 
     @property
     def has_room(self) -> bool:
@@ -77,9 +81,9 @@ class ResultSink:
         """Why no result can be stored any more."""
         return None if self._table is None else self._table.failed
 
-    def results(self, after: int, limit: int) -> list[dict[str, Any]]:
+    def results(self, after: int, limit: int) -> list[Result]:
         """Results with ``serial > after``, oldest first, of those still kept."""
-        return [result for result in self._kept if result["serial"] > after][:limit]
+        return [result for result in self._kept if result.serial > after][:limit]
 
     def flush(self) -> None:
         for file in (self._out, self._dead_letters):
@@ -98,19 +102,19 @@ class ResultSink:
         self.misordered += serial < self._next_serial
         self._next_serial = max(self._next_serial, serial + 1)
 
-    def _result(self, item: Delivered | Shed) -> dict[str, Any]:
+    def _result(self, item: Delivered | Shed) -> Result:
         if isinstance(item, Shed):
-            return {"serial": item.serial, "error": "shed to make room for newer items"}
+            return Result(serial=item.serial, error="shed to make room for newer items")
         if item.error is not None:
             self._bury(item.serial, item.error)
-            return {"serial": item.serial, "error": item.error}
+            return Result(serial=item.serial, error=item.error)
         try:
-            return {"serial": item.serial, "value": self._written(item.serial, self._decode(item.payload))}
+            return Result(serial=item.serial, value=self._written(item.serial, self._decode(item.payload)))
         except Exception as error:  # the app's own encoder: whatever it raises concerns this item alone
             what = str(error) if isinstance(error, RecomposeError) else f"{type(error).__name__}: {error}"
             why = f"the result cannot be written: {what}"
             self._bury(item.serial, why)
-            return {"serial": item.serial, "error": why}
+            return Result(serial=item.serial, error=why)
 
     def _written(self, serial: int, value: Any) -> Any:
         """The value as JSON data, when it is in the app's own file as well."""
@@ -122,7 +126,7 @@ class ResultSink:
 
     def _bury(self, serial: int, error: str) -> None:
         if self._dead_letters is not None:
-            letter = {"serial": serial, "at": datetime.now(UTC).isoformat(), "error": error}
+            letter = {"serial": serial, "at": utc_now(), "error": error}
             self._dead_letters.write(json.dumps(letter, ensure_ascii=False) + "\n")
             self._dead_letters.flush()
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from control.manager import TickResult
 from profiler.slo import SloStatus, Verdict
 from profiler.slo_hits import SloHits
 from profiler.snapshot import Snapshot
-from service.bodies.running_status import ms, rounded
+from service.bodies.base import ms, rounded
+from service.bodies.figures import Items
+from service.bodies.results import CheckedItems, Summary
 
 if TYPE_CHECKING:
     from service.running.assembly import Parts
 
 
-class Summary:
+class RunningSummary:
     """Kept up to date once a tick."""
 
     def __init__(self) -> None:
@@ -40,27 +42,20 @@ class Summary:
         self._hits.add_second(snapshot.now_s, Verdict(met, "as of the tick"))
         return True
 
-    def view(self, parts: Parts) -> dict[str, Any]:
+    def view(self, parts: Parts) -> Summary:
         view, journal, sink = parts.loop.engine.view(), parts.loop.journal, parts.sink
         last = self._last
         elapsed_s = last.now_s - self._first_s if last and self._first_s is not None else None
-        return {
-            "app": parts.assembly.spec.app,
-            "elapsed_s": rounded(elapsed_s),
-            "items": {
-                "accepted": view.accepted,
-                "delivered": view.delivered,
-                "failed": view.failed,
-                "shed": view.shed,
-                "lost": sink.lost,
-                "misordered": sink.misordered,
-            },
-            "composition": view.composition.name,
-            "compositions_used": list(self._used),
-            "switches": journal.switch_count,
-            "decisions": len(journal.decisions),
-            "settle_s": [round(decision.duration_s, 3) for decision in journal.decisions],
-            "throughput_per_s": rounded(view.delivered / elapsed_s) if elapsed_s else None,
-            "latency_ms": ms(last.latency.mean_s) if last and last.latency else None,
-            "slo_met_share": self.slo_met_share,
-        }
+        return Summary(
+            app=parts.assembly.spec.app,
+            elapsed_s=rounded(elapsed_s),
+            items=CheckedItems(lost=sink.lost, misordered=sink.misordered, **dict(Items.of(view))),
+            composition=view.composition.name,
+            compositions_used=list(self._used),
+            switches=journal.switch_count,
+            decisions=len(journal.decisions),
+            settle_s=[round(decision.duration_s, 3) for decision in journal.decisions],
+            throughput_per_s=rounded(view.delivered / elapsed_s) if elapsed_s else None,
+            latency_ms=ms(last.latency.mean_s) if last and last.latency else None,
+            slo_met_share=self.slo_met_share,
+        )

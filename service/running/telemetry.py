@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,10 @@ from datapipe.telemetry.writer import TelemetryWriter, WriterSettings
 from profiler.service_time import bottlenecks
 from profiler.snapshot import Snapshot
 from runtime.dispatch.events import Delivered, Outcome, Shed, TaskTimed
-from service.bodies import running_status as views
+from service.bodies import decisions as bodies
+from service.bodies.base import ms, plain, time_text
 from service.bodies.spec import TelemetrySpec
+from service.bodies.status import TelemetryStatus
 from service.running.loop import ControlLoop
 
 LATE = 3
@@ -92,10 +93,9 @@ class Telemetry:
                 self._known.pop((kind, record[0] - LATE), None)
                 self._writer.put(kind, record)
 
-    def status(self) -> dict[str, Any]:
-        """For ``/status``: records written, lost and waiting, and why the last ones were lost."""
+    def status(self) -> TelemetryStatus:
         writer = self._writer
-        return {"written": writer.written, "lost": writer.lost, "buffered": writer.buffered, "fault": writer.fault}
+        return TelemetryStatus(written=writer.written, lost=writer.lost, buffered=writer.buffered, fault=writer.fault)
 
     def close(self) -> None:
         self._writer.close()
@@ -111,12 +111,11 @@ class Telemetry:
             latency and latency.mean_s * 1e3, latency and latency.p95_s * 1e3,
             snapshot.queued, snapshot.in_flight, snapshot.workers_alive,
             slo and slo.metric, target, slo and slo.bound(snapshot.input_rate_per_s), str(result.slo_status),
-            views.ms(loop.drain.status().estimate_s), stages,
+            ms(loop.drain.status().estimate_s), stages,
         )  # fmt: skip
 
     def _decision(self, loop: ControlLoop, decision: Decision) -> Record:
-        view = views.decision_view(loop.journal.with_switches(decision), self._at)
-        body = json.dumps(view, allow_nan=False)
+        body = json.dumps(plain(bodies.Decision.of(loop.journal.with_switches(decision), self._at)), allow_nan=False)
         head = (decision.id, self._micros(decision.at_s), str(decision.trigger))
         return (*head, decision.from_name, decision.to_name, decision.reason, body)
 
@@ -125,13 +124,13 @@ class Telemetry:
         assert ended is not None, "the journal notes a switch when it has ended"
         figures = (record.gap_s, record.drain_mean_s, record.drain_estimate_s, ended.drain_actual_s)
         head = (number, self._micros(ended.at_s), ended.from_name, ended.to_name, str(ended.style))
-        return (*head, *map(views.ms, figures), ended.error)
+        return (*head, *map(ms, figures), ended.error)
 
     def _micros(self, at_s: float) -> int:
         return round((self._epoch_s + at_s) * 1e6)
 
     def _at(self, at_s: float) -> str:
-        return datetime.fromtimestamp(self._epoch_s + at_s, UTC).isoformat(timespec="milliseconds")
+        return time_text(self._epoch_s + at_s)
 
     # --- in the writer's thread -------------------------------------------------------------------------------------
 

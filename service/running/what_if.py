@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any
 
 from compositions.capacity.predict import Prediction, predict_all
-from compositions.document.notation import format_notation
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Trigger
 from control.settings import Settings
@@ -18,8 +15,8 @@ from control.strategies.base import Proposal, Situation, Stay, Strategy
 from profiler.service_time import stage_costs
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import Snapshot
-from service.bodies.running_status import ms, rounded
-from service.bodies.views import composition_view
+from service.bodies.base import ms, rounded
+from service.bodies.compositions import ActiveComposition, Possibility, WhatIf
 
 SHOWN = 500
 """Rows in an answer; what is left out is counted."""
@@ -47,22 +44,37 @@ class Present:
     settings: Settings
 
 
-def answer(question: Question, present: Present) -> dict[str, Any]:
+def answer(question: Question, present: Present, app: str) -> WhatIf:
     """The body of ``GET /what-if/{app}``: those that meet the SLO first, then by workers and latency."""
     snapshot = _changed(present.snapshot, question)
     choices = tuple(_resized(each, question.replicas) for each in present.compositions)
     active = _resized(present.active, question.replicas)
-    head = {"cores": snapshot.cores, "replicas": question.replicas, "input_rate_per_s": snapshot.input_rate_per_s}
     missing = next((stage for stage in active.stages if snapshot.stage(stage) is None), None)
     if missing is not None:
-        rows = [_row(each, None, present.slo, None) for each in choices]
-        return {**head, "choice": None, "reason": f"nothing has been measured of {missing} yet", **_shown(rows, active)}
-    chosen, reason = _choice(replace(present, snapshot=snapshot, compositions=choices, active=active))
-    rate = snapshot.input_rate_per_s
+        chosen, reason = None, f"nothing has been measured of {missing} yet"
+        rows = [_row(each, None, present.slo, None, each.name == active.name) for each in choices]
+    else:
+        now = replace(present, snapshot=snapshot, compositions=choices, active=active)
+        chosen, reason = _choice(now)
+        rows = sorted(_predicted(now), key=_rank)
+    return WhatIf(
+        app=app,
+        cores=snapshot.cores,
+        replicas=question.replicas,
+        input_rate_per_s=snapshot.input_rate_per_s,
+        choice=chosen,
+        reason=reason,
+        compositions=rows[:SHOWN],
+        left_out=max(len(rows) - SHOWN, 0),
+    )
+
+
+def _predicted(present: Present) -> list[Possibility]:
+    snapshot, choices, rate = present.snapshot, present.compositions, present.snapshot.input_rate_per_s
     costs = stage_costs(snapshot.stages, snapshot.cores)
     found = predict_all(choices, costs, cores=snapshot.cores, hop_s=snapshot.hop_s, input_rate_per_s=rate)
-    rows = [_row(each, told, present.slo, rate) for each, told in zip(choices, found, strict=True)]
-    return {**head, "choice": chosen, "reason": reason, **_shown(sorted(rows, key=_rank), active)}
+    active = present.active.name
+    return [_row(each, told, present.slo, rate, each.name == active) for each, told in zip(choices, found, strict=True)]
 
 
 def _changed(snapshot: Snapshot, question: Question) -> Snapshot:
@@ -108,16 +120,19 @@ def _choice(present: Present) -> tuple[str | None, str]:
     return name, proposal.reason
 
 
-def _row(composition: Composition, told: Prediction | None, slo: Slo | None, rate: float | None) -> dict[str, Any]:
-    return {
-        **composition_view(composition, format_notation(composition)),
-        "predicted_throughput_per_s": rounded(told.throughput_per_s) if told else None,
-        "predicted_latency_ms": _finite_ms(told.latency_s) if told else None,
-        "predicted_p95_ms": _finite_ms(told.p95_s) if told else None,
-        "overloaded": told.overloaded if told else None,
-        "limited_by": _limits(composition, told) if told else None,
-        "meets": _meets(told, slo, rate) if told else None,
-    }
+def _row(
+    composition: Composition, told: Prediction | None, slo: Slo | None, rate: float | None, active: bool
+) -> Possibility:
+    return Possibility(
+        predicted_throughput_per_s=rounded(told.throughput_per_s) if told else None,
+        predicted_latency_ms=_finite_ms(told.latency_s) if told else None,
+        predicted_p95_ms=_finite_ms(told.p95_s) if told else None,
+        overloaded=told.overloaded if told else None,
+        limited_by=_limits(composition, told) if told else None,
+        meets=_meets(told, slo, rate) if told else None,
+        active=active,
+        **dict(ActiveComposition.of(composition)),
+    )
 
 
 def _limits(composition: Composition, told: Prediction) -> list[str]:
@@ -138,11 +153,6 @@ def _meets(told: Prediction, slo: Slo | None, rate: float | None) -> bool | None
     return None if latency_s is None else latency_s * 1e3 <= bound
 
 
-def _rank(row: dict[str, Any]) -> tuple[bool, int, float]:
-    latency = row["predicted_latency_ms"]
-    return row["meets"] is False, row["workers"], float("inf") if latency is None else latency
-
-
-def _shown(rows: Sequence[dict[str, Any]], active: Composition) -> dict[str, Any]:
-    listed = [{**row, "active": row["name"] == active.name} for row in rows[:SHOWN]]
-    return {"compositions": listed, "left_out": len(rows) - len(listed)}
+def _rank(row: Possibility) -> tuple[bool, int, float]:
+    latency = row.predicted_latency_ms
+    return row.meets is False, row.workers, float("inf") if latency is None else latency

@@ -16,6 +16,7 @@ import pytest
 from benchmarks.daemon import Daemon, daemon
 from compositions.errors import RecomposeError
 from datapipe.live.query import streaming_rows
+from service.bodies.results import Summary
 from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
 from service.running.runner import Runner
 
@@ -97,7 +98,7 @@ def test_rows_arrive_once_and_in_order_though_the_driver_is_killed_twice_and_the
         assert all(before < after for before, after in pairwise(mine)), f"file {file} is out of order"
 
 
-def finished(spec: RunSpec) -> dict[str, Any]:
+def finished(spec: RunSpec) -> Summary:
     runner = Runner(spec)
     runner.start()
     assert runner.wait(GIVE_UP_S), "the run has not ended"
@@ -114,14 +115,14 @@ def test_a_schema_gives_columns_and_a_row_that_the_app_refuses_is_in_the_table_w
     sink = SinkSpec(path=str(tmp_path / "table"), schema="label STRING, square BIGINT")
     live = SourceSpec(kind="spark", loop=False, **source(tmp_path / "in", tmp_path))
     summary = finished(spec_of(tmp_path, source=live, sink=sink))
-    assert summary["failure"] is None
+    assert summary.failure is None
     assert [(row["row"], row["label"], row["square"], row["error"]) for row in rows_in(tmp_path / "table")] == [
         (0, "a:0", 9, None),
         (1, None, None, "passing does not take this row: n is negative"),
         (2, "a:2", 25, None),
     ]
     (tmp_path / "in" / "b.csv").write_text("6,b,0\n")
-    assert finished(spec_of(tmp_path, source=live, sink=sink))["items"]["delivered"] == 1, "only what is new is read"
+    assert finished(spec_of(tmp_path, source=live, sink=sink)).items.delivered == 1, "only what is new is read"
     assert [row["label"] for row in rows_in(tmp_path / "table")][3:] == ["b:0"]
 
 
@@ -129,7 +130,7 @@ def test_results_of_any_source_go_into_a_table(tmp_path: Path) -> None:
     summary = finished(
         RunSpec(app="synthetic", items=30, pool="local", sink=SinkSpec(path=str(tmp_path / "table"), format="parquet"))
     )
-    assert summary["failure"] is None
+    assert summary.failure is None
     assert [row["row"] for row in rows_in(tmp_path / "table")] == list(range(30))
 
 
@@ -156,6 +157,6 @@ def test_what_spark_refuses_is_said_in_a_sentence(
 @pytest.mark.logs_errors("run failed")
 def test_a_source_that_cannot_work_ends_the_app_with_the_reason(tmp_path: Path) -> None:
     live = SourceSpec(kind="spark", loop=False, format="csv", path="/no/such", options={"schema": "n INT"})
-    failure = finished(spec_of(tmp_path, source=live))["failure"]
+    failure = finished(spec_of(tmp_path, source=live)).failure
     assert failure is not None
     assert failure.startswith("Spark source 'csv' cannot be read: ")

@@ -12,7 +12,6 @@ import math
 import os
 import socket
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 from typing import Any
@@ -20,18 +19,20 @@ from typing import Any
 import uvicorn
 
 from apps import registry
-from compositions.document.notation import format_notation
+from control.decisions import Trigger
 from profiler.slo import Slo
 from service.api import create_app
 from service.api.guard import Access
-from service.bodies.running_status import choice_view
+from service.bodies.base import plain, time_text
+from service.bodies.compositions import ActiveComposition, WhatIf
+from service.bodies.decisions import Decision
+from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
-from service.bodies.views import composition_view, slo_view
+from service.bodies.status import Sample, Status
 from service.daemon.fake_runner import FakeRunner, PromptKeeper
 from service.daemon.hosts import LocalHost
 from service.daemon.store import State
 from service.daemon.supervisor import Supervisor
-from service.running.history import sample_of
 
 COSTS_MS = {"segment": 11.2, "extract": 24.5, "vectorize": 31.0, "rank": 96.4, "f1": 8.0, "f2": 8.0, "f3": 8.0}
 FAST_STEP_S = 0.25
@@ -65,7 +66,7 @@ class Scene(FakeRunner):
     def _adapt(self, slo: Slo) -> None:
         target = next((each for name in ("13", "7") for each in self._choices() if each.name == name), self.active)
         before, self.active, self.moved_s = self.active.name, target, self.now_s
-        self._decide("violation", target.name)
+        self._decide(Trigger.VIOLATION, target.name)
         bound = slo.bound(None)
         figures = {"gap_ms": 41.0, "drain_estimate_ms": 310.0, "drain_actual_ms": 255.0, "trials": 1, "duration_s": 5.8}
         why = f"{target.name} surely meets the SLO (predicted mean latency 190 ms)"
@@ -77,7 +78,8 @@ class Scene(FakeRunner):
             "candidates": candidates,
             "outcome": "predicted 190 ms, measured 181 ms",
         }
-        self.decided[-1] |= figures | told | {"infeasible": False, "acted": True}
+        whole = {**plain(self.decided[-1]), **figures, **told, "infeasible": False, "acted": True}
+        self.decided[-1] = Decision.model_validate(whole)
 
     def _candidate(self, each: Any, chosen: str) -> dict[str, Any]:
         rate, latency_ms = _predicted(each)
@@ -98,10 +100,10 @@ class Scene(FakeRunner):
             "reason": f"{each.workers} workers are not fewer than the 5 of 13; mean latency {latency_ms:.0f} ms",
         }
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         self.now_s = self.now_s + FAST_STEP_S if self.fast else time()
         self.asked += 1
-        return {**super().status(), **self._figures(self.now_s), **self.told}
+        return Status.model_validate({**plain(super().status()), **self._figures(self.now_s), **self.told})
 
     def _figures(self, at_s: float) -> dict[str, Any]:
         active = self._active_at(at_s)
@@ -139,8 +141,8 @@ class Scene(FakeRunner):
         ]
         verdict = "none" if slo is None else "violated" if slow else "met"
         return {
-            "composition": composition_view(active, format_notation(active)),
-            "slo": slo_view(slo, rate) if slo else None,
+            "composition": plain(ActiveComposition.of(active)),
+            "slo": plain(SloInForce.of(slo, rate)) if slo else None,
             "slo_status": verdict,
             "input_rate_per_s": rate,
             "throughput_per_s": output,
@@ -159,7 +161,7 @@ class Scene(FakeRunner):
                 "last_error_ratio": 0.06,
                 "count": 4,
             },
-            "updated_at": _stamp(at_s),
+            "updated_at": time_text(at_s),
             "failure": None,
             "no_change": "13 has the fewest workers that meet the SLO" if slo else "no SLO is set",
             "last_switch": self._last_switch(),
@@ -172,15 +174,18 @@ class Scene(FakeRunner):
         if len(self.decided) < 2:
             return None
         last = self.decided[-1]
-        drain = {"drain_estimate_ms": 310.0, "drain_actual_ms": 255.0, "error": None}
-        return {"at": last["at"], "from": last["from"], "to": last["to"], "style": "seamless", "gap_ms": 41.0, **drain}
+        drain = {"drain_mean_ms": 240.0, "drain_estimate_ms": 310.0, "drain_actual_ms": 255.0}
+        rest = {"longest_gap_ms": 41.0, "overdue": False, "migrated": 0, "error": None}
+        known = {"at": last.at, "from": last.from_, "to": last.to, "style": "seamless", "gap_ms": 41.0}
+        return {**known, **drain, **rest}
 
-    def history(self, last_s: float) -> list[dict[str, Any]]:
+    def history(self, last_s: float) -> list[Sample]:
         whole = int(min(last_s, 280))
         times = [self.now_s - back for back in range(whole, 0, -1)]
-        return [sample_of({**super(Scene, self).status(), **self._figures(at)}, _stamp(at)) for at in times]
+        known = plain(super().status())
+        return [Sample.of(Status.model_validate({**known, **self._figures(at)}), time_text(at)) for at in times]
 
-    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> dict[str, Any]:
+    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> WhatIf:
         rows = []
         for each in self._choices():
             rate, latency_ms = _predicted(each)
@@ -194,17 +199,19 @@ class Scene(FakeRunner):
                 "overloaded": latency_ms is None,
                 "limited_by": ["rank"],
             }
-            row = choice_view(each, None, each.name == self.active.name)
+            row = {**plain(ActiveComposition.of(each)), "active": each.name == self.active.name}
             rows.append(row | likely | more)
         rows.sort(key=lambda row: (not row["meets"], row["workers"]))
         head = {"cores": cores or 2, "replicas": replicas, "input_rate_per_s": rate_per_s or 10.0}
-        return {
+        known = {
+            "app": self.spec.app,
             **head,
             "choice": rows[0]["name"],
             "reason": f"{rows[0]['name']} surely meets the SLO (predicted mean latency 190 ms)",
             "compositions": rows,
             "left_out": 0,
         }
+        return WhatIf.model_validate(known)
 
 
 def _know_a_third() -> None:
@@ -220,10 +227,6 @@ def _predicted(each: Any) -> tuple[float, float | None]:
     return replicas * 1000 / (
         COSTS_MS["rank"] + 25 * (len(each.groups[-1].stages) - 1)
     ), 190.0 if replicas > 1 else None
-
-
-def _stamp(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
 
 from service.api import create_app
-from service.bodies.models import StartRequest
+from service.bodies.requests import StartRequest
 from service.bodies.spec import SourceSpec
 from service.daemon.fake_runner import fake_supervisor
 from service.daemon.store import State

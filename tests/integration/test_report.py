@@ -17,6 +17,7 @@ from browser import Browser, browser
 from datapipe.report.build import PLOTS
 from datapipe.report.data import Period, load
 from profiler.slo import Slo
+from service.bodies.base import plain
 from service.bodies.spec import InputSpec, RunSpec, TelemetrySpec
 from service.cli import main
 from service.running.runner import Runner
@@ -48,11 +49,11 @@ def test_every_item_is_told_once_and_nothing_is_lost(run: tuple[Path, Runner]) -
     assert all(stage["wall_ns"] > 0 for each in stages for stage in each)
     arrived, delivered = (data.seconds(data.items, name) for name in ("arrived", "delivered"))
     assert (delivered > arrived).all()
-    assert runner.summary()["items"]["delivered"] == ITEMS
+    assert runner.summary().items.delivered == ITEMS
     status = runner.status()
-    assert status["telemetry"]["lost"] == 0
-    assert [each["id"] for each in data.decisions] == [each["id"] for each in runner.decisions(0, 100)]
-    assert data.decisions[-1]["candidates"] == runner.decisions(0, 100)[-1]["candidates"]
+    assert status.telemetry.lost == 0
+    assert [each["id"] for each in data.decisions] == [each.id for each in runner.decisions(0, 100)]
+    assert data.decisions[-1]["candidates"] == plain(runner.decisions(0, 100)[-1].candidates)
     assert len(data.switches) == len(runner.switches()) > 0
 
 

@@ -12,6 +12,7 @@ from compositions.errors import RecomposeError
 from control.decisions import Mode
 from profiler.slo import Slo
 from service.bodies.refusals import UnavailableError
+from service.bodies.results import Result
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
 from service.daemon.fake_runner import FakeRunner
 from service.daemon.hosts import CALL_TIMEOUT_S, RunnerHandle
@@ -105,7 +106,7 @@ def test_decisions_go_to_the_state_file() -> None:
     bench = up(Bench())
     bench.handle.runner.set_mode(Mode.PINNED, "7")
     bench.step(0.5)
-    assert [each["to"] for each in bench.state.decisions("synthetic", 10)] == ["7", "1"]
+    assert [each.to for each in bench.state.decisions("synthetic", 10)] == ["7", "1"]
 
 
 def test_a_dead_runner_comes_back_with_what_it_was_told() -> None:
@@ -138,7 +139,7 @@ def test_ids_of_decisions_go_on_after_a_restart() -> None:
     bench.handle.dead = True
     bench.until(lambda: len(bench.host.handles) == 2)
     bench.step(0.5)
-    assert [each["id"] for each in bench.state.decisions("synthetic", 10)] == [2, 1]
+    assert [each.id for each in bench.state.decisions("synthetic", 10)] == [2, 1]
 
 
 @pytest.mark.logs_errors("app failed")
@@ -199,7 +200,7 @@ def test_a_runner_that_was_left_running_is_found_again() -> None:
     up(bench)
     bench.step(0.5)
     assert bench.host.handles == []
-    assert [each["id"] for each in bench.state.decisions("synthetic", 10)] == [11]
+    assert [each.id for each in bench.state.decisions("synthetic", 10)] == [11]
 
 
 def test_what_is_asked_during_the_start_is_told_after_it() -> None:
@@ -221,7 +222,7 @@ def test_the_end_of_a_run_leaves_its_results_and_frees_the_runner() -> None:
     bench.handle.runner.stop()
     bench.until(lambda: bench.keeper.phase is Phase.ENDED)
     assert bench.handle.dead
-    assert bench.keeper.last_results == [{"serial": 0, "value": "last words"}]
+    assert bench.keeper.last_results == [Result(serial=0, value="last words")]
     assert bench.state.started() == {}
 
 
@@ -230,9 +231,9 @@ def test_stop_drains_and_keeps_what_came_out() -> None:
     bench.handle.runner.hold = True
     bench.keeper.call("push", 1)
     bench.keeper.stop()
-    assert bench.keeper.last_results == [{"serial": 0, "value": 1}]
+    assert bench.keeper.last_results == [Result(serial=0, value=1)]
     assert bench.keeper.last_status is not None
-    assert bench.keeper.last_status["items"]["delivered"] == 1
+    assert bench.keeper.last_status.items.delivered == 1
     assert bench.handle.dead
 
 

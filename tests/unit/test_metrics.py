@@ -8,19 +8,23 @@ from prometheus_client.parser import text_string_to_metric_families
 from apps import registry
 from control.decisions import State
 from service.api.metrics import METRICS, exposition
+from service.bodies.figures import Items, Latency
+from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
-from service.bodies.views import resting_status
+from service.bodies.status import Status, resting
 
-STATUS = resting_status(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None) | {
-    "slo": {"metric": "latency", "target": 400.0, "threshold": 0.2, "statistic": "mean", "bound": 480.0},
-    "slo_status": "met",
-    "input_rate_per_s": 10.0,
-    "latency_ms": {"mean": 181.0, "p50": 170.0, "p95": None, "p99": None},
-    "items": {"accepted": 5, "delivered": 4, "failed": 1, "shed": 0},
-}
+STATUS = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None).model_copy(
+    update={
+        "slo": SloInForce(metric="latency", target=400.0, threshold=0.2, statistic="mean", bound=480.0),
+        "slo_status": "met",
+        "input_rate_per_s": 10.0,
+        "latency_ms": Latency(mean=181.0, p50=170.0, p95=None, p99=None),
+        "items": Items(accepted=5, delivered=4, failed=1, shed=0),
+    }
+)
 
 
-def samples(statuses: list[dict[str, object]]) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def samples(statuses: list[Status]) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     text = exposition(lambda: statuses).decode()
     families = text_string_to_metric_families(text)
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}

@@ -11,6 +11,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Mode
 from profiler.slo import Slo
+from service.bodies.decisions import Decision, QuietRun
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
 from service.daemon import store as state_module
 from service.daemon.store import Started, State
@@ -27,8 +28,10 @@ SPEC = RunSpec(
 )
 
 
-def decision(number: int, **extra: object) -> dict[str, object]:
-    return {"id": number, "at": "2026-01-01T00:00:00Z", "reason": "because", **extra}
+def decision(number: int, gap_ms: float | None = None) -> Decision:
+    known = {"id": number, "at": "2026-01-01T00:00:00Z", "trigger": "start", "from": "1", "to": "2"}
+    figures = {"trials": 0, "duration_s": 0.0, "gap_ms": gap_ms, "drain_estimate_ms": None, "drain_actual_ms": None}
+    return Decision.model_validate({**known, "reason": "because", "candidates": [], **figures})
 
 
 def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
@@ -37,7 +40,7 @@ def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
     first.put_started("words", Started(SPEC, 17))
     first.put_overlay("words", {"wide": WIDE, "gone": None})
     first.put_decisions("words", [decision(1), decision(2)])
-    first.put_changes("words", [{"reason": "met", "first_at": "a", "last_at": "b", "count": 3}])
+    first.put_changes("words", [QuietRun(reason="met", first_at="a", last_at="b", count=3)])
     first.close()
 
     second = State(tmp_path / "new" / "folder")
@@ -45,8 +48,8 @@ def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
     assert second.slo("words") == stored
     assert second.started() == {"words": Started(SPEC, 17)}
     assert second.overlay("words") == {"wide": WIDE, "gone": None}
-    assert [each["id"] for each in second.decisions("words", 10)] == [2, 1]
-    assert second.changes("words", 10) == [{"reason": "met", "first_at": "a", "last_at": "b", "count": 3}]
+    assert [each.id for each in second.decisions("words", 10)] == [2, 1]
+    assert second.changes("words", 10) == [QuietRun(reason="met", first_at="a", last_at="b", count=3)]
     second.close()
 
 
@@ -74,8 +77,8 @@ def test_a_decision_whose_outcome_comes_later_is_replaced_not_doubled() -> None:
 def test_a_growing_run_of_no_change_stays_one() -> None:
     state = State(None)
     for count in (1, 2):
-        state.put_changes("words", [{"reason": "met", "first_at": "t1", "last_at": f"t{count}", "count": count}])
-    assert [each["count"] for each in state.changes("words", 10)] == [2]
+        state.put_changes("words", [QuietRun(reason="met", first_at="t1", last_at=f"t{count}", count=count)])
+    assert [each.count for each in state.changes("words", 10)] == [2]
     state.close()
 
 
@@ -84,10 +87,10 @@ def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     state = State(None)
     for number in range(1, 21):
         state.put_decisions("words", [decision(number)])
-        state.put_changes("words", [{"first_at": f"{number:02}", "last_at": "", "reason": "", "count": 1}])
+        state.put_changes("words", [QuietRun(first_at=f"{number:02}", last_at="", reason="", count=1)])
     state.put_decisions("other", [decision(1)])
-    assert [each["id"] for each in state.decisions("words", 100)] == [20, 19, 18, 17, 16]
-    assert [each["first_at"] for each in state.changes("words", 100)] == ["20", "19", "18", "17", "16"]
+    assert [each.id for each in state.decisions("words", 100)] == [20, 19, 18, 17, 16]
+    assert [each.first_at for each in state.changes("words", 100)] == ["20", "19", "18", "17", "16"]
     assert len(state.decisions("other", 100)) == 1
     state.close()
 

@@ -30,11 +30,11 @@ def test_a_restarted_daemon_brings_everything_back() -> None:
     second.restore()
     after = second.status("synthetic")
     for key in ("state", "mode", "composition", "slo", "input_rate_per_s"):
-        assert after[key] == before[key], key
-    names = [each["name"] for each in second.compositions("synthetic")]
+        assert getattr(after, key) == getattr(before, key), key
+    names = [each.name for each in second.compositions("synthetic")]
     assert names == ["1", "2", "4", "5", "6", "7", "wide"]
-    decisions = [each for each in second.decisions("synthetic", 100) if each["kind"] == "decision"]
-    assert decisions[1:] == [each for each in history if each["kind"] == "decision"]
+    decisions = [each for each in second.decisions("synthetic", 100) if each.kind == "decision"]
+    assert decisions[1:] == [each for each in history if each.kind == "decision"]
     second.close()
     state.close()
 
@@ -46,7 +46,7 @@ def test_what_was_stopped_stays_stopped() -> None:
     first.stop("synthetic")
     second = fake_supervisor(state)
     second.restore()
-    assert second.status("synthetic")["state"] == "stopped"
+    assert second.status("synthetic").state == "stopped"
     state.close()
 
 
@@ -68,9 +68,9 @@ def test_a_watched_directory_changes_what_a_running_app_chooses_from() -> None:
     supervisor.start(PUSH)
     seven = supervisor.catalogue.of("synthetic")[6]
     supervisor.load_directory({"synthetic": [type(seven)("from-file", seven.groups)]})
-    assert "from-file" in [each["name"] for each in supervisor.compositions("synthetic")]
+    assert "from-file" in [each.name for each in supervisor.compositions("synthetic")]
     supervisor.load_directory({})
-    assert "from-file" not in [each["name"] for each in supervisor.compositions("synthetic")]
+    assert "from-file" not in [each.name for each in supervisor.compositions("synthetic")]
     supervisor.close()
     state.close()
 
@@ -80,8 +80,8 @@ def test_options_may_change_the_stages_and_with_them_what_fits() -> None:
     supervisor = fake_supervisor(state)
     supervisor.start(PUSH.model_copy(update={"options": {"weights": "1:1:1:1"}}))
     found = supervisor.compositions("synthetic")
-    assert [each["workers"] for each in found if each["name"] == "sequential"] == [4]
-    assert {sum(len(group["stages"]) for group in each["groups"]) for each in found} == {4}
+    assert [each.workers for each in found if each.name == "sequential"] == [4]
+    assert {sum(len(group.stages) for group in each.groups) for each in found} == {4}
     supervisor.close()
     state.close()
 
@@ -92,8 +92,8 @@ def test_after_a_stop_counts_stay_and_rates_go() -> None:
     supervisor.start(PUSH)
     supervisor.push("synthetic", "x")
     status = supervisor.stop("synthetic")
-    assert (status["state"], status["items"]["delivered"]) == ("stopped", 1)
-    assert status["input_rate_per_s"] is None
+    assert (status.state, status.items.delivered) == ("stopped", 1)
+    assert status.input_rate_per_s is None
     supervisor.set_slo("synthetic", Slo("latency", 100.0))
-    assert supervisor.status("synthetic")["slo"]["target"] == 100.0
+    assert supervisor.status("synthetic").slo.target == 100.0
     state.close()

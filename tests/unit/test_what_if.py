@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,9 @@ from control.settings import Settings
 from control.strategies import make_strategy
 from profiler.slo import Slo
 from profiler.snapshot import Snapshot, StageProfile
-from service.running.what_if import Present, Question, answer
+from service.bodies.compositions import Possibility, WhatIf
+from service.running import what_if
+from service.running.what_if import Present, Question
 
 STAGES = [Stage("f1"), Stage("f2"), Stage("f3")]
 TEXTS = {"1": "Seq-Seq-Seq", "2": "Par-Seq-Seq", "4": "Seq-Seq-Par", "7": "Par-Par-Par"}
@@ -44,15 +45,19 @@ def present(rate_per_s: float = 50.0, slo: Slo | None = None, strategy: str = "m
     return Present(snapshot, COMPOSITIONS[0], COMPOSITIONS, slo, make_strategy(strategy), Settings())
 
 
-def row(found: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(each for each in found["compositions"] if each["name"] == name)
+def answer(question: Question, known: Present) -> WhatIf:
+    return what_if.answer(question, known, "three")
+
+
+def row(found: WhatIf, name: str) -> Possibility:
+    return next(each for each in found.compositions if each.name == name)
 
 
 def test_capacity_follows_the_replicas_of_parallel_groups() -> None:
     found = answer(Question(replicas=4), present())
-    assert row(found, "7")["predicted_throughput_per_s"] == pytest.approx(400, rel=0.01)
-    assert row(found, "7")["workers"] == 12
-    assert row(found, "1")["predicted_throughput_per_s"] == pytest.approx(100, rel=0.01)
+    assert row(found, "7").predicted_throughput_per_s == pytest.approx(400, rel=0.01)
+    assert row(found, "7").workers == 12
+    assert row(found, "1").predicted_throughput_per_s == pytest.approx(100, rel=0.01)
 
 
 def test_cores_limit_what_replicas_could_do() -> None:
@@ -63,23 +68,23 @@ def test_cores_limit_what_replicas_could_do() -> None:
         ),
     )
     few, many = (row(answer(Question(cores=cores), busy), "7") for cores in (1, 64))
-    assert few["predicted_throughput_per_s"] == pytest.approx(1 / 0.03, rel=0.01)
-    assert few["limited_by"] == ["cores"]
-    assert many["predicted_throughput_per_s"] > 5 * few["predicted_throughput_per_s"]
+    assert few.predicted_throughput_per_s == pytest.approx(1 / 0.03, rel=0.01)
+    assert few.limited_by == ["cores"]
+    assert many.predicted_throughput_per_s > 5 * few.predicted_throughput_per_s
 
 
 def test_latency_without_end_is_not_a_number() -> None:
     slow = row(answer(Question(rate_per_s=150.0), present()), "1")
-    assert slow["overloaded"] is True
-    assert slow["predicted_latency_ms"] is None
+    assert slow.overloaded is True
+    assert slow.predicted_latency_ms is None
 
 
 @pytest.mark.parametrize(("rate_per_s", "chosen"), [(50.0, "1"), (170.0, "7")])
 def test_the_choice_is_what_the_manager_chooses_at_that_rate(rate_per_s: float, chosen: str) -> None:
     found = answer(Question(rate_per_s=rate_per_s), present(slo=Slo("throughput", "input_rate")))
-    assert found["choice"] == chosen, found["reason"]
-    assert row(found, chosen)["meets"] is True
-    assert found["compositions"][0]["meets"] is True
+    assert found.choice == chosen, found.reason
+    assert row(found, chosen).meets is True
+    assert found.compositions[0].meets is True
 
 
 def test_asking_does_not_change_the_strategy() -> None:
@@ -92,25 +97,25 @@ def test_asking_does_not_change_the_strategy() -> None:
 
 def test_those_that_meet_the_slo_come_first_then_those_with_fewer_workers() -> None:
     found = answer(Question(rate_per_s=150.0), present(slo=Slo("throughput", "input_rate")))
-    ranks = [(each["meets"] is False, each["workers"]) for each in found["compositions"]]
+    ranks = [(each.meets is False, each.workers) for each in found.compositions]
     assert ranks == sorted(ranks)
     assert len({meets for meets, _ in ranks}) == 2
 
 
 def test_without_an_slo_or_a_profile_nothing_is_chosen_and_it_says_why() -> None:
-    assert answer(Question(), present())["choice"] is None
+    assert answer(Question(), present()).choice is None
     bare = replace(present(), snapshot=replace(present().snapshot, stages=()))
     found = answer(Question(), bare)
-    assert found["reason"] == "nothing has been measured of f1 yet"
-    assert all(each["predicted_throughput_per_s"] is None for each in found["compositions"])
+    assert found.reason == "nothing has been measured of f1 yet"
+    assert all(each.predicted_throughput_per_s is None for each in found.compositions)
 
 
 @pytest.mark.parametrize("strategy", ["vogel", "pdp21", "static"])
 def test_every_strategy_can_be_asked(strategy: str) -> None:
     found = answer(Question(rate_per_s=170.0), present(slo=Slo("throughput", "input_rate"), strategy=strategy))
-    assert found["reason"]
+    assert found.reason
 
 
 def test_an_active_composition_that_is_not_among_the_known_ones() -> None:
     known = replace(present(slo=Slo("throughput", "input_rate")), active=all_sequential(STAGES))
-    assert answer(Question(replicas=3), known)["choice"] in {*TEXTS, "sequential"}
+    assert answer(Question(replicas=3), known).choice in {*TEXTS, "sequential"}

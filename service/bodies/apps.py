@@ -1,0 +1,39 @@
+"""Registered apps in answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from apps.contract import App
+from compositions.model import Composition
+from control.decisions import State
+from service.bodies.base import Answer
+
+
+class StageInfo(Answer):
+    name: str
+    kind: str
+
+
+class AppInfo(Answer):
+    name: str
+    description: str
+    stages: list[StageInfo]
+    compositions: list[str]
+    options: dict[str, Any]
+    """Their JSON schema."""
+    running: bool
+    state: State
+
+    @classmethod
+    def of(cls, app: type[App], compositions: Sequence[Composition], state: State) -> AppInfo:
+        return cls(
+            name=app.name,
+            description=app.description,
+            stages=[StageInfo(name=stage.name, kind=str(stage.kind)) for stage in app.stages],
+            compositions=[composition.name for composition in compositions],
+            options=app.options_model.model_json_schema(),
+            running=state not in (State.STOPPED, State.FAILED),
+            state=state,
+        )

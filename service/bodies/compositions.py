@@ -1,0 +1,87 @@
+"""Compositions in answers: the active one, those that can be chosen, and what they would do."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from compositions import model as compositions
+from compositions.capacity.predict import Prediction
+from compositions.document.notation import format_notation
+from compositions.model import Composition
+from service.bodies.base import Answer, ms, rounded
+
+
+class Group(Answer):
+    stages: list[str]
+    pattern: Literal["seq", "par"]
+    replicas: int
+
+    @classmethod
+    def of(cls, group: compositions.Group) -> Group:
+        return cls(stages=list(group.stages), pattern=group.pattern.value, replicas=group.replicas)
+
+
+class ActiveComposition(Answer):
+    name: str
+    notation: str
+    workers: int
+    groups: list[Group]
+
+    @classmethod
+    def of(cls, composition: Composition) -> ActiveComposition:
+        return ActiveComposition(
+            name=composition.name,
+            notation=format_notation(composition),
+            workers=composition.workers,
+            groups=[Group.of(group) for group in composition.groups],
+        )
+
+
+class _OfApp(Answer):
+    app: str
+
+
+class Choice(ActiveComposition, _OfApp):
+    """One that can be chosen. Null: there is no profile to predict from."""
+
+    active: bool
+    predicted_throughput_per_s: float | None
+    predicted_latency_ms: float | None
+
+    @classmethod
+    def offered(
+        cls, app: str, composition: Composition, active: bool = False, told: Prediction | None = None
+    ) -> Choice:
+        """``told``: what the profile of the running app says of it."""
+        return cls(
+            app=app,
+            active=active,
+            predicted_throughput_per_s=rounded(told.throughput_per_s) if told else None,
+            predicted_latency_ms=ms(told.latency_s) if told else None,
+            **dict(ActiveComposition.of(composition)),
+        )
+
+
+class Possibility(ActiveComposition):
+    """A composition under other circumstances; null: not known, or (latency) without end."""
+
+    predicted_throughput_per_s: float | None
+    predicted_latency_ms: float | None
+    predicted_p95_ms: float | None = None
+    overloaded: bool | None = None
+    limited_by: list[str] | None = None
+    """Stages of the group with the least capacity, or ``cores``."""
+    meets: bool | None = None
+    active: bool
+
+
+class WhatIf(Answer):
+    app: str
+    cores: int | None
+    replicas: int | None
+    input_rate_per_s: float | None
+    choice: str | None
+    """What the manager would do first."""
+    reason: str
+    compositions: list[Possibility]
+    left_out: int

@@ -1,0 +1,170 @@
+"""Decisions, runs of "no change", and switches, as they are shown and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import Field
+
+from control import decisions as control
+from control.decisions import CandidateStatus, Trigger
+from control.journal import NoChangeRun, SwitchRecord
+from service.bodies.base import Answer, Clock, Time, ms, read_time, rounded
+
+
+class Candidate(Answer):
+    name: str
+    workers: int
+    status: CandidateStatus
+    reason: str
+    predicted_throughput_per_s: float | None
+    predicted_latency_ms: float | None
+    measured_throughput_per_s: float | None
+    measured_latency_ms: float | None
+
+    @classmethod
+    def of(cls, candidate: control.Candidate) -> Candidate:
+        return cls(
+            name=candidate.name,
+            workers=candidate.workers,
+            status=candidate.status,
+            reason=candidate.reason,
+            predicted_throughput_per_s=rounded(candidate.predicted_throughput_per_s),
+            predicted_latency_ms=ms(candidate.predicted_latency_s),
+            measured_throughput_per_s=rounded(candidate.measured_throughput_per_s),
+            measured_latency_ms=ms(candidate.measured_latency_s),
+        )
+
+
+class Decision(Answer):
+    """``infeasible``: no known composition can meet the SLO here; ``to`` is the best one found."""
+
+    id: int
+    at: Time
+    trigger: Trigger
+    from_: str = Field(validation_alias="from", serialization_alias="from")
+    to: str
+    reason: str
+    candidates: list[Candidate]
+    trials: int
+    duration_s: float
+    infeasible: bool = False
+    acted: bool = True
+    """False in observe mode: the decision says what would have been done."""
+    gap_ms: float | None
+    drain_estimate_ms: float | None
+    drain_actual_ms: float | None
+    outcome: str | None = None
+    """What came of it: the prediction against what was measured once the window was full."""
+    kind: Literal["decision"] = "decision"
+    """In ``GET /decisions``, where the other kind is there too."""
+
+    @classmethod
+    def of(cls, decision: control.Decision, at: Clock) -> Decision:
+        return cls(
+            id=decision.id,
+            at=at(decision.at_s),
+            trigger=decision.trigger,
+            from_=decision.from_name,
+            to=decision.to_name,
+            reason=decision.reason,
+            candidates=[Candidate.of(candidate) for candidate in decision.candidates],
+            trials=decision.trials,
+            duration_s=round(decision.duration_s, 3),
+            infeasible=decision.infeasible,
+            acted=decision.acted,
+            gap_ms=ms(decision.gap_s),
+            drain_estimate_ms=ms(decision.drain_estimate_s),
+            drain_actual_ms=ms(decision.drain_actual_s),
+            outcome=decision.outcome,
+        )
+
+
+class QuietRun(Answer):
+    """Turns of the manager, one after the other, that changed nothing for one reason."""
+
+    reason: str
+    first_at: Time
+    last_at: Time
+    count: int
+
+    @classmethod
+    def of(cls, run: NoChangeRun, at: Clock) -> QuietRun:
+        return cls(reason=run.reason, first_at=at(run.first_at_s), last_at=at(run.last_at_s), count=run.count)
+
+
+class _NotDecided(Answer):
+    """The fields of a decision that a run of "no change" has not."""
+
+    id: None
+    trigger: None
+    from_: None = Field(validation_alias="from", serialization_alias="from")
+    to: None
+    duration_s: None
+    gap_ms: None
+    drain_estimate_ms: None
+    drain_actual_ms: None
+
+
+class NoChange(QuietRun, _NotDecided):
+    """A run of "no change" among decisions, with the fields of one."""
+
+    at: Time
+    """Its last turn."""
+    candidates: list[Candidate]
+    trials: int
+    kind: Literal["no_change"]
+
+    @classmethod
+    def listed(cls, run: QuietRun) -> NoChange:
+        known = {**dict(run), "at": run.last_at, "candidates": [], "trials": 0, "kind": "no_change"}
+        return cls.model_validate({**dict.fromkeys(_NotDecided.model_fields), **known})
+
+
+Entry = Decision | NoChange
+
+
+def history_of(decisions: Iterable[Decision], runs: Iterable[QuietRun], limit: int) -> list[Entry]:
+    """Decisions and runs of "no change" in one list, newest first."""
+    entries: list[Entry] = [each.model_copy(update={"kind": "decision"}) for each in decisions]
+    entries += [NoChange.listed(run) for run in runs]
+    return sorted(entries, key=lambda entry: (read_time(entry.at), entry.id or 0), reverse=True)[:limit]
+
+
+class Switch(Answer):
+    """A switch that ended: what was expected of it, and how it went."""
+
+    at: Time
+    from_: str = Field(validation_alias="from", serialization_alias="from")
+    to: str
+    style: Literal["seamless", "drain"]
+    gap_ms: float | None
+    """The old composition's last delivery to the new one's first; null until that came."""
+    longest_gap_ms: float | None
+    drain_mean_ms: float | None
+    drain_estimate_ms: float | None
+    drain_actual_ms: float | None
+    overdue: bool
+    migrated: int
+    """Items that were moved to the new composition."""
+    error: str | None
+
+    @classmethod
+    def of(cls, record: SwitchRecord, at: Clock) -> Switch:
+        ended = record.ended
+        assert ended is not None, "the journal notes a switch when it has ended"
+        return cls(
+            at=at(ended.at_s),
+            from_=ended.from_name,
+            to=ended.to_name,
+            style=ended.style.value,
+            gap_ms=ms(record.gap_s),
+            longest_gap_ms=ms(record.longest_gap_s),
+            drain_mean_ms=ms(record.drain_mean_s),
+            drain_estimate_ms=ms(record.drain_estimate_s),
+            drain_actual_ms=ms(ended.drain_actual_s),
+            overdue=ended.overdue,
+            migrated=ended.migrated,
+            error=ended.error,
+        )

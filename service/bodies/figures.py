@@ -1,0 +1,130 @@
+"""The measured parts of a status: stages, latency, items, drain, workers, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compositions.model import Stage
+from control.output_gaps import OutputGaps
+from profiler.drain import DrainStatus
+from profiler.service_time import bottlenecks
+from profiler.snapshot import LatencyStats, Snapshot
+from runtime.dispatch.events import DispatcherView, WorkerView
+from service.bodies.base import Answer, ms, rounded
+
+
+class StageStatus(Answer):
+    name: str
+    kind: str
+    samples: int
+    bottleneck: bool
+    service_time_ms: float | None
+    cpu_time_ms: float | None
+    cv: float | None
+    p50_ms: float | None = None
+    """Of the service time; with ``p95_ms`` once it was measured."""
+    p95_ms: float | None = None
+
+    @classmethod
+    def unmeasured(cls, stage: Stage) -> StageStatus:
+        unknown = {"service_time_ms": None, "cpu_time_ms": None, "cv": None}
+        return cls(name=stage.name, kind=stage.kind.value, samples=0, bottleneck=False, **unknown)
+
+    @classmethod
+    def all_of(cls, stages: Sequence[Stage], snapshot: Snapshot | None) -> list[StageStatus]:
+        """Every stage, filled in where there is a profile."""
+        tagged = bottlenecks(snapshot.stages) if snapshot else ()
+        return [cls._of(stage, snapshot, stage.name in tagged) for stage in stages]
+
+    @classmethod
+    def _of(cls, stage: Stage, snapshot: Snapshot | None, bottleneck: bool) -> StageStatus:
+        profile = snapshot.stage(stage.name) if snapshot else None
+        if profile is None:
+            return cls.unmeasured(stage)
+        return cls(
+            name=stage.name,
+            kind=stage.kind.value,
+            samples=profile.samples,
+            bottleneck=bottleneck,
+            service_time_ms=ms(profile.service_time_s),
+            cpu_time_ms=ms(profile.cpu_time_s),
+            cv=rounded(profile.cv),
+            p50_ms=ms(profile.p50_s),
+            p95_ms=ms(profile.p95_s),
+        )
+
+
+class Latency(Answer):
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+    @classmethod
+    def of(cls, stats: LatencyStats | None) -> Latency:
+        if stats is None:
+            return cls(mean=None, p50=None, p95=None, p99=None)
+        return cls(mean=ms(stats.mean_s), p50=ms(stats.p50_s), p95=ms(stats.p95_s), p99=ms(stats.p99_s))
+
+
+class Items(Answer):
+    accepted: int
+    delivered: int
+    failed: int
+    shed: int
+
+    @classmethod
+    def of(cls, view: DispatcherView) -> Items:
+        return Items(accepted=view.accepted, delivered=view.delivered, failed=view.failed, shed=view.shed)
+
+
+class Drain(Answer):
+    estimate_ms: float | None
+    srtt_ms: float | None
+    rttvar_ms: float | None
+    last_actual_ms: float | None
+    last_error_ratio: float | None
+    count: int
+
+    @classmethod
+    def of(cls, drain: DrainStatus) -> Drain:
+        return cls(
+            estimate_ms=ms(drain.estimate_s),
+            srtt_ms=ms(drain.srtt_s),
+            rttvar_ms=ms(drain.rttvar_s),
+            last_actual_ms=ms(drain.last_actual_s),
+            last_error_ratio=rounded(drain.last_error_ratio),
+            count=drain.count,
+        )
+
+
+class Worker(Answer):
+    id: str
+    pid: int
+    node: str
+    group: int | None
+    outstanding: int
+    restarts: int
+
+    @classmethod
+    def of(cls, worker: WorkerView) -> Worker:
+        return cls(
+            id=worker.worker,
+            pid=worker.pid,
+            node=worker.node,
+            group=worker.group,
+            outstanding=worker.outstanding,
+            restarts=worker.restarts,
+        )
+
+
+class Gaps(Answer):
+    """Between outputs, outside of switches, in milliseconds."""
+
+    p50: float | None
+    p99: float | None
+    max: float | None
+
+    @classmethod
+    def of(cls, gaps: OutputGaps) -> Gaps:
+        return cls(p50=ms(gaps.steady_s(50)), p99=ms(gaps.steady_s(99)), max=ms(gaps.steady_s(100)))

@@ -1,0 +1,25 @@
+"""Bodies of refusals (RFC 9457)."""
+
+from __future__ import annotations
+
+from service.bodies.base import Answer
+
+
+class Problem(Answer):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class FieldError(Answer):
+    loc: list[str | int]
+    msg: str
+    line: int | None = None
+    """Of a compositions document, where it can be told."""
+
+
+class ValidationProblem(Problem):
+    errors: list[FieldError]

@@ -1,0 +1,78 @@
+"""Bodies of requests. Unknown fields are refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from control.decisions import Mode
+from profiler.slo import INPUT_RATE, Slo, Statistic
+from service.bodies.spec import Frozen, InputSpec, Number, RunSpec, SinkSpec, SourceSpec
+
+MAX_TARGET = 1e9
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
+
+
+def _throughput_target(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_TARGET
+    if value != INPUT_RATE and not number:
+        raise ValueError(f'must be items/s above 0 and at most {MAX_TARGET:.0e}, or "{INPUT_RATE}"')
+    return float(value) if number else value
+
+
+_TARGET_SCHEMA = {
+    "anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": MAX_TARGET}, {"type": "string", "const": INPUT_RATE}]
+}
+ThroughputTarget = Annotated[
+    float | Literal["input_rate"], PlainValidator(_throughput_target), WithJsonSchema(_TARGET_SCHEMA)
+]
+
+
+class LatencySlo(Frozen):
+    app: str
+    metric: Literal["latency"]
+    target: Annotated[Number, Field(gt=0, le=MAX_TARGET, description="Milliseconds.")]
+    threshold: Threshold = 0.2
+    statistic: Statistic = "mean"
+
+    def slo(self) -> Slo:
+        return Slo(self.metric, float(self.target), float(self.threshold), self.statistic)
+
+
+class ThroughputSlo(Frozen):
+    app: str
+    metric: Literal["throughput"]
+    target: ThroughputTarget
+    threshold: Threshold = 0.2
+
+    def slo(self) -> Slo:
+        return Slo(self.metric, self.target, float(self.threshold))
+
+
+SloRequest = Annotated[LatencySlo | ThroughputSlo, Field(discriminator="metric")]
+
+
+class StartRequest(Frozen):
+    """All fields have defaults: the app's own data set, unpaced, adapted by strategy ``model``."""
+
+    options: dict[str, Any] = Field(default_factory=dict, description="The app's own options; see GET /apps.")
+    source: SourceSpec = SourceSpec()
+    sink: SinkSpec | None = Field(default=None, description="A table that Spark writes; null: results in the API only.")
+    input: InputSpec = InputSpec()
+    overload: Literal["block", "shed"] = "block"
+    composition: str | None = Field(default=None, description="The first one; null: all stages sequential.")
+    mode: Mode = Mode.AUTO
+    strategy: Literal["model", "vogel", "pdp21", "static"] = "model"
+    switch_style: Literal["seamless", "drain"] = "seamless"
+    items: Annotated[int, Field(strict=True, gt=0, le=10**12)] | None = None
+    duration_s: Annotated[Number, Field(gt=0, le=1e9)] | None = None
+
+    def spec(self, app: str) -> RunSpec:
+        return RunSpec(app=app, **{name: getattr(self, name) for name in type(self).model_fields})
+
+
+class ModeRequest(Frozen):
+    mode: Mode
+    composition: str | None = Field(default=None, description="With mode pinned; null pins the active one.")

@@ -1,0 +1,45 @@
+"""What comes out: results, and what a run came to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.bodies.base import Answer
+from service.bodies.figures import Items
+
+
+class Result(Answer):
+    """With ``value``, or with ``error`` where a dead letter left its place."""
+
+    serial: int
+    value: Any = None
+    error: str | None = None
+
+
+class Accepted(Answer):
+    serial: int
+
+
+class CheckedItems(Items):
+    """With what must never happen, told from the serial numbers of the results."""
+
+    lost: int
+    misordered: int
+
+
+class Summary(Answer):
+    """What a run came to. Only ``failure`` is known of one that never began."""
+
+    app: str | None = None
+    elapsed_s: float | None = None
+    items: CheckedItems | None = None
+    composition: str | None = None
+    compositions_used: list[str] = []
+    switches: int = 0
+    decisions: int = 0
+    settle_s: list[float] = []
+    throughput_per_s: float | None = None
+    latency_ms: float | None = None
+    """Mean, at the end."""
+    slo_met_share: float | None = None
+    failure: str | None = None

@@ -1,0 +1,52 @@
+"""Objectives in answers: the one in force, and the one that was accepted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from profiler.slo import Slo, Statistic
+from service.bodies.base import Answer, Time
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedSlo:
+    """An objective as it was accepted."""
+
+    id: int
+    app: str
+    slo: Slo
+    accepted_at: str
+
+
+class SloInForce(Answer):
+    metric: Literal["latency", "throughput"]
+    target: float | Literal["input_rate"]
+    threshold: float
+    statistic: Statistic | None = None
+    bound: float | None
+    """Beyond it the SLO counts as violated; null while the input rate it depends on is not known."""
+
+    @classmethod
+    def of(cls, slo: Slo, input_rate_per_s: float | None) -> SloInForce:
+        return SloInForce(
+            metric=slo.metric,
+            target=slo.target,
+            threshold=slo.threshold,
+            statistic=slo.statistic if slo.metric == "latency" else None,
+            bound=slo.bound(input_rate_per_s),
+        )
+
+
+class _Accepted(Answer):
+    id: int
+    app: str
+
+
+class StoredSlo(SloInForce, _Accepted):
+    accepted_at: Time
+
+    @classmethod
+    def stored(cls, accepted: AcceptedSlo, input_rate_per_s: float | None) -> StoredSlo:
+        slo = SloInForce.of(accepted.slo, input_rate_per_s)
+        return cls(id=accepted.id, app=accepted.app, accepted_at=accepted.accepted_at, **dict(slo))

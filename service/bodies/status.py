@@ -1,0 +1,130 @@
+"""The body of ``GET /status/{app}``, and the sample of it that the history keeps."""
+
+from __future__ import annotations
+
+from apps.contract import App
+from control.decisions import Mode, State
+from profiler.drain import DrainStatus
+from profiler.slo import SloStatus
+from service.bodies.base import Answer, Time, utc_now
+from service.bodies.compositions import ActiveComposition
+from service.bodies.decisions import Decision, Switch
+from service.bodies.figures import Drain, Gaps, Items, Latency, StageStatus, Worker
+from service.bodies.slo import SloInForce
+from service.bodies.spec import RunSpec
+
+
+class TelemetryStatus(Answer):
+    """Records written, lost and waiting, and why the last ones were lost."""
+
+    written: int
+    lost: int
+    buffered: int
+    fault: str | None
+
+
+class SparkStatus(Answer):
+    """The link to Spark's driver."""
+
+    driver_pid: int | None
+    restarts: int
+    batch: int | None
+    """The micro-batch that is read; null where the source is not Spark's."""
+    rows_taken: int
+    rows_refused: int
+    results_kept: int
+
+
+class Status(Answer):
+    """Of one app. What its runner alone knows is left out while it is not up."""
+
+    app: str
+    state: State
+    mode: Mode
+    composition: ActiveComposition | None
+    slo: SloInForce | None
+    slo_status: SloStatus
+    input_rate_per_s: float | None
+    throughput_per_s: float | None
+    latency_ms: Latency
+    stages: list[StageStatus]
+    queued: int
+    in_flight: int
+    items: Items
+    drain: Drain
+    workers: list[Worker]
+    switches: int
+    last_decision: Decision | None
+    updated_at: Time
+    failure: str | None = None
+    """Why it failed, or why its runner had to be started anew."""
+    runner_pid: int | None = None
+    in_flight_by_stage: dict[str, int] | None = None
+    """By the next stage that an item needs."""
+    restarts: int | None = None
+    """Workers started in place of lost ones."""
+    last_switch: Switch | None = None
+    output_gap_ms: Gaps | None = None
+    no_change: str | None = None
+    """Why the manager last changed nothing."""
+    slo_met_share: float | None = None
+    """Of the seconds with a verdict, those in which the SLO was met."""
+    telemetry: TelemetryStatus | None = None
+    spark: SparkStatus | None = None
+    runner_restarts: int = 0
+
+
+def resting(app: type[App], state: State, spec: RunSpec, last_decision: Decision | None) -> Status:
+    """Of an app whose runner is not up: what is known without it, everything else null."""
+    return Status(
+        app=app.name,
+        state=state,
+        mode=spec.mode,
+        composition=None,
+        slo=SloInForce.of(spec.slo, None) if spec.slo else None,
+        slo_status=SloStatus.UNKNOWN if spec.slo else SloStatus.NONE,
+        input_rate_per_s=None,
+        throughput_per_s=None,
+        latency_ms=Latency.of(None),
+        stages=[StageStatus.unmeasured(stage) for stage in app.stages],
+        queued=0,
+        in_flight=0,
+        items=Items(accepted=0, delivered=0, failed=0, shed=0),
+        drain=Drain.of(DrainStatus(None, None, None, None, None, 0)),
+        workers=[],
+        switches=0,
+        last_decision=last_decision,
+        updated_at=utc_now(),
+    )
+
+
+class SampledLatency(Answer):
+    mean: float | None
+    p95: float | None
+
+
+class Sample(Answer):
+    """The figures of a status that charts are drawn from."""
+
+    at: Time
+    composition: str | None
+    slo_status: SloStatus
+    slo: SloInForce | None
+    input_rate_per_s: float | None
+    throughput_per_s: float | None
+    latency_ms: SampledLatency
+    service_time_ms: dict[str, float | None]
+    """By stage."""
+
+    @classmethod
+    def of(cls, status: Status, at: str) -> Sample:
+        return cls(
+            at=at,
+            composition=status.composition.name if status.composition else None,
+            slo_status=status.slo_status,
+            slo=status.slo,
+            input_rate_per_s=status.input_rate_per_s,
+            throughput_per_s=status.throughput_per_s,
+            latency_ms=SampledLatency(mean=status.latency_ms.mean, p95=status.latency_ms.p95),
+            service_time_ms={stage.name: stage.service_time_ms for stage in status.stages},
+        )
