@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from compositions.settings import check, ranged
 from profiler.service_time import ProfileSettings, ServiceTimes
-from profiler.snapshot import LatencyStats, RateWindow, Snapshot, StageTiming
+from profiler.snapshot import Demand, LatencyStats, RateWindow, Snapshot, StageTiming
 from profiler.stats import Samples, latency_stats, slope_per_s
 from profiler.windows import Instant, counted_window, mean_of_steps, offered_windows, rate_per_s
 
@@ -53,6 +53,8 @@ class Monitor:
         self._deliveries = Samples(settings.events_kept)
         self._queue = Samples(settings.events_kept // 8)
         self._offered = Samples(settings.events_kept // 8)
+        self._behind = Samples(settings.events_kept // 8)
+        self._demand: Demand | None = None
         self._hops: deque[float] = deque(maxlen=settings.hop_samples)
         self._delivered = 0
         self._started_s: float | None = None
@@ -63,10 +65,17 @@ class Monitor:
     def record_arrival(self, at_s: float) -> None:
         self._arrivals.add(at_s)
 
-    def record_delivery(self, at_s: float, arrived_s: float, started_s: float) -> None:
-        """An item left in order: read at the source at ``arrived_s``, first sent to a worker at ``started_s``."""
+    def record_delivery(self, at_s: float, arrived_s: float, started_s: float, due_s: float | None = None) -> None:
+        """An item left in order: due at ``due_s`` (None: when it arrived), read at ``arrived_s``, first sent to a
+        worker at ``started_s``."""
         self._delivered += 1
-        self._deliveries.add(at_s, at_s - arrived_s, at_s - started_s)
+        since_s = arrived_s if due_s is None else due_s
+        self._deliveries.add(at_s, at_s - since_s, at_s - started_s, at_s - arrived_s)
+
+    def record_demand(self, at_s: float, demand: Demand) -> None:
+        """What was asked for of the source up to now."""
+        self._demand = demand
+        self._behind.add(at_s, demand.behind)
 
     def record_timings(self, at_s: float, timings: Sequence[StageTiming]) -> None:
         """A task came back. Raises: KeyError for a stage that the app does not have."""
@@ -120,13 +129,15 @@ class Monitor:
             latency=latency_stats(self._deliveries.xs(first)),
             inside=latency_stats(self._deliveries.ys(first)),
             queued=queued,
-            queued_change_per_s=self._queue_growth(start_s),
+            queued_change_per_s=self._growth(self._queue, start_s),
             in_flight=in_flight,
             stages=self._service_times.profiles(now_s),
             cores=self._cores if cores is None else cores,
             workers_alive=workers_alive,
             hop_s=self.hop_s,
             input_rate_windows=self._input_rate_windows(now_s),
+            read_latency=latency_stats(self._deliveries.zs(first)),
+            demand=self._demand and replace(self._demand, growth_per_s=self._growth(self._behind, start_s)),
         )
 
     def instantaneous(self, now_s: float, window_s: float | None = None) -> Instant:
@@ -159,7 +170,7 @@ class Monitor:
     def _start(self, now_s: float) -> float:
         """The first thing ever recorded, or the first time someone looked."""
         if self._started_s is None:
-            sources = (self._arrivals, self._deliveries, self._queue, self._offered)
+            sources = (self._arrivals, self._deliveries, self._queue, self._offered, self._behind)
             self._started_s = min((samples.at(0) for samples in sources if samples), default=now_s)
         return self._started_s
 
@@ -189,7 +200,6 @@ class Monitor:
             return (counted_window(self._arrivals, start_s, middle_s), counted_window(self._arrivals, middle_s, now_s))
         return offered_windows(self._offered, (start_s, middle_s, now_s))
 
-    def _queue_growth(self, start_s: float) -> float | None:
-        first = self._queue.first_at_or_after(start_s)
-        span_s = self._settings.growth_span_s
-        return slope_per_s(self._queue.times(first), self._queue.xs(first), min_span_s=span_s)
+    def _growth(self, lengths: Samples, start_s: float) -> float | None:
+        first = lengths.first_at_or_after(start_s)
+        return slope_per_s(lengths.times(first), lengths.xs(first), min_span_s=self._settings.growth_span_s)

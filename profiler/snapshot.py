@@ -54,6 +54,26 @@ class LatencyStats:
 
 
 @dataclass(frozen=True, slots=True)
+class Demand:
+    """What the stream asked for, since the start, in items, and what became of it before admission."""
+
+    offered: int
+    """Due by now, or come by themselves."""
+    admitted: int
+    missed: int
+    """Given up before they were read: a held-back source makes up for so much and no more."""
+    lag_s: float
+    """How long the next item to be read has been due; 0 when none is."""
+    growth_per_s: float | None = None
+    """How fast what is due and not admitted grows, over the window."""
+
+    @property
+    def behind(self) -> int:
+        """Items that are due, will be read, and are not admitted yet."""
+        return max(0, self.offered - self.admitted - self.missed)
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The state of a running app at ``now_s``. ``None`` means not measured, never zero.
 
@@ -75,6 +95,7 @@ class Snapshot:
     delivered: int
     """Items delivered in the window."""
     latency: LatencyStats | None
+    """From when an item was due (or came, where it comes by itself) to its delivery: what a user waits."""
     inside: LatencyStats | None
     """Like ``latency``, but counted from the first dispatch: without the wait in the admission buffer."""
     queued: int
@@ -91,6 +112,10 @@ class Snapshot:
     """Measured price of one group-to-group hop: time between a result leaving a worker and the next worker's start."""
     input_rate_windows: tuple[RateWindow, ...] = ()
     """The last two seconds of the input rate, older first, for ``input_rate_change``; empty until both are known."""
+    read_latency: LatencyStats | None = None
+    """From when an item was read, as the papers measure: the time for which a source is held back is not in it."""
+    demand: Demand | None = None
+    """None where nobody counts what was asked for, as in a simulation of workers alone."""
 
     def stage(self, name: str) -> StageProfile | None:
         return next((stage for stage in self.stages if stage.name == name), None)

@@ -14,31 +14,32 @@ Floats = npt.NDArray[np.float64]
 
 
 class Samples:
-    """Rows ``(at_s, x, y)``, newest last; ``x`` and ``y`` mean what the owner says. Times must not decrease.
+    """Rows ``(at_s, x, y, z)``, newest last; ``x``, ``y`` and ``z`` mean what the owner says. Times must not decrease.
 
     At least the newest ``capacity`` rows are kept, at most twice as many, so that adding costs O(1) amortised.
     """
 
-    __slots__ = ("_at", "_capacity", "_limit", "_x", "_y")
+    __slots__ = ("_at", "_capacity", "_limit", "_x", "_y", "_z")
 
     def __init__(self, capacity: int) -> None:
-        self._at, self._x, self._y = array("d"), array("d"), array("d")
+        self._at, self._x, self._y, self._z = array("d"), array("d"), array("d"), array("d")
         self._capacity = capacity
         self._limit = 2 * capacity
 
     def __len__(self) -> int:
         return len(self._at)
 
-    def add(self, at_s: float, x: float = 0.0, y: float = 0.0) -> None:
-        """Append one row. This is the hot path: three appends and a comparison."""
+    def add(self, at_s: float, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> None:
+        """Append one row. This is the hot path: four appends and a comparison."""
         self._at.append(at_s)
         self._x.append(x)
         self._y.append(y)
+        self._z.append(z)
         if len(self._at) >= self._limit:
             self._trim()
 
     def clear(self) -> None:
-        for column in (self._at, self._x, self._y):
+        for column in (self._at, self._x, self._y, self._z):
             del column[:]
 
     def at(self, index: int) -> float:
@@ -73,8 +74,12 @@ class Samples:
         """``y`` of the rows from index ``start`` on, as a copy."""
         return np.frombuffer(self._y[start:], dtype=np.float64)
 
+    def zs(self, start: int = 0) -> Floats:
+        """``z`` of the rows from index ``start`` on, as a copy."""
+        return np.frombuffer(self._z[start:], dtype=np.float64)
+
     def _trim(self) -> None:
-        for column in (self._at, self._x, self._y):
+        for column in (self._at, self._x, self._y, self._z):
             del column[: -self._capacity]
 
 

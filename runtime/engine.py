@@ -54,10 +54,10 @@ class Engine:
         """Every admitted item is out."""
         return self._dispatcher.idle
 
-    def admit(self, payload: Payload, arrived_s: float) -> int:
+    def admit(self, payload: Payload, arrived_s: float, due_s: float | None = None) -> int:
         """Takes an encoded item; returns its serial number. Ask ``has_room`` first: this does not refuse."""
         serial = self._dispatcher.accepted
-        self._handle(ItemAdmitted(self._pool.now_s(), arrived_s, payload))
+        self._handle(ItemAdmitted(self._pool.now_s(), arrived_s, payload, due_s))
         return serial
 
     def switch(

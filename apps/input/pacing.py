@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from apps.input.rates import Rate
-from apps.input.schedule import Schedule
+from apps.input.schedule import Offer, Schedule
 
 SLICE_S = 0.05
 """Longest single wait, so that a changed pattern or a rate that leaves zero is noticed."""
@@ -27,16 +27,6 @@ class Slot(NamedTuple):
     """The turn of one item, and since when it is its turn, in seconds of the source's clock."""
 
     due_s: float
-
-
-class Offer(NamedTuple):
-    """What a paced source was asked for so far, in items; ``behind``: due and not read yet, for at most ``lag_s``."""
-
-    slots: int
-    missed: int
-    """Slots that passed while the source was held back, and were not made up for."""
-    behind: int
-    lag_s: float
 
 
 class FrequencyManager:

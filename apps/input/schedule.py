@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import NamedTuple
 
 from apps.input.rates import Rate
 
@@ -18,6 +19,16 @@ _MOST_STEPS = 2400
 """Steps of one look: a minute. After a longer pause they get wider."""
 _EPSILON = 1e-6
 """Slots by which rounding may leave the next one short of being due."""
+
+
+class Offer(NamedTuple):
+    """What a source was asked for so far, in items; ``behind`` are due and not read yet, the first for ``lag_s``."""
+
+    slots: int
+    missed: int
+    """Slots that passed while the source was held back and were not made up for; of a push source, items refused."""
+    behind: int
+    lag_s: float
 
 
 class _Line:

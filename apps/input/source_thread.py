@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from apps.input.pacing import FrequencyManager, Offer, Slot
+from apps.input.pacing import FrequencyManager, Slot
 from apps.input.rates import Rate
-from apps.input.sources import Arrival, Clock, Source
+from apps.input.schedule import Offer
+from apps.input.sources import Arrival, Clock, Push, Source
 from compositions.errors import RecomposeError
 
 
@@ -102,8 +103,8 @@ class SourceThread:
         return self._pacing.missed
 
     def offer(self) -> Offer:
-        """What the input rate asked for so far, and how far behind it the source is."""
-        return self._pacing.offer()
+        """What the input rate asked for so far, or what came by itself, and how far behind it the source is."""
+        return self._source.offer() if isinstance(self._source, Push) else self._pacing.offer()
 
     def set_pattern(self, pattern: Rate | None) -> None:
         self._pacing.set_pattern(pattern)

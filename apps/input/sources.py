@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from apps.contract import App
+from apps.input.schedule import Offer
 from apps.input.video import Capture, Frames, open_capture
 from compositions.errors import RecomposeError
 
@@ -155,7 +156,7 @@ class Push:
         self._capacity, self._clock = capacity, clock
         self._changed = threading.Condition()
         self._waiting: deque[Arrival] = deque()
-        self._accepted = 0
+        self._accepted = self._refused = 0
         self._closed = False
 
     def put(self, value: Any) -> int:
@@ -164,12 +165,19 @@ class Push:
             if self._closed:
                 raise SourceClosed("the app is stopping and takes no more items")
             if len(self._waiting) >= self._capacity:
+                self._refused += 1
                 raise BufferFull(f"the input buffer holds {self._capacity} items and is full; try again later")
             now_s = self._clock()
             self._waiting.append(Arrival(now_s, value, now_s))
             self._accepted += 1
             self._changed.notify()
             return self._accepted - 1
+
+    def offer(self) -> Offer:
+        """What was pushed so far, taken or refused."""
+        with self._changed:
+            lag_s = self._clock() - self._waiting[0].arrived_s if self._waiting else 0.0
+            return Offer(self._accepted + self._refused, self._refused, len(self._waiting), lag_s)
 
     def __iter__(self) -> Iterator[Arrival]:
         while True:

@@ -25,6 +25,6 @@ class Admission:
 
     def take(self, event: ItemAdmitted, size_bytes: int) -> Item | None:
         """Queues the item under the next serial number; returns the one that must go for it, if any."""
-        self.queue.append(Item(self.accepted, event.arrived_s, event.payload, size_bytes=size_bytes))
+        self.queue.append(Item(self.accepted, event.arrived_s, event.payload, size_bytes=size_bytes, due_s=event.due_s))
         self.accepted += 1
         return self.queue.popleft() if self._sheds and len(self.queue) > self._buffer_items else None

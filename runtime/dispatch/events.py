@@ -35,7 +35,10 @@ class ItemAdmitted:
 
     at_s: float
     arrived_s: float
+    """When it was read, or came."""
     payload: Payload
+    due_s: float | None = None
+    """Since when a user waits for it; None: since it arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,13 @@ class Delivered:
     composition: str
     payload: Payload = None
     error: str | None = None
+    due_s: float | None = None
+    """Since when a user waited for it; None: since it arrived."""
+
+    @property
+    def latency_s(self) -> float:
+        """What a user waited."""
+        return self.at_s - (self.arrived_s if self.due_s is None else self.due_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,4 +42,4 @@ class Outbox:
         assert item.started_s is not None, "an item that was not shed has started"
         payload = item.payload if error is None else None
         name = item.pipeline.composition.name
-        return Delivered(now_s, item.serial, item.arrived_s, item.started_s, name, payload, error)
+        return Delivered(now_s, item.serial, item.arrived_s, item.started_s, name, payload, error, item.due_s)

@@ -24,6 +24,7 @@ class Item:
     losses: int = 0
     pipeline: Pipeline | None = None
     size_bytes: int = 0
+    due_s: float | None = None
 
     def advance(self, next_stage: int, payload: Payload, size_bytes: int) -> None:
         """A task of it succeeded: ``payload`` is what the next stage gets."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from control.manager import Manager
 from control.strategies import make_strategy
 from profiler.monitor import Monitor
 from profiler.service_time import stage_costs
+from profiler.snapshot import Demand
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.settings import DispatcherSettings
@@ -34,6 +36,9 @@ from service.running.settings import RunSettings
 from service.running.shipped import available_cores, choices_for
 from service.running.sink import ResultSink
 from service.running.spark import open_link
+
+DEMAND_EVERY_S = 0.1
+"""What was asked for of the source is counted this often."""
 
 
 class Assembly:
@@ -136,6 +141,8 @@ class Parts:
     first: Composition
 
     reading: bool = False
+    counted_s: float = -math.inf
+    """When the demand was last looked at."""
 
     def feed(self) -> None:
         """Moves what the source has handed over into the dispatcher, as far as it has room.
@@ -150,9 +157,18 @@ class Parts:
                 return
             self.source.start()
         monitor.set_offered_rate(engine.now_s, self.source.offered_per_s(engine.now_s))
+        self._count_demand(engine.now_s)
         while engine.has_room and self.sink.has_room and (taken := self.source.take(1)):
             monitor.record_arrival(taken[0].arrived_s)
-            engine.admit(taken[0].value, taken[0].arrived_s)
+            engine.admit(taken[0].value, taken[0].arrived_s, taken[0].due_s)
+
+    def _count_demand(self, now_s: float) -> None:
+        """Often enough for the manager, which looks four times a second."""
+        if now_s - self.counted_s < DEMAND_EVERY_S:
+            return
+        self.counted_s, offer = now_s, self.source.offer()
+        demand = Demand(offer.slots, self.loop.engine.view().accepted, offer.missed, offer.lag_s)
+        self.loop.monitor.record_demand(now_s, demand)
 
     def close(self) -> None:
         self.source.stop(drain=False)

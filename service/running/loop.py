@@ -128,7 +128,7 @@ class ControlLoop:
     def _delivered(self, item: Delivered) -> None:
         self.gaps.delivered(item.at_s, item.composition)
         if item.error is None:
-            self.monitor.record_delivery(item.at_s, item.arrived_s, item.started_s)
+            self.monitor.record_delivery(item.at_s, item.arrived_s, item.started_s, item.due_s)
         self._sink(item)
 
     def _switched(self, ended: SwitchEnded) -> None:

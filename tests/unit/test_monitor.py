@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from profiler.monitor import Monitor, MonitorSettings
-from profiler.snapshot import RateWindow, Snapshot, StageTiming
+from profiler.snapshot import Demand, RateWindow, Snapshot, StageTiming
 from profiler.windows import input_rate_change
 
 
@@ -159,3 +159,24 @@ def test_a_second_for_the_hit_series() -> None:
     second = seen.instantaneous(9.95, 1.0)
     assert second.latency is not None
     assert (second.window_s, second.latency.samples) == (1.0, 10)
+
+
+def test_latency_counts_from_when_an_item_was_due_and_beside_it_from_when_it_was_read() -> None:
+    """A source held back for two seconds: what its items waited for is two seconds more than what was read shows."""
+    seen = monitor()
+    for i in range(20):
+        seen.record_delivery(at_s=5.0 + i / 10, arrived_s=4.9 + i / 10, started_s=4.95 + i / 10, due_s=2.9 + i / 10)
+    looked = look(seen, 7.0)
+    assert looked.latency is not None
+    assert looked.read_latency is not None
+    assert (looked.latency.mean_s, looked.read_latency.mean_s) == (pytest.approx(2.1), pytest.approx(0.1))
+
+
+def test_what_is_due_and_not_admitted_grows_as_it_is_told() -> None:
+    seen = monitor()
+    for i in range(21):
+        seen.record_demand(i / 4, Demand(offered=10 * i, admitted=6 * i, missed=i, lag_s=0.0))
+    looked = look(seen, 5.0)
+    assert looked.demand is not None
+    assert looked.demand.behind == 60
+    assert looked.demand.growth_per_s == pytest.approx(12.0)

@@ -303,3 +303,14 @@ def test_what_comes_by_itself_is_due_when_it_came_and_what_is_read_at_will_when_
 def test_what_is_read_at_will_is_due_when_it_was_read(consumer):
     consumer.run(open_source(Numbers(), "replay", clock=ticking(), loop=False), clock=lambda: 7000.0)
     assert [arrival.due_s == arrival.arrived_s for arrival in consumer.rest()] == [True] * 3
+
+
+def test_a_push_source_counts_what_it_was_offered_and_what_it_refused():
+    now_s = [10.0]
+    source = Push(2, clock=lambda: now_s[0])
+    source.put("a")
+    source.put("b")
+    with pytest.raises(BufferFull):
+        source.put("c")
+    now_s[0] = 12.5
+    assert source.offer() == (3, 1, 2, 2.5)
