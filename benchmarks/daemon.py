@@ -29,7 +29,9 @@ class Daemon:
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=120.0)
+        token = os.environ.get("RECOMPOSE_TOKEN")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=120.0)
 
     def start(self) -> None:
         command = [sys.executable, "-m", "service.cli", "serve", "--port", str(self.port), "--state", str(self.state)]

@@ -6,6 +6,7 @@ a ``RayPool`` itself: the workers then belong to it and end with it.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import logging
 import os
@@ -29,6 +30,8 @@ os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed"
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
+from runtime.pools import ray_own
+
 NAMESPACE = "recompose"
 OBJECT_STORE_BYTES = 200 * 2**20
 """Items do not travel through Ray's object store; this holds arguments and code."""
@@ -36,6 +39,8 @@ THREADS = 8
 """Calls that a hosted object answers at once: a status call must not wait for a stop under way."""
 _NAME_FREE_S = 5.0
 _KNOCK_S = 5.0
+_folders: list[Path] = []
+"""Of the Ray that was started here, if one was."""
 
 
 class ClusterError(RecomposeError):
@@ -76,16 +81,33 @@ def connect(address: str | None = None, namespace: str = NAMESPACE) -> None:
             _knock(address)
             ray.init(address=address, **common)
         else:
-            _make_importable()
-            ray.init(num_cpus=_cores(), object_store_memory=OBJECT_STORE_BYTES, include_dashboard=False, **common)
+            _start_own(common)
     except (OSError, RuntimeError, ValueError) as error:
         where = f"at {address!r} cannot be reached" if address else "could not be started on this machine"
         raise ClusterError(f"Ray {where}: {error}") from error
 
 
+def _start_own(common: Mapping[str, Any]) -> None:
+    _make_importable()
+    ray_own.guard_token()
+    folder = ray_own.make_folder()
+    _folders.append(folder)
+    atexit.register(shutdown)  # for who forgets; twice is once
+    with ray_own.environment():
+        ray.init(
+            num_cpus=_cores(),
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            _temp_dir=str(folder),
+            **common,
+        )
+
+
 def shutdown() -> None:
-    """Leaves the cluster; ends it when ``connect`` started it."""
+    """Leaves the cluster; ends it when ``connect`` started it, and removes its folder."""
     ray.shutdown()
+    while _folders:
+        ray_own.remove_folder(_folders.pop())
 
 
 def ready() -> bool:

@@ -92,7 +92,7 @@ def serve(
 
 
 def _access(host: str, max_item_bytes: int) -> Access:
-    token = os.environ.get("RECOMPOSE_TOKEN") or None
+    token = os.environ.pop("RECOMPOSE_TOKEN", None) or None  # apps in this process do not find it, nor what it starts
     if token is None and not is_loopback(host):
         raise RecomposeError(f"host {host!r} can be reached from outside; set RECOMPOSE_TOKEN or bind to 127.0.0.1")
     return Access(token, max_item_bytes=max_item_bytes)

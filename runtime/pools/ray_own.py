@@ -1,0 +1,75 @@
+"""A Ray of our own, for this machine only: it listens on loopback, asks for a token, and its folder goes with it.
+
+Ray's defaults are made for a cluster: everything listens on all addresses, whoever has the machine's address may ask
+``/metrics``, and each start leaves a folder with sockets and logs behind.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from ray._private import ray_constants
+
+PREFIX = "recompose-"
+"""Of the folder's name; the id of the process that it belongs to follows."""
+NOT_FOR_WORKERS = ("RECOMPOSE_TOKEN",)
+"""What Ray's processes, and the apps in them, do not inherit: whoever holds it commands the service."""
+TOKEN_FROM = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+"""Where Ray looks for a token before its own file."""
+
+
+@contextmanager
+def environment() -> Iterator[None]:
+    """What a Ray that is started inside inherits. Ray reads its mode of authentication again at each start, and turns
+    the token on when nobody said anything; its switch of clusters off means addresses of loopback."""
+    taken = {name: os.environ.pop(name, None) for name in (*NOT_FOR_WORKERS, ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR)}
+    os.environ.pop("RAY_AUTH_MODE", None)
+    os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
+    clusters, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False  # it was read at the import
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = clusters
+        os.environ.pop(ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR)
+        os.environ.update({name: value for name, value in taken.items() if value is not None})
+
+
+def guard_token(home: Path | None = None, given: Mapping[str, str] = os.environ) -> None:
+    """Makes Ray's token where Ray would, readable by this user only; Ray itself leaves it to everybody."""
+    if any(name in given for name in TOKEN_FROM):
+        return
+    file = (home or Path.home()) / ".ray" / "auth_token"
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        file.chmod(0o600)
+        return
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(secrets.token_hex(32))
+
+
+def make_folder() -> Path:
+    """A folder for Ray's sockets and logs that no other user can enter; those of processes that are gone go."""
+    base = Path(os.environ.get("RAY_TMPDIR") or "/tmp")  # not TMPDIR: a socket's path has 107 bytes at most
+    _sweep(base)
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base)) / "ray"
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes what ``make_folder`` made; Ray must have ended."""
+    shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def _sweep(base: Path) -> None:
+    for folder in base.glob(f"{PREFIX}*-*"):
+        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,93 @@
+"""What a real daemon opens on this machine, and what it leaves: as ``ss -ltnp`` and ``ls`` would show it."""
+
+from __future__ import annotations
+
+import ipaddress
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.daemon import Daemon, daemon
+from runtime.pools.ray_own import PREFIX
+
+TOKEN = "not for workers"
+APP = """
+import os
+from apps.contract import App
+from compositions.model import Stage
+
+class Looks(App):
+    name = "looks"
+    stages = (Stage("look"),)
+
+    def items(self, path):
+        return iter(range(10))
+
+    def look(self, value):
+        return {"names": sorted(os.environ), "mode": os.environ.get("RAY_AUTH_MODE")}
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("RECOMPOSE_TOKEN", TOKEN)
+        apps = tmp_path_factory.mktemp("apps")
+        (apps / "looks.py").write_text(APP)
+        with daemon(tmp_path_factory.mktemp("state"), "--apps", str(apps)) as up:
+            up.send("POST", "/apps/looks/start", {"input": {"rate_per_s": 20}})
+            up.wait_for(lambda: up.status("looks")["items"]["delivered"] >= 5, 60, "results")
+            yield up
+
+
+def family(up: Daemon) -> list[psutil.Process]:
+    """The daemon and all that it started: Ray's own processes, the runner, its workers."""
+    assert up.process is not None
+    daemon = psutil.Process(up.process.pid)
+    return [daemon, *daemon.children(recursive=True)]
+
+
+def is_loopback(address: str) -> bool:
+    found = ipaddress.ip_address(address)
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+
+
+def test_nothing_listens_beyond_loopback(served: Daemon) -> None:
+    listening = [
+        (process.name(), each.laddr.ip, each.laddr.port)
+        for process in family(served)
+        for each in process.net_connections("inet")
+        if each.status == psutil.CONN_LISTEN or (each.status == psutil.CONN_NONE and not each.raddr)
+    ]
+    assert {served.port} < {port for _, _, port in listening}, "Ray's own ports are among them"
+    assert [each for each in listening if not is_loopback(each[1])] == []
+
+
+def test_the_token_reaches_neither_ray_nor_workers(served: Daemon) -> None:
+    seen = {name for result in served.results("looks") for name in result["value"]["names"]}
+    assert "PATH" in seen
+    assert "RECOMPOSE_TOKEN" not in seen
+    readable = [process for process in family(served)[1:] if not process.name().startswith("ray::")]
+    assert readable, "those that are called ray::… have overwritten what they were started with"
+    assert [process.name() for process in readable if "RECOMPOSE_TOKEN" in process.environ()] == []
+
+
+def test_ray_asks_for_a_token_that_only_this_user_can_read(served: Daemon) -> None:
+    assert {result["value"]["mode"] for result in served.results("looks")} == {"token"}
+    kept = Path.home() / ".ray" / "auth_token"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_the_folder_of_its_ray_is_private_and_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as short:  # a socket's path has 107 bytes at most
+        monkeypatch.setenv("RAY_TMPDIR", short)
+        with daemon(tmp_path) as up:
+            assert up.process is not None
+            (folder,) = Path(short).iterdir()
+            assert folder.name.startswith(f"{PREFIX}{up.process.pid}-")
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert list(Path(short).iterdir()) == []

@@ -1,0 +1,65 @@
+"""What belongs to a Ray of our own: its token, its folder, and what its processes inherit."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.pools import ray_own
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_token_is_for_this_user_only(tmp_path: Path) -> None:
+    ray_own.guard_token(tmp_path, {})
+    kept = tmp_path / ".ray" / "auth_token"
+    assert (mode(kept), mode(kept.parent)) == (0o600, 0o700)
+    assert len(kept.read_text()) == 64
+
+
+def test_a_token_that_is_there_stays_and_is_closed_to_others(tmp_path: Path) -> None:
+    kept = tmp_path / ".ray" / "auth_token"
+    kept.parent.mkdir()
+    kept.write_text("known")
+    kept.chmod(0o644)
+    ray_own.guard_token(tmp_path, {})
+    assert (kept.read_text(), mode(kept)) == ("known", 0o600)
+
+
+@pytest.mark.parametrize("name", ray_own.TOKEN_FROM)
+def test_a_token_that_is_given_needs_no_file(tmp_path: Path, name: str) -> None:
+    ray_own.guard_token(tmp_path, {name: "given"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_ray_inherits_and_that_we_get_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOMPOSE_TOKEN", "secret")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with ray_own.environment():
+        assert "RECOMPOSE_TOKEN" not in os.environ
+        assert "RAY_AUTH_MODE" not in os.environ
+        assert os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
+    assert os.environ["RECOMPOSE_TOKEN"] == "secret"
+    assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" not in os.environ
+
+
+def test_folders_of_processes_that_are_gone_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = tmp_path / f"{ray_own.PREFIX}{gone.pid}-abc"
+    others = [tmp_path / f"{ray_own.PREFIX}{os.getppid()}-abc", tmp_path / f"{ray_own.PREFIX}demo-abc"]
+    for folder in (left, *others):
+        (folder / "ray").mkdir(parents=True)
+    own = ray_own.make_folder()
+    assert mode(own.parent) == 0o700
+    assert sorted(tmp_path.iterdir()) == sorted([own.parent, *others])
+    ray_own.remove_folder(own)
+    assert sorted(tmp_path.iterdir()) == sorted(others)
