@@ -14,11 +14,11 @@ from service.api import apps, compositions, dashboard, operation, problems, slo,
 from service.api.docs import add_schemas, add_security, yaml_body
 from service.api.guard import Access, Guard
 from service.api.sse import Broadcaster
-from service.daemon.supervisor import Supervisor
+from service.daemon.daemon import Daemon
 
 
-def create_app(supervisor: Supervisor, access: Access | None = None) -> FastAPI:
-    """The control plane of ``supervisor``; its lifespan restores the apps and, at the end, stops them with drain."""
+def create_app(daemon: Daemon, access: Access | None = None) -> FastAPI:
+    """The control plane of ``daemon``; its lifespan restores the apps and, at the end, stops them with drain."""
     app = FastAPI(
         title="Recompose",
         version=version("recompose"),
@@ -28,8 +28,8 @@ def create_app(supervisor: Supervisor, access: Access | None = None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,  # it would lead to whatever name the Host header gives
     )
-    app.state.supervisor = supervisor
-    app.state.broadcaster = Broadcaster(lambda name: supervisor.status(name) if name else supervisor.statuses())
+    app.state.daemon, seen = daemon, daemon.observation
+    app.state.broadcaster = Broadcaster(lambda name: seen.status(name) if name else seen.statuses())
     topics = (slo, apps, status, compositions, operation, dashboard)
     for topic in topics:
         app.include_router(topic.router)
@@ -37,20 +37,20 @@ def create_app(supervisor: Supervisor, access: Access | None = None) -> FastAPI:
     problems.install(app)
     access = access or Access()
     app.add_middleware(Guard, access=access)
-    _complete_document(app, supervisor, access)
+    _complete_document(app, daemon, access)
     return app
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    supervisor: Supervisor = app.state.supervisor
-    await run_in_threadpool(supervisor.restore)
+    daemon: Daemon = app.state.daemon
+    await run_in_threadpool(daemon.restore)
     yield
     await app.state.broadcaster.close()
-    await run_in_threadpool(supervisor.close)
+    await run_in_threadpool(daemon.close)
 
 
-def _complete_document(app: FastAPI, supervisor: Supervisor, access: Access) -> None:
+def _complete_document(app: FastAPI, daemon: Daemon, access: Access) -> None:
     """Adds to the generated OpenAPI document what the routes' types cannot say."""
     generate = app.openapi
 
@@ -60,7 +60,7 @@ def _complete_document(app: FastAPI, supervisor: Supervisor, access: Access) -> 
             add_schemas(document)
             if access.token is not None:
                 add_security(document)
-            document["paths"]["/compositions"]["post"]["requestBody"] = yaml_body(supervisor.catalogue.stages)
+            document["paths"]["/compositions"]["post"]["requestBody"] = yaml_body(daemon.compositions.stages)
         return app.openapi_schema or {}
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from service.api import problems
-from service.api.deps import ExpectJson, PushedValue, Supervised
+from service.api.deps import ExpectJson, PushedValue, ThisDaemon
 from service.api.docs import Responses, item_body
 from service.api.docs import problems as documented
 from service.bodies.apps import AppInfo
@@ -19,33 +19,33 @@ STATUS: Responses = {200: {"model": Status}}
 
 
 @router.get("/apps", responses={200: {"model": list[AppInfo]}, **documented()})
-def apps(supervisor: Supervised) -> Response:
+def apps(daemon: ThisDaemon) -> Response:
     """Registered apps, found by entry points and in the ``--apps`` directories."""
-    return problems.Body(supervisor.apps())
+    return problems.Body(daemon.apps.all())
 
 
 @router.post("/apps/{app}/start", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415)})
-def start(app: str, supervisor: Supervised, request: StartRequest | None = None) -> Response:
+def start(app: str, daemon: ThisDaemon, request: StartRequest | None = None) -> Response:
     """Starts an app. The answer comes at once, in state starting; its status tells when it runs, or why not."""
-    return problems.Body(supervisor.start((request or StartRequest()).spec(app)))
+    return problems.Body(daemon.apps.start((request or StartRequest()).spec(app)))
 
 
 @router.post("/apps/{app}/stop", responses={**STATUS, **documented(404, 409)})
-def stop(app: str, supervisor: Supervised) -> Response:
+def stop(app: str, daemon: ThisDaemon) -> Response:
     """Delivers what was accepted, then stops. The last results can be read until the next start."""
-    return problems.Body(supervisor.stop(app))
+    return problems.Body(daemon.apps.stop(app))
 
 
 @router.put("/apps/{app}/input", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503)})
-def set_input(app: str, supervisor: Supervised, input: InputSpec) -> Response:
+def set_input(app: str, daemon: ThisDaemon, input: InputSpec) -> Response:
     """Changes input rate or pattern while running."""
-    return problems.Body(supervisor.set_input(app, input))
+    return problems.Body(daemon.apps.set_input(app, input))
 
 
 @router.put("/apps/{app}/mode", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503)})
-def set_mode(app: str, supervisor: Supervised, request: ModeRequest) -> Response:
+def set_mode(app: str, daemon: ThisDaemon, request: ModeRequest) -> Response:
     """auto adapts, observe decides and reports without acting, pinned keeps one composition."""
-    return problems.Body(supervisor.set_mode(app, request.mode, request.composition))
+    return problems.Body(daemon.apps.set_mode(app, request.mode, request.composition))
 
 
 @router.post(
@@ -54,6 +54,6 @@ def set_mode(app: str, supervisor: Supervised, request: ModeRequest) -> Response
     openapi_extra=item_body(),
     responses={202: {"model": Accepted}, **documented(404, 409, 415, 429, 503)},
 )
-def push(app: str, supervisor: Supervised, value: PushedValue) -> Response:
+def push(app: str, daemon: ThisDaemon, value: PushedValue) -> Response:
     """Pushes one item, the body itself, into an app whose source is push."""
-    return problems.Body(Accepted(serial=supervisor.push(app, value)), 202)
+    return problems.Body(Accepted(serial=daemon.apps.push(app, value)), 202)

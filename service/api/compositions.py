@@ -10,10 +10,11 @@ from compositions.document.positions import line_of
 from compositions.document.rules import MAX_REPLICAS
 from compositions.errors import CompositionError
 from service.api import problems
-from service.api.deps import Supervised, YamlText
+from service.api.deps import ThisDaemon, YamlText
 from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.bodies.compositions import Choice, WhatIf
+from service.running.requests import ReadWhatIf
 
 router = APIRouter(tags=["compositions"])
 Cores = Annotated[int | None, Query(ge=1, le=4096, description="Cores of the workers; default: as it is.")]
@@ -25,39 +26,39 @@ CHOICES: Responses = {200: {"model": list[Choice]}}
 
 
 @router.get("/compositions", responses={**CHOICES, **documented(503)})
-def all_compositions(supervisor: Supervised) -> Response:
+def all_compositions(daemon: ThisDaemon) -> Response:
     """The compositions of all apps."""
-    return problems.Body([each for name in supervisor.names() for each in supervisor.compositions(name)])
+    return problems.Body([each for name in daemon.names() for each in daemon.compositions.of(name)])
 
 
 @router.get("/compositions/{app}", responses={**CHOICES, **documented(404, 503)})
-def compositions(app: str, supervisor: Supervised) -> Response:
+def compositions(app: str, daemon: ThisDaemon) -> Response:
     """What can be chosen for an app, with worker counts, and predictions where there is a profile."""
-    return problems.Body(supervisor.compositions(app))
+    return problems.Body(daemon.compositions.of(app))
 
 
 @router.post("/compositions", responses={**CHOICES, **documented(415, 503)})
-def add_compositions(text: YamlText, supervisor: Supervised) -> Response:
+def add_compositions(text: YamlText, daemon: ThisDaemon) -> Response:
     """Adds or replaces compositions of an app, live. A faulty document is refused whole: every fault with its path and,
     where it can be told, its ``line``."""
     try:
-        return problems.Body(supervisor.add_compositions(text))
+        return problems.Body(daemon.compositions.add(text))
     except CompositionError as error:
         places = {fault: line_of(text, fault) for fault in error.faults[:MARKED]}
         return problems.refused(error, places)
 
 
 @router.delete("/compositions/{app}/{name}", status_code=204, responses={**documented(404, 409, 503)})
-def remove_composition(app: str, name: str, supervisor: Supervised) -> Response:
+def remove_composition(app: str, name: str, daemon: ThisDaemon) -> Response:
     """Removes a composition; 409 when it is active or the only one."""
-    supervisor.remove_composition(app, name)
+    daemon.compositions.remove(app, name)
     return Response(status_code=204)
 
 
 @router.get("/what-if/{app}", tags=["what-if"], responses={200: {"model": WhatIf}, **documented(404, 409, 503)})
 def what_if(
-    app: str, supervisor: Supervised, cores: Cores = None, replicas: Replicas = None, rate_per_s: Rate = None
+    app: str, daemon: ThisDaemon, cores: Cores = None, replicas: Replicas = None, rate_per_s: Rate = None
 ) -> Response:
     """What every composition would do with other cores, replicas or input rate, from the profile of the running app,
     and what its manager would choose."""
-    return problems.Body(supervisor.what_if(app, cores, replicas, rate_per_s))
+    return problems.Body(daemon.compositions.what_if(app, ReadWhatIf(cores, replicas, rate_per_s)))

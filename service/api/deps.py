@@ -1,4 +1,4 @@
-"""What the routes get by dependency: the supervisor, and bodies in the right form."""
+"""What the routes get by dependency: the daemon's core, and bodies in the right form."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from starlette.exceptions import HTTPException
 
 from service.api.guard import is_json, media_type
 from service.bodies.refusals import BadValueError
-from service.daemon.supervisor import Supervisor
+from service.daemon.daemon import Daemon
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
 
-async def get_supervisor(request: Request) -> Supervisor:
+async def get_daemon(request: Request) -> Daemon:
     # async, though it awaits nothing: FastAPI gives what is not to a thread, at each request
-    return cast(Supervisor, request.app.state.supervisor)
+    return cast(Daemon, request.app.state.daemon)
 
 
 async def expect_json(request: Request) -> None:
@@ -46,7 +46,7 @@ def _unsupported(request: Request, accepted: str) -> HTTPException:
     return HTTPException(415, f"media type {given[:80]!r} is not accepted here; send {accepted}")
 
 
-Supervised = Annotated[Supervisor, Depends(get_supervisor)]
+ThisDaemon = Annotated[Daemon, Depends(get_daemon)]
 YamlText = Annotated[bytes, Depends(yaml_text)]
 PushedValue = Annotated[Any, Depends(pushed_value)]
 ExpectJson = Depends(expect_json)

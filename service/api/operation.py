@@ -7,7 +7,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from service.api import metrics, problems
-from service.api.deps import Supervised
+from service.api.deps import ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.bodies.refusals import UnavailableError
@@ -19,9 +19,9 @@ TEXT: Responses = {
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses={**TEXT, **documented()})
-def prometheus(supervisor: Supervised) -> Response:
+def prometheus(daemon: ThisDaemon) -> Response:
     """Metrics for Prometheus; their names are a contract (``service/api/metrics.py`` explains each)."""
-    return Response(metrics.exposition(supervisor.statuses), media_type=CONTENT_TYPE_LATEST)
+    return Response(metrics.exposition(daemon.observation.statuses), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/healthz", responses=documented())
@@ -31,9 +31,9 @@ async def alive() -> Response:
 
 
 @router.get("/readyz", responses=documented(503))
-def ready(supervisor: Supervised) -> Response:
+def ready(daemon: ThisDaemon) -> Response:
     """Ray answers, and the apps that were running are restored."""
-    missing = supervisor.readiness()
+    missing = daemon.readiness()
     if missing is not None:
         raise UnavailableError(f"not ready: {missing}")
     return problems.Body({"status": "ready"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from service.api import problems
-from service.api.deps import ExpectJson, Supervised
+from service.api.deps import ExpectJson, ThisDaemon
 from service.api.docs import problems as documented
 from service.bodies.requests import SloRequest
 from service.bodies.slo import StoredSlo
@@ -14,25 +14,25 @@ router = APIRouter(tags=["objectives"])
 
 
 @router.post("/slo", dependencies=[ExpectJson], responses={200: {"model": StoredSlo}, **documented(404, 415, 503)})
-def set_slo(supervisor: Supervised, slo: SloRequest) -> Response:
+def set_slo(daemon: ThisDaemon, slo: SloRequest) -> Response:
     """Sets or replaces the SLO of an app; takes effect at the manager's next tick, or when the app starts."""
-    return problems.Body(supervisor.set_slo(slo.app, slo.slo()))
+    return problems.Body(daemon.objectives.set(slo.app, slo.slo()))
 
 
 @router.get("/slo", responses={200: {"model": list[StoredSlo]}, **documented()})
-def slos(supervisor: Supervised) -> Response:
+def slos(daemon: ThisDaemon) -> Response:
     """The SLOs of all apps that have one."""
-    return problems.Body(supervisor.slos())
+    return problems.Body(daemon.objectives.all())
 
 
 @router.get("/slo/{app}", responses={200: {"model": StoredSlo}, **documented(404)})
-def slo(app: str, supervisor: Supervised) -> Response:
+def slo(app: str, daemon: ThisDaemon) -> Response:
     """The SLO of an app; 404 when it has none."""
-    return problems.Body(supervisor.slo(app))
+    return problems.Body(daemon.objectives.of(app))
 
 
 @router.delete("/slo/{app}", status_code=204, responses={**documented(404, 503)})
-def remove_slo(app: str, supervisor: Supervised) -> Response:
+def remove_slo(app: str, daemon: ThisDaemon) -> Response:
     """Removes the SLO: the app runs on as it is."""
-    supervisor.remove_slo(app)
+    daemon.objectives.remove(app)
     return Response(status_code=204)

@@ -57,7 +57,7 @@ class Broadcaster:
             due_s = asyncio.get_running_loop().time() + self._period_s
             try:
                 feed.latest = await asyncio.to_thread(lambda: json_text(self._read(app)))
-            except Exception as error:  # the next turn asks again; the supervisor deals with the runner
+            except Exception as error:  # the next turn asks again; the watchdog deals with the runner
                 log.warning("status poll", app=app, error=str(error))
             else:
                 await self._tell(feed)

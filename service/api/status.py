@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from sse_starlette.sse import EventSourceResponse
 
 from service.api import problems
-from service.api.deps import Supervised
+from service.api.deps import ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.bodies.decisions import Entry
@@ -28,21 +28,21 @@ EVENTS: Responses = {200: {"description": "One status each quarter of a second."
 
 
 @router.get("/status", responses={200: {"model": list[Status]}, **documented()})
-def statuses(supervisor: Supervised) -> Response:
+def statuses(daemon: ThisDaemon) -> Response:
     """Everything about every registered app."""
-    return problems.Body(supervisor.statuses())
+    return problems.Body(daemon.observation.statuses())
 
 
 @router.get("/status/{app}", responses={200: {"model": Status}, **documented(404)})
-def status(app: str, supervisor: Supervised) -> Response:
+def status(app: str, daemon: ThisDaemon) -> Response:
     """Everything about one app. What is not measured is null."""
-    return problems.Body(supervisor.status(app))
+    return problems.Body(daemon.observation.status(app))
 
 
 @router.get("/status/{app}/stream", response_class=EventSourceResponse, responses={**EVENTS, **documented(404)})
-async def stream(app: str, supervisor: Supervised, request: Request) -> Response:
+async def stream(app: str, daemon: ThisDaemon, request: Request) -> Response:
     """The status as server-sent events, four per second."""
-    await run_in_threadpool(supervisor.status, app)
+    await run_in_threadpool(daemon.observation.status, app)
     return _events(app, request)
 
 
@@ -59,18 +59,18 @@ def _events(app: str, request: Request) -> Response:
 
 
 @router.get("/history/{app}", responses={200: {"model": list[Sample]}, **documented(404, 503)})
-def history(app: str, supervisor: Supervised, last_s: LastSeconds = 300) -> Response:
+def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300) -> Response:
     """One sample a second of the last ``last_s`` seconds of the present run, oldest first; at most an hour is kept."""
-    return problems.Body(supervisor.history(app, last_s))
+    return problems.Body(daemon.observation.history(app, last_s))
 
 
 @router.get("/decisions/{app}", responses={200: {"model": list[Entry]}, **documented(404)})
-def decisions(app: str, supervisor: Supervised, limit: Limit = 100) -> Response:
+def decisions(app: str, daemon: ThisDaemon, limit: Limit = 100) -> Response:
     """Newest first: every decision, and every "no change" with its reason, collapsed into runs."""
-    return problems.Body(supervisor.decisions(app, limit))
+    return problems.Body(daemon.observation.decisions(app, limit))
 
 
 @router.get("/results/{app}", responses={200: {"model": list[Result]}, **documented(404, 503)})
-def results(app: str, supervisor: Supervised, after: After = -1, limit: Limit = 100) -> Response:
+def results(app: str, daemon: ThisDaemon, after: After = -1, limit: Limit = 100) -> Response:
     """Delivered results in order, of the present or the last run, from a bounded window."""
-    return problems.Body(supervisor.results(app, after, limit))
+    return problems.Body(daemon.observation.results(app, after, limit))

@@ -22,9 +22,10 @@ from service.api.guard import MAX_BODY_BYTES, Access, is_loopback
 from service.bodies.spec import RunSpec, TelemetrySpec
 from service.cli.check import apps_option
 from service.cli.listener import listen, serve_on
+from service.daemon.daemon import Daemon
+from service.daemon.database import default_directory
 from service.daemon.hosts import Host, LocalHost
-from service.daemon.store import State, default_directory
-from service.daemon.supervisor import Supervisor
+from service.daemon.store import DaemonStore
 
 log = structlog.get_logger()
 
@@ -83,12 +84,12 @@ def serve(
     )
     with (
         closing(listen(host, port)) as listener,
-        closing(State(directory)) as state,
+        closing(DaemonStore(directory)) as store,
         closing(_host(pool, address)) as runners,
     ):
-        supervisor = Supervisor(apps, runners, state, base)
-        with _watched(compositions_dirs, supervisor):
-            serve_on(listener, create_app(supervisor, access))
+        daemon = Daemon(apps, runners, store, base)
+        with _watched(compositions_dirs, daemon):
+            serve_on(listener, create_app(daemon, access))
 
 
 def _access(host: str, max_item_bytes: int) -> Access:
@@ -107,28 +108,26 @@ def _discover(apps_dirs: Sequence[Path]) -> dict[str, type[App]]:
 
 def _host(pool: str, address: str | None) -> Host:
     if pool == "local":
-        from service.running.runner import (
-            Runner,  # imported here, as Ray below: each costs seconds that the other one saves
-        )
+        from service.daemon.in_process import InProcessRunner  # here, as Ray below: each costs seconds the other saves
 
-        return LocalHost(Runner)
+        return LocalHost(InProcessRunner)
     from service.daemon.ray_host import RayHost
 
     return RayHost(address)
 
 
 @contextmanager
-def _watched(paths: Sequence[Path], supervisor: Supervisor) -> Iterator[None]:
+def _watched(paths: Sequence[Path], daemon: Daemon) -> Iterator[None]:
     """Loads the compositions directories, and again at every change."""
     if not paths:
         yield
         return
-    directory = CompositionDirectory(paths, supervisor.catalogue.stages)
+    directory = CompositionDirectory(paths, daemon.compositions.stages)
 
     def report(problems: list[Problem]) -> None:
         for problem in problems:
             log.warning("compositions refused", file=str(problem.file), faults=[str(each) for each in problem.faults])
-        supervisor.load_directory({name: directory.compositions(name) for name in supervisor.names()})
+        daemon.compositions.load_directory({name: directory.compositions(name) for name in daemon.names()})
 
     report(directory.refresh())
     stop = threading.Event()

@@ -14,7 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from compositions.errors import RecomposeError
 from service.cli import render
-from service.daemon.store import default_directory
+from service.daemon.database import default_directory
 
 LOOK_S = 0.5
 

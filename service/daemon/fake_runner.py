@@ -5,9 +5,7 @@ For tests of everything above the Runner, and for clients that want a daemon wit
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from apps import registry
 from apps.input.sources import BufferFull
@@ -19,14 +17,14 @@ from service.bodies.base import utc_now
 from service.bodies.compositions import ActiveComposition, Choice, Possibility, WhatIf
 from service.bodies.decisions import Decision, QuietRun
 from service.bodies.figures import Items
-from service.bodies.results import CheckedItems, Result, Summary
-from service.bodies.spec import InputSpec, RunSpec
+from service.bodies.results import Result
+from service.bodies.spec import RunSpec
 from service.bodies.status import Sample, Status, resting
-from service.daemon import store as state_file
-from service.daemon.hosts import LocalHost
-from service.daemon.keeper import Keeper
-from service.daemon.supervisor import Supervisor
+from service.daemon.changes import changed
+from service.running import requests as r
+from service.running.port import ANSWER_S
 
+A = TypeVar("A")
 BUFFER = 4
 
 
@@ -43,17 +41,67 @@ class FakeRunner:
         self.delivered: list[Result] = []
         self.decided: list[Decision] = []
         self.active = self._named(spec.composition) or self._choices()[0]
-        self._ended = threading.Event()
+        self.killed = False
+
+    # --- the port ---
+
+    def ask(self, request: r.Request[A], *, timeout_s: float = ANSWER_S) -> A:
+        if self.killed:
+            raise ConnectionError("the runner was killed")
+        answer: A = self._answer(request)
+        return answer
+
+    def _answer(self, request: r.Request[Any]) -> Any:
+        match request:
+            case r.Start():
+                return self.start()
+            case r.Stop(drain):
+                return self.stop(drain)
+            case r.Push(value):
+                return self.push(value)
+            case r.SetMode(mode, composition):
+                return self.set_mode(mode, composition)
+            case r.SetSlo(slo):
+                return self.set_slo(slo)
+            case r.SetInput() | r.SetCompositions():
+                self.spec = changed(self.spec, request)
+                return None
+        return self._read(request)
+
+    def _read(self, request: r.Request[Any]) -> Any:
+        match request:
+            case r.ReadStatus():
+                return self.status()
+            case r.ReadDecisions(after_id, limit):
+                return [each for each in self.decided if each.id > after_id][:limit]
+            case r.ReadNoChanges(limit):
+                return self.quiet_runs()[-limit:]
+            case r.ReadResults(after, limit):
+                return [each for each in self.delivered if each.serial > after][:limit]
+            case r.ReadCompositions():
+                return self.compositions()
+            case r.ReadHistory(last_s):
+                return self.history(last_s)
+            case r.ReadWhatIf():
+                return self.what_if(request)
+        raise RecomposeError(f"a fake runner does not answer {request}")
+
+    def alive(self) -> bool:
+        return not self.killed
+
+    def kill(self) -> None:
+        self.killed = True
+
+    # --- what it does ---
 
     def start(self) -> None:
         self.state = State.STABLE
         self._decide(Trigger.START, self.active.name)
 
-    def stop(self, drain: bool = True, timeout_s: float = 30) -> None:
+    def stop(self, drain: bool = True) -> None:
         if drain:
             self.release()
         self.state = State.STOPPED
-        self._ended.set()
 
     def status(self) -> Status:
         waiting, delivered = len(self.waiting), len(self.delivered)
@@ -68,30 +116,18 @@ class FakeRunner:
         return resting(self.app, self.state, self.spec, last).model_copy(update=known)
 
     def set_slo(self, slo: Slo | None) -> None:
-        self.spec = self.spec.model_copy(update={"slo": slo})
-
-    def set_input(self, input: InputSpec) -> None:
-        self.spec = self.spec.model_copy(update={"input": input})
+        self.spec = changed(self.spec, r.SetSlo(slo))
 
     def set_mode(self, mode: Mode, composition: str | None) -> None:
-        self.spec = self.spec.model_copy(update={"mode": mode})
+        self.spec = changed(self.spec, r.SetMode(mode, composition))
         wanted = self._named(composition)
         if wanted is not None and wanted != self.active:
             self.active = wanted
             self._decide(Trigger.MANUAL, wanted.name)
 
-    def set_compositions(self, compositions: tuple[Composition, ...]) -> None:
-        self.spec = self.spec.model_copy(update={"compositions": compositions})
-
-    def decisions(self, after_id: int, limit: int) -> list[Decision]:
-        return [each for each in self.decided if each.id > after_id][:limit]
-
-    def changes(self, limit: int) -> list[QuietRun]:
+    def quiet_runs(self) -> list[QuietRun]:
         run = QuietRun(reason="no SLO is set", first_at=self.began, last_at=self.began, count=1)
         return [] if self.spec.slo else [run]
-
-    def results(self, after: int, limit: int) -> list[Result]:
-        return [each for each in self.delivered if each.serial > after][:limit]
 
     def push(self, value: Any) -> int:
         if value == "refuse me":
@@ -116,18 +152,18 @@ class FakeRunner:
     def history(self, last_s: float) -> list[Sample]:
         return []
 
-    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> WhatIf:
-        known = {"cores": cores, "replicas": replicas, "input_rate_per_s": rate_per_s}
+    def what_if(self, question: r.ReadWhatIf) -> WhatIf:
         rows = [Possibility.model_validate(dict(each)) for each in self.compositions()]
-        unknown = {"choice": None, "reason": "nothing is measured here", "left_out": 0}
-        return WhatIf.model_validate({"app": self.spec.app, **known, **unknown, "compositions": rows})
-
-    def wait(self, timeout_s: float) -> bool:
-        return self._ended.wait(timeout_s)
-
-    def summary(self) -> Summary:
-        items = CheckedItems(lost=0, misordered=0, **dict(self.status().items))
-        return Summary(items=items, composition=self.active.name)
+        return WhatIf(
+            app=self.spec.app,
+            cores=question.cores,
+            replicas=question.replicas,
+            input_rate_per_s=question.rate_per_s,
+            choice=None,
+            reason="nothing is measured here",
+            compositions=rows,
+            left_out=0,
+        )
 
     def _choices(self) -> tuple[Composition, ...]:
         return self.spec.compositions or (all_sequential(self.app.stages),)
@@ -151,17 +187,3 @@ class FakeRunner:
             drain_actual_ms=None,
         )
         self.decided.append(decision)
-
-
-class PromptKeeper(Keeper):
-    """Takes its first turns at once instead of in a thread: the runner is up when ``start`` returns."""
-
-    def start(self) -> None:
-        self.step()
-        self.step()
-
-
-def fake_supervisor(state: state_file.State, names: Sequence[str] = ("synthetic",)) -> Supervisor:
-    """A supervisor of some registered apps whose runners are fakes."""
-    apps = {name: registry.find(name) for name in names}
-    return Supervisor(apps, LocalHost(FakeRunner), state, make_keeper=PromptKeeper)

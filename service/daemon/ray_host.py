@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 from runtime.pools import ray_cluster
 from service.bodies.spec import RunSpec
-from service.daemon.hosts import CALL_TIMEOUT_S, RunnerHandle
+from service.daemon.in_process import called
+from service.running.port import ANSWER_S, RunnerPort
+from service.running.requests import Request
 
+A = TypeVar("A")
 RUNNER = "service.running.runner:Runner"
 
 
-class RayHandle:
+class RayRunner:
     def __init__(self, remote: ray_cluster.RemoteObject) -> None:
         self._remote = remote
 
-    def call(self, method: str, *args: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
+    def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
         """Trouble of the cluster is not the user's: it must not look like a refusal."""
+        method, args = called(request)
         try:
-            return self._remote.call(method, *args, timeout_s=timeout_s)
+            answer: A = self._remote.call(method, *args, timeout_s=timeout_s)
+            return answer
         except ray_cluster.RemoteTimeout as error:
             raise TimeoutError(str(error)) from error
         except ray_cluster.ClusterError as error:
@@ -37,18 +42,18 @@ class RayHost:
     def __init__(self, address: str | None = None) -> None:
         ray_cluster.connect(address)
 
-    def spawn(self, name: str, spec: RunSpec) -> RunnerHandle:
+    def spawn(self, name: str, spec: RunSpec) -> RunnerPort:
         left_over = ray_cluster.find(name)
         if left_over is not None:
             left_over.kill()
         try:
-            return RayHandle(ray_cluster.spawn(name, RUNNER, spec, detached=True))
+            return RayRunner(ray_cluster.spawn(name, RUNNER, spec, detached=True))
         except ray_cluster.ClusterError as error:
             raise ConnectionError(str(error)) from error
 
-    def find(self, name: str) -> RunnerHandle | None:
+    def find(self, name: str) -> RunnerPort | None:
         remote = ray_cluster.find(name)
-        return RayHandle(remote) if remote is not None and remote.alive() else None
+        return RayRunner(remote) if remote is not None and remote.alive() else None
 
     def ready(self) -> bool:
         return ray_cluster.ready()

@@ -7,15 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service.daemon.store import State
+from service.daemon.store import DaemonStore
 
 WRITER = """
 import sys
 from pathlib import Path
 from profiler.slo import Slo
-from service.daemon.store import State
+from service.daemon.store import DaemonStore
 
-state, number = State(Path(sys.argv[1])), 0
+state, number = DaemonStore(Path(sys.argv[1])), 0
 while True:
     number += 1
     state.put_decisions("words", [{"id": number, "body": "x" * 5000}])
@@ -37,7 +37,7 @@ def test_killed_between_and_inside_transactions(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "recompose.sqlite") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()
-    state = State(tmp_path)
+    state = DaemonStore(tmp_path)
     stored = state.slo("words")
     assert stored is not None
     assert isinstance(stored.slo.target, float)

@@ -29,10 +29,12 @@ from service.bodies.decisions import Decision
 from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
 from service.bodies.status import Sample, Status
-from service.daemon.fake_runner import FakeRunner, PromptKeeper
+from service.daemon.daemon import Daemon
+from service.daemon.fake_daemon import PromptTicker
+from service.daemon.fake_runner import FakeRunner
 from service.daemon.hosts import LocalHost
-from service.daemon.store import State
-from service.daemon.supervisor import Supervisor
+from service.daemon.store import DaemonStore
+from service.running.requests import ReadWhatIf
 
 COSTS_MS = {"segment": 11.2, "extract": 24.5, "vectorize": 31.0, "rank": 96.4, "f1": 8.0, "f2": 8.0, "f3": 8.0}
 FAST_STEP_S = 0.25
@@ -185,7 +187,7 @@ class Scene(FakeRunner):
         known = plain(super().status())
         return [Sample.of(Status.model_validate({**known, **self._figures(at)}), time_text(at)) for at in times]
 
-    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> WhatIf:
+    def what_if(self, question: ReadWhatIf) -> WhatIf:
         rows = []
         for each in self._choices():
             rate, latency_ms = _predicted(each)
@@ -202,7 +204,11 @@ class Scene(FakeRunner):
             row = {**plain(ActiveComposition.of(each)), "active": each.name == self.active.name}
             rows.append(row | likely | more)
         rows.sort(key=lambda row: (not row["meets"], row["workers"]))
-        head = {"cores": cores or 2, "replicas": replicas, "input_rate_per_s": rate_per_s or 10.0}
+        head = {
+            "cores": question.cores or 2,
+            "replicas": question.replicas,
+            "input_rate_per_s": question.rate_per_s or 10.0,
+        }
         known = {
             "app": self.spec.app,
             **head,
@@ -239,11 +245,11 @@ def main() -> None:
     Scene.fast = asked.fast
     names = [name for name in asked.apps.split(",") if name]
     listener = socket.create_server(("127.0.0.1", asked.port))
-    with closing(State(asked.state)) as state:
+    with closing(DaemonStore(asked.state)) as store:
         _know_a_third()
         apps = {name: registry.find(name) for name in names}
-        supervisor = Supervisor(apps, LocalHost(Scene), state, make_keeper=PromptKeeper)
-        app = create_app(supervisor, Access(token=os.environ.get("RECOMPOSE_TOKEN")))
+        daemon = Daemon(apps, LocalHost(Scene), store, make_ticker=PromptTicker)
+        app = create_app(daemon, Access(token=os.environ.get("RECOMPOSE_TOKEN")))
         if asked.fast:
             app.state.broadcaster._period_s = 0.0
         uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2)).run(sockets=[listener])

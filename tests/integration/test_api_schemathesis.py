@@ -17,9 +17,9 @@ from schemathesis.specs.openapi import checks
 from service.api import create_app
 from service.bodies.requests import StartRequest
 from service.bodies.spec import SourceSpec
-from service.daemon.fake_runner import fake_supervisor
-from service.daemon.store import State
-from service.daemon.supervisor import Supervisor
+from service.daemon.daemon import Daemon
+from service.daemon.fake_daemon import fake_daemon
+from service.daemon.store import DaemonStore
 
 HERE = {"Host": "localhost"}
 STREAM = "/status/{app}/stream"
@@ -28,16 +28,16 @@ NOT_WHEN_RUNNING = [checks.positive_data_acceptance, checks.ensure_resource_avai
 BRIEF = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-SUPERVISOR = fake_supervisor(State(None))
-schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(SUPERVISOR), headers=HERE)
+DAEMON = fake_daemon(DaemonStore(None))
+schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(DAEMON), headers=HERE)
 schema.config.generation.update(max_examples=8)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def supervisor() -> Iterator[Supervisor]:
-    SUPERVISOR.restore()
-    yield SUPERVISOR
-    SUPERVISOR.close()
+def daemon() -> Iterator[Daemon]:
+    DAEMON.restore()
+    yield DAEMON
+    DAEMON.close()
 
 
 @schema.exclude(path="/stream").parametrize()
@@ -50,8 +50,8 @@ def test_invented_names(case: schemathesis.Case) -> None:
 @schema.exclude(path=[STREAM, "/stream"]).parametrize()
 @BRIEF
 def test_a_running_app(case: schemathesis.Case) -> None:
-    if SUPERVISOR.status("synthetic")["state"] != "stable":
-        SUPERVISOR.start(StartRequest(source=SourceSpec(kind="push")).spec("synthetic"))
+    if DAEMON.observation.status("synthetic")["state"] != "stable":
+        DAEMON.apps.start(StartRequest(source=SourceSpec(kind="push")).spec("synthetic"))
     if "app" in case.path_parameters:
         case.path_parameters["app"] = "synthetic"
     case.call_and_validate(headers=HERE, excluded_checks=NOT_WHEN_RUNNING)

@@ -9,8 +9,8 @@ from fastapi.testclient import TestClient
 
 from service.api import create_app
 from service.api.guard import Access, is_loopback
-from service.daemon.fake_runner import fake_supervisor
-from service.daemon.store import State
+from service.daemon.fake_daemon import fake_daemon
+from service.daemon.store import DaemonStore
 
 TOKEN = "s3cret"
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}
@@ -18,8 +18,8 @@ SLO = {"app": "synthetic", "metric": "latency", "target": 400}
 
 @pytest.fixture
 def guarded() -> Iterator[TestClient]:
-    state = State(None)
-    app = create_app(fake_supervisor(state), Access(token=TOKEN, max_item_bytes=10))
+    state = DaemonStore(None)
+    app = create_app(fake_daemon(state), Access(token=TOKEN, max_item_bytes=10))
     with TestClient(app, base_url="http://stream.example:8080") as client:
         yield client
     state.close()
@@ -27,8 +27,8 @@ def guarded() -> Iterator[TestClient]:
 
 @pytest.fixture
 def local() -> Iterator[TestClient]:
-    state = State(None)
-    with TestClient(create_app(fake_supervisor(state)), base_url="http://127.0.0.1:8080") as client:
+    state = DaemonStore(None)
+    with TestClient(create_app(fake_daemon(state)), base_url="http://127.0.0.1:8080") as client:
         yield client
     state.close()
 

@@ -9,8 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
-from service.daemon.fake_runner import fake_supervisor
-from service.daemon.store import State
+from service.daemon.fake_daemon import fake_daemon
+from service.daemon.store import DaemonStore
 
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}
 RATE = {"app": "synthetic", "metric": "throughput", "target": 10}
@@ -18,8 +18,8 @@ RATE = {"app": "synthetic", "metric": "throughput", "target": 10}
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    state = State(None)
-    with TestClient(create_app(fake_supervisor(state)), base_url="http://127.0.0.1:8080") as client:
+    state = DaemonStore(None)
+    with TestClient(create_app(fake_daemon(state)), base_url="http://127.0.0.1:8080") as client:
         yield client
     state.close()
 

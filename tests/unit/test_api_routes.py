@@ -10,8 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
-from service.daemon.fake_runner import fake_supervisor
-from service.daemon.store import State
+from service.daemon.fake_daemon import fake_daemon
+from service.daemon.store import DaemonStore
 
 LATENCY = {"app": "synthetic", "metric": "latency", "target": 400, "threshold": 0.2, "statistic": "mean"}
 PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
@@ -19,8 +19,8 @@ PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
 
 @pytest.fixture
 def client() -> Iterator[TestClient]:
-    state = State(None)
-    with TestClient(create_app(fake_supervisor(state)), base_url="http://127.0.0.1:8080") as client:
+    state = DaemonStore(None)
+    with TestClient(create_app(fake_daemon(state)), base_url="http://127.0.0.1:8080") as client:
         yield client
     state.close()
 
@@ -166,7 +166,7 @@ def test_pushed_items_come_out_in_order(running: TestClient) -> None:
 
 
 def test_a_full_buffer_says_when_to_try_again(running: TestClient) -> None:
-    runner = running.app.state.supervisor._keepers["synthetic"]._handle._runner  # type: ignore[attr-defined]
+    runner = running.app.state.daemon._runs.last("synthetic")._slot._runner  # type: ignore[attr-defined]
     runner.hold = True
     answers = [running.post("/apps/synthetic/items", json=1) for _ in range(5)]
     assert [answer.status_code for answer in answers] == [202] * 4 + [429]
@@ -265,8 +265,8 @@ def test_probes_page_and_metrics(running: TestClient) -> None:
 
 
 def test_not_ready_until_the_apps_are_restored() -> None:
-    state = State(None)
-    client = TestClient(create_app(fake_supervisor(state)), base_url="http://localhost")
+    state = DaemonStore(None)
+    client = TestClient(create_app(fake_daemon(state)), base_url="http://localhost")
     response = client.get("/readyz")
     assert "not restored yet" in detail(response, 503)
     assert response.headers["retry-after"] == "1"

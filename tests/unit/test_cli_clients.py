@@ -14,8 +14,8 @@ from fastapi.testclient import TestClient
 from service.api import create_app
 from service.cli import clients, main
 from service.cli.http import Client
-from service.daemon.fake_runner import fake_supervisor
-from service.daemon.store import State
+from service.daemon.fake_daemon import fake_daemon
+from service.daemon.store import DaemonStore
 
 Invoke = Callable[..., Result]
 
@@ -23,8 +23,8 @@ Invoke = Callable[..., Result]
 @pytest.fixture
 def invoke(monkeypatch: pytest.MonkeyPatch) -> Iterator[Invoke]:
     """Runs a command line; its requests go to an application in this process."""
-    state = State(None)
-    application = create_app(fake_supervisor(state))
+    state = DaemonStore(None)
+    application = create_app(fake_daemon(state))
     with TestClient(application, base_url="http://127.0.0.1:8080") as http:
 
         class InProcess(Client):

@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 from service import logs
 from service.api import create_app
 from service.api.guard import Access
-from service.daemon.fake_runner import fake_supervisor
-from service.daemon.store import State
+from service.daemon.fake_daemon import fake_daemon
+from service.daemon.store import DaemonStore
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +49,8 @@ def test_on_a_terminal_lines_are_for_people(capsys: pytest.CaptureFixture[str]) 
 
 def test_tokens_and_bodies_stay_out(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("debug")
-    state = State(None)
-    application = create_app(fake_supervisor(state), Access(token="s3cret"))
+    state = DaemonStore(None)
+    application = create_app(fake_daemon(state), Access(token="s3cret"))
     with TestClient(application, base_url="http://localhost") as client:
         for token in ("s3cret", "wr0ng"):
             headers = {"authorization": f"Bearer {token}"}

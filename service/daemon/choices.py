@@ -12,15 +12,15 @@ from apps.contract import App
 from compositions.enumeration import own_list
 from compositions.model import Composition, Stage, all_sequential
 from service.bodies.refusals import ConflictError, NotFoundError, listed
-from service.daemon.store import State
+from service.daemon.store import DaemonStore
 from service.running.shipped import available_cores, shipped
 
 
-class Catalogue:
+class Choices:
     """Thread-safe. Removed compositions stay removed after a restart, also those that come from a file."""
 
-    def __init__(self, apps: Mapping[str, type[App]], state: State) -> None:
-        self._apps, self._state = apps, state
+    def __init__(self, apps: Mapping[str, type[App]], store: DaemonStore) -> None:
+        self.apps, self._store = apps, store
         self._shipped = {name: shipped(app) for name, app in apps.items()}
         self._directory: dict[str, tuple[Composition, ...]] = {}
         self._lock = threading.Lock()
@@ -28,23 +28,23 @@ class Catalogue:
     @property
     def stages(self) -> dict[str, Sequence[Stage]]:
         """Stages of every app, as the loader wants them."""
-        return {name: app.stages for name, app in self._apps.items()}
+        return {name: app.stages for name, app in self.apps.items()}
 
     def of(self, app: str) -> tuple[Composition, ...]:
         """All compositions of ``app``; never empty."""
-        overlay = self._state.overlay(app)
+        overlay = self._store.overlay(app)
         known: dict[str, Composition | None] = {each.name: each for each in self._shipped[app]}
         known.update((each.name, each) for each in self._directory.get(app, ()))
         if not known and not any(overlay.values()):
-            known.update((each.name, each) for each in own_list(self._apps[app].stages, available_cores()))
+            known.update((each.name, each) for each in own_list(self.apps[app].stages, available_cores()))
         known.update(overlay)
         present = tuple(each for each in known.values() if each is not None)
-        return present or (all_sequential(self._apps[app].stages),)
+        return present or (all_sequential(self.apps[app].stages),)
 
     def add(self, app: str, compositions: Sequence[Composition]) -> None:
         with self._lock:
-            overlay = self._state.overlay(app)
-            self._state.put_overlay(app, overlay | {each.name: each for each in compositions})
+            overlay = self._store.overlay(app)
+            self._store.put_overlay(app, overlay | {each.name: each for each in compositions})
 
     def remove(self, app: str, name: str) -> None:
         """Raises: NotFoundError when there is no such composition, ConflictError when it is the only one."""
@@ -54,11 +54,11 @@ class Catalogue:
                 raise NotFoundError(f"{app} has no composition {name!r}; it has {listed(names)}")
             if len(names) == 1:
                 raise ConflictError(f"{name!r} is the only composition of {app}; add another before removing it")
-            self._state.put_overlay(app, self._state.overlay(app) | {name: None})
+            self._store.put_overlay(app, self._store.overlay(app) | {name: None})
 
     def load_directory(self, found: Mapping[str, Sequence[Composition]]) -> set[str]:
         """Replaces the layer of the watched directory. Returns the apps whose compositions changed."""
         with self._lock:
-            before = {app: self.of(app) for app in self._apps}
+            before = {app: self.of(app) for app in self.apps}
             self._directory = {app: tuple(compositions) for app, compositions in found.items()}
-            return {app for app in self._apps if self.of(app) != before[app]}
+            return {app for app in self.apps if self.of(app) != before[app]}

@@ -1,0 +1,84 @@
+"""Apps are started, stopped, and told how to run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from control.decisions import Mode
+from service.bodies.apps import AppInfo
+from service.bodies.refusals import BadValueError, ConflictError
+from service.bodies.spec import InputSpec, RunSpec
+from service.bodies.status import Status
+from service.daemon.checks import check_composition, check_input, check_source
+from service.daemon.choices import Choices
+from service.daemon.observation import Observation
+from service.daemon.runs import Runs
+from service.daemon.store import DaemonStore
+from service.running.requests import Push, SetInput, SetMode
+
+STOP_TIMEOUT_S = 600.0
+"""For a stop that the user asks for. What was accepted is delivered however slow the stages are; a hung one has its own
+time limit, so this one is only against what we did not think of."""
+
+
+class Apps:
+    """Answers are the app's status. All but ``all`` raise NotFoundError for an app that is not registered."""
+
+    def __init__(self, runs: Runs, choices: Choices, store: DaemonStore, observation: Observation) -> None:
+        self._runs, self._choices, self._store, self._observation = runs, choices, store, observation
+
+    def all(self) -> list[AppInfo]:
+        return [
+            AppInfo.of(app, self._choices.of(name), self._observation.status(name).state)
+            for name, app in self._runs.apps.items()
+        ]
+
+    def start(self, spec: RunSpec) -> Status:
+        """Its runner comes up in the background. Raises: ConflictError when it runs already, BadValueError."""
+        self._runs.app(spec.app)
+        self._check(spec)
+        with self._runs.changing(spec.app):
+            if self._runs.present(spec.app) is not None:
+                raise ConflictError(f"{spec.app} is running already; stop it with POST /apps/{spec.app}/stop")
+            self._runs.begin(spec, self._store.last_decision_id(spec.app))
+        return self._observation.status(spec.app)
+
+    def _check(self, spec: RunSpec) -> None:
+        choices = self._runs.choices_of(spec)
+        check_source(spec)
+        check_input(spec.input)
+        check_composition(spec.app, spec.composition, choices)
+
+    def stop(self, name: str) -> Status:
+        """Delivers what was accepted, then ends the runner. Raises: ConflictError when it is not running."""
+        self._runs.app(name)
+        with self._runs.changing(name):
+            watchdog = self._runs.expect(name)
+            self._store.remove_started(name)
+            watchdog.stop(True, STOP_TIMEOUT_S)
+            self._store.remove_started(name)  # the watchdog may have stored its spec in between
+        return self._observation.status(name)
+
+    def set_input(self, name: str, input: InputSpec) -> Status:
+        """Raises: ConflictError, BadValueError, UnavailableError."""
+        watchdog = self._runs.expect(name)
+        check_input(input)
+        watchdog.change(SetInput(input))
+        return self._observation.status(name)
+
+    def set_mode(self, name: str, mode: Mode, composition: str | None) -> Status:
+        """``pinned`` without a composition pins the active one. Raises: as ``set_input``."""
+        watchdog = self._runs.expect(name)
+        check_composition(name, composition, watchdog.spec.compositions)
+        if composition is not None and mode is not Mode.PINNED:
+            raise BadValueError(f"composition {composition!r} goes with mode pinned only, not with {mode}")
+        watchdog.change(SetMode(mode, composition))
+        return self._observation.status(name)
+
+    def push(self, name: str, value: Any) -> int:
+        """Serial number of the item. Raises: ConflictError, UnavailableError, BufferFull; what the app refuses."""
+        watchdog = self._runs.expect(name)
+        if watchdog.spec.source.kind != "push":
+            kind = watchdog.spec.source.kind
+            raise ConflictError(f"the source of {name} is {kind}; items are pushed into source push")
+        return watchdog.ask(Push(value))

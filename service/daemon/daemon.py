@@ -1,0 +1,71 @@
+"""The daemon's core without HTTP: many apps, and the life that they share.
+
+Methods block (on a runner, on the disk) and may be called from any thread; the API calls them from a thread pool.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from apps.contract import App
+from service.bodies.spec import RunSpec
+from service.daemon.apps import Apps
+from service.daemon.choices import Choices
+from service.daemon.compositions import Compositions
+from service.daemon.hosts import Host
+from service.daemon.objectives import Objectives
+from service.daemon.observation import Observation
+from service.daemon.runs import Runs
+from service.daemon.store import DaemonStore
+from service.daemon.ticker import Ticker
+
+CLOSE_TIMEOUT_S = 30.0
+"""At the end of the daemon, whose own supervisor does not wait for long."""
+
+
+class Daemon:
+    """``base`` carries what all runs share: the directories of apps, the kind of pool, and telemetry."""
+
+    def __init__(
+        self,
+        apps: Mapping[str, type[App]],
+        host: Host,
+        store: DaemonStore,
+        base: RunSpec | None = None,
+        *,
+        make_ticker: Callable[[str], Ticker] = Ticker,
+    ) -> None:
+        choices = Choices(apps, store)
+        self._runs = Runs(choices, host, store, base or RunSpec(app=""), make_ticker)
+        self._host, self._store = host, store
+        self._restored = False
+        self.observation = Observation(self._runs, store)
+        self.apps = Apps(self._runs, choices, store, self.observation)
+        self.objectives = Objectives(self._runs, store, self.observation)
+        self.compositions = Compositions(self._runs, choices, self.observation)
+
+    def names(self) -> list[str]:
+        """Of all registered apps."""
+        return list(self._runs.apps)
+
+    def restore(self) -> None:
+        """Brings back what was running: attaches to runners that outlived the last daemon, starts the others."""
+        for name, started in self._store.started().items():
+            if name in self._runs.apps:
+                self._runs.begin(started.spec, started.first_decision, attach=True)
+        self._restored = True
+
+    def readiness(self) -> str | None:
+        """None when ready, else what is missing."""
+        if not self._restored:
+            return "the apps that were running are not restored yet"
+        return None if self._host.ready() else "Ray does not answer"
+
+    def close(self, drain: bool = True) -> None:
+        """Stops all runners at once, in parallel; they stay registered as started, for the next daemon."""
+        stops = [threading.Thread(target=each.stop, args=(drain, CLOSE_TIMEOUT_S)) for each in self._runs.all()]
+        for stop in stops:
+            stop.start()
+        for stop in stops:
+            stop.join()

@@ -1,0 +1,56 @@
+"""Brings what a runner decided into the store, whose history goes on across runners."""
+
+from __future__ import annotations
+
+import threading
+
+from service.daemon.slot import Slot
+from service.daemon.store import DaemonStore
+from service.running.requests import ReadDecisions, ReadNoChanges
+
+QUIET_RUNS_EVERY_S = 5.0
+"""Runs of "no change" grow all the time; they are stored this often, and when someone asks."""
+LATE_DECISIONS = 3
+"""How many known decisions are read again: their drain, gap and outcome come after them."""
+PAGE = 1000
+QUIET_RUNS = 50
+
+
+class HistoryPuller:
+    """A runner counts its decisions from 1; stored ids continue after ``first_decision``. Thread-safe."""
+
+    def __init__(self, app: str, slot: Slot, store: DaemonStore, first_decision: int) -> None:
+        self._app, self._slot, self._store = app, slot, store
+        self.first_decision = first_decision
+        self._seen = 0
+        self._quiet_runs_due_s = float("-inf")
+        self._lock = threading.Lock()
+
+    def begin_anew(self) -> None:
+        """The next runner's ids go on behind all that are stored."""
+        with self._lock:
+            self.first_decision = self._store.last_decision_id(self._app)
+            self._seen = 0
+
+    def pull(self, now_s: float) -> None:
+        """What is due. Raises: as the runner's port."""
+        self.pull_decisions()
+        if now_s >= self._quiet_runs_due_s:
+            self._quiet_runs_due_s = now_s + QUIET_RUNS_EVERY_S
+            self.pull_quiet_runs()
+
+    def pull_all(self) -> None:
+        self.pull_decisions()
+        self.pull_quiet_runs()
+
+    def pull_decisions(self) -> None:
+        """New ones, and the latest known ones again."""
+        with self._lock:
+            found = self._slot.ask(ReadDecisions(max(self._seen - LATE_DECISIONS, 0), PAGE))
+            if found:
+                base = self.first_decision
+                self._store.put_decisions(self._app, [each.model_copy(update={"id": each.id + base}) for each in found])
+                self._seen = max(self._seen, found[-1].id)
+
+    def pull_quiet_runs(self) -> None:
+        self._store.put_quiet_runs(self._app, self._slot.ask(ReadNoChanges(QUIET_RUNS)))

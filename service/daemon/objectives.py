@@ -1,0 +1,60 @@
+"""Objectives of the apps: stored for the next run, and in force at once in the present one."""
+
+from __future__ import annotations
+
+from profiler.slo import INPUT_RATE, Slo
+from service.bodies.refusals import NotFoundError
+from service.bodies.slo import AcceptedSlo, StoredSlo
+from service.daemon.observation import Observation
+from service.daemon.runs import Runs
+from service.daemon.store import DaemonStore
+from service.running.requests import SetSlo
+
+
+class Objectives:
+    """Methods with a name raise NotFoundError for an app that is not registered."""
+
+    def __init__(self, runs: Runs, store: DaemonStore, observation: Observation) -> None:
+        self._runs, self._store, self._observation = runs, store, observation
+
+    def set(self, name: str, slo: Slo) -> StoredSlo:
+        """Raises: UnavailableError when the runner does not answer."""
+        self._runs.app(name)
+        with self._runs.changing(name):
+            accepted = self._store.put_slo(name, slo)
+            self._tell(name, slo)
+        return self._shown(accepted)
+
+    def of(self, name: str) -> StoredSlo:
+        """Raises: NotFoundError also when it has none."""
+        return self._shown(self._accepted(name))
+
+    def all(self) -> list[StoredSlo]:
+        return [self._shown(each) for each in self._store.slos() if each.app in self._runs.apps]
+
+    def remove(self, name: str) -> None:
+        """Raises: NotFoundError also when it has none; UnavailableError when the runner does not answer."""
+        self._accepted(name)
+        with self._runs.changing(name):
+            self._store.remove_slo(name)
+            self._tell(name, None)
+
+    def _accepted(self, name: str) -> AcceptedSlo:
+        self._runs.app(name)
+        accepted = self._store.slo(name)
+        if accepted is None:
+            raise NotFoundError(f"{name} has no SLO; set one with POST /slo")
+        return accepted
+
+    def _tell(self, name: str, slo: Slo | None) -> None:
+        watchdog = self._runs.present(name)
+        if watchdog is not None:
+            watchdog.change(SetSlo(slo))
+
+    def _shown(self, accepted: AcceptedSlo) -> StoredSlo:
+        return StoredSlo.stored(accepted, self._input_rate_per_s(accepted))
+
+    def _input_rate_per_s(self, accepted: AcceptedSlo) -> float | None:
+        if accepted.slo.target != INPUT_RATE or self._runs.present(accepted.app) is None:
+            return None
+        return self._observation.status(accepted.app).input_rate_per_s

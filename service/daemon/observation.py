@@ -1,0 +1,102 @@
+"""What can be seen of the apps: from the runner while it is up, from what is remembered and stored when it is not."""
+
+from __future__ import annotations
+
+from apps.contract import App
+from control.decisions import State
+from service.bodies.decisions import Entry, history_of
+from service.bodies.refusals import UnavailableError
+from service.bodies.results import Result
+from service.bodies.spec import RunSpec
+from service.bodies.status import Sample, Status, resting
+from service.daemon.restart_policy import Ended, Failed, Up
+from service.daemon.runs import Runs
+from service.daemon.store import DaemonStore
+from service.daemon.watchdog import Watchdog
+from service.running.requests import ReadHistory, ReadResults, ReadStatus
+
+KEPT_AFTER_END = {"stages", "items", "drain", "switches", "slo_met_share", "failure", "updated_at"}
+"""What the last status of a run still tells when it has ended; rates and workers are gone."""
+
+
+class Observation:
+    """Methods with a name raise NotFoundError for an app that is not registered."""
+
+    def __init__(self, runs: Runs, store: DaemonStore) -> None:
+        self._runs, self._store = runs, store
+
+    def statuses(self) -> list[Status]:
+        return [self.status(name) for name in self._runs.apps]
+
+    def status(self, name: str) -> Status:
+        """From the runner; its last words when it does not answer; what is known without it when it is not up."""
+        app, watchdog = self._runs.app(name), self._runs.last(name)
+        if watchdog is None:
+            return self._resting(app, State.STOPPED, None)
+        remembered = watchdog.remembered.status
+        match watchdog.condition:
+            case Up():
+                return _live(watchdog) or self._resting(app, State.STARTING, watchdog)
+            case Ended() if remembered is not None:
+                return self._resting(app, remembered.state, watchdog).model_copy(update=_kept(remembered))
+            case Ended():
+                return self._resting(app, State.STOPPED, watchdog)
+            case Failed():
+                return self._resting(app, State.FAILED, watchdog)
+        return self._resting(app, State.STARTING, watchdog)
+
+    def _resting(self, app: type[App], state: State, watchdog: Watchdog | None) -> Status:
+        accepted = self._store.slo(app.name)
+        spec = watchdog.spec if watchdog else RunSpec(app=app.name)
+        spec = spec.model_copy(update={"slo": accepted.slo if accepted else None})
+        last = next(iter(self._store.decisions(app.name, 1)), None)
+        status = resting(app, state, spec, last)
+        if watchdog is None:
+            return status
+        deaths = watchdog.condition.deaths
+        return status.model_copy(update={"failure": deaths.reason, "runner_restarts": deaths.restarts})
+
+    def decisions(self, name: str, limit: int) -> list[Entry]:
+        """Of all runs, newest first, with the runs of "no change" between them."""
+        up = self._runs.up(name)
+        if up is not None:
+            _pull(up)
+        return history_of(self._store.decisions(name, limit), self._store.quiet_runs(name, limit), limit)
+
+    def results(self, name: str, after: int, limit: int) -> list[Result]:
+        """Of the present or the last run. Raises: UnavailableError when the runner does not answer."""
+        watchdog = self._runs.last(name)
+        if watchdog is None:
+            return []
+        if isinstance(watchdog.condition, Up):
+            return watchdog.ask(ReadResults(after, limit))
+        return [result for result in watchdog.remembered.results if result.serial > after][:limit]
+
+    def history(self, name: str, last_s: float) -> list[Sample]:
+        """Of the present run; after its end, of its last quarter of an hour. Raises: as ``results``."""
+        watchdog = self._runs.last(name)
+        if watchdog is None:
+            return []
+        if isinstance(watchdog.condition, Up):
+            return watchdog.ask(ReadHistory(last_s))
+        return list(watchdog.remembered.history)
+
+
+def _kept(last: Status) -> dict[str, object]:
+    return {name: value for name, value in last if name in KEPT_AFTER_END & last.model_fields_set}
+
+
+def _live(watchdog: Watchdog) -> Status | None:
+    restarts = {"runner_restarts": watchdog.condition.deaths.restarts}
+    try:
+        return watchdog.ask(ReadStatus()).model_copy(update=restarts)
+    except UnavailableError as error:
+        last = watchdog.remembered.status
+        return last and last.model_copy(update={"failure": str(error), **restarts})
+
+
+def _pull(watchdog: Watchdog) -> None:
+    try:
+        watchdog.pull_history()
+    except Exception:  # the history that is stored is still true; the watchdog deals with the runner
+        return

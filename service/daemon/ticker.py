@@ -1,0 +1,40 @@
+"""A thread that takes turns until there are none left."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+TurnOnce = Callable[[], float | None]
+"""Takes a turn; seconds until the next, None when it was the last."""
+
+
+class Ticker:
+    """``name`` is the thread's."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, turn: TurnOnce) -> None:
+        self._thread = threading.Thread(target=self._run, args=(turn,), name=self._name, daemon=True)
+        self._thread.start()
+
+    def _run(self, turn: TurnOnce) -> None:
+        delay_s: float | None = 0.0
+        while delay_s is not None and not self._ending.wait(delay_s):
+            delay_s = turn()
+
+    def end(self) -> None:
+        """No further turn begins; returns at once."""
+        self._ending.set()
+
+    @property
+    def ending(self) -> bool:
+        return self._ending.is_set()
+
+    def join(self, timeout_s: float) -> None:
+        """Waits for the turn under way."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)

@@ -1,0 +1,147 @@
+"""What must survive a restart, and what must not happen to the file."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from compositions.errors import RecomposeError
+from compositions.model import Composition, Group, Pattern
+from control.decisions import Mode
+from profiler.slo import Slo
+from service.bodies.decisions import Decision, QuietRun
+from service.bodies.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
+from service.daemon import store as store_module
+from service.daemon.store import DaemonStore, Started
+
+WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))))
+SPEC = RunSpec(
+    app="words",
+    options={"depth": [1, {"k": None}]},
+    source=SourceSpec(kind="push"),
+    input=InputSpec(pattern="wave", period_s=3, min_per_s=1, max_per_s=2),
+    compositions=(WIDE,),
+    composition="wide",
+    mode=Mode.PINNED,
+)
+
+
+def decision(number: int, gap_ms: float | None = None) -> Decision:
+    known = {"id": number, "at": "2026-01-01T00:00:00Z", "trigger": "start", "from": "1", "to": "2"}
+    figures = {"trials": 0, "duration_s": 0.0, "gap_ms": gap_ms, "drain_estimate_ms": None, "drain_actual_ms": None}
+    return Decision.model_validate({**known, "reason": "because", "candidates": [], **figures})
+
+
+def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
+    first = DaemonStore(tmp_path / "new" / "folder")
+    stored = first.put_slo("words", Slo("latency", 400.0, 0.1, "p95"))
+    first.put_started("words", Started(SPEC, 17))
+    first.put_overlay("words", {"wide": WIDE, "gone": None})
+    first.put_decisions("words", [decision(1), decision(2)])
+    first.put_quiet_runs("words", [QuietRun(reason="met", first_at="a", last_at="b", count=3)])
+    first.close()
+
+    second = DaemonStore(tmp_path / "new" / "folder")
+    assert second.instance == first.instance
+    assert second.slo("words") == stored
+    assert second.started() == {"words": Started(SPEC, 17)}
+    assert second.overlay("words") == {"wide": WIDE, "gone": None}
+    assert [each.id for each in second.decisions("words", 10)] == [2, 1]
+    assert second.quiet_runs("words", 10) == [QuietRun(reason="met", first_at="a", last_at="b", count=3)]
+    second.close()
+
+
+def test_a_new_slo_replaces_the_old_one_under_a_new_id() -> None:
+    store = DaemonStore(None)
+    first = store.put_slo("words", Slo("latency", 400.0))
+    second = store.put_slo("words", Slo("throughput", "input_rate"))
+    assert second.id > first.id
+    assert store.slos() == [second]
+    store.remove_slo("words")
+    assert store.slo("words") is None
+    store.close()
+
+
+def test_a_decision_whose_outcome_comes_later_is_replaced_not_doubled() -> None:
+    store = DaemonStore(None)
+    store.put_decisions("words", [decision(1), decision(2)])
+    store.put_decisions("words", [decision(2, gap_ms=41.0)])
+    assert store.decisions("words", 10) == [decision(2, gap_ms=41.0), decision(1)]
+    assert store.last_decision_id("words") == 2
+    assert store.last_decision_id("other") == 0
+    store.close()
+
+
+def test_a_growing_run_of_no_change_stays_one() -> None:
+    store = DaemonStore(None)
+    for count in (1, 2):
+        store.put_quiet_runs("words", [QuietRun(reason="met", first_at="t1", last_at=f"t{count}", count=count)])
+    assert [each.count for each in store.quiet_runs("words", 10)] == [2]
+    store.close()
+
+
+def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "HISTORY_LIMIT", 5)
+    store = DaemonStore(None)
+    for number in range(1, 21):
+        store.put_decisions("words", [decision(number)])
+        store.put_quiet_runs("words", [QuietRun(first_at=f"{number:02}", last_at="", reason="", count=1)])
+    store.put_decisions("other", [decision(1)])
+    assert [each.id for each in store.decisions("words", 100)] == [20, 19, 18, 17, 16]
+    assert [each.first_at for each in store.quiet_runs("words", 100)] == ["20", "19", "18", "17", "16"]
+    assert len(store.decisions("other", 100)) == 1
+    store.close()
+
+
+def test_one_directory_serves_one_daemon(tmp_path: Path) -> None:
+    first = DaemonStore(tmp_path)
+    with pytest.raises(RecomposeError, match=r"is in use by another recompose; give --state DIR"):
+        DaemonStore(tmp_path)
+    first.close()
+    DaemonStore(tmp_path).close()
+
+
+def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    DaemonStore(tmp_path).close()
+    db = sqlite3.connect(tmp_path / "recompose.sqlite")
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(RecomposeError, match="has schema version 99, this recompose reads up to 1"):
+        DaemonStore(tmp_path)
+
+
+def test_a_file_that_is_no_database_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "recompose.sqlite").write_bytes(b"not a database at all, but long enough to have a header " * 10)
+    with pytest.raises(RecomposeError, match="is not a readable state file"):
+        DaemonStore(tmp_path)
+
+
+def test_a_directory_that_cannot_be_made_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RecomposeError, match="cannot be used: Not a directory"):
+        DaemonStore(tmp_path / "file" / "state")
+
+
+def test_the_state_file_of_the_first_release_is_read_unchanged(tmp_path: Path) -> None:
+    db = sqlite3.connect(tmp_path / "recompose.sqlite")
+    db.executescript(Path(__file__).with_name("state_of_0_1_0.sql").read_text(encoding="utf-8"))
+    db.close()
+    store = DaemonStore(tmp_path)
+    assert store.instance == "89c8eddc7378"
+    assert [(each.id, each.app, each.slo) for each in store.slos()] == [
+        (2, "synthetic", Slo("throughput", "input_rate")),
+        (1, "words", Slo("latency", 400.0, 0.1, "p95")),
+    ]
+    wide = Composition("wide", (Group(("f1", "f2"), Pattern.PAR, 3), Group(("f3",))))
+    started = store.started()["synthetic"]
+    assert started.first_decision == 17
+    assert (started.spec.compositions, started.spec.composition, started.spec.mode) == ((wide,), "wide", Mode.PINNED)
+    assert (started.spec.source.kind, started.spec.input) == ("push", SPEC.input)
+    assert started.spec.telemetry == TelemetrySpec(folder="/telemetry")
+    assert store.overlay("synthetic") == {"wide": wide, "3": None}
+    assert [each.to for each in store.decisions("synthetic", 10)] == ["1"]
+    assert [each.count for each in store.quiet_runs("synthetic", 10)] == [3]
+    assert store.put_slo("words", Slo("latency", 1.0)).id == 3
+    store.close()

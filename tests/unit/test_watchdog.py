@@ -1,0 +1,251 @@
+"""The watch over one started app, turned by hand with a clock of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from apps import registry
+from compositions.errors import RecomposeError
+from control.decisions import Mode, State
+from profiler.slo import Slo
+from service.bodies.refusals import UnavailableError
+from service.bodies.results import Result
+from service.bodies.spec import InputSpec, RunSpec, SourceSpec
+from service.daemon.fake_runner import FakeRunner
+from service.daemon.restart_policy import BACK_OFF_S, HEALTHY_S, SILENT_LIMIT, Condition, Ended, Failed, Starting, Up
+from service.daemon.slot import Slot
+from service.daemon.store import DaemonStore, Started
+from service.daemon.ticker import Ticker
+from service.daemon.watchdog import Watchdog
+from service.running.port import ANSWER_S, RunnerPort
+from service.running.requests import Push, ReadStatus, Request, SetInput, SetMode, SetSlo, Start
+from service.running.shipped import choices_for
+
+A = TypeVar("A")
+PUSH = RunSpec(
+    app="synthetic",
+    source=SourceSpec(kind="push"),
+    compositions=choices_for(registry.create("synthetic")),
+)
+
+
+class Flaky(FakeRunner):
+    """Can be made to die, to hang, and to refuse its start."""
+
+    def __init__(self, spec: RunSpec, refuse: Exception | None = None) -> None:
+        super().__init__(spec)
+        self.refuse, self.silent = refuse, False
+
+    def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
+        if self.killed:
+            raise ConnectionError("gone")
+        if self.silent:
+            raise TimeoutError("silent")
+        if isinstance(request, Start) and self.refuse:
+            raise self.refuse
+        return super().ask(request)
+
+
+class Host:
+    def __init__(self) -> None:
+        self.runners: list[Flaky] = []
+        self.left_over: Flaky | None = None
+        self.refuse: Exception | None = None
+
+    def spawn(self, name: str, spec: RunSpec) -> RunnerPort:
+        self.runners.append(Flaky(spec, self.refuse))
+        return self.runners[-1]
+
+    def find(self, name: str) -> RunnerPort | None:
+        return self.left_over
+
+    def ready(self) -> bool:
+        return True
+
+    def close(self) -> None: ...
+
+
+class Bench:
+    """A watchdog with everything around it in reach."""
+
+    def __init__(self, spec: RunSpec = PUSH, *, attach: bool = False, first_decision: int = 0) -> None:
+        self.now_s = 0.0
+        self.store, self.host = DaemonStore(None), Host()
+        slot = Slot("name", self.host, attach=attach)
+        started = Started(spec, first_decision)
+        self.watchdog = Watchdog(started, slot, self.store, Ticker("watchdog"), clock=lambda: self.now_s)
+
+    @property
+    def runner(self) -> Flaky:
+        return self.host.runners[-1]
+
+    def is_in(self, condition: type[Condition]) -> bool:
+        return isinstance(self.watchdog.condition, condition)
+
+    def step(self, after_s: float = 0.0) -> float | None:
+        self.now_s += after_s
+        return self.watchdog.step()
+
+    def until(self, condition: Callable[[], bool], *, limit: int = 50) -> None:
+        """Steps as the watch would, each after the delay the last one asked for."""
+        delay: float | None = 0.0
+        for _ in range(limit):
+            if condition() or delay is None:
+                break
+            delay = self.step(delay)
+        assert condition()
+
+
+def up(bench: Bench) -> Bench:
+    bench.until(lambda: bench.is_in(Up))
+    bench.step()
+    return bench
+
+
+def test_decisions_go_to_the_state_file() -> None:
+    bench = up(Bench())
+    bench.runner.set_mode(Mode.PINNED, "7")
+    bench.step(0.5)
+    assert [each.to for each in bench.store.decisions("synthetic", 10)] == ["7", "1"]
+
+
+def test_a_dead_runner_comes_back_with_what_it_was_told() -> None:
+    bench = up(Bench())
+    slo = Slo("latency", 400.0)
+    bench.watchdog.change(SetSlo(slo))
+    bench.watchdog.change(SetInput(InputSpec(rate_per_s=7)))
+    bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    bench.runner.killed = True
+    bench.step(0.5)
+    assert bench.is_in(Starting)
+    bench.until(lambda: bench.is_in(Up))
+    reborn = bench.runner.spec
+    assert len(bench.host.runners) == 2
+    assert (reborn.slo, reborn.input.rate_per_s, reborn.mode, reborn.composition) == (slo, 7, Mode.PINNED, "7")
+    assert bench.watchdog.condition.deaths.restarts == 1
+
+
+def test_a_dead_runner_comes_back_in_its_last_stable_composition() -> None:
+    bench = up(Bench())
+    bench.runner.set_mode(Mode.AUTO, "5")
+    bench.step(2.0)
+    bench.runner.killed = True
+    bench.until(lambda: len(bench.host.runners) == 2)
+    assert bench.runner.active.name == "5"
+
+
+def test_ids_of_decisions_go_on_after_a_restart() -> None:
+    bench = up(Bench())
+    bench.runner.killed = True
+    bench.until(lambda: len(bench.host.runners) == 2)
+    bench.step(0.5)
+    assert [each.id for each in bench.store.decisions("synthetic", 10)] == [2, 1]
+
+
+@pytest.mark.logs_errors("app failed")
+def test_after_many_deaths_the_app_has_failed_and_says_why() -> None:
+    bench = Bench()
+    bench.until(lambda: bench.is_in(Failed) or _kill(bench), limit=100)
+    assert len(bench.host.runners) == len(BACK_OFF_S) + 1
+    assert (
+        bench.watchdog.condition.deaths.reason
+        == f"the runner died {len(BACK_OFF_S) + 1} times; last: ConnectionError: gone"
+    )
+    assert bench.now_s >= sum(BACK_OFF_S)
+    assert bench.step() is None
+    with pytest.raises(UnavailableError, match="the runner of synthetic is failed"):
+        bench.watchdog.ask(ReadStatus())
+
+
+def _kill(bench: Bench) -> bool:
+    if bench.host.runners:
+        bench.runner.killed = True
+    return False
+
+
+def test_a_runner_that_lived_long_gets_fresh_attempts() -> None:
+    bench = up(Bench())
+    for _ in range(3 * len(BACK_OFF_S)):
+        bench.step(HEALTHY_S)
+        bench.runner.killed = True
+        bench.until(lambda: bench.is_in(Starting))
+        bench.until(lambda: bench.is_in(Up))
+    assert bench.is_in(Up)
+
+
+@pytest.mark.logs_errors("app failed")
+def test_a_refused_spec_is_not_tried_again() -> None:
+    bench = Bench()
+    bench.host.refuse = RecomposeError("no photos in '/x'; give a folder with photos")
+    assert bench.step() is None
+    assert (bench.is_in(Failed), len(bench.host.runners)) == (True, 1)
+    assert bench.watchdog.condition.deaths.reason == "no photos in '/x'; give a folder with photos"
+
+
+def test_a_hung_runner_is_replaced_after_some_silence() -> None:
+    bench = up(Bench())
+    hung = bench.runner
+    hung.silent = True
+    for _ in range(SILENT_LIMIT - 1):
+        bench.step(0.5)
+        assert bench.is_in(Up)
+    with pytest.raises(UnavailableError, match="does not answer"):
+        bench.watchdog.ask(ReadStatus())
+    bench.step(0.5)
+    assert hung.killed
+    bench.until(lambda: bench.is_in(Up))
+
+
+def test_a_runner_that_was_left_running_is_found_again() -> None:
+    bench = Bench(attach=True, first_decision=10)
+    bench.host.left_over = Flaky(PUSH)
+    bench.host.left_over.start()
+    up(bench)
+    bench.step(0.5)
+    assert bench.host.runners == []
+    assert [each.id for each in bench.store.decisions("synthetic", 10)] == [11]
+
+
+def test_what_is_asked_during_the_start_is_told_after_it() -> None:
+    bench = Bench()
+    slo = Slo("throughput", "input_rate")
+    bench.watchdog.change(SetSlo(slo))
+    bench.step()
+    bench.runner.state = State("starting")
+    bench.watchdog.change(SetInput(InputSpec(rate_per_s=3)))
+    assert bench.runner.spec.input.rate_per_s is None
+    bench.runner.state = State("stable")
+    bench.step(2.0)
+    assert (bench.runner.spec.slo, bench.runner.spec.input.rate_per_s) == (slo, 3)
+
+
+def test_the_end_of_a_run_leaves_its_results_and_frees_the_runner() -> None:
+    bench = up(Bench())
+    bench.watchdog.ask(Push("last words"))
+    bench.runner.stop()
+    bench.until(lambda: bench.is_in(Ended))
+    assert bench.runner.killed
+    assert list(bench.watchdog.remembered.results) == [Result(serial=0, value="last words")]
+    assert bench.store.started() == {}
+
+
+def test_stop_drains_and_keeps_what_came_out() -> None:
+    bench = up(Bench())
+    bench.runner.hold = True
+    bench.watchdog.ask(Push(1))
+    bench.watchdog.stop()
+    assert list(bench.watchdog.remembered.results) == [Result(serial=0, value=1)]
+    assert bench.watchdog.remembered.status is not None
+    assert bench.watchdog.remembered.status.items.delivered == 1
+    assert bench.runner.killed
+
+
+def test_a_runner_that_cannot_stop_is_killed() -> None:
+    bench = up(Bench())
+    bench.runner.silent = True
+    bench.watchdog.stop()
+    assert bench.runner.killed
+    assert bench.is_in(Ended)
