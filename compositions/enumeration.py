@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compositions.document.notation import short_notation
-from compositions.document.rules import count_fault
 from compositions.errors import CompositionError, Fault
 from compositions.model import Composition, Group, Pattern, Stage, StageKind, all_sequential
+from compositions.notation import short_notation
+from compositions.rules import count_fault
 
 MAX_GENERATED = 10_000
 MAX_OWN = 1_000

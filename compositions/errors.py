@@ -27,3 +27,18 @@ class CompositionError(RecomposeError):
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
         super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+def shown(value: object) -> str:
+    """The value as a fault quotes it: short, and safe for numbers too long to be printed."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number with too many digits"
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def sub_path(path: str, key: object) -> str:
+    """The path of ``key`` in the mapping at ``path``; a key that is no plain word is quoted."""
+    word = key if isinstance(key, str) and key.isidentifier() and len(key) <= 60 else shown(key)
+    return f"{path}.{word}" if path else word

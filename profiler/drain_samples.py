@@ -8,7 +8,7 @@ from math import erfc, log, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
-from compositions.capacity.predict import StageCost
+from compositions.capacity.costs import StageCost
 from compositions.model import Composition, Group
 from profiler.size_law import SizeLaws
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compositions.capacity.predict import StageCost
+from compositions.capacity.costs import StageCost
 from compositions.settings import check, ranged
 from profiler.snapshot import StageProfile, StageTiming
 from profiler.stats import Samples

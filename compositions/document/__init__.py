@@ -1,1 +1,1 @@
-"""Compositions as text: YAML, notation, rules."""
+"""Compositions files: YAML read, checked with every fault at its place, watched."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compositions.document.rules import count_fault, shown, sub_path
-from compositions.errors import CompositionError, Fault
+from compositions.errors import CompositionError, Fault, shown, sub_path
+from compositions.rules import count_fault
 
 MAX_FAULTS = 1_000
 """Faults beyond are counted only: a megabyte of nonsense shall not answer with a hundred."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import yaml
 
 from compositions.document.fields import Fields, kind
-from compositions.document.notation import DEFAULT_REPLICAS, format_notation, parse
-from compositions.document.rules import group_faults, resolve, shown
 from compositions.document.safe_yaml import read_yaml
 from compositions.enumeration import MAX_GENERATED, generate
-from compositions.errors import CompositionError
+from compositions.errors import CompositionError, shown
 from compositions.model import Composition, Group, Pattern, Stage
+from compositions.notation import DEFAULT_REPLICAS, format_notation, parse
+from compositions.rules import group_faults, resolve
 
 MAX_NAME = 100
 

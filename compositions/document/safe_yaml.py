@@ -7,8 +7,7 @@ from typing import Any
 
 import yaml
 
-from compositions.document.rules import shown, sub_path
-from compositions.errors import CompositionError, Fault
+from compositions.errors import CompositionError, Fault, shown, sub_path
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 20

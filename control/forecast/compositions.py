@@ -10,7 +10,9 @@ from math import inf, isfinite, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from compositions.capacity.predict import PACED_ARRIVAL_CV, Prediction, Predictions, StageCost, predict, predict_all
+from compositions.capacity.costs import PACED_ARRIVAL_CV, Conditions, StageCost
+from compositions.capacity.predict import predict, predict_all
+from compositions.capacity.prediction import Prediction, Predictions
 from compositions.capacity.table import CompositionTable
 from compositions.model import Composition
 from control.strategies.assess import needed_rate
@@ -149,15 +151,7 @@ class Forecaster:
 
     def raw(self, composition: Composition) -> Prediction:
         """The capacity model's own word, uncorrected."""
-        snapshot = self._situation.snapshot
-        return predict(
-            composition,
-            self._costs,
-            cores=snapshot.cores,
-            hop_s=snapshot.hop_s,
-            input_rate_per_s=self._rate,
-            arrival_cv=self._arrival_cv(),
-        )
+        return predict(composition, self._costs, self._conditions(1.0))
 
     def _missed_lately(self, catalogue: Catalogue) -> npt.NDArray[np.bool_]:
         """Rows that were measured to miss the SLO at a need not significantly above the present one."""
@@ -175,16 +169,12 @@ class Forecaster:
         return 1.0 if windows and windows[-1].counted else PACED_ARRIVAL_CV
 
     def _predict_all(self, table: CompositionTable, scale: float) -> Predictions:
-        snapshot = self._situation.snapshot
         costs = {name: _scaled(cost, scale) for name, cost in self._costs.items()}
-        return predict_all(
-            table,
-            costs,
-            cores=snapshot.cores,
-            hop_s=snapshot.hop_s * scale,
-            input_rate_per_s=self._rate,
-            arrival_cv=self._arrival_cv(),
-        )
+        return predict_all(table, costs, self._conditions(scale))
+
+    def _conditions(self, scale: float) -> Conditions:
+        snapshot = self._situation.snapshot
+        return Conditions(snapshot.cores, snapshot.hop_s * scale, self._rate, arrival_cv=self._arrival_cv())
 
     def _statistic(self, predictions: Predictions) -> Array:
         return predictions.statistic(self._situation.slo.statistic)

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from compositions.document.positions import line_of
-from compositions.document.rules import MAX_REPLICAS
 from compositions.errors import CompositionError
+from compositions.rules import MAX_REPLICAS
 from service.api import problems
 from service.api.deps import ThisDaemon, YamlText
 from service.api.docs import Responses

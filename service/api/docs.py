@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compositions.document.rules import MAX_REPLICAS
 from compositions.model import Stage
+from compositions.rules import MAX_REPLICAS
 from service.api.problems import MEDIA_TYPE
 from service.bodies.problems import Problem, ValidationProblem
 

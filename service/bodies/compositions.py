@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from compositions import model as compositions
-from compositions.capacity.predict import Prediction
-from compositions.document.notation import format_notation
+from compositions.capacity.prediction import Prediction
 from compositions.model import Composition
+from compositions.notation import format_notation
 from service.bodies.base import Answer, ms, rounded
 
 

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from apps import registry
 from apps.input.rates import Rate
-from compositions.document.notation import parse
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage
+from compositions.notation import parse
 from service.experiments.contender import Contender, Run, contenders
 from service.experiments.live import LiveDriver
 from service.experiments.plots import plots

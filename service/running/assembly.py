@@ -13,7 +13,9 @@ from apps.contract import App
 from apps.input.rates import Rate, from_spec
 from apps.input.source_thread import SourceLimits, SourceThread
 from apps.input.sources import Source, open_source
-from compositions.capacity.predict import Prediction, predict
+from compositions.capacity.costs import Conditions
+from compositions.capacity.predict import predict
+from compositions.capacity.prediction import Prediction
 from compositions.errors import RecomposeError
 from compositions.model import Composition, all_sequential
 from compositions.settings import overridden
@@ -192,4 +194,4 @@ class Parts:
             return None
         costs = stage_costs(snapshot.stages, snapshot.cores)
         rate = snapshot.input_rate_per_s
-        return predict(composition, costs, cores=snapshot.cores, hop_s=snapshot.hop_s, input_rate_per_s=rate)
+        return predict(composition, costs, Conditions(snapshot.cores, snapshot.hop_s, rate))

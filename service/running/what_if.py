@@ -6,7 +6,9 @@ import copy
 from dataclasses import dataclass, replace
 from math import isfinite
 
-from compositions.capacity.predict import Prediction, predict_all
+from compositions.capacity.costs import Conditions
+from compositions.capacity.predict import predict_all
+from compositions.capacity.prediction import Prediction
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Trigger
 from control.settings import Settings
@@ -72,7 +74,7 @@ def answer(question: Question, present: Present, app: str) -> WhatIf:
 def _predicted(present: Present) -> list[Possibility]:
     snapshot, choices, rate = present.snapshot, present.compositions, present.snapshot.input_rate_per_s
     costs = stage_costs(snapshot.stages, snapshot.cores)
-    found = predict_all(choices, costs, cores=snapshot.cores, hop_s=snapshot.hop_s, input_rate_per_s=rate)
+    found = predict_all(choices, costs, Conditions(snapshot.cores, snapshot.hop_s, rate))
     active = present.active.name
     return [_row(each, told, present.slo, rate, each.name == active) for each, told in zip(choices, found, strict=True)]
 

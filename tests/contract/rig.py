@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from compositions.document.notation import parse
 from compositions.model import Composition, Stage
+from compositions.notation import parse
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import Delivered, Outcome, Shed, SwitchEnded, WorkerView
 from runtime.dispatch.settings import DispatcherSettings

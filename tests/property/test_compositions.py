@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -10,13 +11,15 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from compositions.capacity.predict import Prediction, StageCost, predict, predict_all
+from compositions.capacity.costs import Conditions, StageCost
+from compositions.capacity.predict import predict, predict_all
+from compositions.capacity.prediction import Prediction
 from compositions.capacity.table import CompositionTable
 from compositions.document.loader import dump, load
-from compositions.document.notation import format_notation, parse, short_notation
 from compositions.enumeration import generate
 from compositions.errors import CompositionError, Fault
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.notation import format_notation, parse, short_notation
 
 LAW = settings(deadline=None)
 
@@ -196,28 +199,25 @@ def test_enumeration_is_sound_ordered_and_complete(
 # --- capacity -------------------------------------------------------------------------------------------------------
 
 
+Priced = tuple[list[Composition], dict[str, StageCost], Conditions]
+
+
 @st.composite
-def priced(draw: st.DrawFn) -> tuple[list[Composition], dict[str, StageCost], dict[str, Any]]:
+def priced(draw: st.DrawFn) -> Priced:
     stages = draw(stage_lists(most=5, stateful=False))
     compositions = draw(st.lists(arranged(stages), min_size=1, max_size=5))
     costs = {stage.name: draw(COSTS) for stage in stages}
-    situation = {
-        "cores": draw(st.integers(1, 32)),
-        "hop_s": draw(st.floats(0, 0.1)),
-        "input_rate_per_s": draw(st.none() | st.floats(0, 1000)),
-    }
-    return compositions, costs, situation
+    rates = st.none() | st.floats(0, 1000)
+    return compositions, costs, Conditions(draw(st.integers(1, 32)), draw(st.floats(0, 0.1)), draw(rates))
 
 
 @LAW
 @given(priced(), st.booleans())
-def test_all_at_once_equals_one_by_one(
-    case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]], compiled: bool
-) -> None:
-    compositions, costs, situation = case
-    together = predict_all(CompositionTable(compositions) if compiled else compositions, costs, **situation)
+def test_all_at_once_equals_one_by_one(case: Priced, compiled: bool) -> None:
+    compositions, costs, conditions = case
+    together = predict_all(CompositionTable(compositions) if compiled else compositions, costs, conditions)
     for row, composition in zip(together, compositions, strict=True):
-        assert_close(row, predict(composition, costs, **situation))
+        assert_close(row, predict(composition, costs, conditions))
 
 
 def assert_close(left: Prediction, right: Prediction) -> None:
@@ -228,10 +228,10 @@ def assert_close(left: Prediction, right: Prediction) -> None:
 
 @LAW
 @given(priced())
-def test_predictions_hang_together(case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]]) -> None:
-    compositions, costs, situation = case
-    rate = situation["input_rate_per_s"]
-    for each in predict_all(compositions, costs, **situation):
+def test_predictions_hang_together(case: Priced) -> None:
+    compositions, costs, conditions = case
+    rate = conditions.input_rate_per_s
+    for each in predict_all(compositions, costs, conditions):
         assert each.throughput_per_s > 0
         assert each.base_latency_s > 0
         if rate is None:
@@ -250,30 +250,29 @@ def test_predictions_hang_together(case: tuple[list[Composition], dict[str, Stag
 @LAW
 @given(priced(), st.data())
 def test_more_replicas_or_cores_never_lower_the_capacity_and_more_work_never_raises_it(
-    case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]], data: st.DataObject
+    case: Priced, data: st.DataObject
 ) -> None:
-    (composition, *_), costs, situation = case
-    capacity = predict(composition, costs, **situation).throughput_per_s
+    (composition, *_), costs, conditions = case
+    capacity = predict(composition, costs, conditions).throughput_per_s
     place = data.draw(st.integers(0, len(composition.groups) - 1))
     groups = list(composition.groups)
     groups[place] = Group(groups[place].stages, Pattern.PAR, groups[place].replicas + 1)
-    assert predict(Composition("", tuple(groups)), costs, **situation).throughput_per_s >= capacity
-    assert predict(composition, costs, **(situation | {"cores": situation["cores"] + 1})).throughput_per_s >= capacity
+    assert predict(Composition("", tuple(groups)), costs, conditions).throughput_per_s >= capacity
+    more = replace(conditions, cores=conditions.cores + 1)
+    assert predict(composition, costs, more).throughput_per_s >= capacity
     name = data.draw(st.sampled_from(sorted(costs)))
     heavier = costs | {name: StageCost(costs[name].service_s * 1.5, costs[name].cpu_s * 1.5, costs[name].cv)}
-    assert predict(composition, heavier, **situation).throughput_per_s <= capacity
+    assert predict(composition, heavier, conditions).throughput_per_s <= capacity
 
 
 @LAW
 @given(priced(), st.floats(0.01, 0.95), st.floats(0.01, 0.95))
-def test_a_higher_input_rate_never_lowers_utilization_or_cpu(
-    case: tuple[list[Composition], dict[str, StageCost], dict[str, Any]], one: float, other: float
-) -> None:
-    (composition, *_), costs, situation = case
+def test_a_higher_input_rate_never_lowers_utilization_or_cpu(case: Priced, one: float, other: float) -> None:
+    (composition, *_), costs, conditions = case
     assume(one != other)
-    capacity = predict(composition, costs, **situation).throughput_per_s
+    capacity = predict(composition, costs, conditions).throughput_per_s
     low, high = (
-        predict(composition, costs, **(situation | {"input_rate_per_s": share * capacity}))
+        predict(composition, costs, replace(conditions, input_rate_per_s=share * capacity))
         for share in sorted((one, other))
     )
     assert low.utilization is not None

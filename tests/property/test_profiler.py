@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compositions.capacity.predict import StageCost
+from compositions.capacity.costs import StageCost
 from compositions.model import Composition, Group, Pattern
 from profiler.drain import DrainEstimate
 from profiler.drain_samples import Pending, left_s, schedule_sample

@@ -15,9 +15,9 @@ import yaml
 
 from apps.input.rates import from_spec
 from compositions.document.loader import load
-from compositions.document.notation import parse
 from compositions.enumeration import generate
 from compositions.model import Composition, Stage
+from compositions.notation import parse
 from control.decisions import CandidateStatus, Decision, Mode
 from control.settings import Settings
 from profiler.slo import parse_slo

@@ -11,13 +11,14 @@ from collections import deque
 import numpy as np
 import pytest
 
-from compositions.capacity.predict import StageCost, predict, predict_all
+from compositions.capacity.costs import Conditions, StageCost
+from compositions.capacity.predict import predict, predict_all
 from compositions.capacity.queueing import reorder_wait
 from compositions.capacity.table import CompositionTable
-from compositions.document.notation import parse
 from compositions.enumeration import generate
 from compositions.errors import CompositionError
 from compositions.model import Composition, Stage
+from compositions.notation import parse
 
 FERRET = [Stage(name) for name in ("segment", "extract", "vectorize", "rank")]
 COSTS = {
@@ -43,34 +44,36 @@ def chain(*groups: tuple[int, float, float]) -> tuple[Composition, dict[str, Sta
 
 
 def test_the_slowest_group_limits_when_there_are_cores_enough() -> None:
-    prediction = predict(ferret("Seq(f1,f2)-Par-Par*3"), COSTS, cores=16, hop_s=0.0, input_rate_per_s=None)
+    prediction = predict(ferret("Seq(f1,f2)-Par-Par*3"), COSTS, Conditions(cores=16, hop_s=0.0, input_rate_per_s=None))
     assert prediction.throughput_per_s == pytest.approx(3 / 0.160)
     assert (prediction.bottleneck_group, prediction.limited_by, prediction.workers) == (2, "group", 6)
 
 
 def test_the_cores_limit_what_replicas_promise() -> None:
-    prediction = predict(ferret("Par-Par-Par-Par*8"), COSTS, cores=2, hop_s=0.0, input_rate_per_s=None)
+    prediction = predict(ferret("Par-Par-Par-Par*8"), COSTS, Conditions(cores=2, hop_s=0.0, input_rate_per_s=None))
     assert prediction.throughput_per_s == pytest.approx(2 / 0.214)
     assert prediction.limited_by == "cores"
 
 
 def test_a_hop_makes_merging_light_stages_pay() -> None:
     light = {stage.name: StageCost(0.0001, 0.0001) for stage in FERRET}
-    apart = predict(ferret("Seq-Seq-Seq-Seq"), light, cores=1, hop_s=0.001, input_rate_per_s=None)
-    merged = predict(ferret("Seq(f1,f2,f3,f4)"), light, cores=1, hop_s=0.001, input_rate_per_s=None)
+    apart = predict(ferret("Seq-Seq-Seq-Seq"), light, Conditions(cores=1, hop_s=0.001, input_rate_per_s=None))
+    merged = predict(ferret("Seq(f1,f2,f3,f4)"), light, Conditions(cores=1, hop_s=0.001, input_rate_per_s=None))
     assert apart.throughput_per_s == pytest.approx(1 / (4 * 0.0011))
     assert merged.throughput_per_s == pytest.approx(1 / 0.0014)
 
 
 def test_a_hop_may_cost_less_cpu_than_time() -> None:
-    prediction = predict(ferret("Seq-Seq-Seq-Seq"), COSTS, cores=1, hop_s=0.010, hop_cpu_s=0.001, input_rate_per_s=None)
+    prediction = predict(
+        ferret("Seq-Seq-Seq-Seq"), COSTS, Conditions(cores=1, hop_s=0.010, hop_cpu_s=0.001, input_rate_per_s=None)
+    )
     assert prediction.throughput_per_s == pytest.approx(1 / (0.214 + 4 * 0.001))
     assert prediction.base_latency_s == pytest.approx(0.214 + 4 * 0.010)
 
 
 def test_stages_that_wait_scale_past_the_cores() -> None:
     waiting = {stage.name: StageCost(0.1, 0.0) for stage in FERRET}
-    prediction = predict(ferret("Par*50(f1,f2,f3,f4)"), waiting, cores=1, hop_s=0.0, input_rate_per_s=100)
+    prediction = predict(ferret("Par*50(f1,f2,f3,f4)"), waiting, Conditions(cores=1, hop_s=0.0, input_rate_per_s=100))
     assert prediction.throughput_per_s == pytest.approx(125)
     assert prediction.latency_s == pytest.approx(0.4, rel=0.01)
     assert prediction.cpu_cores == 0.0
@@ -78,7 +81,7 @@ def test_stages_that_wait_scale_past_the_cores() -> None:
 
 def test_work_that_costs_nothing_has_no_limit() -> None:
     free = {stage.name: StageCost(0.0, 0.0) for stage in FERRET}
-    prediction = predict(ferret("Seq-Seq-Seq-Seq"), free, cores=1, hop_s=0.0, input_rate_per_s=10)
+    prediction = predict(ferret("Seq-Seq-Seq-Seq"), free, Conditions(cores=1, hop_s=0.0, input_rate_per_s=10))
     assert prediction.throughput_per_s == math.inf
     assert (prediction.base_latency_s, prediction.utilization, prediction.overloaded) == (0.0, 0.0, False)
     assert prediction.latency_s == 0.0
@@ -90,7 +93,7 @@ def test_work_that_costs_nothing_has_no_limit() -> None:
 def test_at_or_above_capacity_the_latency_is_infinite() -> None:
     composition = ferret("Seq-Seq-Seq-Seq")
     for rate in (1 / 0.160, 100.0):
-        prediction = predict(composition, COSTS, cores=8, hop_s=0.0, input_rate_per_s=rate)
+        prediction = predict(composition, COSTS, Conditions(cores=8, hop_s=0.0, input_rate_per_s=rate))
         assert prediction.overloaded
         assert [prediction.statistic(name) for name in ("mean", "p50", "p95", "p99")] == [math.inf] * 4
         assert prediction.cpu_cores == pytest.approx(0.214 / 0.160)
@@ -98,14 +101,14 @@ def test_at_or_above_capacity_the_latency_is_infinite() -> None:
 
 
 def test_an_unknown_rate_leaves_the_latency_unknown() -> None:
-    prediction = predict(ferret("Seq-Seq-Seq-Seq"), COSTS, cores=8, hop_s=0.001, input_rate_per_s=None)
+    prediction = predict(ferret("Seq-Seq-Seq-Seq"), COSTS, Conditions(cores=8, hop_s=0.001, input_rate_per_s=None))
     assert prediction.base_latency_s == pytest.approx(0.218)
     assert [prediction.latency_s, prediction.p95_s, prediction.utilization, prediction.cpu_cores] == [None] * 4
     assert not prediction.overloaded
 
 
 def test_a_stopped_source_leaves_the_bare_latency() -> None:
-    prediction = predict(ferret("Seq-Par-Seq-Par"), COSTS, cores=2, hop_s=0.001, input_rate_per_s=0.0)
+    prediction = predict(ferret("Seq-Par-Seq-Par"), COSTS, Conditions(cores=2, hop_s=0.001, input_rate_per_s=0.0))
     assert prediction.latency_s == pytest.approx(prediction.base_latency_s)
     assert prediction.utilization == 0.0
 
@@ -115,9 +118,7 @@ def test_a_stage_without_a_cost_is_named() -> None:
         predict(
             ferret("Seq-Seq-Seq-Seq"),
             {"segment": COSTS["segment"]} | {name: COSTS[name] for name in ("extract", "vectorize")},
-            cores=2,
-            hop_s=0.0,
-            input_rate_per_s=1,
+            Conditions(cores=2, hop_s=0.0, input_rate_per_s=1),
         )
 
 
@@ -128,7 +129,7 @@ def test_compositions_of_different_apps_are_not_priced_together() -> None:
 
 
 def test_no_compositions_give_no_predictions() -> None:
-    assert list(predict_all([], {}, cores=2, hop_s=0.0, input_rate_per_s=1.0)) == []
+    assert list(predict_all([], {}, Conditions(cores=2, hop_s=0.0, input_rate_per_s=1.0))) == []
 
 
 # --- against exact results ------------------------------------------------------------------------------------------
@@ -147,7 +148,7 @@ def erlang_wait(rate: float, service: float, servers: int) -> float:
 def test_independent_users_and_exponential_service_wait_as_erlang_says(servers: int, utilization: float) -> None:
     rate = utilization * servers / 0.1
     composition, costs = chain((servers, 0.1, 1.0))
-    prediction = predict(composition, costs, cores=64, hop_s=0.0, input_rate_per_s=rate, arrival_cv=1.0)
+    prediction = predict(composition, costs, Conditions(cores=64, hop_s=0.0, input_rate_per_s=rate, arrival_cv=1.0))
     assert prediction.latency_s is not None
     in_order = float(reorder_wait(np.array([0.1]), 1 / rate)[0]) if servers > 1 else 0.0
     wait = prediction.latency_s - 0.1 - in_order
@@ -157,7 +158,7 @@ def test_independent_users_and_exponential_service_wait_as_erlang_says(servers: 
 
 def test_constant_times_at_a_steady_pace_do_not_wait() -> None:
     composition, costs = chain((1, 0.02, 0.0), (3, 0.06, 0.0), (1, 0.01, 0.0))
-    prediction = predict(composition, costs, cores=8, hop_s=0.0, input_rate_per_s=49, arrival_cv=0.0)
+    prediction = predict(composition, costs, Conditions(cores=8, hop_s=0.0, input_rate_per_s=49, arrival_cv=0.0))
     assert prediction.latency_s == pytest.approx(0.09)
 
 
@@ -223,8 +224,9 @@ def test_predicted_latency_is_near_the_simulated(
     groups: list[tuple[int, float, float]], cores: int, utilization: float
 ) -> None:
     composition, costs = chain(*groups)
-    rate = utilization * predict(composition, costs, cores=cores, hop_s=0, input_rate_per_s=None).throughput_per_s
-    prediction = predict(composition, costs, cores=cores, hop_s=0.0, input_rate_per_s=rate, arrival_cv=0.0)
+    unloaded = Conditions(cores=cores, hop_s=0, input_rate_per_s=None)
+    rate = utilization * predict(composition, costs, unloaded).throughput_per_s
+    prediction = predict(composition, costs, Conditions(cores=cores, hop_s=0.0, input_rate_per_s=rate, arrival_cv=0.0))
     latencies = simulate(groups, rate, cores, items=6000, seed=1)
     assert prediction.latency_s == pytest.approx(float(np.mean(latencies)), rel=0.15)
     assert prediction.p50_s == pytest.approx(float(np.quantile(latencies, 0.5)), rel=0.2)
@@ -242,7 +244,7 @@ def test_ten_thousand_compositions_are_priced_well_within_a_tick() -> None:
     took_s = []
     for _ in range(5):
         started = time.perf_counter()
-        predict_all(table, costs, cores=4, hop_s=1e-4, input_rate_per_s=10)
+        predict_all(table, costs, Conditions(cores=4, hop_s=1e-4, input_rate_per_s=10))
         took_s.append(time.perf_counter() - started)
     assert len(table) == 10_000
     assert min(took_s) < 0.025

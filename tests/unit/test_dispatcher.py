@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compositions.document.notation import parse
 from compositions.model import Composition, Stage, StageKind
+from compositions.notation import parse
 from profiler.snapshot import StageTiming
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (

@@ -8,7 +8,7 @@ from math import exp, log, sqrt
 
 import pytest
 
-from compositions.capacity.predict import StageCost
+from compositions.capacity.costs import StageCost
 from compositions.model import Composition, Group, Pattern
 from profiler.drain import DrainEstimate, DrainEstimator
 from profiler.drain_samples import Pending, left_s, paper_sample, schedule_sample

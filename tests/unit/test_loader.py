@@ -9,9 +9,9 @@ import pytest
 
 import compositions
 from compositions.document.loader import Defaults, dump, load, merge
-from compositions.document.notation import format_notation, short_notation
 from compositions.errors import CompositionError
 from compositions.model import Stage, StageKind
+from compositions.notation import format_notation, short_notation
 
 APPS = {
     "ferret": [Stage(name) for name in ("segment", "extract", "vectorize", "rank")],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from compositions.document.notation import format_notation, parse, short_notation
 from compositions.errors import CompositionError
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.notation import format_notation, parse, short_notation
 
 FERRET = tuple(Stage(name) for name in ("segment", "extract", "vectorize", "rank"))
 COUNTER = (Stage("split"), Stage("count", StageKind.STATEFUL))

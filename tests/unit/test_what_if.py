@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from compositions.document.notation import parse
 from compositions.model import Stage, all_sequential
+from compositions.notation import parse
 from control.settings import Settings
 from control.strategies import make_strategy
 from profiler.slo import Slo

@@ -1,0 +1,32 @@
+"""What prediction starts from: what stages cost, and under which conditions they run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PACED_ARRIVAL_CV = 0.1
+"""Of the times between items of a source that keeps its pace; 1 would be independent users (Poisson)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What a stage spends on an item while busy: mean wall and CPU time, coefficient of variation of the wall time."""
+
+    service_s: float
+    cpu_s: float
+    cv: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Machine and load: ``cores`` that all workers share, the price of a hop into a group, and the input.
+
+    Of a hop's ``hop_s``, ``hop_cpu_s`` is CPU (all of it when None). Without an input rate only the capacity is told.
+    """
+
+    cores: float
+    hop_s: float
+    input_rate_per_s: float | None
+    hop_cpu_s: float | None = None
+    arrival_cv: float = PACED_ARRIVAL_CV
+    """Coefficient of variation of the times between arrivals."""

@@ -1,0 +1,93 @@
+"""What prediction tells: one composition as a value, many as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from compositions.capacity.queueing import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What one composition would do at the input rate; what depends on that rate is None when it is unknown.
+
+    Latencies (mean and percentiles) are infinite when the rate is at or above the capacity (``overloaded``).
+    """
+
+    throughput_per_s: float
+    """Capacity: the highest rate it can sustain."""
+    base_latency_s: float
+    """Service, hops and the sharing of cores, without any queue: a lower bound of the mean."""
+    latency_s: float | None
+    p50_s: float | None
+    p95_s: float | None
+    p99_s: float | None
+    utilization: float | None
+    """Input rate over capacity."""
+    cpu_cores: float | None
+    """Cores kept busy, hops included."""
+    workers: int
+    bottleneck_group: int
+    """Index of the group with the least capacity."""
+    limited_by: Literal["group", "cores"]
+
+    @property
+    def overloaded(self) -> bool:
+        return self.utilization is not None and self.utilization >= 1.0
+
+    def statistic(self, name: str) -> float | None:
+        """Predicted latency ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""
+        value: float | None = self.latency_s if name == "mean" else getattr(self, f"{name}_s")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """``Prediction`` of many compositions as columns, row ``i`` for the ``i``-th; NaN stands where one has None."""
+
+    throughput_per_s: Array
+    base_latency_s: Array
+    latency_s: Array
+    p50_s: Array
+    p95_s: Array
+    p99_s: Array
+    utilization: Array
+    cpu_cores: Array
+    workers: npt.NDArray[np.int64]
+    bottleneck_group: npt.NDArray[np.int64]
+    limited_by_cores: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.workers)
+
+    def __getitem__(self, row: int) -> Prediction:
+        return Prediction(
+            throughput_per_s=float(self.throughput_per_s[row]),
+            base_latency_s=float(self.base_latency_s[row]),
+            latency_s=_known(self.latency_s[row]),
+            p50_s=_known(self.p50_s[row]),
+            p95_s=_known(self.p95_s[row]),
+            p99_s=_known(self.p99_s[row]),
+            utilization=_known(self.utilization[row]),
+            cpu_cores=_known(self.cpu_cores[row]),
+            workers=int(self.workers[row]),
+            bottleneck_group=int(self.bottleneck_group[row]),
+            limited_by="cores" if self.limited_by_cores[row] else "group",
+        )
+
+    def __iter__(self) -> Iterator[Prediction]:
+        return map(self.__getitem__, range(len(self)))
+
+    def statistic(self, name: str) -> Array:
+        """The column of latency ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""
+        column: Array = self.latency_s if name == "mean" else getattr(self, f"{name}_s")
+        return column
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

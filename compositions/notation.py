@@ -1,0 +1,116 @@
+"""The one-line notation of compositions: ``Seq(segment,extract)-Par(vectorize)-Par*3(rank)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from compositions.errors import CompositionError, Fault
+from compositions.model import Composition, Group, Pattern, Stage
+from compositions.rules import group_faults, resolve, what_app_has
+
+DEFAULT_REPLICAS = 2
+"""Workers of a Par group that does not say (Vogel et al., section 4: two replicas per parallel stage)."""
+
+_GROUP = re.compile(r"\s*(?P<pattern>Seq|Par)(?:\s*\*\s*(?P<replicas>-?[0-9]+))?(?:\s*\((?P<stages>[^()]*)\))?\s*")
+_MAX_DIGITS = 9
+
+
+def parse(
+    text: str,
+    stages: Sequence[Stage],
+    *,
+    name: str = "",
+    default_replicas: int = DEFAULT_REPLICAS,
+    app: str = "the app",
+) -> Composition:
+    """Reads a notation: groups joined by ``-``, each ``Seq``, ``Par`` or ``Par*N`` and a list of its stages.
+
+    A list names stages, or ``fN`` for the N-th stage of the app; a group without list takes the next single stage.
+
+    Raises: CompositionError with one sentence when the text is not a notation or not a composition of ``stages``.
+    """
+    groups: list[Group] = []
+    for match in _pieces(text):
+        names = _stages_of(match, groups, stages, app)
+        groups.append(Group(names, *_pattern_of(match, default_replicas)))
+    for fault in group_faults(groups, stages, app):
+        raise _refusal(fault.message)
+    return Composition(name, tuple(groups))
+
+
+def format_notation(composition: Composition) -> str:
+    """The notation with every stage named; ``parse`` of it, with its default of 2 replicas, gives the same groups."""
+    return "-".join(f"{_head(group)}({','.join(group.stages)})" for group in composition.groups)
+
+
+def short_notation(composition: Composition) -> str:
+    """The notation without what goes without saying: ``Seq(f1,f2)-Par-Par*3``.
+
+    It does not depend on stage names, so ``parse`` misreads it in an app that has given the name ``fN`` to another
+    stage than the N-th.
+    """
+    parts = []
+    first = 1
+    for group in composition.groups:
+        numbers = range(first, first + len(group.stages))
+        merged = f"({','.join(f'f{number}' for number in numbers)})" if len(numbers) > 1 else ""
+        parts.append(_head(group) + merged)
+        first = numbers.stop
+    return "-".join(parts)
+
+
+def _head(group: Group) -> str:
+    if group.pattern is Pattern.SEQ:
+        return "Seq"
+    return "Par" if group.replicas == DEFAULT_REPLICAS else f"Par*{group.replicas}"
+
+
+def _pieces(text: str) -> Iterator[re.Match[str]]:
+    at = 0
+    while True:
+        match = _GROUP.match(text, at)
+        if match is None:
+            raise _syntax(text, at, "Seq or Par")
+        yield match
+        at = match.end()
+        if at == len(text):
+            return
+        if text[at] != "-":
+            raise _syntax(text, at, "'-' and the next group, or the end")
+        at += 1
+
+
+def _pattern_of(match: re.Match[str], default_replicas: int) -> tuple[Pattern, int]:
+    written = match["replicas"]
+    if match["pattern"] == "Seq":
+        if written is not None:
+            raise _refusal(f"Seq has 1 worker and takes no number at position {match.start('replicas')}; write Par*N")
+        return Pattern.SEQ, 1
+    if written is None:
+        return Pattern.PAR, default_replicas
+    if len(written) > _MAX_DIGITS:
+        raise _refusal(f"replicas has {len(written)} digits at position {match.start('replicas')}; that is too many")
+    return Pattern.PAR, int(written)
+
+
+def _stages_of(match: re.Match[str], before: list[Group], stages: Sequence[Stage], app: str) -> tuple[str, ...]:
+    listed = match["stages"]
+    if listed is not None:
+        return tuple(resolve(word.strip(), stages) for word in listed.split(",")) if listed.strip() else ()
+    order = [stage.name for stage in stages]
+    taken = [name for group in before for name in group.stages]
+    following = order.index(taken[-1]) + 1 if taken and taken[-1] in order else len(taken)
+    if following >= len(order):
+        place = f"{match['pattern']} at position {match.start('pattern')}"
+        raise _refusal(f"{place} has no stage left to take; {what_app_has(app, stages)}")
+    return (order[following],)
+
+
+def _syntax(text: str, at: int, expected: str) -> CompositionError:
+    found = repr(text[at : at + 20]) if at < len(text) else "the end"
+    return _refusal(f"expected {expected} at position {at} of the notation, found {found}")
+
+
+def _refusal(message: str) -> CompositionError:
+    return CompositionError([Fault("", message)])

@@ -1,0 +1,82 @@
+"""What makes groups a composition of an app: every stage once, in the app's order, and none that is stateful in Par."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from compositions.errors import Fault, shown
+from compositions.model import Group, Pattern, Stage, StageKind
+
+MAX_REPLICAS = 1_000_000
+"""Far beyond any machine; keeps sums of replicas inside what arrays and JSON readers can hold."""
+
+
+def resolve(word: str, stages: Sequence[Stage]) -> str:
+    """The stage that ``word`` means: a stage of that name, else ``fN`` for the N-th; an unknown word stays as it is."""
+    names = [stage.name for stage in stages]
+    number = word[1:]
+    if word in names or not word.startswith("f") or not (number.isascii() and number.isdigit()) or len(number) > 6:
+        return word
+    return names[int(number) - 1] if 1 <= int(number) <= len(names) else word
+
+
+def what_app_has(app: str, stages: Sequence[Stage]) -> str:
+    """The half sentence that says which stage names would be accepted."""
+    return f"{app} has {', '.join(stage.name for stage in stages) or 'no stages'}"
+
+
+def group_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) -> Iterator[Fault]:
+    """All that keeps ``groups`` from being a composition of ``stages``; paths start at ``groups[i]``."""
+    yield from _order_faults(groups, stages, app)
+    stateful = {stage.name for stage in stages if stage.kind is StageKind.STATEFUL}
+    for index, group in enumerate(groups):
+        yield from _worker_faults(f"groups[{index}]", group, stateful)
+
+
+def count_fault(name: str, count: int) -> str | None:
+    """Why there cannot be so many workers, if there cannot; ``name`` is what the author calls the number."""
+    if 1 <= count <= MAX_REPLICAS:
+        return None
+    return f"{name} is {shown(count)}; it must be at least 1 and at most {MAX_REPLICAS:,}"
+
+
+def _order_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) -> Iterator[Fault]:
+    place = {stage.name: number for number, stage in enumerate(stages)}
+    accepted = what_app_has(app, stages)
+    seen: list[str] = []
+    unknown = 0
+    for path, name in _named_stages(groups):
+        if name not in place:
+            unknown += 1
+            yield Fault(path, f"unknown stage {shown(name)}; {accepted}")
+        elif name in seen:
+            yield Fault(path, f"stage {shown(name)} is repeated; every stage appears exactly once")
+        elif seen and place[name] < max(place[other] for other in seen):
+            yield Fault(
+                path, f"stage {shown(name)} is in the wrong order after {shown(seen[-1])}; {accepted}, in this order"
+            )
+        if name in place:
+            seen.append(name)
+    for index, group in enumerate(groups):
+        if not group.stages:
+            yield Fault(f"groups[{index}].stages", f"the group has no stage; {accepted}")
+    missing = [name for name in place if name not in seen]
+    # A misspelt stage is one fault, not an unknown stage and a missing one.
+    if len(missing) > unknown:
+        yield Fault("groups", f"stage {', '.join(map(repr, missing))} is missing; every stage appears exactly once")
+
+
+def _named_stages(groups: Sequence[Group]) -> Iterator[tuple[str, str]]:
+    for index, group in enumerate(groups):
+        for number, name in enumerate(group.stages):
+            yield f"groups[{index}].stages[{number}]", name
+
+
+def _worker_faults(path: str, group: Group, stateful: set[str]) -> Iterator[Fault]:
+    if (problem := count_fault("replicas", group.replicas)) is not None:
+        yield Fault(f"{path}.replicas", problem)
+    elif group.pattern is Pattern.SEQ and group.replicas > 1:
+        yield Fault(f"{path}.replicas", f"a Seq group has 1 worker, not {group.replicas}; Par has several")
+    kept = [name for name in group.stages if name in stateful]
+    if group.pattern is Pattern.PAR and kept:
+        yield Fault(path, f"stage {kept[0]!r} is stateful and may not be in a Par group; put it in a Seq group")
