@@ -8,14 +8,14 @@ import pytest
 from benchmarks.house import RULES, House, Module, Rule, ours, table
 
 TODAY = {
-    "circles": 4,
+    "circles": 3,
     "methods": 9,
     "attributes": 17,
     "files above": 6,
-    "our modules": 9,
-    "parameters": 9,
+    "our modules": 12,
+    "parameters": 6,
     "names in strings": 32,
-    "dict[str, Any]": 180,
+    "dict[str, Any]": 90,
 }
 """Until all rooms are divided: today's figures, and a little for what lands before what it replaces goes."""
 
