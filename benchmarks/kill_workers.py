@@ -20,6 +20,7 @@ from apps.synthetic.options import SyntheticOptions
 from benchmarks.harness import metadata
 from runtime.pools import ray_cluster
 from service.bodies.spec import InputSpec, RunSpec
+from service.running.requests import ReadStatus, ResetGaps, Start, Stop
 from service.running.runner import Runner
 
 OPTIONS = {"compute": "wait", "total_ms": 24}
@@ -49,38 +50,38 @@ def run(seconds: float, every_s: float, out_path: str, *, rate_per_s: float = 40
         input=InputSpec(rate_per_s=rate_per_s), switch_style="seamless",
     )  # fmt: skip
     runner = Runner(spec)
-    runner.start()
+    runner.ask(Start())
     try:
         _wait_until_up(runner)
         kills, restarts, gap_s = _kill(runner, seconds, every_s, random.Random(seed))
     finally:
-        runner.stop()
+        runner.ask(Stop())
     return _judge(runner, out_path, kills, restarts, gap_s)
 
 
 def _wait_until_up(runner: Runner) -> None:
     give_up_s = time.monotonic() + 60
-    while runner.status().items.delivered < 40:
+    while runner.ask(ReadStatus()).items.delivered < 40:
         if time.monotonic() > give_up_s or runner.wait(0.1):
-            raise RuntimeError(f"the app did not come up: {runner.status()}")
+            raise RuntimeError(f"the app did not come up: {runner.ask(ReadStatus())}")
 
 
 def _kill(runner: Runner, seconds: float, every_s: float, chance: random.Random) -> tuple[int, int, float]:
     """Returns kills, restarts, and the longest time without an output."""
     end_s, next_kill_s, kills = time.monotonic() + seconds, time.monotonic() + every_s, 0
-    runner.reset_gaps()
+    runner.ask(ResetGaps())
     while time.monotonic() < end_s:
         time.sleep(0.05)
         if time.monotonic() >= next_kill_s:
             next_kill_s += every_s
-            os.kill(chance.choice(runner.status().workers).pid, signal.SIGKILL)
+            os.kill(chance.choice(runner.ask(ReadStatus()).workers).pid, signal.SIGKILL)
             kills += 1
-    status = runner.status()
+    status = runner.ask(ReadStatus())
     return kills, status.restarts, status.output_gap_ms.max / 1e3
 
 
 def _judge(runner: Runner, out_path: str, kills: int, restarts: int, gap_s: float) -> Killing:
-    items = runner.status().items
+    items = runner.ask(ReadStatus()).items
     with open(out_path, encoding="utf-8") as lines:
         verdict = verify((json.loads(line) for line in lines), SyntheticOptions(**OPTIONS), accepted=items.accepted)
     return Killing(

@@ -20,6 +20,7 @@ from apps.contract import App
 from benchmarks.harness import Goal, Table, report
 from compositions.model import Stage
 from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
+from service.running.requests import ReadStatus, ReadSummary, Start
 from service.running.runner import Runner
 
 ROW_BYTES = 10_000
@@ -66,14 +67,14 @@ def grown_mb(folder: Path, rows: int) -> float:
     )
     sink = SinkSpec(path=str(folder / "table"))
     runner = Runner(RunSpec(app="slower", apps_dirs=(str(folder / "apps"),), pool="local", source=source, sink=sink))
-    runner.start()
+    runner.ask(Start())
     me, base, peak = psutil.Process(), 0.0, 0.0
     while not runner.wait(0.2):
         now = me.memory_info().rss / 1e6
-        delivered = runner.status().items.delivered
+        delivered = runner.ask(ReadStatus()).items.delivered
         base = base if base or delivered < 500 else now
         peak = max(peak, now)
-    summary = runner.summary()
+    summary = runner.ask(ReadSummary())
     if summary.failure or summary.items.delivered != rows:
         raise SystemExit(f"the run went wrong: {summary}")
     return max(peak - base, 1.0)

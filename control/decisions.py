@@ -35,6 +35,7 @@ class State(StrEnum):
     TRIAL = "trial"
     SWITCHING = "switching"
     STABLE = "stable"
+    CLOSING = "closing"
     FAILED = "failed"
 
 

@@ -24,6 +24,7 @@ from service.bodies.status import Status
 from service.cli import render
 from service.cli.check import apps_option
 from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_sink, parse_source
+from service.running.requests import ReadStatus, ReadSummary, Start, Stop
 from service.running.runner import Runner
 from service.running.shipped import choices_for
 
@@ -61,7 +62,7 @@ def run(as_json: bool, **given: Any) -> None:
         ray_cluster.connect()
     runner = Runner(spec)
     _follow(runner, as_json)
-    summary = runner.summary()
+    summary = runner.ask(ReadSummary())
     if as_json:
         click.echo(json.dumps(plain(summary)))
     else:
@@ -124,16 +125,16 @@ def _follow(runner: Runner, quiet: bool) -> None:
         interrupted += 1
         if interrupted > 1:
             raise KeyboardInterrupt
-        threading.Thread(target=runner.stop, daemon=True).start()
+        threading.Thread(target=runner.ask, args=(Stop(),), daemon=True).start()
 
     before = signal.signal(signal.SIGINT, interrupt)
-    runner.start()
+    runner.ask(Start())
     try:
         with _progress(quiet, runner.spec.items) as show:
             while not runner.wait(LOOK_S):
-                show(runner.status())
+                show(runner.ask(ReadStatus()))
     finally:
-        runner.stop(drain=False, timeout_s=5)
+        runner.ask(Stop(drain=False, timeout_s=5))
         signal.signal(signal.SIGINT, before)
 
 

@@ -108,9 +108,9 @@ def _discover(apps_dirs: Sequence[Path]) -> dict[str, type[App]]:
 
 def _host(pool: str, address: str | None) -> Host:
     if pool == "local":
-        from service.daemon.in_process import InProcessRunner  # here, as Ray below: each costs seconds the other saves
+        from service.running.runner import Runner  # here, as Ray below: each costs seconds the other saves
 
-        return LocalHost(InProcessRunner)
+        return LocalHost(Runner)
     from service.daemon.ray_host import RayHost
 
     return RayHost(address)

@@ -6,7 +6,6 @@ from typing import TypeVar
 
 from runtime.pools import ray_cluster
 from service.bodies.spec import RunSpec
-from service.daemon.in_process import called
 from service.running.port import ANSWER_S, RunnerPort
 from service.running.requests import Request
 
@@ -20,9 +19,8 @@ class RayRunner:
 
     def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
         """Trouble of the cluster is not the user's: it must not look like a refusal."""
-        method, args = called(request)
         try:
-            answer: A = self._remote.call(method, *args, timeout_s=timeout_s)
+            answer: A = self._remote.call("ask", request, timeout_s=timeout_s)
             return answer
         except ray_cluster.RemoteTimeout as error:
             raise TimeoutError(str(error)) from error

@@ -15,6 +15,7 @@ from service.bodies.spec import InputSpec, RunSpec
 from service.bodies.status import Status
 from service.experiments.contender import Contender, Run, Sample, run_of
 from service.experiments.spec import Experiment
+from service.running.requests import ReadDecisions, ReadStatus, ReadSummary, SetRate, Start, Stop
 from service.running.runner import Runner
 
 SAMPLE_S = 0.5
@@ -42,20 +43,20 @@ class LiveDriver:
         spec = self._spec(contender, InputSpec(rate_per_s=max(rate(0.0), 0.1)))
         runner = Runner(spec)
         with _Running(runner):
-            runner.set_rate(rate)
+            runner.ask(SetRate(rate))
             samples = list(self._watch(runner, rate))
-            summary = runner.summary()
-            trials = sum(decision.trials for decision in runner.decisions(-1, 1000))
+            summary = runner.ask(ReadSummary())
+            trials = sum(decision.trials for decision in runner.ask(ReadDecisions(-1, 1000)))
         latencies = [s.latency_ms for s in samples if s.latency_ms is not None and s.at_s > experiment.warm_up_s]
         switches = summary.switches
         return run_of(contender.name, repetition, samples, latencies, experiment.warm_up_s, switches, trials)
 
     def _watch(self, runner: Runner, rate: Rate) -> Iterator[Sample]:
-        began_s, before = time.monotonic(), (0.0, runner.status().items)
+        began_s, before = time.monotonic(), (0.0, runner.ask(ReadStatus()).items)
         psutil.cpu_percent()
         while (at_s := before[0] + SAMPLE_S) <= self._experiment.duration_s:
             time.sleep(max(0.0, began_s + at_s - time.monotonic()))
-            at_s, status = time.monotonic() - began_s, runner.status()
+            at_s, status = time.monotonic() - began_s, runner.ask(ReadStatus())
             _check(status)
             items, gap_s, active = status.items, at_s - before[0], status.composition
             assert active is not None, "a runner that delivers has a composition"
@@ -95,16 +96,16 @@ class _Running:
         self._runner = runner
 
     def __enter__(self) -> None:
-        self._runner.start()
+        self._runner.ask(Start())
         _wait(self._up, UP_S)
 
     def _up(self) -> bool:
-        status = self._runner.status()
+        status = self._runner.ask(ReadStatus())
         _check(status)
         return bool(status.items.delivered)
 
     def __exit__(self, *_: object) -> None:
-        self._runner.stop(drain=False, timeout_s=10)
+        self._runner.ask(Stop(drain=False, timeout_s=10))
 
 
 def _check(status: Status) -> None:
@@ -114,7 +115,7 @@ def _check(status: Status) -> None:
 
 def _delivered(runner: Runner, after_s: float) -> int:
     time.sleep(after_s)
-    return runner.status().items.delivered
+    return runner.ask(ReadStatus()).items.delivered
 
 
 def _wait(true: Callable[[], bool], seconds: float) -> None:

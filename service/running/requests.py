@@ -5,6 +5,7 @@ They cross processes; fields and answers can be pickled.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -18,12 +19,21 @@ from service.bodies.results import Result, Summary
 from service.bodies.spec import InputSpec
 from service.bodies.status import Sample, Status
 
-A_co = TypeVar("A_co", covariant=True)
+A = TypeVar("A")
+Q = TypeVar("Q")
+
+Handler = tuple[type[Any], Callable[[Any], Any]]
+"""A kind of request and who answers it; made by ``Request.by``, which knows that the two fit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request(Generic[A_co]):
-    """Something asked of a runner, which answers with an ``A_co``."""
+class Request(Generic[A]):
+    """Something asked of a runner, which answers with an ``A``."""
+
+    @classmethod
+    def by(cls: type[Q], handler: Callable[[Q], A]) -> Handler:
+        """``handler`` answers this kind."""
+        return cls, handler
 
 
 # --- life ---

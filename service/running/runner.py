@@ -1,311 +1,175 @@
-"""One running app: source, dispatcher, sink, monitor and manager, in a thread of its own. All methods are thread-safe.
-
-Whatever others ask is carried out by the loop's own thread between two steps, so that nothing here needs a lock.
-"""
+"""One running app in a thread of its own, behind :class:`service.running.port.RunnerPort`: its life, start to end."""
 
 from __future__ import annotations
 
-import os
-import queue
 import threading
 import traceback
-from collections.abc import Callable
-from concurrent.futures import Future
-from time import monotonic, time
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from time import monotonic
+from typing import TypeVar
 
 import structlog
 
-from apps.input.rates import Rate
-from apps.input.sources import Push
 from compositions.errors import RecomposeError
-from compositions.model import Composition
-from control import decisions as control
-from control.decisions import Mode, State
-from profiler.slo import Slo
-from service.bodies.base import time_text
-from service.bodies.compositions import Choice, WhatIf
-from service.bodies.decisions import Decision, QuietRun, Switch
-from service.bodies.refusals import UnavailableError
-from service.bodies.results import Result, Summary
-from service.bodies.spec import InputSpec, RunSpec
-from service.bodies.status import Sample, SparkStatus, Status, resting
-from service.running.assembly import Assembly, Parts
-from service.running.history import History
-from service.running.status import Beside, running_status
-from service.running.summary import RunningSummary
-from service.running.what_if import Present, Question, answer
+from service.bodies.spec import RunSpec
+from service.running.assembly import assemble
+from service.running.checked import CheckedSpec
+from service.running.desk import answers_of
+from service.running.intake import PushDoor
+from service.running.mailbox import Answers, Mailbox
+from service.running.port import ANSWER_S
+from service.running.record import record_of
+from service.running.requests import Handler, Push, ReadStatus, Request, Start, Stop
+from service.running.resting import Resting
+from service.running.run import Run
+from service.running.standing import Standing
 
-if TYPE_CHECKING:
-    from service.running.telemetry import Telemetry
-
-T = TypeVar("T")
+A = TypeVar("A")
 
 STEP_S = 0.25
 """Longest step of the loop; whatever happens ends it early."""
 START_FAILURES = 3
 """After so many workers in a row could not start, with none alive, the app has failed."""
+CLOSE_S = 10.0
+"""What a stop waits beyond its drain for workers to end."""
+
+
+@dataclass(slots=True)
+class _End:
+    """When a run is to end, as far as it was told to."""
+
+    told: threading.Event = field(default_factory=threading.Event)
+    drain: bool = True
+    drain_until_s: float = 0.0
+
+    def tell(self, drain: bool, timeout_s: float) -> None:
+        self.drain, self.drain_until_s = drain, monotonic() + timeout_s
+        self.told.set()
+
+    @property
+    def due(self) -> bool:
+        """What is still in flight is given up."""
+        return self.told.is_set() and (not self.drain or monotonic() > self.drain_until_s)
 
 
 class Runner:
-    """Interface in :class:`service.daemon.hosts.Runner`. Raises: RecomposeError for a spec that cannot run."""
+    """All public methods may be called from any thread. Raises: RecomposeError for a spec that cannot run."""
 
     def __init__(self, spec: RunSpec) -> None:
         self.spec = spec
-        self._assembly = Assembly(spec)
+        self._checked = CheckedSpec(spec)
         self._log = structlog.get_logger().bind(app=spec.app)
-        self._asked: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
-        self._state = State.STARTING
-        self._failure: str | None = None
-        self._parts: Parts | None = None
-        self._stopping = threading.Event()
-        self._drain = True
-        self._stop_by_s: float | None = None
+        self._standing = Standing()
+        self._mailbox = Mailbox()
+        self._pushes = PushDoor(self._checked.app, self._checked.source)
+        self._run: Run | None = None
+        resting = Resting(self._checked, self._standing, self._mailbox)
+        self._at_once = Answers(*self._handlers(), *resting.handlers())
+        self._end = _End()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"loop-{spec.app}", daemon=True)
-        self._epoch_s = time() - monotonic()
-        self._summary = RunningSummary()
-        self._history = History()
-        self._telemetry: Telemetry | None = None
+        self._killed = False
+        self._thread = threading.Thread(target=self._live, name=f"loop-{spec.app}", daemon=True)
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- the port ---------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Returns at once; ``status`` tells when it is up, or why it failed."""
-        self._thread.start()
+    def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
+        """As :class:`service.running.port.RunnerPort` says; ``Stop`` takes its own time."""
+        if self._killed:
+            raise ConnectionError("the runner was killed")
+        if request in self._at_once:
+            return self._at_once.answer(request)
+        return self._mailbox.ask(request, timeout_s)
 
-    def stop(self, drain: bool = True, timeout_s: float = 30) -> None:
-        """No more input; with ``drain`` waits until all accepted items are out, at most ``timeout_s``."""
-        self._drain = drain
-        self._stop_by_s = monotonic() + timeout_s
-        self._stopping.set()
-        if self._parts is not None:
-            self._parts.pool.wake()
-        if self._thread.ident is not None:
-            self._ended.wait(timeout_s + 10)
+    def alive(self) -> bool:
+        return not self._killed
+
+    def kill(self) -> None:
+        if not self._killed:
+            self._killed = True
+            self._stop(Stop(drain=False, timeout_s=0.0))
 
     def wait(self, timeout_s: float) -> bool:
+        """True when the run has ended."""
         return self._ended.wait(timeout_s)
 
-    # --- requests ---------------------------------------------------------------------------------------------------
-
-    def set_slo(self, slo: Slo | None) -> None:
-        self._tell(lambda parts: parts.loop.manager.set_slo(slo))
-        self.spec = self.spec.model_copy(update={"slo": slo})
-
-    def set_input(self, input: InputSpec) -> None:
-        """Raises: RecomposeError for a pattern that is not one."""
-        rate = self._assembly.rate(input)
-        self._tell(lambda parts: parts.source.set_pattern(rate))
-        self.spec = self.spec.model_copy(update={"input": input})
-
-    def set_rate(self, rate: Rate) -> None:
-        """Any input rate over time, counted from now; for experiments."""
-        self._tell(lambda parts: parts.source.set_pattern(rate))
-
-    def set_mode(self, mode: Mode, composition: str | None) -> None:
-        """Raises: RecomposeError for a composition that is not known."""
-        self._tell(lambda parts: parts.loop.manager.set_mode(mode, composition))
-        self.spec = self.spec.model_copy(update={"mode": mode})
-
-    def set_compositions(self, compositions: tuple[Composition, ...]) -> None:
-        self._tell(lambda parts: parts.replace_compositions(compositions))
-        self.spec = self.spec.model_copy(update={"compositions": compositions})
-
-    def push(self, value: Any) -> int:
-        """Raises: BufferFull; RecomposeError when the source is not ``push`` or the app refuses the value."""
-        source = self._assembly.source
-        if not isinstance(source, Push):
-            kind = self.spec.source.kind
-            raise RecomposeError(f"{self.spec.app} reads its items from source {kind!r}; start it with source 'push'")
-        try:
-            item = self._assembly.app.from_json(value)
-        except (ValueError, TypeError, KeyError) as error:
-            raise RecomposeError(f"{self.spec.app} does not take this item: {error}") from error
-        return source.put(item)
-
-    # --- views ------------------------------------------------------------------------------------------------------
-
-    def status(self) -> Status:
-        known = resting(type(self._assembly.app), self._state, self.spec, None)
-        known = known.model_copy(update={"failure": self._failure, "runner_pid": os.getpid()})
-        return self._ask(lambda parts: self._running(parts, known), known)
-
-    def decisions(self, after_id: int, limit: int) -> list[Decision]:
-        return self._ask(
-            lambda parts: [self._decision(parts, d) for d in parts.loop.journal.decisions if d.id > after_id][:limit],
-            [],
+    def _handlers(self) -> tuple[Handler, ...]:
+        """Of what needs no loop."""
+        kind = self.spec.source.kind
+        return (
+            Start.by(lambda _: self._thread.start()),
+            Stop.by(self._stop),
+            Push.by(lambda request: self._pushes.put(request.value, kind)),
         )
 
-    def changes(self, limit: int) -> list[QuietRun]:
-        return self._ask(lambda parts: [QuietRun.of(run, self._at) for run in parts.loop.journal.changes][-limit:], [])
-
-    def results(self, after: int, limit: int) -> list[Result]:
-        return self._ask(lambda parts: parts.sink.results(after, limit), [])
-
-    def compositions(self) -> list[Choice]:
-        return self._ask(Parts.choices, [])
-
-    def history(self, last_s: float) -> list[Sample]:
-        """One sample a second of the last ``last_s`` seconds."""
-        return self._ask(lambda parts: self._history.since(monotonic() - last_s), [])
-
-    def what_if(self, cores: int | None, replicas: int | None, rate_per_s: float | None) -> WhatIf:
-        """Raises: RecomposeError while nothing is measured."""
-        found = self._ask(lambda parts: self._what_if(parts, Question(cores, replicas, rate_per_s)))
-        if found is None:
-            raise UnavailableError(f"nothing is measured of {self.spec.app} yet; try again in a moment")
-        return found
-
-    def _what_if(self, parts: Parts, question: Question) -> WhatIf | None:
-        loop, assembly = parts.loop, parts.assembly
-        if loop.snapshot is None:
-            return None
-        active, slo = loop.engine.view().composition, loop.manager.slo
-        known = Present(loop.snapshot, active, assembly.compositions, slo, assembly.strategy, assembly.settings.manager)
-        return answer(question, known, self.spec.app)
-
-    def switches(self) -> list[Switch]:
-        """Every switch that ended: names, style, gap, drain expected and actual (ms)."""
-        return self._ask(lambda parts: [Switch.of(record, self._at) for record in parts.loop.journal.switches], [])
-
-    def reset_gaps(self) -> None:
-        """Starts the statistics of gaps between outputs anew; for measurements."""
-        self._ask(lambda parts: parts.loop.gaps.reset())
-
-    def summary(self) -> Summary:
-        return self._ask(self._summary.view, Summary()).model_copy(update={"failure": self._failure})
-
-    def _running(self, parts: Parts, known: Status) -> Status:
-        telemetry, link = self._telemetry, self._assembly.link
-        spark = SparkStatus.model_validate(link.status()) if link else None
-        beside = Beside(self._summary.slo_met_share, telemetry.status() if telemetry else None, spark)
-        return running_status(known, self._assembly.stages, parts.loop, beside, self._at)
-
-    def _decision(self, parts: Parts, decision: control.Decision) -> Decision:
-        return Decision.of(parts.loop.journal.with_switches(decision), self._at)
-
-    def _at(self, at_s: float) -> str:
-        return time_text(self._epoch_s + at_s)
+    def _stop(self, request: Stop) -> None:
+        self._end.tell(request.drain, request.timeout_s)
+        if self._run is not None:
+            self._run.wake()
+        if self._thread.ident is not None:
+            self._ended.wait(request.timeout_s + CLOSE_S)
 
     # --- the loop's thread ------------------------------------------------------------------------------------------
 
-    def _tell(self, request: Callable[[Parts], None]) -> None:
-        """A request of the loop's thread; before there are parts it is kept, and carried out once there are."""
-        if self._parts is None:
-            self._asked.put((lambda: request(self._built()), Future()))
-        else:
-            self._ask(request)
-
-    def _built(self) -> Parts:
-        assert self._parts is not None, "requests are served by the loop, which begins with the parts"
-        return self._parts
-
-    def _ask(self, question: Callable[[Parts], T], before_start: Any = None) -> T:
-        """Has the loop's thread answer; ``before_start`` is the answer while there are no parts yet."""
-        parts = self._parts
-        if parts is None:
-            answer: T = before_start
-            return answer
-        if self._ended.is_set() or threading.current_thread() is self._thread:
-            return question(parts)
-        future: Future[T] = Future()
-        self._asked.put((lambda: question(parts), future))
-        parts.pool.wake()
-        return self._answer(parts, question, future)
-
-    def _answer(self, parts: Parts, question: Callable[[Parts], T], future: Future[T]) -> T:
-        while True:
-            try:
-                return future.result(timeout=1.0)
-            except TimeoutError:
-                if self._ended.is_set() and not future.done():
-                    return question(parts)
-
-    def _run(self) -> None:
+    def _live(self) -> None:
         try:
-            self._parts = self._assembly.build()
-            self._telemetry = self._tapped(self._parts)
-            self._parts.loop.engine.start()
-            self._turn(self._parts)
-            self._state = State.FAILED if self._failure else State.STOPPED
+            with self._telling(), ExitStack() as closing:
+                closing.callback(self._checked.source.close)
+                with self._telling():
+                    self._conduct(closing)
+                self._standing.close()
+        finally:
+            self._standing.end()
+            self._ended.set()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """The last place that can tell what went wrong: the state says failed, the log says why."""
+        try:
+            yield
         except RecomposeError as error:
             self._fail(str(error))
-        except Exception:  # the last place that can tell: the state says failed, the log says why
+        except Exception:
             self._fail(traceback.format_exc())
-        finally:
-            self._close()
-
-    def _turn(self, parts: Parts) -> None:
-        ends_at_s = None if self.spec.duration_s is None else monotonic() + self.spec.duration_s
-        while not self._over(parts):
-            self._serve()
-            if self._stopping.is_set() or (ends_at_s is not None and monotonic() >= ends_at_s):
-                parts.source.stop(drain=self._drain)
-            parts.feed()
-            parts.loop.step(parts.loop.engine.now_s + STEP_S)
-            self._look(parts)
-
-    def _over(self, parts: Parts) -> bool:
-        if self._stopping.is_set() and (not self._drain or monotonic() > (self._stop_by_s or 0)):
-            return True
-        return parts.source.finished and parts.loop.engine.idle and not parts.loop.engine.view().switching
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                question, future = self._asked.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                future.set_result(question())
-            except BaseException as error:
-                future.set_exception(error)
-
-    def _look(self, parts: Parts) -> None:
-        """What the outside should see of the last step."""
-        loop = parts.loop
-        result, snapshot = loop.result, loop.snapshot
-        if result is None or snapshot is None:
-            return
-        if parts.reading:
-            self._state = result.state
-            self._history.note(monotonic(), lambda: Sample.of(self.status(), self._at(monotonic())))
-        if self._summary.note(snapshot, result):
-            parts.sink.flush()
-            if self._telemetry is not None:
-                self._telemetry.tick(loop, snapshot, result)
-        failure = loop.start_failure
-        if failure is not None and failure.consecutive >= START_FAILURES and not snapshot.workers_alive:
-            raise RecomposeError(f"workers cannot start: {failure.reason}")
-        if parts.sink.failed is not None:
-            raise RecomposeError(parts.sink.failed)
-        if parts.source.error is not None and self._failure is None:
-            self._failure = f"the source failed: {parts.source.error}"
-            self._log.error("source failed", reason=parts.source.error)
-
-    def _tapped(self, parts: Parts) -> Telemetry | None:
-        """Telemetry of the loop, if any is to be written."""
-        wanted = self.spec.telemetry
-        if wanted is None:
-            return None
-        from service.running.telemetry import Telemetry  # imported here: a run without telemetry needs no Arrow
-
-        telemetry = Telemetry(wanted, self.spec.app, self._epoch_s)
-        parts.loop.tap = telemetry.observe
-        return telemetry
 
     def _fail(self, reason: str) -> None:
-        self._failure = reason
-        self._state = State.FAILED
+        self._standing.failure = self._standing.failure or reason
         self._log.error("run failed", reason=reason)
 
-    def _close(self) -> None:
-        if self._parts is not None:
-            self._parts.close()
-        else:
-            self._assembly.close()
-        if self._telemetry is not None:
-            self._telemetry.close()
-        self._ended.set()
-        self._serve()
+    def _conduct(self, closing: ExitStack) -> None:
+        self._run = run = assemble(self._checked)
+        closing.callback(run.close)
+        record = record_of(self.spec, run)
+        closing.callback(record.close)
+        answers = answers_of(run, record, self._standing)
+        self._mailbox.open(answers, run.wake)
+        closing.callback(self._mailbox.close)
+        self._at_once = Answers(*self._handlers())
+        run.loop.engine.start()
+        self._turn(run, lambda: record.note(run, lambda: answers.answer(ReadStatus())))
+
+    def _turn(self, run: Run, note: Callable[[], None]) -> None:
+        ends_at_s = inf if self.spec.duration_s is None else monotonic() + self.spec.duration_s
+        while not (self._end.due or run.over):
+            self._mailbox.serve()
+            if self._end.told.is_set() or monotonic() >= ends_at_s:
+                run.intake.stop(drain=self._end.drain)
+            run.feed()
+            run.loop.step(run.loop.engine.now_s + STEP_S)
+            self._look(run)
+            note()
+
+    def _look(self, run: Run) -> None:
+        """Raises: RecomposeError when the run cannot go on."""
+        loop, standing = run.loop, self._standing
+        if loop.result is not None and run.intake.reading:
+            standing.state = loop.result.state
+        broken = loop.start_failure
+        if broken is not None and broken.consecutive >= START_FAILURES and not loop.engine.view().workers:
+            raise RecomposeError(f"workers cannot start: {broken.reason}")
+        if run.sink.failed is not None:
+            raise RecomposeError(run.sink.failed)
+        if run.intake.failure is not None and standing.failure is None:
+            self._fail(f"the source failed: {run.intake.failure}")

@@ -13,7 +13,7 @@ from service.bodies.figures import Items
 from service.bodies.results import CheckedItems, Summary
 
 if TYPE_CHECKING:
-    from service.running.assembly import Parts
+    from service.running.run import Run
 
 
 class RunningSummary:
@@ -42,12 +42,12 @@ class RunningSummary:
         self._hits.add_second(snapshot.now_s, Verdict(met, "as of the tick"))
         return True
 
-    def view(self, parts: Parts) -> Summary:
-        view, journal, sink = parts.loop.engine.view(), parts.loop.journal, parts.sink
+    def view(self, run: Run) -> Summary:
+        view, journal, sink = run.loop.engine.view(), run.loop.journal, run.sink
         last = self._last
         elapsed_s = last.now_s - self._first_s if last and self._first_s is not None else None
         return Summary(
-            app=parts.assembly.spec.app,
+            app=run.checked.spec.app,
             elapsed_s=rounded(elapsed_s),
             items=CheckedItems(lost=sink.lost, misordered=sink.misordered, **dict(Items.of(view))),
             composition=view.composition.name,

@@ -18,6 +18,7 @@ from compositions.errors import RecomposeError
 from datapipe.live.query import streaming_rows
 from service.bodies.results import Summary
 from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
+from service.running.requests import ReadSummary, Start
 from service.running.runner import Runner
 
 APPS = Path(__file__).parent / "live_apps"
@@ -100,9 +101,9 @@ def test_rows_arrive_once_and_in_order_though_the_driver_is_killed_twice_and_the
 
 def finished(spec: RunSpec) -> Summary:
     runner = Runner(spec)
-    runner.start()
+    runner.ask(Start())
     assert runner.wait(GIVE_UP_S), "the run has not ended"
-    return runner.summary()
+    return runner.ask(ReadSummary())
 
 
 def spec_of(tmp_path: Path, **more: Any) -> RunSpec:

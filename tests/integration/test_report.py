@@ -20,6 +20,7 @@ from profiler.slo import Slo
 from service.bodies.base import plain
 from service.bodies.spec import InputSpec, RunSpec, TelemetrySpec
 from service.cli import main
+from service.running.requests import ReadDecisions, ReadStatus, ReadSummary, ReadSwitches, Start, Stop
 from service.running.runner import Runner
 
 ITEMS = 1200
@@ -34,9 +35,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Runner]:
         slo=Slo("latency", 100.0), items=ITEMS, telemetry=TelemetrySpec(folder=str(folder)),
     )  # fmt: skip
     runner = Runner(spec)
-    runner.start()
+    runner.ask(Start())
     assert runner.wait(120)
-    runner.stop()
+    runner.ask(Stop())
     return folder, runner
 
 
@@ -49,12 +50,12 @@ def test_every_item_is_told_once_and_nothing_is_lost(run: tuple[Path, Runner]) -
     assert all(stage["wall_ns"] > 0 for each in stages for stage in each)
     arrived, delivered = (data.seconds(data.items, name) for name in ("arrived", "delivered"))
     assert (delivered > arrived).all()
-    assert runner.summary().items.delivered == ITEMS
-    status = runner.status()
+    assert runner.ask(ReadSummary()).items.delivered == ITEMS
+    status = runner.ask(ReadStatus())
     assert status.telemetry.lost == 0
-    assert [each["id"] for each in data.decisions] == [each.id for each in runner.decisions(0, 100)]
-    assert data.decisions[-1]["candidates"] == plain(runner.decisions(0, 100)[-1].candidates)
-    assert len(data.switches) == len(runner.switches()) > 0
+    assert [each["id"] for each in data.decisions] == [each.id for each in runner.ask(ReadDecisions(0, 100))]
+    assert data.decisions[-1]["candidates"] == plain(runner.ask(ReadDecisions(0, 100))[-1].candidates)
+    assert len(data.switches) == len(runner.ask(ReadSwitches())) > 0
 
 
 @pytest.fixture(scope="module")

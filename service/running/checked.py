@@ -1,0 +1,60 @@
+"""What a spec comes to once everything in it that could not run was refused."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from time import monotonic
+
+from apps import registry
+from apps.contract import App
+from apps.input.rates import Rate, from_spec
+from apps.input.sources import Source, open_source
+from compositions.errors import RecomposeError
+from compositions.model import Composition, all_sequential
+from compositions.settings import overridden
+from control.strategies import make_strategy
+from service.bodies.spec import InputSpec, RunSpec
+from service.running.settings import RunSettings
+from service.running.shipped import choices_for
+from service.running.spark import open_link
+
+
+class CheckedSpec:
+    """Raises: RecomposeError for whatever in the spec cannot run, before anything starts."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        dirs = [Path(directory) for directory in spec.apps_dirs]
+        self.spec = spec
+        self.make_app = partial(registry.create, spec.app, dict(spec.options), dirs)
+        self.app: App = self.make_app()
+        self.stages = tuple(self.app.stages)
+        self.settings = overridden(RunSettings(), spec.settings)
+        self.strategy = make_strategy(spec.strategy)
+        self.compositions = spec.compositions or choices_for(self.app)
+        self.first = self._first()
+        self.rate = rate_of(spec.input)
+        self.link = open_link(spec, self.app)
+        self.source = self._source()
+
+    def _first(self) -> Composition:
+        """The named one; else the one that runs every stage by itself, for the most accurate profile."""
+        name, sequential = self.spec.composition, all_sequential(self.stages)
+        for composition in self.compositions:
+            if composition.name == name or (name is None and composition.shape == sequential.shape):
+                return composition
+        if name is None:
+            return sequential
+        known = ", ".join(composition.name for composition in self.compositions)
+        raise RecomposeError(f"unknown composition {name!r}; {self.spec.app} has {known}")
+
+    def _source(self) -> Source:
+        spec = self.spec.source
+        if spec.kind == "spark" and self.link is not None:
+            return self.link
+        return open_source(self.app, spec.kind, spec.path, clock=monotonic, loop=spec.loop)
+
+
+def rate_of(spec: InputSpec) -> Rate | None:
+    """None: unpaced. Raises: RecomposeError for a pattern that is not one."""
+    return from_spec(**spec.model_dump())

@@ -1,0 +1,98 @@
+"""The way in: from the source's thread, and from pushes, into the dispatcher."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from apps.contract import App
+from apps.input.rates import Rate
+from apps.input.source_thread import SourceThread
+from apps.input.sources import Push, Source
+from compositions.errors import RecomposeError
+from profiler.monitor import Monitor
+from profiler.snapshot import Demand
+from runtime.engine import Engine
+
+DEMAND_EVERY_S = 0.1
+"""What was asked for of the source is counted this often."""
+
+
+class Intake:
+    """Feeds a run. But for ``failure``, which anyone may read, it belongs to the loop's thread.
+
+    Reading begins when there are ``workers``: what was read before would have waited for them, and the first latencies
+    would tell of the start and not of the composition.
+    """
+
+    def __init__(self, source: SourceThread, engine: Engine, monitor: Monitor, workers: int) -> None:
+        self._source, self._engine, self._monitor = source, engine, monitor
+        self._workers = workers
+        self.reading = False
+        self._counted_s = -math.inf
+
+    def feed(self, sink_has_room: Callable[[], bool]) -> None:
+        """Moves what the source has handed over into the dispatcher, as far as there is room."""
+        if not self.reading and not self._begin():
+            return
+        engine, monitor, source = self._engine, self._monitor, self._source
+        monitor.set_offered_rate(engine.now_s, source.offered_per_s(engine.now_s))
+        self._count_demand(engine.now_s)
+        while engine.has_room and sink_has_room() and (taken := source.take(1)):
+            monitor.record_arrival(taken[0].arrived_s)
+            engine.admit(taken[0].value, taken[0].arrived_s, taken[0].due_s)
+
+    def _count_demand(self, now_s: float) -> None:
+        """Often enough for the manager, which looks four times a second."""
+        if now_s - self._counted_s < DEMAND_EVERY_S:
+            return
+        self._counted_s, offer = now_s, self._source.offer()
+        demand = Demand(offer.slots, self._engine.view().accepted, offer.missed, offer.lag_s)
+        self._monitor.record_demand(now_s, demand)
+
+    def _begin(self) -> bool:
+        self.reading = len(self._engine.view().workers) >= self._workers
+        if self.reading:
+            self._source.start()
+        return self.reading
+
+    def set_rate(self, rate: Rate | None) -> None:
+        """Counted from now; None: unpaced."""
+        self._source.set_pattern(rate)
+
+    def stop(self, *, drain: bool) -> None:
+        """No more input; with ``drain`` what was read or pushed before is still fed."""
+        self._source.stop(drain=drain)
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more will come."""
+        return self._source.finished
+
+    @property
+    def failure(self) -> str | None:
+        """Why the source ended early."""
+        return self._source.error
+
+
+class PushDoor:
+    """Takes items from any thread, before a run is up too. Without source ``push`` it is shut."""
+
+    def __init__(self, app: App, source: Source) -> None:
+        self._app = app
+        self._source = source if isinstance(source, Push) else None
+
+    def put(self, value: Any, kind: str) -> int:
+        """The item's serial number; ``kind``: the source that there is, for the refusal.
+
+        Raises: BufferFull; RecomposeError when the source is not ``push`` or the app refuses the value.
+        """
+        name = self._app.name
+        if self._source is None:
+            raise RecomposeError(f"{name} reads its items from source {kind!r}; start it with source 'push'")
+        try:
+            item = self._app.from_json(value)
+        except (ValueError, TypeError, KeyError) as error:
+            raise RecomposeError(f"{name} does not take this item: {error}") from error
+        return self._source.put(item)

@@ -1,0 +1,27 @@
+"""The pools that a spec may name, each with the codec whose payloads its workers take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from apps.contract import App
+from runtime.pools.local import LocalPool, PickleCodec
+from runtime.pools.port import Codec, WorkerPool
+
+MakeApp = Callable[[], App]
+PoolMaker = Callable[[MakeApp, Sequence[str]], tuple[WorkerPool, Codec]]
+"""From what makes an app instance and the names of its stages."""
+
+
+def _local(make_app: MakeApp, stages: Sequence[str]) -> tuple[WorkerPool, Codec]:
+    return LocalPool(make_app), PickleCodec()
+
+
+def _ray(make_app: MakeApp, stages: Sequence[str]) -> tuple[WorkerPool, Codec]:
+    from runtime.pools.ray_pool import RayPool  # imported here: a local run needs no Ray
+    from runtime.transport.wire import FrameCodec
+
+    return RayPool(make_app, list(stages)), FrameCodec()
+
+
+POOLS: Mapping[str, PoolMaker] = {"local": _local, "ray": _ray}

@@ -1,0 +1,89 @@
+"""Requests that read a run; answered in the loop's thread, with the bodies of the API."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from compositions.capacity.costs import Conditions
+from compositions.capacity.predict import predict
+from compositions.capacity.prediction import Prediction
+from compositions.model import Composition
+from profiler.service_time import stage_costs
+from service.bodies.compositions import Choice, WhatIf
+from service.bodies.decisions import Decision, QuietRun, Switch
+from service.bodies.refusals import UnavailableError
+from service.bodies.results import Summary
+from service.bodies.status import SparkStatus, Status
+from service.running import requests as ask
+from service.running.record import Record
+from service.running.run import Run
+from service.running.standing import Standing
+from service.running.status import Beside, running_status
+from service.running.what_if import Present, Question, answer
+
+
+class Reads:
+    """Of one run."""
+
+    def __init__(self, run: Run, record: Record, standing: Standing) -> None:
+        self._run, self._record, self._standing = run, record, standing
+        self._loop, self._checked = run.loop, run.checked
+        self._at = record.clock.text
+
+    def handlers(self) -> tuple[ask.Handler, ...]:
+        return (
+            ask.ReadStatus.by(self._status),
+            ask.ReadDecisions.by(self._decisions),
+            ask.ReadNoChanges.by(self._no_changes),
+            ask.ReadResults.by(lambda request: self._run.sink.results(request.after, request.limit)),
+            ask.ReadCompositions.by(self._compositions),
+            ask.ReadHistory.by(lambda request: self._record.history.since(monotonic() - request.last_s)),
+            ask.ReadWhatIf.by(self._what_if),
+            ask.ReadSwitches.by(self._switches),
+            ask.ReadSummary.by(self._summary),
+        )
+
+    def _status(self, _: ask.ReadStatus) -> Status:
+        telemetry, link = self._record.telemetry, self._checked.link
+        spark = SparkStatus.model_validate(link.status()) if link else None
+        beside = Beside(self._record.summary.slo_met_share, telemetry.status() if telemetry else None, spark)
+        spec = self._checked.spec.model_copy(update={"slo": self._loop.manager.slo})
+        known = self._standing.status(type(self._checked.app), spec)
+        return running_status(known, self._checked.stages, self._loop, beside, self._at)
+
+    def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
+        journal = self._loop.journal
+        found = [each for each in journal.decisions if each.id > request.after_id][: request.limit]
+        return [Decision.of(journal.with_switches(each), self._at) for each in found]
+
+    def _no_changes(self, request: ask.ReadNoChanges) -> list[QuietRun]:
+        return [QuietRun.of(each, self._at) for each in self._loop.journal.changes][-request.limit :]
+
+    def _switches(self, _: ask.ReadSwitches) -> list[Switch]:
+        return [Switch.of(record, self._at) for record in self._loop.journal.switches]
+
+    def _compositions(self, _: ask.ReadCompositions) -> list[Choice]:
+        app, active = self._checked.spec.app, self._loop.engine.view().composition.name
+        choices = self._run.compositions
+        return [Choice.offered(app, each, each.name == active, self._predicted(each)) for each in choices]
+
+    def _predicted(self, composition: Composition) -> Prediction | None:
+        """None where there is no profile."""
+        snapshot = self._loop.snapshot
+        if snapshot is None or len(snapshot.stages) < len(self._checked.stages):
+            return None
+        costs = stage_costs(snapshot.stages, snapshot.cores)
+        rate = snapshot.input_rate_per_s
+        return predict(composition, costs, Conditions(snapshot.cores, snapshot.hop_s, rate))
+
+    def _what_if(self, request: ask.ReadWhatIf) -> WhatIf:
+        loop, checked = self._loop, self._checked
+        if loop.snapshot is None:
+            raise UnavailableError(f"nothing is measured of {checked.spec.app} yet; try again in a moment")
+        active, slo = loop.engine.view().composition, loop.manager.slo
+        choices, settings = self._run.compositions, checked.settings.manager
+        known = Present(loop.snapshot, active, choices, slo, checked.strategy, settings)
+        return answer(Question(request.cores, request.replicas, request.rate_per_s), known, checked.spec.app)
+
+    def _summary(self, _: ask.ReadSummary) -> Summary:
+        return self._record.summary.view(self._run).model_copy(update={"failure": self._standing.failure})

@@ -1,0 +1,43 @@
+"""What a run consists of, once it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from compositions.model import Composition
+from service.running.checked import CheckedSpec
+from service.running.intake import Intake
+from service.running.loop import ControlLoop
+from service.running.sink import ResultSink
+
+
+@dataclass(slots=True)
+class Run:
+    """Owned by the loop's thread."""
+
+    checked: CheckedSpec
+    intake: Intake
+    sink: ResultSink
+    loop: ControlLoop
+    wake: Callable[[], None]
+    """Ends a wait of the loop; from any thread."""
+    compositions: tuple[Composition, ...]
+    """Those that can be chosen."""
+
+    def feed(self) -> None:
+        self.intake.feed(lambda: self.sink.has_room)
+
+    @property
+    def over(self) -> bool:
+        """The input has ended and every item is out."""
+        engine = self.loop.engine
+        return self.intake.finished and engine.idle and not engine.view().switching
+
+    def close(self) -> None:
+        """Each part is closed, whatever the others raise."""
+        with ExitStack() as closing:
+            closing.callback(self.sink.close)
+            closing.callback(self.loop.engine.close)
+            closing.callback(self.intake.stop, drain=False)

@@ -1,0 +1,31 @@
+"""How an app is doing, as the outside is told."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from apps.contract import App
+from control.decisions import State
+from service.bodies.spec import RunSpec
+from service.bodies.status import Status, resting
+
+
+@dataclass(slots=True)
+class Standing:
+    """Changed by the loop's thread, read by any."""
+
+    state: State = State.STARTING
+    failure: str | None = None
+
+    def close(self) -> None:
+        """Nothing runs any more; what is open is being closed."""
+        self.state = State.CLOSING
+
+    def end(self) -> None:
+        self.state = State.FAILED if self.failure else State.STOPPED
+
+    def status(self, app: type[App], spec: RunSpec) -> Status:
+        """What is known without a run."""
+        known = resting(app, self.state, spec, None)
+        return known.model_copy(update={"failure": self.failure, "runner_pid": os.getpid()})
