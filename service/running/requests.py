@@ -19,7 +19,7 @@ from service.bodies.results import Result, Summary
 from service.bodies.spec import InputSpec
 from service.bodies.status import Sample, Status
 
-A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
 Q = TypeVar("Q")
 
 Handler = tuple[type[Any], Callable[[Any], Any]]
@@ -27,11 +27,11 @@ Handler = tuple[type[Any], Callable[[Any], Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Request(Generic[A]):
-    """Something asked of a runner, which answers with an ``A``."""
+class Request(Generic[A_co]):
+    """Something asked of a runner, which answers with an ``A_co``."""
 
     @classmethod
-    def by(cls: type[Q], handler: Callable[[Q], A]) -> Handler:
+    def by(cls: type[Q], handler: Callable[[Q], A_co]) -> Handler:
         """``handler`` answers this kind."""
         return cls, handler
 
