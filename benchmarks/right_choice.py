@@ -24,7 +24,8 @@ from apps.input.rates import Fixed
 from compositions.enumeration import generate
 from compositions.model import Composition, Stage, all_sequential
 from control.decisions import State
-from profiler.slo import Slo, judge
+from control.objectives import objective_of
+from profiler.slo import Slo
 from profiler.stats import latency_stats
 from runtime.pools.simulated import Machine
 from service.running.simulation import Scenario, SimulatedStage, Trace, simulate
@@ -152,8 +153,8 @@ def static_slack(case: Case, composition: Composition) -> float:
     cpu_s = {stage.name: stage.service_s * (1 - stage.wait_share) for stage in case.stages}
     groups = min(group.replicas / sum(times[stage] for stage in group.stages) for group in composition.groups)
     capacity = min(groups, case.machine.cores / sum(cpu_s.values()))
-    bound = case.slo.bound(case.rate_per_s) or 0.0
-    needed = bound if case.slo.metric == "throughput" else HELD_BACK * case.rate_per_s
+    asked = objective_of(case.slo).asked_per_s(case.rate_per_s)
+    needed = HELD_BACK * case.rate_per_s if asked is None else asked
     if capacity < 0.98 * needed:
         return capacity / needed - 1
     run = simulate(case.scenario("static", measured_s(case) + WARM_UP_S, first=composition))
@@ -171,10 +172,11 @@ def _slack_after(case: Case, run: Trace, start_s: float) -> float:
     if len(items) < 2:
         return -1.0
     throughput = (len(items) - 1) / (items[-1].at_s - items[0].at_s)
-    if case.slo.metric == "latency" and throughput < HELD_BACK * case.rate_per_s:
+    objective = objective_of(case.slo)
+    if objective.asked_per_s(case.rate_per_s) is None and throughput < HELD_BACK * case.rate_per_s:
         return throughput / case.rate_per_s - 1
     latency = latency_stats(np.array([item.at_s - item.arrived_s for item in items]))
-    verdict = judge(case.slo, latency, throughput, case.rate_per_s)
+    verdict = objective.judge(latency, throughput, case.rate_per_s)
     return -1.0 if verdict.slack is None else verdict.slack
 
 

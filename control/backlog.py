@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from control.strategies.assess import Assessment, waiting
-from profiler.slo import Slo, SloStatus
+from control.assess import Assessment
+from control.objectives.objective import Objective
+from control.reading import waiting
+from profiler.slo import SloStatus
 from profiler.snapshot import Snapshot
 
 _CATCHING_UP = 1.1
@@ -28,11 +30,11 @@ class Backlog:
         self._there = True
         self._empty_since_s = None
 
-    def reset_due(self, slo: Slo | None, snapshot: Snapshot, seen: Assessment) -> bool:
+    def reset_due(self, objective: Objective | None, snapshot: Snapshot, seen: Assessment) -> bool:
         """Whether to measure anew: nothing waits any more and what had waited has had the time to pass through, or more
         still comes out than in. Only a latency is spoilt by late items.
         """
-        if slo is None or slo.metric != "latency":
+        if objective is None or not objective.spoilt_by_late_items:
             return False
         if seen.draining and seen.status is SloStatus.VIOLATED and seen.meets is not False:
             self._there = True
@@ -56,9 +58,9 @@ class Backlog:
         self._there = rate is not None and throughput > _CATCHING_UP * rate
         return self._there
 
-    def excused(self, slo: Slo | None, snapshot: Snapshot, seen: Assessment) -> Assessment:
+    def excused(self, objective: Objective | None, snapshot: Snapshot, seen: Assessment) -> Assessment:
         """``seen``, with no answer instead of a miss while items that waited for an earlier composition come out."""
-        if slo is None or slo.metric != "latency" or seen.meets is not False or not self._there:
+        if objective is None or not objective.spoilt_by_late_items or seen.meets is not False or not self._there:
             return seen
         if waiting(snapshot) and snapshot.queued_change_per_s is not None:
             return seen

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from compositions.model import Composition
+from control.assess import Assessment
 from control.decisions import Candidate, CandidateStatus, Decision, Trigger
-from control.strategies.assess import Assessment
 from control.strategies.base import Settle, Trial, Try
 from profiler.snapshot import Snapshot
 

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential
+from control.assess import Assessment, assess, unsure
 from control.backlog import Backlog
 from control.decisions import Command, Decision, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
 from control.episode import Episode, Outcomes
+from control.objectives import objective_of
 from control.settings import Measuring, Settings
-from control.strategies.assess import Assessment, assess, unprofiled
-from control.strategies.base import Settle, Situation, Stay, Strategy, Trial, Try
+from control.situation import Situation
+from control.strategies.base import Settle, Stay, Strategy, Trial, Try
 from control.watch import Due, Watch
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import Snapshot
@@ -60,7 +62,7 @@ class Manager:
         first: Composition | None = None,
     ) -> None:
         self.mode = mode
-        self.slo = slo
+        self.objective = None if slo is None else objective_of(slo)
         self._settings = settings
         self._strategy = strategy
         self._stages = tuple(stages)
@@ -81,11 +83,16 @@ class Manager:
         self._outcomes = Outcomes(settings.measuring.outcome_s)
         self._count = 0
 
+    @property
+    def slo(self) -> Slo | None:
+        """The objective as it was asked for."""
+        return None if self.objective is None else self.objective.slo
+
     # --- events -----------------------------------------------------------------------------------------------------
 
     def set_slo(self, slo: Slo | None) -> None:
         """Replaces the objective; what was under way for the old one is dropped."""
-        self.slo = slo
+        self.objective = None if slo is None else objective_of(slo)
         self._renew(Due(Trigger.SLO, "the SLO was set" if slo else "the SLO was removed"))
 
     def set_compositions(self, compositions: Iterable[Composition]) -> None:
@@ -121,8 +128,8 @@ class Manager:
 
     def tick(self, now_s: float, snapshot: Snapshot) -> TickResult:
         """One step. Snapshots come in order; a command is carried out before the next but one at the latest begins."""
-        seen = assess(self.slo, snapshot, self._settings.measuring)
-        seen = self._backlog.excused(self.slo, snapshot, seen)
+        seen = assess(self.objective, snapshot, self._settings.measuring)
+        seen = self._backlog.excused(self.objective, snapshot, seen)
         commands, said = self._step(now_s, snapshot, seen)
         return TickResult(commands, said, self._state, self._status(seen))
 
@@ -130,7 +137,7 @@ class Manager:
         if self._switch is not None:
             return self._switching(now_s, snapshot, seen, self._switch)
         self._active = self._active_of(snapshot)
-        if self._backlog.reset_due(self.slo, snapshot, seen):
+        if self._backlog.reset_due(self.objective, snapshot, seen):
             return (ResetWindow(),), NoChange(now_s, "the backlog is worked off; measuring anew")
         if self._episode is not None and isinstance(self._episode.step, Try):
             return self._trying(now_s, snapshot, seen, self._episode, self._episode.step)
@@ -194,7 +201,7 @@ class Manager:
         compared = self._outcomes.look(snapshot, seen)
         if compared is not None:
             self._strategy.learn(self._situation(compared.trigger, snapshot, seen))
-        waits = unprofiled(self._stages, snapshot, self._settings.measuring) or self._watch.held(now_s)
+        waits = unsure(self._stages, snapshot, self._settings.measuring) or self._watch.held(now_s)
         if waits is not None:
             return _nothing(now_s, waits)
         return self._decide(now_s, snapshot, seen, active)
@@ -294,12 +301,12 @@ class Manager:
         return self._count
 
     def _situation(self, trigger: Trigger, snapshot: Snapshot, seen: Assessment) -> Situation:
-        if self.slo is None or self._active is None:
+        if self.objective is None or self._active is None:
             raise ManagerError("there is nothing to decide without an SLO and an active composition")
         return Situation(
             trigger,
             snapshot,
-            self.slo,
+            self.objective,
             seen,
             self._active,
             self._compositions,

@@ -71,7 +71,7 @@ class Trials:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class Trust:
     """Strategy ``model``: how far predictions are trusted."""
 
     uncertainty: float = ranged(0.04, 0, 1)
@@ -97,7 +97,7 @@ class Settings:
     measuring: Measuring = Measuring()
     rhythm: Rhythm = Rhythm()
     trials: Trials = Trials()
-    model: Prediction = Prediction()
+    trust: Trust = Trust()
 
     def __post_init__(self) -> None:
         check(self)

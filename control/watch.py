@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from control.assess import Assessment
 from control.decisions import Trigger
+from control.reading import current_rate
 from control.settings import Rhythm
-from control.strategies.assess import Assessment, current_rate
 from control.strategies.base import Pace
 from profiler.service_time import stage_costs
 from profiler.slo import differ

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from abc import ABC, abstractmethod
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import ClassVar
 
 from compositions.model import Composition
-from control.decisions import Candidate, Trigger
+from control.assess import Assessment
+from control.decisions import Candidate
 from control.settings import Settings
-from control.strategies.assess import Assessment
-from profiler.slo import Slo
-from profiler.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """Everything a strategy may look at. ``now_s`` is the snapshot's time."""
-
-    trigger: Trigger
-    snapshot: Snapshot
-    slo: Slo
-    assessment: Assessment
-    """Of the active composition, as measured."""
-    active: Composition
-    compositions: tuple[Composition, ...]
-    settings: Settings
-    unavailable: Mapping[str, str] = field(default_factory=dict)
-    """Compositions that could not be switched to of late, by name, with the reason."""
-
-    @property
-    def now_s(self) -> float:
-        return self.snapshot.now_s
+from control.situation import Situation
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +22,7 @@ class Trial:
     assessment: Assessment | None
     """What was measured; ``None`` when the switch to it failed."""
     duration_s: float
-    note: str
+    ended: str
     """Why it ended: time up, clear before, or the reason of the failure."""
 
 
@@ -90,21 +70,29 @@ class Pace:
     is met whether less would do."""
 
 
-class Strategy(Protocol):
-    """Proposes; the manager acts. Pure: same calls, same answers."""
+class Strategy(ABC):
+    """Proposes; the manager acts. Pure: same calls, same answers. What a strategy leaves out, it has no need of."""
 
-    name: str
+    name: ClassVar[str]
 
-    def pace(self, settings: Settings) -> Pace: ...
-
-    def prepare(self, compositions: tuple[Composition, ...]) -> None:
-        """These can be chosen from now on: what takes long over many of them is done here, not in a tick."""
-
+    @abstractmethod
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         """The next step of a decision, given the trials made in it so far; ends with ``Settle`` or ``Stay``."""
 
+    def pace(self, settings: Settings) -> Pace:
+        """That of the paper unless a strategy says otherwise: one look a check interval."""
+        return Pace(settings.rhythm.check_interval_s, votes=1)
+
+    def prepare(self, compositions: tuple[Composition, ...]) -> None:  # noqa: B027  # most have nothing to prepare
+        """These can be chosen from now on: what takes long over many of them is done here, not in a tick."""
+
     def clear(self, situation: Situation, elapsed_s: float) -> str | None:
         """Why the trial of the active composition may end now, after ``elapsed_s``; ``None`` to let it run on."""
+        return None
 
-    def learn(self, situation: Situation) -> None:
+    def learn(self, situation: Situation) -> None:  # noqa: B027  # most carry nothing from one decision to the next
         """The active composition's window is full: compare with what was expected of it."""
+
+    def fork(self) -> Strategy:
+        """One that knows the same and goes its own way: asking it, or teaching it, leaves this one as it is."""
+        return deepcopy(self)

@@ -3,31 +3,18 @@ on every start, violation and change of the input rate, try all compositions bri
 
 from __future__ import annotations
 
-from compositions.model import Composition
 from control.decisions import Trigger
-from control.settings import Settings
-from control.strategies.base import Pace, Proposal, Settle, Situation, Stay, Trial, Try
+from control.situation import Situation
+from control.strategies.base import Proposal, Settle, Stay, Strategy, Trial, Try
 from control.strategies.rules import available, best_trial, candidates, cheapness, described
 
 _OCCASIONS = (Trigger.START, Trigger.VIOLATION, Trigger.INPUT_RATE, Trigger.SLO, Trigger.COMPOSITIONS)
 
 
-class Pdp21:
+class Pdp21(Strategy):
     """Knows nothing about the stages: measures every composition."""
 
     name = "pdp21"
-
-    def pace(self, settings: Settings) -> Pace:
-        return Pace(settings.rhythm.check_interval_s, votes=1)
-
-    def prepare(self, compositions: tuple[Composition, ...]) -> None:
-        """Nothing to prepare."""
-
-    def clear(self, situation: Situation, elapsed_s: float) -> str | None:
-        return None
-
-    def learn(self, situation: Situation) -> None:
-        """Nothing is carried from one decision to the next."""
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         if situation.trigger not in _OCCASIONS:
@@ -43,8 +30,10 @@ class Pdp21:
 
 
 def _best(situation: Situation, trials: tuple[Trial, ...], names: list[str]) -> Settle:
-    chosen = best_trial(situation.slo, trials)
+    chosen = best_trial(situation.objective, trials)
     met = any(trial.assessment is not None and trial.assessment.meets for trial in trials)
-    reason = f"{chosen.composition.name} has the best value of all ({described(situation.slo, chosen.assessment)})"
+    reason = (
+        f"{chosen.composition.name} has the best value of all ({described(situation.objective, chosen.assessment)})"
+    )
     listed = candidates(available(situation), names, "", "tried", chosen.composition.name)
     return Settle(chosen.composition, listed, reason, infeasible=not met)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from compositions.model import Composition
+from control.assess import Assessment
 from control.decisions import Candidate, CandidateStatus
-from control.strategies.assess import Assessment
-from control.strategies.base import Situation, Trial
-from profiler.slo import Slo
+from control.objectives.objective import Objective
+from control.situation import Situation
+from control.strategies.base import Trial
 
 
 def cheapness(composition: Composition) -> tuple[int, int]:
@@ -24,28 +25,24 @@ def available(situation: Situation) -> list[Composition]:
     return list(known.values())
 
 
-def value(slo: Slo, assessment: Assessment | None) -> float:
-    """What the SLO is about, as measured; higher is better, whatever the metric. Unmeasured is worst."""
-    if assessment is None:
-        return float("-inf")
-    if slo.metric == "latency":
-        return float("-inf") if assessment.latency_s is None else -assessment.latency_s
-    return float("-inf") if assessment.throughput_per_s is None else assessment.throughput_per_s
+def best_trial(objective: Objective, trials: Sequence[Trial]) -> Trial:
+    """The trial with the best value; of equal ones the cheapest. Unmeasured is worst."""
+    return max(trials, key=lambda trial: (_worth(objective, trial), *(-c for c in cheapness(trial.composition))))
 
 
-def best_trial(slo: Slo, trials: Sequence[Trial]) -> Trial:
-    """The trial with the best value; of equal ones the cheapest."""
-    return max(trials, key=lambda trial: (value(slo, trial.assessment), *(-c for c in cheapness(trial.composition))))
-
-
-def described(slo: Slo, assessment: Assessment | None) -> str:
+def described(objective: Objective, assessment: Assessment | None) -> str:
     """The measured value with its unit."""
-    if assessment is None:
-        return "nothing measured"
-    if slo.metric == "latency":
-        return "no latency" if assessment.latency_s is None else f"{assessment.latency_s * 1e3:.4g} ms"
-    rate = assessment.throughput_per_s
-    return "no throughput" if rate is None else f"{rate:.3g} items/s"
+    return "nothing measured" if assessment is None else objective.described(measured_value(objective, assessment))
+
+
+def measured_value(objective: Objective, seen: Assessment) -> float | None:
+    """What was seen of that which the objective is about."""
+    return objective.value(seen.throughput_per_s, seen.latency_s)
+
+
+def _worth(objective: Objective, trial: Trial) -> float:
+    value = None if trial.assessment is None else measured_value(objective, trial.assessment)
+    return float("-inf") if value is None else objective.worth(value)
 
 
 def candidates(

@@ -7,32 +7,20 @@ from collections.abc import Sequence
 
 from compositions.model import Composition, Pattern
 from control.decisions import Candidate, Trigger
-from control.settings import Settings
-from control.strategies.assess import current_rate
-from control.strategies.base import Pace, Proposal, Settle, Situation, Stay, Trial, Try
+from control.reading import current_rate
+from control.situation import Situation
+from control.strategies.base import Proposal, Settle, Stay, Strategy, Trial, Try
 from control.strategies.rules import available, best_trial, candidates, cheapness, described
 from profiler.service_time import bottlenecks, next_bottleneck
 
 
-class Vogel:
+class Vogel(Strategy):
     """Tags the bottleneck, tries what makes the tagged stages parallel, keeps the cheapest that will do."""
 
     name = "vogel"
 
     def __init__(self) -> None:
         self._tagged: tuple[str, ...] = ()
-
-    def pace(self, settings: Settings) -> Pace:
-        return Pace(settings.rhythm.check_interval_s, votes=1)
-
-    def prepare(self, compositions: tuple[Composition, ...]) -> None:
-        """Nothing to prepare."""
-
-    def clear(self, situation: Situation, elapsed_s: float) -> str | None:
-        return None
-
-    def learn(self, situation: Situation) -> None:
-        """Nothing is carried from one decision to the next but the tags."""
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         if situation.assessment.meets and not trials:
@@ -110,9 +98,9 @@ def _select(situation: Situation, trials: tuple[Trial, ...], names: list[str]) -
         chosen = min(met, key=lambda trial: cheapness(trial.composition))
         reason = f"{chosen.composition.name} meets the SLO with the fewest workers of {len(met)} that do"
     else:
-        chosen = best_trial(situation.slo, trials)
+        chosen = best_trial(situation.objective, trials)
         reason = f"none of {', '.join(names)} met the SLO; {chosen.composition.name} came closest"
-    reason += f" ({described(situation.slo, chosen.assessment)})"
+    reason += f" ({described(situation.objective, chosen.assessment)})"
     listed = candidates(available(situation), names, "not shortlisted", "tried", chosen.composition.name)
     return Settle(chosen.composition, listed, reason, infeasible=not met)
 
@@ -132,10 +120,11 @@ def _parallel_stages(composition: Composition) -> int:
 
 def _suffices(situation: Situation, composition: Composition) -> bool:
     """Every group keeps up with the rate, and one item alone is fast enough for a latency SLO."""
-    slo, rate = situation.slo, current_rate(situation.snapshot)
+    objective, rate = situation.objective, current_rate(situation.snapshot)
     times = {profile.name: profile.service_time_s for profile in situation.snapshot.stages}
     groups = [(sum(times[stage] for stage in group.stages), group.replicas) for group in composition.groups]
-    needed = rate if slo.metric == "latency" else slo.bound(rate)
-    if needed is None or any(needed * seconds > replicas for seconds, replicas in groups):
+    asked_per_s = objective.asked_per_s(rate)
+    needed_per_s = rate if asked_per_s is None else asked_per_s
+    if needed_per_s is None or any(needed_per_s * seconds > replicas for seconds, replicas in groups):
         return False
-    return slo.metric == "throughput" or sum(times.values()) * 1000 <= (slo.bound(rate) or 0.0)
+    return objective.met_by(objective.value(needed_per_s, sum(times.values())), rate) is not False

@@ -71,10 +71,14 @@ def _one_of(present: Callable[[Status], str], values: Iterable[str]) -> Callable
     return samples
 
 
+_IN_BASE_UNITS = {"latency": 1e-3, "throughput": 1.0}
+"""From the unit of an SLO's target to seconds and items/s."""
+
+
 def _slo_bound(status: Status) -> Iterator[Sample]:
     slo = status.slo
     if slo is not None:
-        yield (slo.metric,), _scaled(slo.bound, 1e-3 if slo.metric == "latency" else 1.0)
+        yield (slo.metric,), _scaled(slo.bound, _IN_BASE_UNITS[slo.metric])
 
 
 def _telemetry(status: Status) -> Iterator[Sample]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import repeat
 from typing import Literal
 
 from compositions import model as compositions
 from compositions.capacity.prediction import Prediction
 from compositions.model import Composition
 from compositions.notation import format_notation
+from control.forecast.expect import Unmeasured, expect
+from profiler.snapshot import Snapshot
 from service.bodies.base import Answer, ms, rounded
 
 
@@ -60,6 +64,16 @@ class Choice(ActiveComposition, _OfApp):
             predicted_latency_ms=ms(told.latency_s) if told else None,
             **dict(ActiveComposition.of(composition)),
         )
+
+    @classmethod
+    def all_of(
+        cls, app: str, offered: Sequence[Composition], active: Composition, snapshot: Snapshot | None
+    ) -> list[Choice]:
+        """What a running app can choose from, with the forecast that its strategy starts from."""
+        found = None if snapshot is None else expect(offered, snapshot)
+        told = repeat(None) if found is None or isinstance(found, Unmeasured) else found
+        pairs = zip(offered, told, strict=False)
+        return [cls.offered(app, each, each.name == active.name, said) for each, said in pairs]
 
 
 class Possibility(ActiveComposition):

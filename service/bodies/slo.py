@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from control.objectives import objective_of
 from profiler.slo import Slo, Statistic
 from service.bodies.base import Answer, Time
 
@@ -29,12 +30,13 @@ class SloInForce(Answer):
 
     @classmethod
     def of(cls, slo: Slo, input_rate_per_s: float | None) -> SloInForce:
+        objective = objective_of(slo)
         return SloInForce(
             metric=slo.metric,
             target=slo.target,
             threshold=slo.threshold,
-            statistic=slo.statistic if slo.metric == "latency" else None,
-            bound=slo.bound(input_rate_per_s),
+            statistic=objective.statistic,
+            bound=objective.bound(input_rate_per_s),
         )
 
 

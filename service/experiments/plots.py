@@ -17,6 +17,9 @@ matplotlib.use("Agg")
 Values = Callable[[Sample], float | None]
 INK = ("#1f5fa8", "#c2571a", "#2f8f4e", "#8a4fa3", "#a8324a", "#5f6b7a")
 
+_AXES = {"throughput": 0, "latency": 1}
+"""Which panel shows what an SLO is about."""
+
 
 def plots(experiment: Experiment, runs: Sequence[Run]) -> dict[str, bytes]:
     """Name → PNG. Over time: the first repetition of every strategy; as bars: medians of all contenders."""
@@ -58,7 +61,7 @@ def _line(axis: Any, run: Run, value: Values, label: str, colour: str, style: st
 def _bound(experiment: Experiment, axes: Any) -> None:
     slo = experiment.objective
     if slo is not None and slo.target != "input_rate":
-        axes[1 if slo.metric == "latency" else 0].axhline(float(slo.target), color=INK[4], linewidth=1, label="SLO")
+        axes[_AXES[slo.metric]].axhline(float(slo.target), color=INK[4], linewidth=1, label="SLO")
 
 
 def _composition(axis: Any, run: Run) -> None:

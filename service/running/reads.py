@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from time import monotonic
 
-from compositions.capacity.costs import Conditions
-from compositions.capacity.predict import predict
-from compositions.capacity.prediction import Prediction
-from compositions.model import Composition
-from profiler.service_time import stage_costs
+from control.what_if import Present, Question, outlook
 from service.bodies.compositions import Choice, WhatIf
 from service.bodies.decisions import Decision, QuietRun, Switch
 from service.bodies.refusals import UnavailableError
 from service.bodies.results import Summary
 from service.bodies.status import SparkStatus, Status
+from service.bodies.what_if import what_if_body
 from service.running import requests as ask
 from service.running.record import Record
 from service.running.run import Run
 from service.running.standing import Standing
 from service.running.status import Beside, running_status
-from service.running.what_if import Present, Question, answer
 
 
 class Reads:
@@ -63,27 +59,18 @@ class Reads:
         return [Switch.of(record, self._at) for record in self._loop.journal.switches]
 
     def _compositions(self, _: ask.ReadCompositions) -> list[Choice]:
-        app, active = self._checked.spec.app, self._loop.engine.view().composition.name
-        choices = self._run.compositions
-        return [Choice.offered(app, each, each.name == active, self._predicted(each)) for each in choices]
-
-    def _predicted(self, composition: Composition) -> Prediction | None:
-        """None where there is no profile."""
-        snapshot = self._loop.snapshot
-        if snapshot is None or len(snapshot.stages) < len(self._checked.stages):
-            return None
-        costs = stage_costs(snapshot.stages, snapshot.cores)
-        rate = snapshot.input_rate_per_s
-        return predict(composition, costs, Conditions(snapshot.cores, snapshot.hop_s, rate))
+        active, snapshot = self._loop.engine.view().composition, self._loop.snapshot
+        return Choice.all_of(self._checked.spec.app, self._run.compositions, active, snapshot)
 
     def _what_if(self, request: ask.ReadWhatIf) -> WhatIf:
         loop, checked = self._loop, self._checked
         if loop.snapshot is None:
             raise UnavailableError(f"nothing is measured of {checked.spec.app} yet; try again in a moment")
-        active, slo = loop.engine.view().composition, loop.manager.slo
+        active, objective = loop.engine.view().composition, loop.manager.objective
         choices, settings = self._run.compositions, checked.settings.manager
-        known = Present(loop.snapshot, active, choices, slo, checked.strategy, settings)
-        return answer(Question(request.cores, request.replicas, request.rate_per_s), known, checked.spec.app)
+        known = Present(loop.snapshot, active, choices, objective, checked.strategy, settings)
+        question = Question(request.cores, request.replicas, request.rate_per_s)
+        return what_if_body(checked.spec.app, outlook(question, known))
 
     def _summary(self, _: ask.ReadSummary) -> Summary:
         return self._record.summary.view(self._run).model_copy(update={"failure": self._standing.failure})

@@ -75,10 +75,10 @@ class Telemetry:
 
     def tick(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> None:
         """One turn of the manager."""
-        slo = loop.manager.slo
-        latency = slo is not None and slo.metric == "latency"
-        self._target_us = round(float(slo.target) * 1e3) if slo is not None and latency else None
-        self._threshold = slo.threshold if slo is not None and latency else None
+        objective = loop.manager.objective
+        target_ms = None if objective is None else objective.item_target_ms
+        self._target_us = None if target_ms is None else round(target_ms * 1e3)
+        self._threshold = None if objective is None or target_ms is None else objective.slo.threshold
         self._writer.put("snapshots", self._snapshot(loop, snapshot, result))
         self._news("decisions", [self._decision(loop, each) for each in list(loop.journal.decisions)[-LATE:]])
         first = loop.journal.switch_total - len(loop.journal.switches) + 1
@@ -101,16 +101,17 @@ class Telemetry:
         self._writer.close()
 
     def _snapshot(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> Record:
-        slo, latency = loop.manager.slo, snapshot.latency
+        objective, latency = loop.manager.objective, snapshot.latency
         tagged = bottlenecks(snapshot.stages)
         stages = [(s.name, s.service_time_s * 1e3, s.cpu_time_s * 1e3, s.name in tagged) for s in snapshot.stages]
-        target = None if slo is None else snapshot.input_rate_per_s if slo.target == "input_rate" else slo.target
+        rate = snapshot.input_rate_per_s
         return (
             self._micros(snapshot.now_s), snapshot.composition, str(result.state), snapshot.switching,
             snapshot.input_rate_per_s, snapshot.throughput_per_s,
             latency and latency.mean_s * 1e3, latency and latency.p95_s * 1e3,
             snapshot.queued, snapshot.in_flight, snapshot.workers_alive,
-            slo and slo.metric, target, slo and slo.bound(snapshot.input_rate_per_s), str(result.slo_status),
+            objective and objective.slo.metric, objective and objective.target(rate),
+            objective and objective.bound(rate), str(result.slo_status),
             ms(loop.drain.status().estimate_s), stages,
         )  # fmt: skip
 

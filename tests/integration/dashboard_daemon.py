@@ -20,6 +20,7 @@ import uvicorn
 
 from apps import registry
 from control.decisions import Trigger
+from control.objectives import objective_of
 from profiler.slo import Slo
 from service.api import create_app
 from service.api.guard import Access
@@ -69,7 +70,7 @@ class Scene(FakeRunner):
         target = next((each for name in ("13", "7") for each in self._choices() if each.name == name), self.active)
         before, self.active, self.moved_s = self.active.name, target, self.now_s
         self._decide(Trigger.VIOLATION, target.name)
-        bound = slo.bound(None)
+        bound = objective_of(slo).bound(None)
         figures = {"gap_ms": 41.0, "drain_estimate_ms": 310.0, "drain_actual_ms": 255.0, "trials": 1, "duration_s": 5.8}
         why = f"{target.name} surely meets the SLO (predicted mean latency 190 ms)"
         reason = f"mean latency 2100 ms is above {bound:.0f} ms; {why}"

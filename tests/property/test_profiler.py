@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from compositions.capacity.costs import StageCost
 from compositions.model import Composition, Group, Pattern
+from control.objectives import objective_of
 from profiler.drain import DrainEstimate
 from profiler.drain_samples import Pending, left_s, schedule_sample
 from profiler.service_time import ServiceTimes, bottlenecks, free_service_s, next_bottleneck, ranked
 from profiler.size_law import SizeTrend
-from profiler.slo import Slo, SloError, SloStatus, judge, parse_slo
+from profiler.slo import Slo, SloError, SloStatus, parse_slo
 from profiler.snapshot import LatencyStats, StageProfile, StageTiming
 from profiler.stats import Samples, latency_stats
 from profiler.windows import mean_of_steps, rate_per_s
@@ -176,8 +177,8 @@ def test_an_item_more_at_the_source_end_never_shortens_a_drain(
 
 @given(st.floats(1e-3, 1e6), st.floats(0.0, 1.0), st.floats(0.0, 1e6))
 def test_met_is_exactly_being_on_the_good_side_of_the_bound(target: float, threshold: float, value: float) -> None:
-    at_most = judge(Slo("latency", target, threshold), LatencyStats(value / 1e3, 0, 0, 0, 1), None, None)
-    at_least = judge(Slo("throughput", target, threshold), None, value, None)
+    at_most = objective_of(Slo("latency", target, threshold)).judge(LatencyStats(value / 1e3, 0, 0, 0, 1), None, None)
+    at_least = objective_of(Slo("throughput", target, threshold)).judge(None, value, None)
     assert at_most.value is not None
     assert at_most.bound is not None
     assert (at_most.status is SloStatus.MET) == (at_most.value <= at_most.bound)

@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from control.assess import assess
+from control.objectives import objective_of
+from control.reading import current_rate, drained_in_s, needed_rate
 from control.settings import Measuring
-from control.strategies.assess import assess, current_rate, drained_in_s, needed_rate
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, RateWindow, Snapshot
 
 MEASURING = Measuring()
-RATE = Slo("throughput", "input_rate")
-LATENCY = Slo("latency", 100.0)
+RATE = objective_of(Slo("throughput", "input_rate"))
+LATENCY = objective_of(Slo("latency", 100.0))
 
 
 def latency(seconds: float) -> LatencyStats:
@@ -77,7 +79,7 @@ def test_low_throughput_is_not_the_compositions_doing_when_nothing_waits() -> No
 
 
 def test_a_target_above_the_input_rate_is_infeasible_for_every_composition() -> None:
-    seen = assess(Slo("throughput", 50.0), CALM, MEASURING)
+    seen = assess(objective_of(Slo("throughput", 50.0)), CALM, MEASURING)
     assert (seen.status, seen.meets) == (SloStatus.INFEASIBLE, True)
     assert "only 10 items/s come in" in seen.reason
 

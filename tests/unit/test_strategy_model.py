@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
+from control.assess import Assessment
 from control.decisions import CandidateStatus, Trigger
+from control.objectives import objective_of
 from control.settings import Settings
-from control.strategies.assess import Assessment
-from control.strategies.base import Settle, Situation, Stay, Trial, Try
+from control.situation import Situation
+from control.strategies.base import Settle, Stay, Trial, Try
 from control.strategies.model import Model
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
@@ -44,7 +46,7 @@ def situation(
         16, 6, 3e-4,
     )  # fmt: skip
     snapshot = replace(snapshot, **more)  # type: ignore[arg-type]
-    return Situation(trigger, snapshot, slo, seen, active, CHOICES, Settings())
+    return Situation(trigger, snapshot, objective_of(slo), seen, active, CHOICES, Settings())
 
 
 def model() -> Model:

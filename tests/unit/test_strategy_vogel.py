@@ -7,10 +7,12 @@ import pytest
 
 from compositions.document.loader import load
 from compositions.model import Composition, Stage
+from control.assess import Assessment
 from control.decisions import CandidateStatus, Trigger
+from control.objectives import objective_of
 from control.settings import Settings
-from control.strategies.assess import Assessment
-from control.strategies.base import Settle, Situation, Stay, Trial, Try
+from control.situation import Situation
+from control.strategies.base import Settle, Stay, Trial, Try
 from control.strategies.vogel import Vogel
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
@@ -44,7 +46,7 @@ def situation(
     )
     chosen = next(c for c in compositions if c.name == active)
     slo = slo or Slo("throughput", "input_rate")
-    return Situation(trigger, snapshot, slo, seen, chosen, compositions, Settings())
+    return Situation(trigger, snapshot, objective_of(slo), seen, chosen, compositions, Settings())
 
 
 def tried_by(strategy: Vogel, at: Situation, results: dict[str, Assessment]) -> tuple[list[str], Settle]:

@@ -2,16 +2,17 @@
 
 from dataclasses import replace
 
+from control.assess import Assessment
 from control.backlog import Backlog
 from control.decisions import Trigger
+from control.objectives import objective_of
 from control.settings import Rhythm
-from control.strategies.assess import Assessment
 from control.strategies.base import Pace
 from control.watch import Due, Watch
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, RateWindow, Snapshot, StageProfile
 
-LATENCY, RATE = Slo("latency", 100.0), Slo("throughput", "input_rate")
+LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))
 MET = Assessment(SloStatus.MET, True, "fine")
 MISSED = Assessment(SloStatus.VIOLATED, False, "bad")
 

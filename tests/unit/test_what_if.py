@@ -8,13 +8,14 @@ import pytest
 
 from compositions.model import Stage, all_sequential
 from compositions.notation import parse
+from control.objectives import objective_of
 from control.settings import Settings
 from control.strategies import make_strategy
+from control.what_if import Present, Question, outlook
 from profiler.slo import Slo
 from profiler.snapshot import Snapshot, StageProfile
 from service.bodies.compositions import Possibility, WhatIf
-from service.running import what_if
-from service.running.what_if import Present, Question
+from service.bodies.what_if import what_if_body
 
 STAGES = [Stage("f1"), Stage("f2"), Stage("f3")]
 TEXTS = {"1": "Seq-Seq-Seq", "2": "Par-Seq-Seq", "4": "Seq-Seq-Par", "7": "Par-Par-Par"}
@@ -42,11 +43,12 @@ def present(rate_per_s: float = 50.0, slo: Slo | None = None, strategy: str = "m
         workers_alive=3,
         hop_s=0.0,
     )
-    return Present(snapshot, COMPOSITIONS[0], COMPOSITIONS, slo, make_strategy(strategy), Settings())
+    objective = None if slo is None else objective_of(slo)
+    return Present(snapshot, COMPOSITIONS[0], COMPOSITIONS, objective, make_strategy(strategy), Settings())
 
 
 def answer(question: Question, known: Present) -> WhatIf:
-    return what_if.answer(question, known, "three")
+    return what_if_body("three", outlook(question, known))
 
 
 def row(found: WhatIf, name: str) -> Possibility:

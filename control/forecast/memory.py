@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from math import exp, log, sqrt
 
 from compositions.model import Composition
-from control.strategies.assess import current_rate
+from control.objectives.objective import Objective
+from control.reading import current_rate
 from profiler.service_time import stage_costs
-from profiler.slo import Slo
 from profiler.snapshot import Snapshot
 
 _SIMILAR = 0.97
@@ -27,8 +27,11 @@ class _Correction:
 class Corrections:
     """Multiplicative errors by key, bounded, halving towards none with time. Keys: (what, shape) or what is shared."""
 
-    def __init__(self) -> None:
-        self._known: dict[Hashable, _Correction] = {}
+    def __init__(self, known: Mapping[Hashable, _Correction] | None = None) -> None:
+        self._known = dict(known or {})
+
+    def copy(self) -> Corrections:
+        return Corrections(self._known)
 
     def shapes(self) -> frozenset[Hashable]:
         """Shapes of compositions that have corrections of their own."""
@@ -54,7 +57,7 @@ class Corrections:
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     meets: bool
-    slo: Slo
+    objective: Objective
     rate_per_s: float | None
     work_s: float
     cores: int
@@ -66,35 +69,45 @@ class _Verdict:
 class Verdicts:
     """Measured answers by shape of composition; they hold for the same need, and for an easier or harder one."""
 
-    def __init__(self) -> None:
-        self._known: dict[Hashable, _Verdict] = {}
+    def __init__(self, known: Mapping[Hashable, _Verdict] | None = None) -> None:
+        self._known = dict(known or {})
+
+    def copy(self) -> Verdicts:
+        return Verdicts(self._known)
 
     def shapes(self) -> frozenset[Hashable]:
         return frozenset(self._known)
 
-    def record(self, composition: Composition, meets: bool, slo: Slo, snapshot: Snapshot) -> None:
+    def record(self, composition: Composition, meets: bool, objective: Objective, snapshot: Snapshot) -> None:
         before = self._known.get(composition.shape)
-        misses = (before.misses if before is not None and before.slo == slo else 0) + (not meets)
+        misses = (before.misses if before is not None and before.objective == objective else 0) + (not meets)
         self._known[composition.shape] = _Verdict(
-            meets, slo, current_rate(snapshot), _work_s(snapshot), snapshot.cores, snapshot.now_s, misses
+            meets, objective, current_rate(snapshot), _work_s(snapshot), snapshot.cores, snapshot.now_s, misses
         )
 
-    def missed_lately(self, slo: Slo, snapshot: Snapshot, fades_s: float, change_ratio: float) -> frozenset[Hashable]:
-        """Shapes that missed ``slo`` at a need not significantly above the present one: releasing workers to one of
-        these would only lead back."""
+    def missed_lately(
+        self, objective: Objective, snapshot: Snapshot, fades_s: float, change_ratio: float
+    ) -> frozenset[Hashable]:
+        """Shapes that missed ``objective`` at a need not significantly above the present one: releasing workers to one
+        of these would only lead back."""
         return frozenset(
             shape
             for shape, known in self._known.items()
             if not known.meets
-            and known.slo == slo
+            and known.objective == objective
             and snapshot.now_s - known.at_s <= fades_s
             and _need(snapshot, known) > _certainly_less(snapshot, change_ratio) ** known.misses
         )
 
-    def recall(self, shape: Hashable, slo: Slo, snapshot: Snapshot, fades_s: float) -> bool | None:
-        """Whether it meets ``slo`` at the present need, by what was measured; ``None`` when that says nothing."""
+    def recall(self, shape: Hashable, objective: Objective, snapshot: Snapshot, fades_s: float) -> bool | None:
+        """Whether it meets ``objective`` at the present need, by what was measured; ``None`` when that says nothing."""
         known = self._known.get(shape)
-        if known is None or known.slo != slo or known.cores != snapshot.cores or snapshot.now_s - known.at_s > fades_s:
+        if (
+            known is None
+            or known.objective != objective
+            or known.cores != snapshot.cores
+            or snapshot.now_s - known.at_s > fades_s
+        ):
             return None
         need = _need(snapshot, known)
         if known.meets:

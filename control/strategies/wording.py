@@ -5,17 +5,14 @@ from __future__ import annotations
 from math import isfinite
 
 from control.decisions import Candidate, CandidateStatus
-from control.forecast.compositions import Forecast, Forecasts
-from control.strategies.base import Settle, Situation, Try
+from control.forecast.forecasts import Forecast, Forecasts
+from control.situation import Situation
+from control.strategies.base import Settle, Try
 
 
 def tell(situation: Situation, forecast: Forecast) -> str:
     """The prediction in words."""
-    if situation.slo.metric == "throughput":
-        return f"predicted up to {forecast.throughput_per_s:.3g} items/s"
-    if not isfinite(forecast.latency_s):
-        return f"predicted {forecast.throughput_per_s:.3g} items/s, so the queue grows"
-    return f"predicted {situation.slo.statistic} latency {forecast.latency_s * 1e3:.4g} ms"
+    return situation.objective.foretold(forecast.throughput_per_s, forecast.latency_s)
 
 
 def try_out(situation: Situation, forecasts: Forecasts, forecast: Forecast, why: str) -> Try:
@@ -39,7 +36,7 @@ def _listed(
     situation: Situation, forecasts: Forecasts, picked: Forecast, status: CandidateStatus
 ) -> tuple[tuple[Candidate, ...], int]:
     """The picked one among its neighbours in cheapness, and how many are left out."""
-    limit, at = situation.settings.model.reported, forecasts.rank(picked.composition)
+    limit, at = situation.settings.trust.reported, forecasts.rank(picked.composition)
     start = max(0, min(at - limit // 2, len(forecasts) - limit))
     shown = range(start, min(len(forecasts), start + limit))
     listed = tuple(_candidate(situation, forecasts[rank], picked, status) for rank in shown)

@@ -1,0 +1,94 @@
+"""Reading a snapshot against an objective: is it met, is that the composition's doing, and is there enough to tell?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compositions.model import Stage
+from control.objectives.objective import Objective, Ruling
+from control.reading import drained_in_s, waiting
+from control.settings import Measuring
+from profiler.slo import SloStatus
+from profiler.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What a snapshot says about the active composition. Rates in items/s, latency in seconds."""
+
+    status: SloStatus
+    """What the user sees: judged on what was delivered."""
+    meets: bool | None
+    """Whether the composition as such meets the SLO: a backlog it inherited and works off is not held against it."""
+    reason: str
+    throughput_per_s: float | None = None
+    latency_s: float | None = None
+    """The SLO's statistic (mean without one); without the wait for admission while a backlog is worked off."""
+    saturated: bool = False
+    """Something waits: the throughput measured is all that the composition can do."""
+    draining: bool = False
+    """A backlog shrinks and will be gone soon."""
+
+
+def assess(objective: Objective | None, snapshot: Snapshot, measuring: Measuring) -> Assessment:
+    """The objective against ``snapshot``, by the significance rule of Vogel et al., section 3.2, step 2."""
+    if objective is None:
+        return _measured(snapshot, "mean", Ruling(SloStatus.NONE, None, "no SLO set"))
+    if snapshot.switching:
+        return Assessment(SloStatus.UNKNOWN, None, "a switch is under way")
+    return _measured(snapshot, objective.slo.statistic, _ruling(objective, snapshot, measuring))
+
+
+def _ruling(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> Ruling:
+    missing = too_few(objective, snapshot, measuring)
+    if missing is not None:
+        return Ruling(SloStatus.UNKNOWN, None, missing)
+    verdict = objective.judge(snapshot.latency, snapshot.throughput_per_s, snapshot.input_rate_per_s)
+    if verdict.status is SloStatus.VIOLATED:
+        return objective.whose_doing(snapshot, verdict.reason, measuring.backlog_patience_s)
+    return Ruling(verdict.status, True if verdict.status is SloStatus.MET else None, verdict.reason)
+
+
+def too_few(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> str | None:
+    """Why ``objective`` cannot be judged on ``snapshot`` yet, or ``None`` when it can."""
+    window_s = snapshot.now_s - snapshot.window_start_s
+    if window_s < measuring.min_window_s:
+        return f"too few samples: the window is {window_s:.1f} of {measuring.min_window_s:g} s long"
+    needed = measuring.min_samples if window_s < measuring.patience_s else measuring.patience_samples
+    if snapshot.delivered >= needed or _asked(objective, snapshot, window_s) >= needed:
+        return None
+    return f"too few samples: {snapshot.delivered} of {needed} deliveries in {window_s:.1f} s"
+
+
+def unsure(stages: Sequence[Stage], snapshot: Snapshot, measuring: Measuring) -> str | None:
+    """Which stage has too few timings to decide on, or ``None``."""
+    patient = snapshot.now_s - snapshot.stable_since_s >= measuring.patience_s
+    needed = measuring.patience_samples if patient else measuring.min_samples
+    for stage in stages:
+        profile = snapshot.stage(stage.name)
+        samples = 0 if profile is None else profile.samples
+        if samples < needed:
+            return f"too few samples: {stage.name} has {samples} of {needed} timings"
+    return None
+
+
+def _asked(objective: Objective, snapshot: Snapshot, window_s: float) -> float:
+    """Deliveries that a composition meeting the objective would have made: too few of them is an answer."""
+    asked_per_s = objective.asked_per_s(snapshot.input_rate_per_s)
+    return 0.0 if asked_per_s is None or not waiting(snapshot) else asked_per_s * window_s
+
+
+def _measured(snapshot: Snapshot, statistic: str, ruling: Ruling) -> Assessment:
+    draining = drained_in_s(snapshot) is not None
+    source = snapshot.inside if draining else snapshot.latency
+    latency_s = None if source is None else source.statistic(statistic)
+    return Assessment(
+        ruling.status,
+        ruling.meets,
+        ruling.reason,
+        snapshot.throughput_per_s,
+        latency_s,
+        waiting(snapshot),
+        draining,
+    )

@@ -1,0 +1,125 @@
+"""What the strategy ``model`` expects of compositions: the capacity model, corrected by what was measured, with an
+interval that says how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf, isfinite, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from compositions.capacity.prediction import Prediction, Predictions
+from compositions.capacity.table import CompositionTable
+from compositions.model import Composition
+from control.forecast.catalogue import Catalogue
+from control.forecast.expect import Unmeasured, expect
+from control.forecast.forecasts import Array, Forecasts
+from control.forecast.memory import Corrections, Verdicts
+from control.objectives.objective import Expectation
+from control.reading import needed_rate
+from control.situation import Situation
+from profiler.service_time import stage_costs
+
+_RATIOS = ("low", "likely", "high")
+_JUST_MISSED = 0.999
+"""The most that is expected of a composition that was measured to miss the SLO."""
+
+
+class Forecaster:
+    """Expectations for one situation."""
+
+    def __init__(self, situation: Situation, corrections: Corrections, verdicts: Verdicts) -> None:
+        self._situation = situation
+        self._corrections = corrections
+        self._verdicts = verdicts
+
+    def all(self, catalogue: Catalogue) -> Forecasts | Unmeasured:
+        """Forecasts of every composition of ``catalogue``; what cannot be switched to now is expected to do nothing."""
+        predictions = expect(catalogue.table, self._situation.snapshot)
+        if isinstance(predictions, Unmeasured):
+            return predictions
+        columns = self._columns(catalogue, predictions)
+        verdicts = self._apply_verdicts(catalogue, columns)
+        for row in self._unavailable(catalogue.table):
+            for name in _RATIOS:
+                columns[name][row] = 0.0
+        ample = self._situation.objective.ample
+        return Forecasts(catalogue, columns, verdicts, ample, self._missed_lately(catalogue))
+
+    def raw(self, composition: Composition) -> Prediction | Unmeasured:
+        """The capacity model's own word, uncorrected."""
+        predictions = expect([composition], self._situation.snapshot)
+        return predictions if isinstance(predictions, Unmeasured) else predictions[0]
+
+    def _columns(self, catalogue: Catalogue, predictions: Predictions) -> dict[str, Array]:
+        factors = self._factors(catalogue, predictions)
+        likely = self._corrected(predictions, factors)
+
+        def expected(scale: float) -> Expectation:
+            if scale == 1.0:
+                return likely
+            scaled = expect(catalogue.table, self._situation.snapshot, scale=scale)
+            assert not isinstance(scaled, Unmeasured), "what could be predicted once can be predicted again"
+            return self._corrected(scaled, factors)
+
+        objective, rate = self._situation.objective, needed_rate(self._situation.snapshot)
+        ratios = zip(_RATIOS, objective.ratios(expected, self._error(), rate), strict=True)
+        return {"capacity": likely.throughput_per_s, "latency": likely.latency_s, **dict(ratios)}
+
+    def _corrected(self, predictions: Predictions, factors: tuple[Array, Array]) -> Expectation:
+        capacity, latency = factors
+        latency_s = predictions.statistic(self._situation.objective.slo.statistic) * latency
+        return Expectation(predictions.throughput_per_s * capacity, np.nan_to_num(latency_s, nan=inf, posinf=inf))
+
+    def _factors(self, catalogue: Catalogue, predictions: Predictions) -> tuple[Array, Array]:
+        """Corrections of capacity and latency: the composition's own, else what others with the same limit showed."""
+        now_s, half_s = self._situation.now_s, self._situation.settings.trust.bias_half_life_s
+        by_limit = [self._corrections.factor(("capacity", limit), now_s, half_s) or 1.0 for limit in ("group", "cores")]
+        capacity = np.where(predictions.limited_by_cores, by_limit[1], by_limit[0])
+        latency = np.full(len(predictions), self._corrections.factor("latency", now_s, half_s) or 1.0)
+        for row, shape in catalogue.known(self._corrections.shapes()):
+            capacity[row] = self._corrections.factor(("capacity", shape), now_s, half_s) or capacity[row]
+            latency[row] = self._corrections.factor(("latency", shape), now_s, half_s) or latency[row]
+        return capacity, latency
+
+    def _error(self) -> float:
+        """Relative error of a prediction: the model's own and that of the profile, its stages taken as independent."""
+        trust, snapshot = self._situation.settings.trust, self._situation.snapshot
+        total_s = sum(cost.service_s for cost in stage_costs(snapshot.stages, snapshot.cores).values())
+        squares = sum((p.cv / sqrt(max(1, p.samples)) * p.service_time_s) ** 2 for p in snapshot.stages)
+        return trust.uncertainty + (trust.confidence * sqrt(squares) / total_s if total_s > 0 else 0.0)
+
+    def _apply_verdicts(self, catalogue: Catalogue, columns: Mapping[str, Array]) -> dict[int, bool]:
+        """What was measured at this need overrules what is predicted."""
+        situation, told = self._situation, {}
+        trust = situation.settings.trust
+        sure = 1 + max(trust.up_margin, trust.down_margin)
+        for row, shape in catalogue.known(self._verdicts.shapes()):
+            meets = self._verdicts.recall(shape, situation.objective, situation.snapshot, trust.bias_half_life_s)
+            if meets is None:
+                continue
+            told[row] = meets
+            for name in _RATIOS:
+                value = columns[name][row]
+                columns[name][row] = max(sure, value) if meets else min(_JUST_MISSED, value)
+        return told
+
+    def _unavailable(self, table: CompositionTable) -> list[int]:
+        barred = self._situation.unavailable
+        return [row for row, c in enumerate(table.compositions) if c.name in barred] if barred else []
+
+    def _missed_lately(self, catalogue: Catalogue) -> npt.NDArray[np.bool_]:
+        """Rows that were measured to miss the SLO at a need not significantly above the present one."""
+        settings, situation = self._situation.settings, self._situation
+        shapes = self._verdicts.missed_lately(
+            situation.objective, situation.snapshot, settings.trust.bias_half_life_s, settings.rhythm.change_ratio
+        )
+        mask = np.zeros(len(catalogue.table), dtype=bool)
+        mask[[row for row, _ in catalogue.known(shapes)]] = True
+        return mask
+
+
+def is_expected(value: float | None) -> bool:
+    """A prediction that something measured can be compared with."""
+    return value is not None and isfinite(value) and value > 0

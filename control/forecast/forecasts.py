@@ -1,0 +1,84 @@
+"""Forecasts of many compositions as columns, because there may be ten thousand of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from compositions.model import Composition
+from control.forecast.catalogue import Catalogue
+
+Array = npt.NDArray[np.float64]
+
+_COLUMNS = ("capacity", "latency", "low", "likely", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """``low``, ``likely``, ``high``: how well the SLO is met as a ratio, 1 just so, 1.1 with 10 % to spare."""
+
+    composition: Composition
+    throughput_per_s: float
+    latency_s: float
+    """The SLO's statistic; infinite where the queue grows without end."""
+    low: float
+    likely: float
+    high: float
+    seen: bool | None = None
+    """Whether a measurement says that it meets the SLO at this need, rather than the model alone."""
+
+
+class Forecasts:
+    """Forecasts of all compositions, cheapest first; of equally cheap ones those that reach the target itself before
+    those that only stay within the threshold."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        columns: Mapping[str, Array],
+        verdicts: Mapping[int, bool],
+        ample: float,
+        missed_lately: npt.NDArray[np.bool_],
+    ) -> None:
+        self.missed_lately = missed_lately
+        self._catalogue = catalogue
+        self._table = table = catalogue.table
+        self._columns = columns
+        self._verdicts = verdicts
+        self.order = np.lexsort((table.is_group.sum(axis=1), columns["likely"] < ample, table.workers))
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, rank: int) -> Forecast:
+        row = int(self.order[rank])
+        capacity, latency, low, likely, high = (float(self._columns[name][row]) for name in _COLUMNS)
+        return Forecast(self._table.compositions[row], capacity, latency, low, likely, high, self._verdicts.get(row))
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Iterator[Forecast]:
+        """Those of the rows ``chosen`` (in the order of the table), cheapest first."""
+        return (self[int(rank)] for rank in np.flatnonzero(chosen[self.order]))
+
+    def of(self, composition: Composition) -> Forecast:
+        return self[self.rank(composition)]
+
+    def rank(self, composition: Composition) -> int:
+        """Its place among all. Raises: KeyError when it is not among them."""
+        return int(np.flatnonzero(self.order == self._catalogue.row_of(composition))[0])
+
+    def column(self, name: str) -> Array:
+        """``capacity``, ``latency``, ``low``, ``likely``, ``high`` in the order of the table."""
+        return self._columns[name]
+
+    @property
+    def workers(self) -> npt.NDArray[np.int64]:
+        return self._table.workers
+
+    def unseen(self) -> npt.NDArray[np.bool_]:
+        """Rows of which no measurement tells at this need."""
+        mask = np.ones(len(self), dtype=bool)
+        mask[list(self._verdicts)] = False
+        return mask

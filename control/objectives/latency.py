@@ -1,0 +1,80 @@
+"""A latency is met from below, and is spoilt by items that waited for an earlier composition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import ClassVar
+
+import numpy as np
+
+from control.objectives.objective import Array, Expectation, Objective, Ratios, Ruling, Wording
+from control.reading import drained_in_s
+from profiler.slo import SloStatus, Statistic
+from profiler.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Latency(Objective):
+    """Arrival to delivery: a statistic over the window, milliseconds."""
+
+    wording: ClassVar[Wording] = Wording("ms", "is at most", "is above")
+    spoilt_by_late_items: ClassVar[bool] = True
+
+    @property
+    def tolerance(self) -> float:
+        return 1 + self.slo.threshold
+
+    @property
+    def ample(self) -> float:
+        return self.tolerance
+
+    @property
+    def statistic(self) -> Statistic | None:
+        return self.slo.statistic
+
+    @property
+    def item_target_ms(self) -> float | None:
+        return float(self.slo.target)
+
+    def target(self, input_rate_per_s: float | None) -> float | None:
+        return float(self.slo.target)
+
+    def value(self, throughput_per_s: float | None, latency_s: float | None) -> float | None:
+        return None if latency_s is None else latency_s * 1e3
+
+    def worth(self, value: float) -> float:
+        return -value
+
+    def asked_per_s(self, input_rate_per_s: float | None) -> float | None:
+        return None
+
+    def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
+        """The composition's, unless it works off a backlog; then the time inside it counts."""
+        left_s = drained_in_s(snapshot)
+        if left_s is None or left_s > patience_s:
+            return Ruling(SloStatus.VIOLATED, False, miss)
+        miss += f", but a backlog of {snapshot.queued} items is gone in {left_s:.1f} s"
+        inside = self.judge(snapshot.inside, snapshot.throughput_per_s, snapshot.input_rate_per_s)
+        return Ruling(SloStatus.VIOLATED, True if inside.status is SloStatus.MET else None, miss)
+
+    def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
+        low, likely, high = (
+            self._ratio(expected(scale), rate_per_s or 0.0) for scale in (1 + error, 1.0, 1 / (1 + error))
+        )
+        return np.minimum(low, likely), likely, np.maximum(high, likely)
+
+    def _ratio(self, expected: Expectation, rate_per_s: float) -> Array:
+        """bound / expected latency; 0 where the queue grows without end."""
+        bound_s = (self.bound(rate_per_s) or 0.0) / 1000
+        latency_s = np.where(expected.throughput_per_s < rate_per_s, inf, expected.latency_s)
+        return bound_s / np.maximum(latency_s, 1e-9)
+
+    def described(self, value: float | None) -> str:
+        return "no latency" if value is None else f"{value:.4g} ms"
+
+    def foretold(self, throughput_per_s: float, latency_s: float) -> str:
+        if not isfinite(latency_s):
+            return f"predicted {throughput_per_s:.3g} items/s, so the queue grows"
+        return f"predicted {self.slo.statistic} latency {latency_s * 1e3:.4g} ms"

@@ -1,0 +1,151 @@
+"""What an objective is to those who decide: bound, value, worth, judgement and wording, whatever its metric."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.slo import Slo, SloStatus, Statistic, Verdict
+from profiler.snapshot import LatencyStats, Snapshot
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How a judgement reads: ``latency 480 ms is at most 480 ms``."""
+
+    unit: str
+    met: str
+    missed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """On a miss: what the user sees, and whether the composition is to blame (``meets`` False), is not (True), or no
+    one can tell (None)."""
+
+    status: SloStatus
+    meets: bool | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What is expected of many compositions, a row each."""
+
+    throughput_per_s: Array
+    latency_s: Array
+    """The SLO's statistic; infinite where the queue grows without end."""
+
+
+Ratios = tuple[Array, Array, Array]
+"""Low, likely, high: how well the objective is met as a ratio, 1 just so, 1.1 with 10 % to spare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective(ABC):
+    """One thing asked for. Values and bounds are in the unit of the target: ms, or items/s."""
+
+    slo: Slo
+    """As it was asked for."""
+
+    wording: ClassVar[Wording]
+    spoilt_by_late_items: ClassVar[bool]
+    """Whether items that waited for an earlier composition tell against the present one."""
+
+    @property
+    @abstractmethod
+    def tolerance(self) -> float:
+        """Bound over target (Vogel et al., section 3.2, step 2)."""
+
+    @property
+    @abstractmethod
+    def ample(self) -> float:
+        """The ratio at which the target itself is reached, not only its bound."""
+
+    @property
+    @abstractmethod
+    def statistic(self) -> Statistic | None:
+        """Which statistic of its values is judged; ``None`` where there is no choice."""
+
+    @property
+    @abstractmethod
+    def item_target_ms(self) -> float | None:
+        """What each item is held to by itself; ``None`` where only the stream as a whole is judged."""
+
+    @abstractmethod
+    def target(self, input_rate_per_s: float | None) -> float | None:
+        """What is aimed at; ``None`` when it is the input rate and that is not known."""
+
+    @abstractmethod
+    def value(self, throughput_per_s: float | None, latency_s: float | None) -> float | None:
+        """Which of the two this objective is about; ``latency_s`` is the SLO's statistic."""
+
+    @abstractmethod
+    def worth(self, value: float) -> float:
+        """Higher is better, whatever the metric."""
+
+    @abstractmethod
+    def asked_per_s(self, input_rate_per_s: float | None) -> float | None:
+        """Deliveries it asks for by itself, items/s; ``None`` where it asks for none."""
+
+    @abstractmethod
+    def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
+        """Whether the ``miss`` that ``snapshot`` shows is the composition's doing. A backlog that is gone within
+        ``patience_s`` is no violation of the composition that works it off."""
+
+    @abstractmethod
+    def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
+        """How well compositions will meet it, give or take the relative ``error``; ``expected`` says what they do when
+        everything takes so many times as long."""
+
+    @abstractmethod
+    def described(self, value: float | None) -> str:
+        """A measured value with its unit."""
+
+    @abstractmethod
+    def foretold(self, throughput_per_s: float, latency_s: float) -> str:
+        """A prediction in words."""
+
+    def bound(self, input_rate_per_s: float | None) -> float | None:
+        """The value beyond which it counts as violated; ``None`` where the target is not known."""
+        target = self.target(input_rate_per_s)
+        return None if target is None else target * self.tolerance
+
+    def slack(self, value: float, bound: float) -> float:
+        """Room left to ``bound`` as a ratio of it; 0 on it, negative beyond."""
+        room = self.worth(value) - self.worth(bound)
+        return room / bound if bound else math.copysign(math.inf, room) if room else 0.0
+
+    def met_by(self, value: float | None, input_rate_per_s: float | None) -> bool | None:
+        """Whether ``value`` is within the bound; ``None`` where either is unknown."""
+        bound = self.bound(input_rate_per_s)
+        return None if value is None or bound is None else self.worth(value) >= self.worth(bound)
+
+    def judge(
+        self, latency: LatencyStats | None, throughput_per_s: float | None, input_rate_per_s: float | None
+    ) -> Verdict:
+        """Whether the measurements meet it; values that are missing make the answer UNKNOWN."""
+        bound = self.bound(input_rate_per_s)
+        latency_s = None if latency is None else latency.statistic(self.slo.statistic)
+        value = self.value(throughput_per_s, latency_s)
+        if bound is None:
+            return Verdict(SloStatus.UNKNOWN, "the input rate is not known yet", value)
+        if value is None:
+            return Verdict(SloStatus.UNKNOWN, f"too few samples: no {self.slo.metric} measured yet", bound=bound)
+        slack = self.slack(value, bound)
+        status = SloStatus.MET if slack >= 0 else SloStatus.VIOLATED
+        return Verdict(status, self._sentence(value, bound, status), value, bound, slack)
+
+    def _sentence(self, value: float, bound: float, status: SloStatus) -> str:
+        metric, statistic, wording = self.slo.metric, self.slo.statistic, self.wording
+        name = metric if statistic == "mean" else f"{statistic} {metric}"
+        verb = wording.met if status is SloStatus.MET else wording.missed
+        return f"{name} {value:.4g} {wording.unit} {verb} {bound:.4g} {wording.unit}"

@@ -1,0 +1,68 @@
+"""A throughput is met from above, and nobody can deliver more than comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from control.objectives.objective import Expectation, Objective, Ratios, Ruling, Wording
+from control.reading import waiting
+from profiler.slo import INPUT_RATE, SloStatus, Statistic
+from profiler.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput(Objective):
+    """Items delivered per second; the target is a number of them or the input rate."""
+
+    wording: ClassVar[Wording] = Wording("items/s", "is at least", "is below")
+    spoilt_by_late_items: ClassVar[bool] = False
+
+    @property
+    def tolerance(self) -> float:
+        return 1 - self.slo.threshold
+
+    @property
+    def ample(self) -> float:
+        return 1 / max(1e-9, self.tolerance)
+
+    @property
+    def statistic(self) -> Statistic | None:
+        return None
+
+    @property
+    def item_target_ms(self) -> float | None:
+        return None
+
+    def target(self, input_rate_per_s: float | None) -> float | None:
+        return input_rate_per_s if self.slo.target == INPUT_RATE else float(self.slo.target)
+
+    def value(self, throughput_per_s: float | None, latency_s: float | None) -> float | None:
+        return throughput_per_s
+
+    def worth(self, value: float) -> float:
+        return value
+
+    def asked_per_s(self, input_rate_per_s: float | None) -> float | None:
+        return self.bound(input_rate_per_s)
+
+    def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
+        """The composition's only if something waits for it."""
+        if waiting(snapshot):
+            return Ruling(SloStatus.VIOLATED, False, miss)
+        rate, bound = snapshot.input_rate_per_s, self.bound(snapshot.input_rate_per_s)
+        if rate is not None and bound is not None and rate < bound:
+            limit = f"{miss}, because only {rate:.3g} items/s come in: no composition can deliver more"
+            return Ruling(SloStatus.INFEASIBLE, True, limit)
+        return Ruling(SloStatus.MET, True, f"{miss}, but nothing waits: it follows the input")
+
+    def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
+        likely = expected(1.0).throughput_per_s / (self.bound(rate_per_s) or 1e-9)
+        return likely / (1 + error), likely, likely * (1 + error)
+
+    def described(self, value: float | None) -> str:
+        return "no throughput" if value is None else f"{value:.3g} items/s"
+
+    def foretold(self, throughput_per_s: float, latency_s: float) -> str:
+        return f"predicted up to {throughput_per_s:.3g} items/s"

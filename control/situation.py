@@ -1,0 +1,33 @@
+"""Everything that a strategy may look at when it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from compositions.model import Composition
+from control.assess import Assessment
+from control.decisions import Trigger
+from control.objectives.objective import Objective
+from control.settings import Settings
+from profiler.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """``now_s`` is the snapshot's time."""
+
+    trigger: Trigger
+    snapshot: Snapshot
+    objective: Objective
+    assessment: Assessment
+    """Of the active composition, as measured."""
+    active: Composition
+    compositions: tuple[Composition, ...]
+    settings: Settings
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    """Compositions that could not be switched to of late, by name, with the reason."""
+
+    @property
+    def now_s(self) -> float:
+        return self.snapshot.now_s

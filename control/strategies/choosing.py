@@ -1,0 +1,122 @@
+"""What the strategy ``model`` does with its forecasts: releases, adds, tries or stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from control.decisions import Trigger
+from control.forecast.forecasts import Forecast, Forecasts
+from control.situation import Situation
+from control.strategies.base import Proposal, Stay, Trial
+from control.strategies.rules import cheapness
+from control.strategies.wording import settle, tell, try_out
+
+_AS_GOOD = 0.98
+"""Within 2 % of the best counts as the best when nothing meets the SLO."""
+
+
+def next_step(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> Proposal:
+    """What to try or choose next, given what was tried in this decision so far."""
+    succeeded = [trial for trial in trials if trial.assessment is not None and trial.assessment.meets]
+    if succeeded:
+        trial = succeeded[-1]
+        why = f"{trial.composition.name} meets the SLO with the fewest workers ({trial.ended})"
+        return settle(situation, forecasts, forecasts.of(trial.composition), why)
+    if _releasing(situation, forecasts, trials):
+        if not trials and _rising(situation):
+            return Stay("the input rate is rising: nothing is given back now")
+        return _fewer(situation, forecasts, trials)
+    return _enough(situation, forecasts, trials)
+
+
+def _releasing(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> bool:
+    """Whether the question is if fewer workers would do, rather than what would be enough."""
+    if trials:
+        return situation.trigger is Trigger.PROFILE
+    if situation.assessment.meets is False:
+        return False
+    measured_now = situation.assessment.meets and situation.trigger is not Trigger.INPUT_RATE
+    return bool(measured_now) or forecasts.of(situation.active).likely >= 1
+
+
+def _rising(situation: Situation) -> bool:
+    """A set rate was higher in the last second than in the one before: the mean of the window is too low to plan on."""
+    windows = situation.snapshot.input_rate_windows
+    ratio = 1 + situation.settings.rhythm.change_ratio
+    return len(windows) == 2 and not windows[1].counted and windows[1].rate_per_s > ratio * windows[0].rate_per_s
+
+
+def _fewer(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> Proposal:
+    """All is well: would fewer workers do? Only what is predicted to have room to spare is worth the move."""
+    home = _home(situation, forecasts, trials)
+    tried = {trial.composition.name for trial in trials}
+    fewer = (forecasts.workers < home.composition.workers) & ~forecasts.missed_lately
+    for forecast in forecasts.where(fewer & (forecasts.column("likely") >= 1 + situation.settings.trust.down_margin)):
+        name, workers = forecast.composition.name, forecast.composition.workers
+        if forecast.low >= 1:
+            why = f"{name} will do with {workers} instead of {home.composition.workers} workers"
+            return settle(situation, forecasts, forecast, f"{why} ({tell(situation, forecast)})")
+        if name not in tried and len(trials) < situation.settings.trials.model_trials:
+            return try_out(situation, forecasts, forecast, "it may do with fewer workers")
+    if trials:
+        why = f"back to {home.composition.name}: nothing tried does with fewer workers"
+        return settle(situation, forecasts, home, why)
+    return Stay(f"{situation.active.name} has the fewest workers that meet the SLO; {situation.assessment.reason}")
+
+
+def _home(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> Forecast:
+    """Where to return to when no trial succeeds: the cheapest that was seen to meet the SLO, else the active one."""
+    active = forecasts.of(situation.active)
+    if not trials:
+        return active
+    return next((f for f in forecasts.where(~forecasts.unseen()) if f.seen), active)
+
+
+def _enough(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> Proposal:
+    """The SLO is missed, or will be: the cheapest that surely meets it, after trying cheaper likely ones."""
+    low, likely, high = (forecasts.column(name) for name in ("low", "likely", "high"))
+    certain = next(forecasts.where((low >= 1) & (likely >= 1 + situation.settings.trust.up_margin)), None)
+    least = 1.0 if certain is not None else 0.0  # with a sure way out, only what is more likely than not
+    doubtful = (low < 1) & (high >= 1) & (likely >= least) & forecasts.unseen()
+    worth = _worth_trying(forecasts, doubtful, certain, trials)
+    if worth and len(trials) < situation.settings.trials.model_trials:
+        return try_out(situation, forecasts, worth[0], "it may be enough")
+    chosen = certain or max(worth or _undecided(forecasts, trials), key=lambda f: f.likely, default=None)
+    if chosen is not None:
+        sure = "surely meets" if certain else "is most likely to meet"
+        why = f"{chosen.composition.name} {sure} the SLO ({tell(situation, chosen)})"
+        return settle(situation, forecasts, chosen, why)
+    best = _closest(forecasts)
+    why = f"no known composition can meet the SLO here; {best.composition.name} comes closest"
+    return settle(situation, forecasts, best, f"{why} ({tell(situation, best)})", infeasible=True)
+
+
+def _worth_trying(
+    forecasts: Forecasts, doubtful: npt.NDArray[np.bool_], certain: Forecast | None, trials: Sequence[Trial]
+) -> list[Forecast]:
+    """The likeliest of each number of workers below the certain one's; those more likely than not first."""
+    tried = {trial.composition.name for trial in trials}
+    best: dict[int, Forecast] = {}
+    for forecast in forecasts.where(doubtful):
+        workers = forecast.composition.workers
+        if certain is not None and workers >= certain.composition.workers:
+            break
+        better = workers not in best or forecast.likely > best[workers].likely
+        if better and forecast.composition.name not in tried:
+            best[workers] = forecast
+    return sorted(best.values(), key=lambda f: (f.likely < 1, cheapness(f.composition)))
+
+
+def _undecided(forecasts: Forecasts, trials: Sequence[Trial]) -> list[Forecast]:
+    """Tried without an answer, as when a backlog lasted all the time, and still possible."""
+    asked = [trial for trial in trials if trial.assessment is not None and trial.assessment.meets is None]
+    return [forecast for trial in asked if (forecast := forecasts.of(trial.composition)).high >= 1]
+
+
+def _closest(forecasts: Forecasts) -> Forecast:
+    """The cheapest of those as good as the best; by capacity where no queue would ever end."""
+    goodness = forecasts.column("likely" if forecasts.column("likely").max() > 0 else "capacity")
+    return next(forecasts.where(goodness >= _AS_GOOD * goodness.max()))

@@ -1,0 +1,138 @@
+"""Other circumstances, the same profile: what would every composition do, and which would the manager choose?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+
+from compositions.capacity.prediction import Prediction
+from compositions.model import Composition, Group, Pattern
+from control.assess import Assessment
+from control.decisions import Trigger
+from control.forecast.expect import Unmeasured, expect
+from control.objectives.objective import Objective
+from control.reading import needed_rate
+from control.settings import Settings
+from control.situation import Situation
+from control.strategies.base import Stay, Strategy
+from profiler.slo import SloStatus
+from profiler.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """``None`` means: as it is now."""
+
+    cores: int | None = None
+    replicas: int | None = None
+    """Of every group that is parallel."""
+    rate_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What is known of the running app."""
+
+    snapshot: Snapshot
+    active: Composition
+    compositions: tuple[Composition, ...]
+    objective: Objective | None
+    strategy: Strategy
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One composition under the circumstances asked for; ``None`` where nothing can be said."""
+
+    composition: Composition
+    prediction: Prediction | None
+    meets: bool | None
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """``options``: those that meet the objective first, then by workers and latency."""
+
+    question: Question
+    cores: int
+    input_rate_per_s: float | None
+    chosen: str | None
+    reason: str
+    options: tuple[Option, ...]
+
+
+def outlook(question: Question, present: Present) -> Outlook:
+    """What would be; the app's own strategy, with all that it has learned, says what it would choose."""
+    asked = _changed(present, question)
+    snapshot, predictions = asked.snapshot, expect(asked.compositions, asked.snapshot)
+    if isinstance(predictions, Unmeasured):
+        options = tuple(Option(each, None, None, each.name == asked.active.name) for each in asked.compositions)
+        chosen, reason = None, f"nothing has been measured of {predictions.stage} yet"
+    else:
+        pairs = zip(asked.compositions, predictions, strict=True)
+        options = tuple(sorted((_option(asked, *pair) for pair in pairs), key=_rank))
+        chosen, reason = _chosen(asked)
+    return Outlook(question, snapshot.cores, snapshot.input_rate_per_s, chosen, reason, options)
+
+
+def _changed(present: Present, question: Question) -> Present:
+    """The present under other circumstances: nothing waits, and arrivals are of the same kind as they are now."""
+    snapshot = replace(present.snapshot, queued=0, queued_change_per_s=None)
+    if question.cores is not None:
+        snapshot = replace(snapshot, cores=question.cores)
+    if question.rate_per_s is not None:
+        windows = tuple(replace(w, rate_per_s=question.rate_per_s) for w in snapshot.input_rate_windows)
+        snapshot = replace(snapshot, input_rate_per_s=question.rate_per_s, input_rate_windows=windows)
+    return replace(
+        present,
+        snapshot=snapshot,
+        active=_resized(present.active, question.replicas),
+        compositions=tuple(_resized(each, question.replicas) for each in present.compositions),
+    )
+
+
+def _resized(composition: Composition, replicas: int | None) -> Composition:
+    if replicas is None:
+        return composition
+    return replace(composition, groups=tuple(_with(group, replicas) for group in composition.groups))
+
+
+def _with(group: Group, replicas: int) -> Group:
+    return replace(group, replicas=replicas) if group.pattern is Pattern.PAR else group
+
+
+def _option(asked: Present, composition: Composition, prediction: Prediction) -> Option:
+    active = composition.name == asked.active.name
+    if asked.objective is None:
+        return Option(composition, prediction, None, active)
+    latency_s = prediction.statistic(asked.objective.slo.statistic)
+    value = asked.objective.value(prediction.throughput_per_s, latency_s)
+    return Option(composition, prediction, asked.objective.met_by(value, needed_rate(asked.snapshot)), active)
+
+
+def _rank(option: Option) -> tuple[bool, int, float]:
+    latency_s = option.prediction.latency_s if option.prediction else None
+    return option.meets is False, option.composition.workers, inf if latency_s is None else latency_s
+
+
+def _chosen(asked: Present) -> tuple[str | None, str]:
+    """What the strategy would do first. It is a fork that is asked: the app's own goes on as if nobody had."""
+    if asked.objective is None:
+        return None, "no SLO is set, so there is nothing to choose by"
+    unknown = Assessment(SloStatus.UNKNOWN, None, "nothing is measured under these circumstances")
+    situation = Situation(
+        Trigger.INPUT_RATE,
+        asked.snapshot,
+        asked.objective,
+        unknown,
+        asked.active,
+        asked.compositions,
+        asked.settings,
+    )
+    strategy = asked.strategy.fork()
+    strategy.prepare(asked.compositions)
+    proposal = strategy.propose(situation, ())
+    name = asked.active.name if isinstance(proposal, Stay) else proposal.composition.name
+    return name, proposal.reason

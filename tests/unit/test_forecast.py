@@ -1,0 +1,126 @@
+"""One forecast, three who ask for it: the strategy, what can be chosen from, and what if."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from compositions.capacity.prediction import Predictions
+from compositions.model import Stage
+from compositions.notation import parse
+from control.assess import assess
+from control.decisions import Trigger
+from control.forecast.expect import Unmeasured, expect
+from control.objectives import objective_of
+from control.settings import Settings
+from control.situation import Situation
+from control.strategies import make_strategy
+from control.strategies.base import Settle, Try
+from control.what_if import Present, Question, outlook
+from profiler.slo import Slo
+from profiler.snapshot import RateWindow, Snapshot, StageProfile
+from service.bodies.compositions import Choice, Possibility
+from service.bodies.what_if import what_if_body
+
+STAGES = [Stage("f1"), Stage("f2"), Stage("f3")]
+TEXTS = {"1": "Seq-Seq-Seq", "2": "Par-Seq-Seq", "4": "Seq-Seq-Par", "7": "Par-Par-Par"}
+COMPOSITIONS = tuple(replace(parse(text, STAGES), name=name) for name, text in TEXTS.items())
+LATENCY = objective_of(Slo("latency", 20.0))
+RISING = (RateWindow(40.0, 1.0), RateWindow(70.0, 1.0))
+"""A set rate that was risen a second ago: the mean of the window lags behind."""
+COUNTED = (RateWindow(50.0, 1.0, counted=True), RateWindow(52.0, 1.0, counted=True))
+"""Arrivals of independent users: they come in bunches."""
+
+
+def seen(windows: tuple[RateWindow, ...] = ()) -> Snapshot:
+    profiles = tuple(StageProfile(f"f{k}", 0.01, 0.001, 0.3, 0.01, 0.01, 500) for k in (1, 2, 3))
+    return Snapshot(
+        100.0, "1", False, 0.0, 90.0, 50.0, 50.0, 500, None, None, 0, None, 1, profiles, 4, 3, 3e-4, windows
+    )  # fmt: skip
+
+
+def present(snapshot: Snapshot) -> Present:
+    return Present(snapshot, COMPOSITIONS[0], COMPOSITIONS, LATENCY, make_strategy("model"), Settings())
+
+
+def of_the_strategy(snapshot: Snapshot) -> dict[str, tuple[float | None, float | None]]:
+    """Throughput (items/s) and latency (ms) of each candidate, as the decision reports them."""
+    strategy = make_strategy("model")
+    strategy.prepare(COMPOSITIONS)
+    judged = assess(LATENCY, snapshot, Settings().measuring)
+    asked = Situation(Trigger.SLO, snapshot, LATENCY, judged, COMPOSITIONS[0], COMPOSITIONS, Settings())
+    step = strategy.propose(asked, ())
+    assert isinstance(step, Settle | Try)
+    return {
+        c.name: (c.predicted_throughput_per_s, None if c.predicted_latency_s is None else c.predicted_latency_s * 1e3)
+        for c in step.candidates
+    }
+
+
+def of(body: Sequence[Choice | Possibility]) -> dict[str, tuple[float | None, float | None]]:
+    return {each.name: (each.predicted_throughput_per_s, each.predicted_latency_ms) for each in body}
+
+
+@pytest.mark.parametrize("windows", [(), RISING, COUNTED], ids=["steady", "rising", "counted"])
+def test_strategy_compositions_and_what_if_say_the_same(windows: tuple[RateWindow, ...]) -> None:
+    snapshot = seen(windows)
+    believed = of_the_strategy(snapshot)
+    offered = of(Choice.all_of("three", COMPOSITIONS, COMPOSITIONS[0], snapshot))
+    asked = of(what_if_body("three", outlook(Question(), present(snapshot))).compositions)
+    assert set(believed) == set(TEXTS)
+    for name, (throughput, latency) in believed.items():
+        assert offered[name] == asked[name]
+        assert offered[name] == (pytest.approx(throughput, abs=1e-3), pytest.approx(latency, abs=1e-2))
+
+
+def test_what_is_needed_is_the_risen_rate_not_the_mean_that_lags_behind() -> None:
+    assert _latency_s(seen(RISING)) > _latency_s(seen())
+
+
+def test_users_who_come_in_bunches_wait_longer() -> None:
+    assert _latency_s(seen(COUNTED)) > 1.05 * _latency_s(replace(seen(), input_rate_per_s=50.0))
+
+
+def test_a_question_about_another_rate_keeps_the_kind_of_arrivals() -> None:
+    bunches = outlook(Question(rate_per_s=60.0), present(seen(COUNTED))).options
+    paced = outlook(Question(rate_per_s=60.0), present(seen())).options
+    first = [next(c.prediction for c in found if c.composition.name == "1") for found in (bunches, paced)]
+    assert all(each is not None for each in first)
+    waits = [each.latency_s for each in first if each is not None and each.latency_s is not None]
+    assert waits[0] > 1.05 * waits[1]
+
+
+def test_a_stage_without_a_profile_is_an_answer_with_its_name() -> None:
+    snapshot = replace(seen(), stages=seen().stages[:2])
+    assert expect(COMPOSITIONS, snapshot) == Unmeasured("f3")
+    assert of(Choice.all_of("three", COMPOSITIONS, COMPOSITIONS[0], snapshot))["7"] == (None, None)
+    assert outlook(Question(), present(snapshot)).reason == "nothing has been measured of f3 yet"
+
+
+def test_asking_teaches_a_strategy_nothing_and_a_fork_goes_its_own_way() -> None:
+    strategy = make_strategy("model")
+    strategy.prepare(COMPOSITIONS)
+    snapshot = replace(seen(), throughput_per_s=20.0, queued=32, queued_change_per_s=1.0)
+    judged = assess(objective_of(Slo("throughput", "input_rate")), snapshot, Settings().measuring)
+    asked = Situation(
+        Trigger.VIOLATION,
+        snapshot,
+        objective_of(Slo("throughput", "input_rate")),
+        judged,
+        COMPOSITIONS[0],
+        COMPOSITIONS,
+        Settings(),
+    )
+    before = strategy.propose(asked, ())
+    fork = strategy.fork()
+    fork.learn(asked)
+    assert strategy.propose(asked, ()) == before
+    assert fork.propose(asked, ()) != before
+
+
+def _latency_s(snapshot: Snapshot) -> float:
+    found = expect(COMPOSITIONS[:1], snapshot)
+    assert isinstance(found, Predictions)
+    return float(found.latency_s[0])
