@@ -19,7 +19,7 @@ class Crew:
         self.restarts = 0
         self._vacancies: deque[int] = deque()
         """Restarts of each lost worker that has no replacement yet."""
-        self._tasks_given = 0
+        self.tasks_given = 0
 
     def __len__(self) -> int:
         return len(self.workers)
@@ -64,8 +64,8 @@ class Crew:
 
     def give(self, worker: WorkerState, group: GroupState, item: Item, now_s: float) -> int:
         """Books a task to a worker; returns its number."""
-        task_id = self._tasks_given
-        self._tasks_given += 1
+        task_id = self.tasks_given
+        self.tasks_given += 1
         if worker.outstanding:
             worker.outstanding.append(TaskInWork(task_id, item, group, prefetched=True))
         else:

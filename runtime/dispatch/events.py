@@ -6,7 +6,7 @@ Times are seconds of the driver's clock (``time.monotonic`` or virtual).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -17,6 +17,8 @@ from profiler.snapshot import StageTiming
 
 Payload = Any
 WorkerId = str
+SizeOf = Callable[[Payload], int]
+"""The size of a payload in bytes; 0 where it is not known."""
 
 
 class SwitchStyle(StrEnum):
@@ -27,6 +29,13 @@ class SwitchStyle(StrEnum):
 
 
 # --- events ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The app starts: the first event, and the only one of its kind."""
+
+    at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,17 @@ class Tick:
     at_s: float
 
 
-Event = ItemAdmitted | TaskDone | TaskFailed | WorkerJoined | WorkerLost | WorkerStartFailed | SwitchRequested | Tick
+Event = (
+    Started
+    | ItemAdmitted
+    | TaskDone
+    | TaskFailed
+    | WorkerJoined
+    | WorkerLost
+    | WorkerStartFailed
+    | SwitchRequested
+    | Tick
+)
 
 
 # --- instructions: effects that a pool carries out -------------------------------------------------------------------
@@ -190,13 +209,13 @@ class Shed:
 
 @dataclass(frozen=True, slots=True)
 class TaskTimed:
-    """A task came back. ``turnaround_s`` is send to return; less the stages' wall time (and less the wait behind the
-    worker's previous task) it is the hop."""
+    """A task came back, with what each stage took."""
 
     at_s: float
     composition: str
     timings: tuple[StageTiming, ...]
     hop_s: float | None
+    """Send to return, less the stages' wall time; None for a task that waited behind another in its worker."""
     size_bytes: int = 0
     """Of the payload that went in; 0: not known."""
     serial: int = -1

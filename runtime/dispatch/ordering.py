@@ -12,21 +12,21 @@ class ReorderBuffer(Generic[T]):
 
     def __init__(self) -> None:
         self.next_serial = 0
-        self._waiting: dict[int, T] = {}
+        self.waiting: dict[int, T] = {}
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def put(self, serial: int, result: T) -> list[T]:
         """Adds a result; returns those that may leave now, in order.
 
         Raises: ValueError when the serial number left already or waits already, which would be a doubled delivery.
         """
-        if serial < self.next_serial or serial in self._waiting:
+        if serial < self.next_serial or serial in self.waiting:
             raise ValueError(f"serial {serial} was delivered before; next is {self.next_serial}")
-        self._waiting[serial] = result
+        self.waiting[serial] = result
         ready = []
-        while (head := self._waiting.pop(self.next_serial, None)) is not None:
+        while (head := self.waiting.pop(self.next_serial, None)) is not None:
             ready.append(head)
             self.next_serial += 1
         return ready
@@ -36,16 +36,16 @@ class OrderGate:
     """Lets the items of one stateful stage pass in serial order; items that end earlier are told to it as well."""
 
     def __init__(self) -> None:
-        self._expected = 0
+        self.expected = 0
         self._passed: set[int] = set()
 
     def opens_for(self, serial: int) -> bool:
-        return serial == self._expected
+        return serial == self.expected
 
     def passed(self, serial: int) -> None:
         """The stage has seen the item, or never will. Said twice, it counts once."""
-        if serial >= self._expected:
+        if serial >= self.expected:
             self._passed.add(serial)
-        while self._expected in self._passed:
-            self._passed.remove(self._expected)
-            self._expected += 1
+        while self.expected in self._passed:
+            self._passed.remove(self.expected)
+            self.expected += 1

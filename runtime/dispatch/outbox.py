@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from runtime.dispatch.events import Delivered, Shed
 from runtime.dispatch.ordering import ReorderBuffer
 from runtime.dispatch.pipeline import Item
 
 
-class _Fate(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Fate:
+    """What became of an item: done, dead (``error``), or shed."""
+
     item: Item
     error: str | None
     shed: bool
@@ -19,7 +23,7 @@ class Outbox:
     """Takes every item once, with its fate; gives out what may leave now."""
 
     def __init__(self) -> None:
-        self._reorder: ReorderBuffer[_Fate] = ReorderBuffer()
+        self._reorder: ReorderBuffer[Fate] = ReorderBuffer()
         self.delivered = self.failed = self.shed = 0
 
     @property
@@ -27,13 +31,18 @@ class Outbox:
         """The serial number that leaves next."""
         return self._reorder.next_serial
 
+    @property
+    def waiting(self) -> Collection[int]:
+        """The serial numbers of those that are done and wait for earlier ones."""
+        return self._reorder.waiting
+
     def put(self, item: Item, error: str | None, shed: bool, now_s: float) -> list[Delivered | Shed]:
         """An item is done, dead (``error``) or shed; returns the outcomes of all that may leave now, in order."""
-        return [self._outcome(fate, now_s) for fate in self._reorder.put(item.serial, _Fate(item, error, shed))]
+        return [self._outcome(fate, now_s) for fate in self._reorder.put(item.serial, Fate(item, error, shed))]
 
-    def _outcome(self, fate: _Fate, now_s: float) -> Delivered | Shed:
-        item, error, shed = fate
-        if shed:
+    def _outcome(self, fate: Fate, now_s: float) -> Delivered | Shed:
+        item, error = fate.item, fate.error
+        if fate.shed:
             self.shed += 1
             return Shed(now_s, item.serial, item.arrived_s)
         self.failed += error is not None

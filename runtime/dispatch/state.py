@@ -9,7 +9,10 @@ from compositions.model import Composition, Stage
 from runtime.dispatch.admission import Admission
 from runtime.dispatch.course import Course
 from runtime.dispatch.crew import Crew
-from runtime.dispatch.outbox import Outbox
+from runtime.dispatch.ordering import OrderGate, ReorderBuffer
+from runtime.dispatch.outbox import Fate, Outbox
+from runtime.dispatch.phases import Draining, Preparing
+from runtime.dispatch.pipeline import GroupState, Item, Pipeline, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.stateful import StatefulStages
 
@@ -28,3 +31,10 @@ class State:
     @staticmethod
     def initial(stages: Sequence[Stage], composition: Composition, settings: DispatcherSettings) -> State:
         return State(Admission(settings), Course(stages, composition), Crew(), StatefulStages(stages), Outbox())
+
+
+CLASSES: tuple[type, ...] = (
+    *(Admission, Course, Crew, Draining, Fate, GroupState, Item, OrderGate, Outbox, Pipeline, Preparing, ReorderBuffer),
+    *(State, StatefulStages, TaskInWork, WorkerState),
+)
+"""All that a state is made of."""

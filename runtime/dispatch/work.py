@@ -32,6 +32,8 @@ class Work:
 
     def dispatch(self, group: GroupState) -> None:
         """Gives the group's workers what they may have."""
+        if not group.waiting and (group.index or not self._queue):
+            return
         depth = group.depth(self._prefetch_below_s)
         while (worker := group.free_worker(depth)) is not None:
             item = self._next_item(group)
@@ -42,11 +44,11 @@ class Work:
     def _next_item(self, group: GroupState) -> Item | None:
         """The oldest item that the group may run now: from its work list, or a new one if it is the first group."""
         if group.waiting:
-            return group.pop() if self._stateful.open_for(group, group.waiting[0][1]) else None
+            return group.pop() if self._in_turn(group, group.waiting[0][1]) else None
         pipeline, queue = group.pipeline, self._queue
         if group.index or pipeline is not self._course.active or not queue:
             return None
-        if not (self._may_start(queue[0]) and self._stateful.open_for(group, queue[0])):
+        if not (self._may_start(queue[0]) and self._in_turn(group, queue[0])):
             return None
         item = queue.popleft()
         item.started_s = self._turn.now_s
@@ -54,6 +56,9 @@ class Work:
         pipeline.in_flight += 1
         group.load += 1
         return item
+
+    def _in_turn(self, group: GroupState, item: Item) -> bool:
+        return not group.ordered or self._stateful.open_for(group, item)
 
     def _may_start(self, item: Item) -> bool:
         if not self._course.may_feed(self._turn.now_s):

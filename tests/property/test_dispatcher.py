@@ -1,13 +1,21 @@
-"""Whatever happens to workers, tasks and switches, in whatever order: every item leaves once, in order, complete."""
+"""Whatever happens to workers, tasks and switches, in whatever order: every item leaves once, in order, complete.
+
+The dispatcher checks its invariants after each event, and its log, played again, tells the same story. A log from the
+field becomes a test by being put into ``logs/``.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from pathlib import Path
+from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from runtime.dispatch import event_log
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
     Delivered,
@@ -29,6 +37,7 @@ from runtime.dispatch.events import (
     WorkerJoined,
     WorkerLost,
 )
+from runtime.dispatch.replay import replay
 from runtime.dispatch.settings import DispatcherSettings
 
 STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
@@ -56,7 +65,7 @@ class World:
     """Plays all workers: carries out instructions, and answers tasks when told to."""
 
     def __init__(self, composition: Composition, settings_: DispatcherSettings) -> None:
-        self.dispatcher = Dispatcher(STAGES, composition, settings_)
+        self.dispatcher = Dispatcher(STAGES, composition, settings_, validate=True)
         self.now_s = 0.0
         self.tasks: dict[str, deque[Task]] = {}
         self.gone: list[tuple[str, Task]] = []
@@ -139,7 +148,15 @@ class World:
 def test_every_item_leaves_once_in_order_and_complete(data: st.DataObject) -> None:
     overload = data.draw(st.sampled_from(["block", "shed"]))
     limits = DispatcherSettings(buffer_items=4, overload=overload, losses=2, time_limit_s=1e9, drain_limit_s=0.5)
-    world = World(data.draw(compositions()), limits)
+    with patch.object(event_log, "PART_CELLS", data.draw(st.sampled_from([60, 50_000]))):
+        world = World(data.draw(compositions()), limits)
+        play(world, data)
+    world.finish()
+    check(world)
+    check_replay(world)
+
+
+def play(world: World, data: st.DataObject) -> None:
     for action in data.draw(st.lists(st.sampled_from(ACTIONS), max_size=120)):
         world.now_s += data.draw(st.sampled_from([0.0, 0.001, 0.2]))
         if action == "admit":
@@ -156,8 +173,6 @@ def test_every_item_leaves_once_in_order_and_complete(data: st.DataObject) -> No
         else:
             pick = data.draw(st.integers(0, 5))
             act(world, action, pick)
-    world.finish()
-    check(world)
 
 
 def act(world: World, action: str, pick: int) -> None:
@@ -179,3 +194,22 @@ def check(world: World) -> None:
     assert view.accepted == view.delivered + view.failed + view.shed == world.admitted
     assert (view.queued, view.in_flight, view.positions) == (0, 0, {})
     assert world.ended == world.requested
+
+
+def check_replay(world: World) -> None:
+    """The log, from its opening on, ends where the run ended, and says the same on the way."""
+    lines = list(world.dispatcher.log.lines())
+    replayed = replay(lines)
+    assert replayed.dispatcher.view(world.now_s) == world.dispatcher.view(world.now_s)
+    left = [each.serial for each in replayed.outcomes if isinstance(each, Delivered | Shed)]
+    assert left == [item.serial for item in world.out][-len(left) :] if left else True
+
+
+LOGS = sorted((Path(__file__).parent / "logs").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+def test_a_log_from_the_field_plays_without_a_fault(path: Path) -> None:
+    replayed = replay(path.read_text().splitlines())
+    assert replayed.dispatcher.accepted > 0
+    assert replayed.instructions

@@ -1,0 +1,135 @@
+"""A bounded log of what the dispatcher was told: enough to play a failure in the field again, as a test.
+
+dask's worker state machine keeps its stimuli in the same way. The log begins with the dispatcher's state at some event
+and has every event since; when it is full, it begins anew with the state of now and keeps the part before. Payloads are
+not kept, only their sizes.
+
+A log that goes back to the start can be read by later versions; one that opens with a state, by the version that
+wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from compositions.errors import RecomposeError
+from profiler.snapshot import StageTiming
+from runtime.dispatch.events import Event, ItemAdmitted, SizeOf, TaskDone
+from runtime.dispatch.plain import Blob, Reader, Writer
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.state import State
+
+PART_CELLS = 50_000
+"""Length of a part: some 8,000 events, a second of the fastest stream and minutes of a slow one. Two take 3 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A log that was read: ``state`` before the first of ``events``; ``before`` events were forgotten."""
+
+    state: State
+    settings: DispatcherSettings
+    before: int
+    events: tuple[Event, ...]
+
+
+class EventLog:
+    """Note an event before it is handled: the one that fails is the last one of the log."""
+
+    def __init__(self, state: State, settings: DispatcherSettings, size_of: SizeOf) -> None:
+        self._state = state
+        self._settings = settings
+        self._size_of = size_of
+        self._forgotten = 0
+        self._older: list[Any] = []
+        self._noted: list[Any] = []
+        """Events side by side in one list, those that carry a payload as what is kept of them: it is written for every
+        event, and objects that stay alive would cost more than the rest of it."""
+        self._opening = self._newer_opening = self._plain_start()
+
+    @property
+    def count(self) -> int:
+        """Events since the start, the forgotten ones included."""
+        return self._forgotten + sum(1 for _ in self._events())
+
+    def note(self, event: Event) -> None:
+        """An event that carries no payload. They are rare, so it is here that a full part is noticed."""
+        if len(self._noted) > PART_CELLS:
+            self._begin_part()
+        self._noted.append(event)
+
+    def note_admitted(self, event: ItemAdmitted, size_bytes: int) -> None:
+        self._noted.extend((ItemAdmitted, event.at_s, event.arrived_s, size_bytes))
+
+    def note_done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
+        states = tuple(event.states) if event.states else ()
+        self._noted.extend((TaskDone, event.at_s, event.worker, event.task_id, busy_s, size_bytes, states))
+
+    def lines(self) -> Iterator[str]:
+        """The log as JSON lines: the opening, then an event a line."""
+        yield json.dumps({"before": self._forgotten, **self._opening})
+        for event in self._events():
+            yield json.dumps(Writer(self._size_of).plain(event))
+
+    def _events(self) -> Iterator[Event]:
+        yield from _events(self._older)
+        yield from _events(self._noted)
+
+    def _begin_part(self) -> None:
+        self._forgotten += sum(1 for _ in _events(self._older))
+        self._opening, self._newer_opening = self._newer_opening, self._plain_state()
+        self._older, self._noted = self._noted, []
+
+    def _plain_start(self) -> dict[str, Any]:
+        writer, course = Writer(self._size_of), self._state.course
+        return {
+            "settings": writer.plain(self._settings),
+            "stages": writer.plain(course.stages),
+            "composition": writer.plain(course.active.composition),
+        }
+
+    def _plain_state(self) -> dict[str, Any]:
+        writer = Writer(self._size_of)
+        return {"settings": writer.plain(self._settings), "state": writer.plain(self._state)}
+
+
+class DispatcherError(RecomposeError):
+    """The dispatcher itself is at fault. ``log`` is what it was told, the event that failed last: write its ``lines``
+    to a file, and :mod:`runtime.dispatch.replay` fails in the same way."""
+
+    def __init__(self, reason: str, event: Event, log: EventLog) -> None:
+        self.log = log
+        super().__init__(f"internal error of the dispatcher at event {log.count}, {type(event).__name__}: {reason}")
+
+
+def _events(cells: Iterable[Any]) -> Iterator[Event]:
+    """What was put by as events again, payloads as placeholders, timings as one for the whole task."""
+    rest = iter(cells)
+    for first in rest:
+        if first is ItemAdmitted:
+            at_s, arrived_s, size_bytes = islice(rest, 3)
+            yield ItemAdmitted(at_s, arrived_s, Blob(size_bytes))
+        elif first is TaskDone:
+            at_s, worker, task_id, busy_s, size_bytes, states = islice(rest, 6)
+            timing = StageTiming("", busy_s, 0.0)
+            yield TaskDone(at_s, worker, task_id, Blob(size_bytes), (timing,), {name: Blob(0) for name in states})
+        else:
+            yield first
+
+
+def read(lines: Iterable[str]) -> Recording:
+    """Reads what ``lines`` wrote. Raises: ValueError when it is not such a log."""
+    opening, *rest = [json.loads(line) for line in lines if line.strip()] or [{}]
+    if not isinstance(opening, dict) or "settings" not in opening:
+        raise ValueError("this is not a log of the dispatcher: its first line has no settings")
+    reader = Reader()
+    settings = reader.value(opening["settings"])
+    if "state" in opening:
+        state = reader.value(opening["state"])
+    else:
+        state = State.initial(reader.value(opening["stages"]), reader.value(opening["composition"]), settings)
+    return Recording(state, settings, opening["before"], tuple(Reader().value(each) for each in rest))

@@ -1,0 +1,169 @@
+"""What holds between any two events, whatever happened before. ``Invariants`` is asked after each in validate mode."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from runtime.dispatch.phases import Draining
+from runtime.dispatch.pipeline import GroupState, Item, TaskInWork
+from runtime.dispatch.state import State
+
+DEEPEST = 2
+"""Tasks that a worker may have: the one it runs and one prefetched."""
+
+
+class Invariants:
+    """Remembers how far the counters had come, for they never go back."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._marks = _marks(state)
+
+    def faults(self) -> list[str]:
+        """One sentence for each thing that does not hold."""
+        state, marks = self._state, _marks(self._state)
+        back = [
+            f"{name} fell from {self._marks[name]} to {count}"
+            for name, count in marks.items()
+            if count < self._marks[name]
+        ]
+        self._marks = marks
+        return [
+            *back,
+            *_places(state),
+            *_order(state),
+            *_counts(state),
+            *_bindings(state),
+            *_tasks(state),
+            *_gates(state),
+            *_phase(state),
+        ]
+
+
+def _marks(state: State) -> dict[str, int]:
+    """Counters that only grow."""
+    gates = {f"the gate of stage {index}": gate.expected for index, gate in state.stateful.gates.items()}
+    return {
+        "accepted": state.admission.accepted,
+        "the next serial to leave": state.outbox.next_serial,
+        "tasks given": state.crew.tasks_given,
+        **gates,
+    }
+
+
+def _places(state: State) -> Iterator[str]:
+    """Every accepted item that is not out is in exactly one place, and nothing else is anywhere."""
+    places: dict[int, list[str]] = {}
+    for item in state.admission.queue:
+        places.setdefault(item.serial, []).append("the queue")
+    for group in _groups(state):
+        for _, item in group.waiting:
+            places.setdefault(item.serial, []).append(f"the work list of {_name(group)}")
+    for worker in state.crew.workers.values():
+        for task in worker.outstanding:
+            places.setdefault(task.item.serial, []).append(f"worker {worker.worker}")
+    for serial in state.outbox.waiting:
+        places.setdefault(serial, []).append("the outbox")
+    for serial in range(state.outbox.next_serial, state.admission.accepted):
+        if len(found := places.pop(serial, [])) != 1:
+            yield f"item {serial} is in {len(found)} places: {', '.join(found) or 'none'}"
+    for serial, found in places.items():
+        yield f"item {serial} is in {', '.join(found)}, but it is out already or was never accepted"
+
+
+def _order(state: State) -> Iterator[str]:
+    """Queue and outbox keep the order of the serial numbers, and what left was counted once."""
+    serials = [item.serial for item in state.admission.queue]
+    if serials != sorted(serials):
+        yield f"the queue is out of order: {serials}"
+    if state.outbox.next_serial in state.outbox.waiting:
+        yield f"item {state.outbox.next_serial} could leave and waits in the outbox"
+    left = state.outbox.delivered + state.outbox.failed + state.outbox.shed
+    if left != state.outbox.next_serial:
+        yield f"{left} items were counted as delivered, failed or shed, and {state.outbox.next_serial} have left"
+
+
+def _counts(state: State) -> Iterator[str]:
+    """The counters of a pipeline and its groups say what is there."""
+    waiting = [(item, group) for group in _groups(state) for _, item in group.waiting]
+    in_work = [(task.item, task.group) for task in _all_tasks(state)]
+    in_flight = Counter(id(item.pipeline) for item, _ in (*waiting, *in_work))
+    loads = Counter(id(group) for _, group in (*waiting, *in_work))
+    for pipeline in state.course.pipelines:
+        if pipeline.in_flight != in_flight[id(pipeline)]:
+            yield f"{pipeline.composition.name} counts {pipeline.in_flight} in flight; {in_flight[id(pipeline)]} are"
+    for group in _groups(state):
+        if group.load != loads[id(group)]:
+            yield f"{_name(group)} counts a load of {group.load}; it is {loads[id(group)]}"
+        if group.waiting and group.pipeline.migrating:
+            yield f"{_name(group)} is given up and still has items waiting"
+    if strays := [item.serial for item, group in in_work if group.pipeline not in state.course.pipelines]:
+        yield f"items {strays} are in work for a composition that is over"
+
+
+def _bindings(state: State) -> Iterator[str]:
+    """Worker and group agree on who is bound to whom."""
+    groups = {id(group) for group in _groups(state)}
+    for worker in state.crew.workers.values():
+        if worker.group is not None and id(worker.group) not in groups:
+            yield f"worker {worker.worker} is bound to a group of a composition that is over"
+    for group in _groups(state):
+        for worker in group.workers:
+            if worker.group is not group or state.crew.workers.get(worker.worker) is not worker:
+                yield f"{_name(group)} lists worker {worker.worker}, which is not bound to it"
+        bound = [worker.worker for worker in state.crew.workers.values() if worker.group is group]
+        if Counter(bound) != Counter(worker.worker for worker in group.workers):
+            yield f"workers {bound} are bound to {_name(group)}, which does not list them once each"
+
+
+def _tasks(state: State) -> Iterator[str]:
+    """A worker has no more tasks than may be given to it, each with a number of its own, in the order given."""
+    numbers = Counter(task.task_id for task in _all_tasks(state))
+    for number, count in numbers.items():
+        if count > 1 or number >= state.crew.tasks_given:
+            yield f"task {number} is in work {count} times; {state.crew.tasks_given} were given"
+    for worker in state.crew.workers.values():
+        given = [task.task_id for task in worker.outstanding]
+        if len(given) > DEEPEST or given != sorted(given):
+            yield f"worker {worker.worker} has tasks {given}; at most {DEEPEST}, in the order given"
+
+
+def _gates(state: State) -> Iterator[str]:
+    """A stateful stage has one item at a time, the next one; its gate is never behind what has left."""
+    for index, gate in state.stateful.gates.items():
+        inside = [task.item for task in _all_tasks(state) if _covers(task, index)]
+        if any(item.serial != gate.expected for item in inside) or len(inside) > 1:
+            yield f"stage {index} has items {_serials(inside)} in work; its turn is {gate.expected}"
+        if gate.expected < state.outbox.next_serial:
+            yield f"stage {index} waits for item {gate.expected}, which has left"
+
+
+def _phase(state: State) -> Iterator[str]:
+    """A drain has something to drain, and it is not the active composition."""
+    phase = state.course.phase
+    if isinstance(phase, Draining):
+        if phase.pipeline is state.course.active:
+            yield f"{phase.from_name} is active and drains"
+        if phase.pipeline.in_flight <= 0:
+            yield f"{phase.from_name} is empty and the drain has not ended"
+
+
+def _groups(state: State) -> list[GroupState]:
+    return [group for pipeline in state.course.pipelines for group in pipeline.groups]
+
+
+def _all_tasks(state: State) -> list[TaskInWork]:
+    return [task for worker in state.crew.workers.values() for task in worker.outstanding]
+
+
+def _covers(task: TaskInWork, stage: int) -> bool:
+    return task.item.next_stage <= stage <= task.group.last
+
+
+def _serials(items: list[Item]) -> list[int]:
+    return [item.serial for item in items]
+
+
+def _name(group: GroupState) -> str:
+    return f"group {group.index} of {group.pipeline.composition.name}"

@@ -1,0 +1,108 @@
+"""Each invariant of the dispatcher finds what breaks it, and names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from compositions.document.notation import parse
+from compositions.model import Stage, StageKind
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.events import ItemAdmitted, SwitchRequested, WorkerJoined
+from runtime.dispatch.invariants import Invariants
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.state import State
+
+STAGES = (Stage("a"), Stage("b", StageKind.STATEFUL))
+
+
+def busy() -> State:
+    """Two workers and five items: one in work, the others queued."""
+    stages = STAGES
+    composition = parse("Seq-Seq", stages, name="both")
+    settings = DispatcherSettings()
+    state = State.initial(stages, composition, settings)
+    dispatcher = Dispatcher.resumed(state, settings, lambda payload: 0, validate=True)
+    dispatcher.start(0.0)
+    dispatcher.handle(WorkerJoined(0.0, "w1"))
+    dispatcher.handle(WorkerJoined(0.0, "w2"))
+    for _ in range(5):
+        dispatcher.handle(ItemAdmitted(0.0, 0.0, "item"))
+    dispatcher.handle(SwitchRequested(0.0, parse("Seq(a,b)", stages, name="one")))
+    return state
+
+
+def lose_an_item(state: State) -> None:
+    state.admission.queue.pop()
+
+
+def double_an_item(state: State) -> None:
+    state.admission.queue.append(state.admission.queue[-1])
+
+
+def swap_items(state: State) -> None:
+    state.admission.queue.rotate(1)
+
+
+def miscount_in_flight(state: State) -> None:
+    state.course.pipelines[0].in_flight += 1
+
+
+def miscount_a_load(state: State) -> None:
+    state.course.pipelines[0].groups[0].load += 1
+
+
+def bind_one_side_only(state: State) -> None:
+    state.course.active.groups[0].workers.append(state.crew.workers["w1"])
+
+
+def forget_a_worker(state: State) -> None:
+    del state.crew.workers["w2"]
+
+
+def overload_a_worker(state: State) -> None:
+    worker = state.crew.workers["w1"]
+    worker.outstanding.extend([worker.outstanding[0]] * 2)
+
+
+def open_a_gate_too_far(state: State) -> None:
+    state.stateful.gates[1].expected = -1
+
+
+def count_a_delivery_twice(state: State) -> None:
+    state.outbox.delivered += 1
+
+
+def end_a_drain_unseen(state: State) -> None:
+    state.course.pipelines[0].in_flight = 0
+
+
+def take_accepted_back(state: State) -> None:
+    state.admission.accepted -= 1
+
+
+@pytest.mark.parametrize(
+    ("breaks", "sentence"),
+    [
+        (lose_an_item, "item 4 is in 0 places: none"),
+        (double_an_item, "item 4 is in 2 places: the queue, the queue"),
+        (swap_items, r"the queue is out of order: \[4, 1, 2, 3\]"),
+        (miscount_in_flight, "both counts 2 in flight; 1 are"),
+        (miscount_a_load, "group 0 of both counts a load of 2; it is 1"),
+        (bind_one_side_only, "group 0 of one lists worker w1, which is not bound to it"),
+        (forget_a_worker, "lists worker w2, which is not bound to it"),
+        (overload_a_worker, r"worker w1 has tasks \[0, 0, 0\]; at most 2"),
+        (open_a_gate_too_far, "stage 1 waits for item -1, which has left"),
+        (count_a_delivery_twice, "1 items were counted as delivered, failed or shed, and 0 have left"),
+        (end_a_drain_unseen, "both is empty and the drain has not ended"),
+        (take_accepted_back, "accepted fell from 5 to 4"),
+    ],
+)
+def test_a_broken_state_is_named(breaks: Callable[[State], None], sentence: str):
+    state = busy()
+    invariants = Invariants(state)
+    assert invariants.faults() == []
+    breaks(state)
+    with pytest.raises(AssertionError, match=sentence):
+        raise AssertionError("\n".join(invariants.faults()))
