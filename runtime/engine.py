@@ -26,6 +26,8 @@ from runtime.pools.port import WorkerPool
 
 TICK_S = 0.25
 """How often time limits are looked at: a quarter second late is nothing to a limit of seconds."""
+STALL_S = 1.0
+"""Later than this, and the loop was elsewhere: in a sink that blocked, or not on a core."""
 
 
 class Engine:
@@ -79,13 +81,10 @@ class Engine:
         Returns early when something happened or the pool was woken.
         """
         if not self._outcomes:
-            wake_s = min(until_s, self._dispatcher.wake_at_s, self._next_tick_s)
-            for event in self._pool.wait(wake_s):
-                self._handle(event)
+            self._hear(min(until_s, self._dispatcher.wake_at_s, self._next_tick_s))
         now_s = self._pool.now_s()
         if now_s >= self._next_tick_s or now_s >= self._dispatcher.wake_at_s:
-            self._next_tick_s = now_s + TICK_S
-            self._handle(Tick(now_s))
+            self._tick(now_s)
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
@@ -94,6 +93,20 @@ class Engine:
 
     def close(self) -> None:
         self._pool.close()
+
+    def _hear(self, until_s: float) -> None:
+        for event in self._pool.wait(until_s):
+            self._handle(event)
+
+    def _tick(self, now_s: float) -> None:
+        """Looks at time limits; after a stall once the answers are heard that came in it, for nobody was late."""
+        if STALL_S < now_s - self._next_tick_s < math.inf:
+            listen_until_s = now_s + TICK_S
+            while now_s < listen_until_s:
+                self._hear(listen_until_s)
+                now_s = self._pool.now_s()
+        self._next_tick_s = now_s + TICK_S
+        self._handle(Tick(now_s))
 
     def _handle(self, event: Event) -> None:
         instructions, outcomes = self._dispatcher.handle(event)

@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from apps.contract import App
@@ -42,14 +43,15 @@ class PickleCodec:
 class LocalPool:
     """Worker threads, each with an app instance of its own."""
 
-    def __init__(self, make_app: Callable[[], App]) -> None:
-        self._make_app = make_app
-        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+    def __init__(self, make_app: Callable[[], App], clock: Callable[[], float] = time.monotonic) -> None:
+        self._make_app, self._clock = make_app, clock
+        self._events: queue.SimpleQueue[tuple[WorkerId, Event] | None] = queue.SimpleQueue()
+        """Their times are those of ``wait``: what a stall of the loop kept waiting has come only now."""
         self._inboxes: dict[WorkerId, queue.SimpleQueue[Task | None]] = {}
         self._numbers = itertools.count(1)
 
     def now_s(self) -> float:
-        return time.monotonic()
+        return self._clock()
 
     def start(self, count: int) -> None:
         for _ in range(count):
@@ -69,16 +71,15 @@ class LocalPool:
             inbox.put(task)
 
     def wait(self, until_s: float) -> Sequence[Event]:
-        events: list[Event] = []
-        timeout_s = max(0.0, until_s - time.monotonic())
+        came: list[tuple[WorkerId, Event] | None] = []
+        timeout_s = max(0.0, until_s - self.now_s())
         try:
-            event = self._events.get(timeout=min(timeout_s, threading.TIMEOUT_MAX))
+            came.append(self._events.get(timeout=min(timeout_s, threading.TIMEOUT_MAX)))
             while True:
-                if event is not None and self._is_current(event):
-                    events.append(event)
-                event = self._events.get_nowait()
+                came.append(self._events.get_nowait())
         except queue.Empty:
-            return events
+            now_s = self.now_s()
+            return [replace(each[1], at_s=now_s) for each in came if each is not None and self._is_current(*each)]
 
     def wake(self) -> None:
         self._events.put(None)
@@ -90,22 +91,24 @@ class LocalPool:
     def lose(self, worker: WorkerId) -> None:
         """For tests of worker loss: the thread is abandoned as if its process had died."""
         self.end(worker)
-        self._events.put(WorkerLost(time.monotonic(), worker, "told to by the test"))
+        self._events.put((worker, WorkerLost(self.now_s(), worker, "told to by the test")))
 
-    def _is_current(self, event: Event) -> bool:
-        return not isinstance(event, TaskDone | TaskFailed | WorkerJoined) or event.worker in self._inboxes
+    def _is_current(self, worker: WorkerId, event: Event) -> bool:
+        """A worker that was ended has nothing more to say but that it is lost; one that failed to start is no more."""
+        if isinstance(event, WorkerStartFailed):
+            return self._inboxes.pop(worker, None) is not None
+        return isinstance(event, WorkerLost) or worker in self._inboxes
 
     def _work(self, worker: WorkerId, inbox: queue.SimpleQueue[Task | None]) -> None:
         try:
             app = self._make_app()
             app.setup()
         except Exception as error:
-            self._inboxes.pop(worker, None)
-            self._events.put(WorkerStartFailed(time.monotonic(), f"{type(error).__name__}: {error}"))
+            self._events.put((worker, WorkerStartFailed(self.now_s(), f"{type(error).__name__}: {error}")))
             return
-        self._events.put(WorkerJoined(time.monotonic(), worker, os.getpid(), "local"))
+        self._events.put((worker, WorkerJoined(self.now_s(), worker, os.getpid(), "local")))
         while (task := inbox.get()) is not None:
-            self._events.put(run_task(app, worker, task, time.monotonic))
+            self._events.put((worker, run_task(app, worker, task, self.now_s)))
 
 
 def run_task(app: App, worker: WorkerId, task: Task, clock: Callable[[], float]) -> TaskDone | TaskFailed:

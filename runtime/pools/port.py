@@ -36,7 +36,8 @@ class WorkerPool(Protocol):
 class Codec(Protocol):
     """Turns items into a pool's payloads and back, at the source and at the sink."""
 
-    def encode(self, value: Any) -> Payload: ...
+    def encode(self, value: Any) -> Payload:
+        """The payload shares no memory with the value, which may change from now on."""
 
     def decode(self, payload: Payload) -> Any: ...
 

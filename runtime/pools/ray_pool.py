@@ -4,76 +4,62 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import signal
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
 
 import ray
 from ray.util import get_node_ip_address
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from profiler.snapshot import StageTiming
-from runtime.dispatch.events import (
-    Event,
-    Task,
-    TaskDone,
-    TaskFailed,
-    WorkerId,
-    WorkerJoined,
-    WorkerLost,
-    WorkerStartFailed,
-)
-from runtime.pools.ray_worker import run_worker
+from compositions.settings import check
+from runtime.dispatch.events import Event, Task, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.pools.desk import Desk
+from runtime.pools.places import NodeId, Places
+from runtime.pools.processes import Process
+from runtime.pools.ray_actors import Actors
+from runtime.pools.ray_language import Language, Whereabouts
+from runtime.pools.ray_settings import WAYS, RayPoolSettings
 from runtime.transport.hub import Hub
-from runtime.transport.invitation import Invitation
 from runtime.transport.wire import FrameCodec, Kind, Message
 
-_NICE_END_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class RayPoolSettings:
-    num_cpus: float = 0.0
-    """Ray CPUs that a worker reserves. 0: the cores do not cap the workers, as waiting stages want it."""
-    resources: Mapping[str, float] = field(default_factory=dict)
-    """Custom Ray resources that a worker reserves, to keep it on certain nodes."""
-    transport: Literal["auto", "unix", "tcp"] = "auto"
-    """``unix``: this host only. ``tcp``: encrypted, for all. ``auto``: unix here, tcp for workers on other nodes."""
-    start_timeout_s: float = 60.0
-    """From the request of a worker to the end of its ``setup``. Loading a data base of 10,000 images takes seconds."""
+__all__ = ["RayPool", "RayPoolSettings"]
 
 
 @dataclass(slots=True)
 class _Member:
     """A worker from its request to its end."""
 
-    actor: Any
     pid: int = 0
     """0 until it has joined."""
-    node: str = ""
+    node: NodeId = ""
+    process: Process = field(default_factory=Process)
 
 
 class RayPool:
-    """Workers are Ray actors, started from a driver or from inside an actor; Ray must be connected already."""
+    """Workers are Ray actors, started from a driver or from inside an actor; Ray must be connected already.
+
+    The loop's thread makes no call to Ray: a head that is away stops no stream.
+    """
 
     def __init__(
         self, make_app: Callable[[], App], stages: Sequence[str], settings: RayPoolSettings | None = None
     ) -> None:
+        """Raises: SettingsError for a setting out of range; RecomposeError without a connected Ray."""
         if not ray.is_initialized():
             raise RecomposeError("the ray pool needs a connected Ray; call runtime.pools.ray_cluster.connect first")
-        self._make_app = make_app
-        self._stages = tuple(stages)
-        self._index = {name: index for index, name in enumerate(self._stages)}
         self._settings = settings or RayPoolSettings()
+        check(self._settings)
+        self._ways = WAYS[self._settings.transport]
         self._host: str = get_node_ip_address()
-        self._hub = Hub(unix=self._settings.transport != "tcp")
+        self._hub = Hub(unix=self._ways.unix, settings=self._settings.lobby)
+        self._language = Language(stages)
+        self._actors = Actors(make_app, tuple(stages), self._settings, self._actor_ended)
+        self._desk = Desk(self._hub.wake)
+        self._places = Places(self._settings.suspect_s)
         self._members: dict[WorkerId, _Member] = {}
         self._start_by_s: dict[WorkerId, float] = {}
         """Of the members that have not joined yet."""
@@ -87,27 +73,24 @@ class RayPool:
         return time.monotonic()
 
     def start(self, count: int) -> None:
-        if self._settings.transport == "tcp" or (self._settings.transport == "auto" and len(_alive_nodes()) > 1):
-            self._hub.open_network(self._host)
-        for _ in range(count):
-            self._start_one(f"w{next(self._numbers)}")
+        start_by_s = time.monotonic() + self._settings.start_timeout_s
+        workers = [f"w{next(self._numbers)}" for _ in range(count)]
+        self._members.update((worker, _Member()) for worker in workers)
+        self._start_by_s.update(dict.fromkeys(workers, start_by_s))
+        self._desk.ask(self._actors.nodes, partial(self._invite, workers))
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         member = self._remove(worker)
         if member is None:
             return
         if kill or not member.pid:
-            self._kill(member)
-            self._hub.drop(worker)
+            self._kill(worker, member)
         else:
             self._hub.send(worker, Message(Kind.EXIT))
+            member.process.forget()
 
     def send(self, worker: WorkerId, task: Task) -> None:
-        index = self._index
-        states = {index[name]: state for name, state in task.states.items() if state is not None}
-        first = index[task.stages[0]]
-        message = Message(Kind.TASK, task.task_id, first, len(task.stages), task.payload, states)
-        self._hub.send(worker, message)
+        self._hub.send(worker, self._language.message(task))
 
     def wait(self, until_s: float) -> Sequence[Event]:
         waking_s = min(until_s, min(self._start_by_s.values(), default=math.inf))
@@ -117,6 +100,7 @@ class RayPool:
         events = [self._event(now_s, worker, message) for worker, message in received if worker in self._members]
         while self._ended:
             events.append(self._note_end(now_s, *self._ended.popleft()))
+        self._desk.answer()
         if now_s >= waking_s:
             events += self._give_up_late_starts(now_s)
         return [event for event in events if event is not None]
@@ -128,31 +112,30 @@ class RayPool:
         if self._closed:
             return
         self._closed = True
-        leaving = {worker for worker, member in self._members.items() if member.pid}
         members, self._members = self._members, {}
-        for worker in members:
-            self._hub.send(worker, Message(Kind.EXIT))
-        deadline_s = time.monotonic() + _NICE_END_S
-        while leaving and time.monotonic() < deadline_s:
-            leaving -= {worker for worker, message in self._hub.poll(0.1) if message is None}
+        leaving = self._ask_to_leave([worker for worker, member in members.items() if member.pid])
         for worker, member in members.items():
             if worker in leaving or not member.pid:
-                self._kill(member)
+                self._kill(worker, member)
+            member.process.forget()
+        self._desk.close(self._settings.leave_s)
         self._hub.close()
 
     # --- workers --------------------------------------------------------------------------------------------------
 
-    def _start_one(self, worker: WorkerId) -> None:
-        settings = self._settings
-        actor = _WorkerActor.options(num_cpus=settings.num_cpus, resources=dict(settings.resources)).remote()
-        ended = actor.run.remote(self._hub.invite(worker), self._make_app, self._stages)
-        ended.future().add_done_callback(partial(self._actor_ended, worker))
-        self._members[worker] = _Member(actor)
-        self._start_by_s[worker] = time.monotonic() + settings.start_timeout_s
+    def _invite(self, workers: Sequence[WorkerId], nodes: Sequence[NodeId]) -> None:
+        """Starts the workers, now that the machines are known."""
+        if self._ways.network(len(nodes)):
+            self._hub.open_network(self._host)
+        for worker in workers:
+            if member := self._members.get(worker):
+                taken = [each.node for each in self._members.values()]
+                place = self._places.choose(nodes, taken, time.monotonic())
+                member.node = place or ""
+                self._desk.ask(partial(self._actors.start, self._hub.invite(worker), place))
 
-    def _actor_ended(self, worker: WorkerId, ended: Future[str | None]) -> None:
-        error = ended.exception()
-        self._ended.append((worker, _sentence(error) if error else ended.result() or "it ended by itself"))
+    def _actor_ended(self, worker: WorkerId, reason: str) -> None:
+        self._ended.append((worker, reason))
         self._hub.wake()
 
     def _remove(self, worker: WorkerId) -> _Member | None:
@@ -163,8 +146,8 @@ class RayPool:
         member = self._remove(worker)
         if member is None:
             return None
-        self._kill(member)
-        self._hub.drop(worker)
+        self._kill(worker, member)
+        self._places.lost(member.node, [each.node for each in self._members.values() if each.pid], now_s)
         return WorkerLost(now_s, worker, reason) if member.pid else WorkerStartFailed(now_s, reason)
 
     def _give_up_late_starts(self, now_s: float) -> list[Event | None]:
@@ -173,14 +156,22 @@ class RayPool:
         reason = f"a worker was not ready within {limit_s:g} s; the cluster may lack resources, or setup takes longer"
         return [self._note_end(now_s, worker, reason) for worker in late]
 
-    def _kill(self, member: _Member) -> None:
+    def _kill(self, worker: WorkerId, member: _Member) -> None:
         """At once where that is possible: Ray's own way takes up to seconds when the process is stuck in C code."""
-        if member.pid and member.node == self._host:
-            try:
-                os.kill(member.pid, signal.SIGKILL)
-            except OSError:
-                pass  # it is gone, or it is in another container and Ray's way is the only one
-        ray.kill(member.actor, no_restart=True)
+        member.process.kill()
+        member.process.forget()
+        self._desk.ask(partial(self._actors.kill, worker))
+        self._hub.drop(worker)
+
+    def _ask_to_leave(self, workers: Sequence[WorkerId]) -> set[WorkerId]:
+        """Those that did not, in time."""
+        leaving = set(workers)
+        for worker in workers:
+            self._hub.send(worker, Message(Kind.EXIT))
+        leave_by_s = time.monotonic() + self._settings.leave_s
+        while leaving and time.monotonic() < leave_by_s:
+            leaving -= {worker for worker, message in self._hub.poll(0.1) if message is None}
+        return leaving
 
     # --- messages -------------------------------------------------------------------------------------------------
 
@@ -188,42 +179,19 @@ class RayPool:
         if message is None:
             # A worker that has not joined yet ends with an answer of its actor that says more.
             return self._note_end(now_s, worker, "its connection closed") if self._members[worker].pid else None
-        if message.kind == Kind.DONE:
-            return self._done(now_s, worker, message)
-        if message.kind == Kind.FAILED:
-            error = bytes(message.payload[0]).decode()
-            return TaskFailed(now_s, worker, message.task_id, self._stages[message.first], error)
-        return self._joined(now_s, worker, message) if message.kind == Kind.READY else None
+        match message.kind:
+            case Kind.DONE:
+                return self._language.done(now_s, worker, message)
+            case Kind.FAILED:
+                return self._language.failed(now_s, worker, message)
+            case Kind.READY:
+                return self._joined(now_s, worker, self._language.whereabouts(message))
+        return None
 
-    def _done(self, now_s: float, worker: WorkerId, message: Message) -> TaskDone:
-        times = iter(message.timings)
-        names = self._stages[message.first : message.first + message.span]
-        timings = tuple(map(StageTiming, names, times, times))
-        states = {self._stages[index]: state for index, state in message.states.items()}
-        return TaskDone(now_s, worker, message.task_id, message.payload, timings, states)
-
-    def _joined(self, now_s: float, worker: WorkerId, message: Message) -> WorkerJoined:
-        pid, node = (bytes(frame).decode() for frame in message.payload)
+    def _joined(self, now_s: float, worker: WorkerId, here: Whereabouts) -> WorkerJoined:
         member = self._members[worker]
-        member.pid, member.node = int(pid), node
+        member.pid, member.node = here.pid, here.node
         del self._start_by_s[worker]
-        return WorkerJoined(now_s, worker, member.pid, node)
-
-
-class _Actor:
-    def run(self, invitation: Invitation, make_app: Callable[[], App], stages: Sequence[str]) -> str | None:
-        why_not = run_worker(invitation, make_app, stages, get_node_ip_address())
-        if why_not is None:
-            ray.actor.exit_actor()
-        return why_not
-
-
-_WorkerActor: Any = ray.remote(max_restarts=0, max_task_retries=0)(_Actor)  # typed as what it becomes: Ray's
-
-
-def _alive_nodes() -> list[dict[str, Any]]:
-    return [node for node in ray.nodes() if node["Alive"]]
-
-
-def _sentence(error: BaseException) -> str:
-    return f"its actor ended: {type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        member.process = Process(here.pid, here.pid_space)
+        self._places.joined(here.node)
+        return WorkerJoined(now_s, worker, here.pid, here.address)

@@ -9,32 +9,28 @@ import gc
 import os
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from apps.contract import App
 from compositions.errors import RecomposeError
 from runtime.pools.execute import Executed, StageError, run_stages
+from runtime.pools.processes import pid_space
+from runtime.pools.ray_language import Whereabouts
 from runtime.transport.channel import Channel, connect
 from runtime.transport.invitation import Invitation
-from runtime.transport.wire import FrameCodec, Kind, Message
+from runtime.transport.wire import FrameCodec, Kind, Message, frames_of
 
 _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 ONE_THREAD = {**{f"{library}_NUM_THREADS": "1" for library in _LIBRARIES}, "OPENCV_FOR_THREADS_NUM": "1"}
 """A worker is one unit of parallelism: libraries that would start threads of their own are told not to."""
+CODEC = FrameCodec()
 
 
-@dataclass(frozen=True, slots=True)
-class Whereabouts:
-    """Process and host of a worker, for status."""
-
-    pid: int
-    node: str
-
-
-def run_worker(invitation: Invitation, make_app: Callable[[], App], stages: Sequence[str], node: str) -> str | None:
+def run_worker(
+    invitation: Invitation, make_app: Callable[[], App], stages: Sequence[str], machine: tuple[str, str]
+) -> str | None:
     """Serves until it is told to exit or the pool is gone. Returns why it could not start, or None.
 
-    Raises: OSError when the pool cannot be reached.
+    ``machine``: address, and Ray's id. Raises: OSError when the pool cannot be reached.
     """
     os.environ.update(ONE_THREAD)  # before the app imports what reads it
     try:
@@ -44,7 +40,7 @@ def run_worker(invitation: Invitation, make_app: Callable[[], App], stages: Sequ
         return _why_not(error)
     channel = connect(invitation)
     try:
-        serve(app, tuple(stages), channel, Whereabouts(os.getpid(), node))
+        serve(app, tuple(stages), channel, Whereabouts(os.getpid(), pid_space(), *machine))
     finally:
         channel.close()
     return None
@@ -56,7 +52,7 @@ def serve(app: App, stages: tuple[str, ...], channel: Channel, here: Whereabouts
     gc.freeze()  # what setup loaded stays for good; the collector need not look at it again
     bench = Bench(app, stages)
     try:
-        channel.send(Message(Kind.READY, payload=[str(here.pid).encode(), here.node.encode()]))
+        channel.send(Message(Kind.READY, payload=here.frames()))
         while (message := channel.receive()) is not None and message.kind == Kind.TASK:
             channel.send(bench.work(message))
     except OSError:
@@ -70,11 +66,10 @@ class Bench:
         self._app = app
         self._stages = stages
         self._index = {name: index for index, name in enumerate(stages)}
-        self._codec = FrameCodec()
 
     def work(self, task: Message) -> Message:
         """DONE with the value, the new states and the timings; or FAILED with the traceback."""
-        decode, first, last = self._codec.decode, task.first, task.first + task.span - 1
+        decode, first, last = CODEC.decode, task.first, task.first + task.span - 1
         try:
             value = decode(task.payload)
             states = {self._stages[index]: decode(state) for index, state in task.states.items()}
@@ -90,12 +85,11 @@ class Bench:
             return _failed(task, last, f"the value that came out cannot be pickled\n{traceback.format_exc()}")
 
     def _done(self, task: Message, done: Executed) -> Message:
-        encode = self._codec.encode
         timings: list[float] = []
         for timing in done.timings:
             timings += timing.wall_s, timing.cpu_s
-        states = {self._index[name]: encode(state) for name, state in done.states.items()}
-        return Message(Kind.DONE, task.task_id, task.first, task.span, encode(done.value), states, timings)
+        states = {self._index[name]: frames_of(state) for name, state in done.states.items()}
+        return Message(Kind.DONE, task.task_id, task.first, task.span, frames_of(done.value), states, timings)
 
 
 def _failed(task: Message, stage: int, error: str) -> Message:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from compositions.settings import ranged
 from runtime.dispatch.events import WorkerId
 from runtime.transport.connection import Connection
 from runtime.transport.invitation import CHALLENGE_BYTES
@@ -25,11 +26,11 @@ Admit = Callable[[Connection, WorkerId, bytes, bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class LobbySettings:
-    patience_s: float = 5.0
+    patience_s: float = ranged(5.0, 0.1, 600, "s")
     """A connection that has not proved itself after so long is closed. An invited worker takes milliseconds."""
-    strangers: int = 128
+    strangers: int = ranged(128, 1, 65_536)
     """More than this at a time, and the one that has waited longest is closed: more than workers ever start at once."""
-    pause_s: float = 1.0
+    pause_s: float = ranged(1.0, 0.01, 60, "s")
     """No connection is taken for so long when the process or the machine has no room for another."""
 
 

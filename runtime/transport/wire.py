@@ -104,16 +104,28 @@ def _cut(body: memoryview, offset: int, lengths: Sequence[int]) -> list[memoryvi
     return frames
 
 
+def frames_of(value: Any) -> list[Frame]:
+    """A value as frames that share its memory: it must not change until they have been carried.
+
+    Raises: whatever pickle raises on a value that cannot be pickled.
+    """
+    buffers: list[pickle.PickleBuffer] = []
+    frames: list[Frame] = [pickle.dumps(value, protocol=5, buffer_callback=buffers.append)]
+    for buffer in buffers:
+        frames.append(buffer.raw())  # noqa: PERF401 - mostly there is none
+    return frames
+
+
 class FrameCodec:
-    """Values as frames. What ``encode`` was given must not change until its result has been carried."""
+    """Values as frames."""
 
     def encode(self, value: Any) -> list[Frame]:
-        """Raises: whatever pickle raises on a value that cannot be pickled."""
-        buffers: list[pickle.PickleBuffer] = []
-        frames: list[Frame] = [pickle.dumps(value, protocol=5, buffer_callback=buffers.append)]
-        for buffer in buffers:
-            frames.append(buffer.raw())  # noqa: PERF401 - mostly there is none
-        return frames
+        """Frames with memory of their own: a source may use its buffer again while its item waits.
+
+        Raises: as ``frames_of``.
+        """
+        pickled, *buffers = frames_of(value)
+        return [pickled, *map(bytes, buffers)]
 
     def size_bytes(self, payload: Frames) -> int:
         return sum(map(len, payload))

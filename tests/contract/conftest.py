@@ -45,7 +45,9 @@ def make_ray(options: dict[str, object]) -> Made:
 
 
 def make_simulated(options: dict[str, object]) -> Made:
-    app_options = {**options, "work_s": 0.0, "hang_at": None}
+    app_options = {**options, "work_s": 0.0, "hang_at": None, "setup_waits": None}
+    for entered, _ in filter(None, [options.get("setup_waits")]):  # virtual time waits for nothing
+        Path(entered).touch()
     hang_at, work_s = options.get("hang_at"), float(str(options.get("work_s", 0.001)))
 
     def cost(stage: str, serial: int) -> Cost:

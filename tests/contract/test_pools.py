@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from rig import Rig, expected
 
@@ -169,6 +170,26 @@ def test_workers_that_cannot_start_are_reported_with_the_reason(make_rig, tmp_pa
     rig.run_until(lambda: any(isinstance(outcome, StartFailed) for outcome in rig.outcomes))
     failed = next(outcome for outcome in rig.outcomes if isinstance(outcome, StartFailed))
     assert "no licence for this test" in failed.reason
+
+
+def test_a_source_may_use_its_buffer_again_while_its_items_wait(make_rig):
+    rig: Rig = make_rig(settings=DispatcherSettings(buffer_items=20)).open(SHAPES[0])
+    buffer = np.zeros(1, np.int64)
+    for number in range(20):
+        buffer[:] = number
+        rig.engine.admit(rig.codec.encode(buffer), rig.engine.now_s)
+    buffer[:] = -1
+    rig.finish()
+    assert [value[0].tolist() for value in rig.values] == [[number] for number in range(20)]
+
+
+def test_a_pool_that_is_closed_does_not_wait_for_setup(make_rig, tmp_path):
+    entered, go_on = tmp_path / "entered", tmp_path / "go on"
+    rig: Rig = make_rig(setup_waits=(str(entered), str(go_on))).open(SHAPES[2])
+    rig.run_until(entered.exists)
+    rig.engine.close()
+    go_on.touch()  # only now could setup have ended
+    assert rig.outcomes == []
 
 
 def test_a_pool_is_closed_twice_without_harm(make_rig):

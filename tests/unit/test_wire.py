@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.transport.wire import HEAD, FrameCodec, Frames, Kind, Message, pack, unpack
+from runtime.transport.wire import HEAD, FrameCodec, Frames, Kind, Message, frames_of, pack, unpack
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)
 MESSAGES = st.builds(
@@ -56,11 +56,19 @@ def test_arrays_come_back_writable_aligned_and_without_a_copy(dtype: type) -> No
     assert np.shares_memory(decoded["array"], np.frombuffer(out.payload[1], np.uint8))
 
 
-def test_encoding_an_array_does_not_copy_it() -> None:
+def test_a_worker_sends_an_array_without_copying_it() -> None:
     array = np.zeros(100_000)
-    pickled, buffer = FrameCodec().encode(array)
+    pickled, buffer = frames_of(array)
     assert len(pickled) < 500
     assert np.shares_memory(array, np.frombuffer(buffer, np.float64))
+
+
+def test_an_encoded_item_does_not_share_the_memory_of_its_source() -> None:
+    array = np.zeros(100_000)
+    codec = FrameCodec()
+    payload = codec.encode(array)
+    array += 1  # the source reads its next item into the same buffer
+    assert not codec.decode(payload).any()
 
 
 def test_a_value_without_arrays_is_one_frame() -> None:

@@ -13,6 +13,8 @@ class ChainOptions(Options):
     work_s: float = 0.0
     refuse_setup_if: Path | None = None
     """Workers cannot start while this file is there."""
+    setup_waits: tuple[Path, Path] | None = None
+    """Setup makes the first file and waits for the second."""
 
 
 class Chain(App):
@@ -31,6 +33,11 @@ class Chain(App):
     def setup(self):
         if self.options.refuse_setup_if and self.options.refuse_setup_if.exists():
             raise RuntimeError("no licence for this test")
+        if self.options.setup_waits:
+            entered, go_on = self.options.setup_waits
+            entered.touch()
+            while not go_on.exists():
+                time.sleep(0.01)
 
     def first(self, number):
         self._work()

@@ -1,0 +1,53 @@
+"""Calls that may block, made one after the other by a thread; what they return is dealt with by the loop.
+
+Ray's calls wait for its head, for seconds when that is away. A loop that made them itself would deliver nothing until
+then, though its workers are alive and their sockets need no Ray.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Desk:
+    """``wake`` is called when there is an answer. ``ask`` and ``answer`` are for one thread, that of the loop."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._asked: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._answers: deque[Callable[[], None]] = deque()
+        self._thread = threading.Thread(target=self._work, name="recompose-ray-calls", daemon=True)
+        self._thread.start()
+
+    def ask(self, call: Callable[[], T], then: Callable[[T], None] | None = None) -> None:
+        """Makes the call in its turn; ``answer`` will give ``then`` what it returned. One that raises is forgotten."""
+        self._asked.put(lambda: self._make(call, then))
+
+    def answer(self) -> None:
+        """Deals with all answers that are there."""
+        while self._answers:
+            self._answers.popleft()()
+
+    def close(self, timeout_s: float) -> None:
+        """Makes the calls that were asked for, as far as ``timeout_s`` allows. May be called twice."""
+        self._asked.put(None)
+        self._thread.join(timeout_s)
+
+    def _work(self) -> None:
+        while (job := self._asked.get()) is not None:
+            job()
+
+    def _make(self, call: Callable[[], Any], then: Callable[[Any], None] | None) -> None:
+        try:
+            value = call()
+        except Exception:
+            return  # Ray does not answer: a worker that does not come is given up at its deadline
+        if then is not None:
+            self._answers.append(lambda: then(value))
+            self._wake()

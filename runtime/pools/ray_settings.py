@@ -1,0 +1,45 @@
+"""Settings of the ``ray`` pool, each with its range and the reason for its default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from compositions.settings import ranged
+from runtime.transport.lobby import LobbySettings
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """On which ways workers come to the hub."""
+
+    unix: bool
+    """By a unix socket, from this host."""
+    network: Callable[[int], bool]
+    """Whether they come by the network, encrypted, when the cluster has so many machines."""
+
+
+WAYS = {
+    "unix": Ways(unix=True, network=lambda nodes: False),
+    "tcp": Ways(unix=False, network=lambda nodes: True),
+    "auto": Ways(unix=True, network=lambda nodes: nodes > 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RayPoolSettings:
+    num_cpus: float = ranged(0.0, 0, 1024)
+    """Ray CPUs that a worker reserves. 0: the cores do not cap the workers, as waiting stages want it."""
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """Custom Ray resources that a worker reserves, to keep it on certain nodes."""
+    transport: Literal["auto", "unix", "tcp"] = "auto"
+    """``unix``: this host only. ``tcp``: encrypted, for all. ``auto``: unix here, tcp for workers on other nodes."""
+    start_timeout_s: float = ranged(60.0, 0.1, 3600, "s")
+    """From the request of a worker to the end of its ``setup``. Loading a data base of 10,000 images takes seconds."""
+    leave_s: float = ranged(2.0, 0, 60, "s")
+    """How long ``close`` waits for workers to leave by themselves, before it kills them."""
+    suspect_s: float = ranged(30.0, 0, 3600, "s")
+    """For so long no worker is started on a machine whose last worker was lost, if there is another: Ray takes some
+    12 s to notice that a machine is gone, and places workers there until then."""
+    lobby: LobbySettings = field(default_factory=LobbySettings)
