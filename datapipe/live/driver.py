@@ -34,7 +34,7 @@ from datapipe.live.messages import (
     Setup,
     Wanted,
 )  # fmt: skip
-from datapipe.live.query import one_line, streaming_rows, texts_of
+from datapipe.live.query import in_order_of_text, keeps_order, one_line, streaming_rows, texts_of
 from datapipe.live.table import NoTable, PartTable, Table
 
 CHUNK_ROWS = 32
@@ -59,6 +59,7 @@ class Driver:
         self._results: deque[str] = deque()
         self._waiting_since_s: float | None = None
         self._query: Any = None
+        self._ordered = True
         self._started = threading.Event()
 
     # --- Spark's thread ---------------------------------------------------------------------------------------------
@@ -71,6 +72,7 @@ class Driver:
             threading.Event().wait()  # until the listening thread ends the process
             return
         rows = streaming_rows(spark, self._setup.source)
+        self._ordered = keeps_order(rows)
         writer = rows.writeStream.foreachBatch(self._batch).option("checkpointLocation", self._setup.checkpoint)
         self._query = writer.trigger(**({"availableNow": True} if self._setup.once else LOOK)).start()
         self._started.set()
@@ -80,7 +82,7 @@ class Driver:
     def _batch(self, rows: Any, number: int) -> None:
         self._started.wait()  # the query's name is known when it has started
         self._begin(Key(str(self._query.id), number))
-        texts = texts_of(rows)
+        texts = texts_of(rows if self._ordered else in_order_of_text(rows))
         count = 0
         while chunk := list(islice(texts, CHUNK_ROWS)):
             self._feed(count, chunk)

@@ -152,7 +152,11 @@ class SparkLink:
     # --- the driver -------------------------------------------------------------------------------------------------
 
     def _drive(self) -> None:
-        reason = self._driver.run()
+        try:
+            reason = self._driver.run()
+        except Exception as error:  # nobody else can tell those who wait for rows or for results
+            log.exception("the link to the Spark driver failed")
+            reason = f"the link to the Spark driver failed: {type(error).__name__}: {error}"
         with self._changed:
             self._over, self.failed = True, self.failed or reason
             self._changed.notify_all()

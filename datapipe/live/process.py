@@ -84,14 +84,15 @@ class DriverProcess:
     def _serve(self, talk: IO[bytes]) -> None:
         """One driver, from its start to its end."""
         mine, its = Pipe()
-        command = [*self._command, str(its.fileno())]
-        with its:
-            self._process = process = subprocess.Popen(
-                command, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, stdout=talk, stderr=talk
-            )
+        self._fruitless += 1
+        try:
+            self._process = process = self._started(its, talk)
+        except OSError as error:  # no such program, or no room for another process
+            talk.write(f"it could not be started: {error}".encode())
+            mine.close()
+            return
         if self._stopped.is_set():  # while it was started
             process.kill()
-        self._fruitless += 1
         began_s = self._clock()
         self._converse(mine)
         with self._sending:
@@ -101,6 +102,16 @@ class DriverProcess:
         process.wait()
         if self._clock() - began_s > LIVED_S:
             self._fruitless = 0
+
+    def _started(self, its: Connection, talk: IO[bytes]) -> subprocess.Popen[bytes]:
+        with its:
+            return subprocess.Popen(
+                [*self._command, str(its.fileno())],
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=talk,
+                stderr=talk,
+            )
 
     def _converse(self, connection: Connection) -> None:
         try:

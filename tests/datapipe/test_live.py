@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.daemon import Daemon, daemon
 from compositions.errors import RecomposeError
-from datapipe.live.query import streaming_rows
+from datapipe.live.query import in_order_of_text, keeps_order, streaming_rows, texts_of
 from service.bodies.results import Summary
 from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
 from service.running.requests import ReadSummary, Start
@@ -153,6 +153,55 @@ def test_what_spark_refuses_is_said_in_a_sentence(
     with pytest.raises(RecomposeError, match=sentence) as caught:
         streaming_rows(spark, fields)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("SELECT n FROM input WHERE rand() < 0.5", r"rand\("),
+        ("SELECT n, rand(7) AS r FROM input", r"rand\(7\)"),
+        ("SELECT n, uuid() AS id FROM input", r"uuid\("),
+        ("SELECT n, monotonically_increasing_id() AS id FROM input", "monotonically_increasing_id"),
+        ("SELECT n FROM input TABLESAMPLE (50 PERCENT)", "Sample"),
+        ("SELECT n FROM input LIMIT 10", "Limit"),
+    ],
+)
+def test_a_transform_that_gives_other_rows_each_time_is_refused(
+    spark: Any, tmp_path: Path, sql: str, what: str
+) -> None:
+    write_files(tmp_path / "in", 1, 1)
+    sentence = rf"the transform of the Spark source uses .*{what}.* gives other rows when a batch is computed again"
+    with pytest.raises(RecomposeError, match=sentence):
+        streaming_rows(spark, source(tmp_path / "in", tmp_path) | {"transform": sql})
+
+
+@pytest.mark.parametrize(
+    ("sql", "kept"),
+    [
+        ("SELECT n, upper(file) AS name FROM input WHERE n > 1 AND line IS NOT NULL", True),
+        ("SELECT n, explode(split(file, 'f')) AS part FROM input", True),
+        ("SELECT n FROM input UNION ALL SELECT line FROM input", True),
+        ("SELECT n, input_file_name() AS file, current_timestamp() AS at FROM input", True),
+        ("SELECT /*+ REPARTITION(8) */ n FROM input", False),
+        ("SELECT DISTINCT n FROM input", False),
+        ("SELECT n, label FROM input JOIN (VALUES (0, 'zero'), (1, 'one')) AS names(id, label) ON n = id", False),
+        ("SELECT n FROM input WHERE n IN (SELECT * FROM VALUES (0), (1))", False),
+    ],
+)
+def test_a_transform_that_shuffles_is_known(spark: Any, tmp_path: Path, sql: str, kept: bool) -> None:
+    write_files(tmp_path / "in", 1, 1)
+    frame = streaming_rows(spark, source(tmp_path / "in", tmp_path) | {"transform": sql})
+    assert keeps_order(frame) is kept
+
+
+def test_rows_that_were_shuffled_have_the_same_numbers_each_time(spark: Any) -> None:
+    rows = [(n % 50, f"é{n}") for n in range(200)]
+    first = spark.createDataFrame(rows, "n INT, text STRING").repartition(3)
+    again = spark.createDataFrame(rows[::-1], "n INT, text STRING").repartition(7)
+    assert list(texts_of(first)) != list(texts_of(again))
+    texts = list(texts_of(in_order_of_text(first)))
+    assert texts == list(texts_of(in_order_of_text(again)))
+    assert len(texts) == 200
 
 
 @pytest.mark.logs_errors("run failed")

@@ -97,6 +97,28 @@ def test_a_driver_that_dies_again_and_again_is_a_failure(tmp_path: Path) -> None
     link.finish()
 
 
+def test_a_driver_that_cannot_be_started_is_a_failure(tmp_path: Path) -> None:
+    setup = Setup("doubler", {"format": "double"}, None, str(tmp_path), once=True, query="q")
+    link = SparkLink(setup, read, clock=monotonic, command=("/nowhere/python",))
+    with pytest.raises(RecomposeError, match=r"5 times in a row: it could not be started: .*'/nowhere/python'"):
+        run(link)
+    link.finish()
+
+
+@pytest.mark.logs_errors("the link to the Spark driver failed")
+def test_whatever_ends_the_link_s_thread_is_told_to_those_who_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module.tempfile, "TemporaryFile", no_room)
+    link = link_to(tmp_path)
+    with pytest.raises(RecomposeError, match=r"the link to the Spark driver failed: OSError: .*No space left"):
+        run(link)
+    link.finish()
+
+
 def test_a_stop_ends_the_driver_wherever_it_is(tmp_path: Path) -> None:
     link = link_to(tmp_path, rows=10_000)
     arrivals = iter(link)
