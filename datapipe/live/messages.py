@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 
 class Key(NamedTuple):
@@ -12,13 +13,31 @@ class Key(NamedTuple):
     batch: int
 
 
+class StreamSource(NamedTuple):
+    """What Spark reads: a format and its options, and the SQL that makes items of its rows."""
+
+    format: str
+    path: str | None = None
+    options: Mapping[str, str] = {}
+    transform: str | None = None
+
+
+class TableSink(NamedTuple):
+    """Where results go; ``schema`` is a DDL string, None for one column with JSON."""
+
+    path: str
+    format: str = "parquet"
+    options: Mapping[str, str] = {}
+    schema: str | None = None
+
+
 class Setup(NamedTuple):
-    """The first message, to the driver. ``source`` and ``sink`` as in the start body, None where it is no Spark's;
-    ``once``: end when all that is there now was read; ``query``: of the results, where the source is not Spark's."""
+    """The first message, to the driver. ``source`` and ``sink`` are None where they are no Spark's; ``once``: end when
+    all that is there now was read; ``query``: of the results, where the source is not Spark's."""
 
     app: str
-    source: dict[str, Any] | None
-    sink: dict[str, Any] | None
+    source: StreamSource | None
+    sink: TableSink | None
     checkpoint: str | None
     once: bool
     query: str

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from compositions.errors import RecomposeError
+from datapipe.live.messages import StreamSource
 
 VIEW = "input"
 """Name of the source in the SQL of ``transform``."""
@@ -32,16 +33,16 @@ _OTHER_ROWS = (
 )
 
 
-def streaming_rows(spark: Any, source: dict[str, Any]) -> Any:
+def streaming_rows(spark: Any, source: StreamSource) -> Any:
     """A streaming DataFrame. Raises: RecomposeError when Spark refuses the format, an option, or the SQL."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         frame = _reader(spark, source)
-        if source.get("transform"):
+        if source.transform:
             frame.createOrReplaceTempView(VIEW)
-            frame = spark.sql(source["transform"])
+            frame = spark.sql(source.transform)
         if not frame.isStreaming:
             raise RecomposeError(f"the transform of the Spark source does not select from {VIEW}, which is the stream")
         _refuse_chance(frame)
@@ -50,7 +51,7 @@ def streaming_rows(spark: Any, source: dict[str, Any]) -> Any:
         why = one_line(error)
         if why.startswith("Schema must be specified"):
             why = "it needs a schema; give one as the option schema, such as 'name STRING, number INT'"
-        raise RecomposeError(f"Spark source {source['format']!r} cannot be read: {why}") from error
+        raise RecomposeError(f"Spark source {source.format!r} cannot be read: {why}") from error
 
 
 def keeps_order(frame: Any) -> bool:
@@ -87,14 +88,14 @@ def _items(sequence: Any) -> Iterator[Any]:
     return (sequence.apply(index) for index in range(sequence.size()))
 
 
-def _reader(spark: Any, source: dict[str, Any]) -> Any:
-    options = dict(source.get("options") or {})
-    schema = options.pop("schema", SCHEMAS.get(source["format"]))
-    options = dict([LIMITS[source["format"]]] if source["format"] in LIMITS else []) | options
-    reader = spark.readStream.format(source["format"]).options(**options)
+def _reader(spark: Any, source: StreamSource) -> Any:
+    options = dict(source.options)
+    schema = options.pop("schema", SCHEMAS.get(source.format))
+    options = dict([LIMITS[source.format]] if source.format in LIMITS else []) | options
+    reader = spark.readStream.format(source.format).options(**options)
     if schema is not None:
         reader = reader.schema(schema)
-    return reader.load(source["path"]) if source.get("path") else reader.load()
+    return reader.load(source.path) if source.path else reader.load()
 
 
 def in_order_of_text(rows: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from compositions.errors import RecomposeError
-from datapipe.live.messages import Key
+from datapipe.live.messages import Key, TableSink
 
 FORMATS = ("parquet", "orc", "json", "csv")
 ROWS = pa.schema([("row", pa.int64()), ("result", pa.string())])
@@ -44,13 +44,13 @@ class NoTable:
 class PartTable:
     """Raises: RecomposeError for a format that has no files."""
 
-    def __init__(self, spark: Any, sink: dict[str, Any]) -> None:
-        self._format = str(sink["format"])
+    def __init__(self, spark: Any, sink: TableSink) -> None:
+        self._format = sink.format
         if self._format not in FORMATS:
             raise RecomposeError(f"sink format {self._format!r} is not accepted; {', '.join(FORMATS)} are")
-        self._spark, self._schema = spark, sink.get("schema")
-        self._options = sink.get("options") or {}
-        self._root = str(sink["path"]).rstrip("/")
+        self._spark, self._schema = spark, sink.schema
+        self._options = sink.options
+        self._root = sink.path.rstrip("/")
         self._files = Files(spark, self._root)
 
     def durable(self, key: Key) -> int:

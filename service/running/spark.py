@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apps.contract import App
 from compositions.errors import RecomposeError
@@ -14,6 +14,7 @@ from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
 
 if TYPE_CHECKING:
     from datapipe.live.link import SparkLink
+    from datapipe.live.messages import StreamSource, TableSink
 
 
 def open_link(spec: RunSpec, app: App) -> SparkLink | None:
@@ -24,7 +25,8 @@ def open_link(spec: RunSpec, app: App) -> SparkLink | None:
     """
     if spec.source.fault is not None:
         raise RecomposeError(spec.source.fault)
-    if spec.source.kind != "spark" and spec.sink is None:
+    is_stream = spec.source.kind == "spark"
+    if not is_stream and spec.sink is None:
         return None
     from datapipe.live.link import SparkLink, new_query
     from datapipe.live.messages import Setup
@@ -32,24 +34,23 @@ def open_link(spec: RunSpec, app: App) -> SparkLink | None:
 
     java_home()
     sink = _sink(spec.sink) if spec.sink is not None else None
-    source = _source(spec.source) if spec.source.kind == "spark" else None
-    checkpoint = spec.source.checkpoint or (f"{sink['path']}/_checkpoint" if sink and source else None)
+    source = _source(spec.source) if is_stream else None
+    checkpoint = spec.source.checkpoint or (f"{sink.path}/_checkpoint" if sink and source else None)
     setup = Setup(spec.app, source, sink, checkpoint, once=not spec.source.loop, query=new_query())
     return SparkLink(setup, app.from_json, clock=monotonic)
 
 
-def _source(spec: SourceSpec) -> dict[str, Any]:
-    return {
-        "format": spec.format,
-        "path": spec.path,
-        "options": _texts(spec.options),
-        "transform": _text_of(spec.transform) if spec.transform else None,
-    }
+def _source(spec: SourceSpec) -> StreamSource:
+    from datapipe.live.messages import StreamSource
+
+    transform = _text_of(spec.transform) if spec.transform else None
+    return StreamSource(str(spec.format), spec.path, _texts(spec.options), transform)
 
 
-def _sink(spec: SinkSpec) -> dict[str, Any]:
-    place, options = _place(spec.path), _texts(spec.options)
-    return {"format": spec.format, "path": place, "schema": spec.schema_, "options": options}
+def _sink(spec: SinkSpec) -> TableSink:
+    from datapipe.live.messages import TableSink
+
+    return TableSink(_place(spec.path), spec.format, _texts(spec.options), spec.schema_)
 
 
 def _texts(options: Mapping[str, str | bool | float]) -> dict[str, str]:

@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.daemon import Daemon, daemon
 from compositions.errors import RecomposeError
+from datapipe.live.messages import StreamSource
 from datapipe.live.query import in_order_of_text, keeps_order, streaming_rows, texts_of
 from service.bodies.results import Summary
 from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
@@ -151,7 +152,7 @@ def test_what_spark_refuses_is_said_in_a_sentence(
     write_files(tmp_path / "in", 1, 1)
     fields = source(tmp_path / "in", tmp_path) | {"transform": "SELECT * FROM input"} | changes
     with pytest.raises(RecomposeError, match=sentence) as caught:
-        streaming_rows(spark, fields)
+        streaming_rows(spark, StreamSource(**fields))
     assert "\n" not in str(caught.value)
 
 
@@ -172,7 +173,7 @@ def test_a_transform_that_gives_other_rows_each_time_is_refused(
     write_files(tmp_path / "in", 1, 1)
     sentence = rf"the transform of the Spark source uses .*{what}.* gives other rows when a batch is computed again"
     with pytest.raises(RecomposeError, match=sentence):
-        streaming_rows(spark, source(tmp_path / "in", tmp_path) | {"transform": sql})
+        streaming_rows(spark, StreamSource(**source(tmp_path / "in", tmp_path) | {"transform": sql}))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,7 @@ def test_a_transform_that_gives_other_rows_each_time_is_refused(
 )
 def test_a_transform_that_shuffles_is_known(spark: Any, tmp_path: Path, sql: str, kept: bool) -> None:
     write_files(tmp_path / "in", 1, 1)
-    frame = streaming_rows(spark, source(tmp_path / "in", tmp_path) | {"transform": sql})
+    frame = streaming_rows(spark, StreamSource(**source(tmp_path / "in", tmp_path) | {"transform": sql}))
     assert keeps_order(frame) is kept
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from datapipe.live import driver as module
 from datapipe.live.driver import Driver
-from datapipe.live.messages import Begin, Durable, Key, Results, Room, Rows, Setup, Wanted
+from datapipe.live.messages import Begin, Durable, Key, Results, Room, Rows, Setup, StreamSource, TableSink, Wanted
 
 KEY = Key("q", 3)
 
@@ -40,7 +40,7 @@ def batch(
     """A driver in the middle of ``foreachBatch``, and the runner's end of its pipe."""
     monkeypatch.setattr(module, "texts_of", lambda _: iter([f"row {row}" for row in range(rows)]))
     mine, its = Pipe()
-    driver: Any = Driver(its, Setup("app", {}, {}, None, once=True, query=""), table)
+    driver: Any = Driver(its, Setup("app", StreamSource("double"), TableSink("x"), None, once=True, query=""), table)
     driver._query = SimpleNamespace(id="q")
     driver._started.set()
     spark = threading.Thread(target=driver._batch, args=(None, KEY.batch))

@@ -13,7 +13,7 @@ import pytest
 from compositions.errors import RecomposeError
 from datapipe.live import process as module
 from datapipe.live.link import SparkLink
-from datapipe.live.messages import Setup
+from datapipe.live.messages import Setup, StreamSource, TableSink
 
 DOUBLE = Path(__file__).parent / "live_driver_double.py"
 
@@ -25,7 +25,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def link_to(folder: Path, rows: int = 40) -> SparkLink:
     (folder / "rows").write_text(str(rows))
-    setup = Setup("doubler", {"format": "double"}, {"path": "x"}, str(folder), once=True, query="q")
+    setup = Setup("doubler", StreamSource("double"), TableSink("x"), str(folder), once=True, query="q")
     command = (sys.executable, str(DOUBLE), str(folder))
     return SparkLink(setup, read, clock=monotonic, command=command)
 
@@ -98,7 +98,7 @@ def test_a_driver_that_dies_again_and_again_is_a_failure(tmp_path: Path) -> None
 
 
 def test_a_driver_that_cannot_be_started_is_a_failure(tmp_path: Path) -> None:
-    setup = Setup("doubler", {"format": "double"}, None, str(tmp_path), once=True, query="q")
+    setup = Setup("doubler", StreamSource("double"), None, str(tmp_path), once=True, query="q")
     link = SparkLink(setup, read, clock=monotonic, command=("/nowhere/python",))
     with pytest.raises(RecomposeError, match=r"5 times in a row: it could not be started: .*'/nowhere/python'"):
         run(link)

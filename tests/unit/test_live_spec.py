@@ -51,7 +51,7 @@ def test_the_command_line_reads_the_source_from_a_file_and_the_sink_from_a_text(
     monkeypatch.setattr(session, "java_home", lambda: "/java")
     setup = open_link(RunSpec(app="synthetic", source=source), Synthetic())
     assert setup is not None
-    assert setup._setup.source["options"] == {"schema": "n INT", "maxFilesPerTrigger": "4", "header": "true"}
+    assert setup._setup.source.options == {"schema": "n INT", "maxFilesPerTrigger": "4", "header": "true"}
     assert parse_sink("orc:out") == SinkSpec(format="orc", path="out")
 
 

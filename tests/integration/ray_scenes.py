@@ -1,0 +1,95 @@
+"""Scenes with clusters that break, each a process of its own: ``python ray_scenes.py SCENE``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+from ray.cluster_utils import Cluster
+
+from apps.registry import create
+from runtime.dispatch.events import Event, Task, TaskDone, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.pools import ray_cluster
+from runtime.pools.ray_pool import RayPool
+
+APPS = Path(__file__).parent / "ray_apps"
+PATIENCE_S = 60.0
+MEMORY_BYTES = 100 * 2**20
+
+
+def pool_on(cluster: Cluster) -> RayPool:
+    ray_cluster.connect(cluster.address)
+    return RayPool(partial(create, "ray-probe", {}, [APPS]), ("double", "count", "misbehave"))
+
+
+def until(pool: RayPool, enough: Callable[[list[Event]], bool]) -> list[Event]:
+    events: list[Event] = []
+    give_up_s = pool.now_s() + PATIENCE_S
+    while not enough(events):
+        assert pool.now_s() < give_up_s, events
+        events += pool.wait(give_up_s)
+    return events
+
+
+def of(events: list[Event], kind: type) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def started(pool: RayPool, count: int) -> list[WorkerJoined]:
+    pool.start(count)
+    return of(until(pool, lambda events: len(of(events, WorkerJoined)) == count), WorkerJoined)
+
+
+def machine_lost(cluster: Cluster) -> None:
+    far = cluster.add_node(num_cpus=1, object_store_memory=MEMORY_BYTES)
+    pool = pool_on(cluster)
+    workers = started(pool, 8)
+    raylet = far.all_processes["raylet"][0].process.pid
+    gone = [worker for worker in workers if psutil.Process(worker.pid).ppid() == raylet]
+    assert gone, "Ray spreads workers over its machines"
+    for pid in (raylet, *(worker.pid for worker in gone)):
+        os.kill(pid, signal.SIGKILL)
+    until(pool, lambda events: len(of(events, WorkerLost)) == len(gone))
+    pool.start(len(gone))
+    events = until(pool, lambda events: len(events) >= len(gone))
+    assert not of(events, WorkerStartFailed), events
+    assert len(of(events, WorkerJoined)) == len(gone)
+    print("every worker of the machine was replaced, none on it", flush=True)
+
+
+def head_lost(cluster: Cluster) -> None:
+    pool = pool_on(cluster)
+    lost, left = started(pool, 2)
+    os.kill(cluster.head_node.all_processes["gcs_server"][0].process.pid, signal.SIGKILL)
+    os.kill(lost.pid, signal.SIGKILL)
+    until(pool, lambda events: bool(of(events, WorkerLost)))
+    pool.start(1)  # as the dispatcher asks for
+    pool.send(left.worker, Task(1, 0, ("double",), pool.codec.encode(21)))
+    (done,) = of(until(pool, lambda events: bool(of(events, TaskDone))), TaskDone)
+    assert pool.codec.decode(done.payload) == 42
+    pool.close()
+    print("the worker that was left answered", flush=True)
+
+
+def main() -> None:
+    cluster = Cluster()
+    cluster.add_node(num_cpus=1, include_dashboard=False, object_store_memory=MEMORY_BYTES)
+    try:
+        {"machine_lost": machine_lost, "head_lost": head_lost}[sys.argv[1]](cluster)
+    except BaseException:
+        traceback.print_exc()
+    for process in psutil.Process().children(recursive=True):
+        process.kill()
+    sys.stderr.flush()
+    os._exit(0)  # Ray would wait for what is gone
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""A cluster that loses a machine, or its head: what a pool's sockets tell at once does not wait for Ray."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+SCENES = Path(__file__).parent / "ray_scenes.py"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("scene", "told"),
+    [
+        ("machine_lost", "every worker of the machine was replaced, none on it"),
+        ("head_lost", "the worker that was left answered"),
+    ],
+)
+def test_a_stream_does_not_wait_for_ray(scene: str, told: str) -> None:
+    """In a process of its own, as Ray ends one whose head is gone; in a folder of its own, so that nobody else finds
+    this cluster, and with a short name, for sockets are in it."""
+    with tempfile.TemporaryDirectory(prefix="rc") as folder:
+        environment = {**os.environ, "RAY_TMPDIR": folder, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, str(SCENES), scene]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150, check=False)
+    assert told in ran.stdout, ran.stdout + ran.stderr[-4000:]
