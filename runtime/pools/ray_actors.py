@@ -40,7 +40,7 @@ class Actors:
         """On ``node``, if that is possible; Ray chooses where it is None."""
         strategy = None if node is None else NodeAffinitySchedulingStrategy(node, soft=True)
         actor = _WorkerActor.options(
-            num_cpus=self._settings.num_cpus, resources=dict(self._settings.resources), scheduling_strategy=strategy
+            num_cpus=self._settings.worker_cpus, resources=dict(self._settings.resources), scheduling_strategy=strategy
         ).remote()
         self._actors[invitation.worker] = actor
         running = actor.run.remote(invitation, self._make_app, self._stages)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compositions.settings import ranged
-from runtime.transport.lobby import LobbySettings
+from runtime.transport.settings import LobbySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ WAYS = {
 
 @dataclass(frozen=True, slots=True)
 class RayPoolSettings:
-    num_cpus: float = ranged(0.0, 0, 1024)
+    worker_cpus: float = ranged(0.0, 0, 1024)
     """Ray CPUs that a worker reserves. 0: the cores do not cap the workers, as waiting stages want it."""
     resources: Mapping[str, float] = field(default_factory=dict)
     """Custom Ray resources that a worker reserves, to keep it on certain nodes."""

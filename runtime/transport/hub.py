@@ -22,9 +22,10 @@ from runtime.transport.connection import Connection
 from runtime.transport.guests import Guests
 from runtime.transport.invitation import Invitation, Network
 from runtime.transport.links import EncryptedLink, Link, PlainLink
-from runtime.transport.lobby import Lobby, LobbySettings
+from runtime.transport.lobby import Lobby
 from runtime.transport.readiness import Readiness
 from runtime.transport.router import Router
+from runtime.transport.settings import LobbySettings
 from runtime.transport.wire import Message
 
 _LONG_MS = 10**9

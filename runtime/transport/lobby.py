@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from compositions.settings import ranged
 from runtime.dispatch.events import WorkerId
 from runtime.transport.connection import Connection
 from runtime.transport.invitation import CHALLENGE_BYTES
 from runtime.transport.readiness import Readiness
+from runtime.transport.settings import LobbySettings
 from runtime.transport.wire import Kind, Message
 
 _MESSAGE_LIMIT_BYTES = 4096
@@ -22,16 +22,6 @@ _HANG_UPS = (errno.ECONNABORTED, errno.EAGAIN, errno.EINTR)
 
 Admit = Callable[[Connection, WorkerId, bytes, bytes], None]
 """Gets a connection, whom it says it is, the challenge and its proof. Raises: OSError for one that may not come in."""
-
-
-@dataclass(frozen=True, slots=True)
-class LobbySettings:
-    patience_s: float = ranged(5.0, 0.1, 600, "s")
-    """A connection that has not proved itself after so long is closed. An invited worker takes milliseconds."""
-    strangers: int = ranged(128, 1, 65_536)
-    """More than this at a time, and the one that has waited longest is closed: more than workers ever start at once."""
-    pause_s: float = ranged(1.0, 0.01, 60, "s")
-    """No connection is taken for so long when the process or the machine has no room for another."""
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +89,7 @@ class Lobby:
 
     def _receive(self, sock: socket.socket, admit: Admit) -> None:
         settings = self._settings
-        stranger = _Stranger(self._clock() + settings.patience_s, secrets.token_bytes(CHALLENGE_BYTES))
+        stranger = _Stranger(self._clock() + settings.stranger_s, secrets.token_bytes(CHALLENGE_BYTES))
         dismiss = partial(self._dismiss, stranger)
         stranger.connection = Connection(sock, self._readiness, partial(self._hear, stranger, admit), dismiss)
         stranger.connection.reader.limit_bytes = _MESSAGE_LIMIT_BYTES
@@ -126,6 +116,6 @@ class Lobby:
             stranger.connection.close()
 
     def _shut(self) -> None:
-        self._open_again_s = self._clock() + self._settings.pause_s
+        self._open_again_s = self._clock() + self._settings.full_pause_s
         for door in self._doors:
             self._readiness.forget(door.fileno())

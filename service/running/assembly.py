@@ -25,7 +25,7 @@ def assemble(checked: CheckedSpec) -> Run:
     """Starts nothing but what the app's ``prepare`` does, which may take long."""
     checked.app.prepare()
     spec, names = checked.spec, [stage.name for stage in checked.stages]
-    pool, codec = POOLS[spec.pool](checked.make_app, names)
+    pool, codec = POOLS[spec.pool](checked.make_app, names, checked.settings.pool)
     sink = ResultSink(checked.app, codec.decode, spec.out_path, spec.dead_letters_path, checked.link)
     source = SourceThread(
         checked.source,

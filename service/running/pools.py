@@ -7,21 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from apps.contract import App
 from runtime.pools.local import LocalPool, PickleCodec
 from runtime.pools.port import Codec, WorkerPool
+from runtime.pools.ray_settings import RayPoolSettings
 
 MakeApp = Callable[[], App]
-PoolMaker = Callable[[MakeApp, Sequence[str]], tuple[WorkerPool, Codec]]
-"""From what makes an app instance and the names of its stages."""
+PoolMaker = Callable[[MakeApp, Sequence[str], RayPoolSettings], tuple[WorkerPool, Codec]]
+"""From what makes an app instance, the names of its stages, and settings; threads need none of these."""
 
 
-def _local(make_app: MakeApp, stages: Sequence[str]) -> tuple[WorkerPool, Codec]:
+def _local(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) -> tuple[WorkerPool, Codec]:
     return LocalPool(make_app), PickleCodec()
 
 
-def _ray(make_app: MakeApp, stages: Sequence[str]) -> tuple[WorkerPool, Codec]:
+def _ray(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) -> tuple[WorkerPool, Codec]:
     from runtime.pools.ray_pool import RayPool  # imported here: a local run needs no Ray
     from runtime.transport.wire import FrameCodec
 
-    return RayPool(make_app, list(stages)), FrameCodec()
+    return RayPool(make_app, list(stages), settings), FrameCodec()
 
 
 POOLS: Mapping[str, PoolMaker] = {"local": _local, "ray": _ray}

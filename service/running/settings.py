@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from control.settings import Settings
 from profiler.monitor import MonitorSettings
+from runtime.pools.ray_settings import RayPoolSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +15,4 @@ class RunSettings:
 
     manager: Settings = field(default_factory=Settings)
     monitor: MonitorSettings = field(default_factory=MonitorSettings)
+    pool: RayPoolSettings = field(default_factory=RayPoolSettings)

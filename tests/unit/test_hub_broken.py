@@ -18,7 +18,7 @@ import zmq
 from runtime.transport.channel import EncryptedChannel, StreamChannel
 from runtime.transport.hub import Hub
 from runtime.transport.invitation import Invitation
-from runtime.transport.lobby import LobbySettings
+from runtime.transport.settings import LobbySettings
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
 
 PATIENCE_S = 10.0
@@ -219,7 +219,7 @@ def closed(sock: socket.socket) -> bool:
 
 def test_a_stranger_that_says_nothing_is_closed_at_its_deadline() -> None:
     clock = Clock()
-    with network_hub(settings=LobbySettings(patience_s=5.0), clock=clock) as hub, connected(hub) as stranger:
+    with network_hub(settings=LobbySettings(stranger_s=5.0), clock=clock) as hub, connected(hub) as stranger:
         clock.now_s += 4.9
         hub.poll(0.0)
         stranger.settimeout(0.0)
@@ -243,7 +243,7 @@ def test_of_too_many_strangers_the_one_that_waited_longest_goes() -> None:
 
 def test_without_descriptors_the_hub_pauses_instead_of_spinning() -> None:
     clock = Clock()
-    with network_hub(settings=LobbySettings(pause_s=1.0), clock=clock) as hub:
+    with network_hub(settings=LobbySettings(full_pause_s=1.0), clock=clock) as hub:
         invitation = hub.invite("w1")
         assert invitation.network is not None
         knocking = socket.socket()
