@@ -44,9 +44,11 @@ class Output(Protocol):
     """A file that an app writes its results to, in order, in a form that others read: a video, an archive."""
 
     def write(self, serial: int, value: Any) -> None:
-        """Takes the last stage's value. Raises: RecomposeError when this one cannot be written; the next one may."""
+        """Takes the last stage's value. Raises: RecomposeError when this one cannot be written, and the next one may;
+        ``apps.output_file.OutputFailed`` or OSError when nothing can any more, which ends the run."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Raises: as ``write``."""
 
 
 class App:

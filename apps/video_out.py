@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,11 +14,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.output_file import OutputFailed, OutputFile
 from compositions.errors import RecomposeError
 
 FRAMES_PER_S = 30.0
 MJPG = cv2.VideoWriter.fourcc(*"MJPG")
 """OpenCV's wheel writes no H.264."""
+LOOKED_AT_EVERY = 300
+"""Frames after which a video's file must have grown; what OpenCV keeps in memory is far less."""
 
 
 def write_video(place: Path, frames: Iterable[NDArray[np.uint8]], size: tuple[int, int], frames_per_s: float) -> None:
@@ -40,46 +45,88 @@ class Shown(NamedTuple):
 class VideoOutput:
     """``x.avi`` with ``x.csv`` beside it; ``x.csv`` alone without pictures.
 
-    Raises: RecomposeError when a file cannot be written.
+    Raises: RecomposeError when a file cannot be written, OutputFailed when it cannot be any further.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], show: Callable[[Any], Shown]) -> None:
-        self._path, self._show = path, show
-        self._video: cv2.VideoWriter | None = None
-        self._size = (0, 0)
-        try:
-            self._table = path.with_suffix(".csv").open("w", newline="", encoding="utf-8")
-            if path.suffix == ".avi":
-                path.open("wb").close()
-        except OSError as error:
-            raise RecomposeError(
-                f"cannot write {str(path)!r}: {error.strerror}; give a file in a folder that exists"
-            ) from error
-        self._rows = csv.writer(self._table, lineterminator="\n")
-        self._rows.writerow(columns)
+        self._show = show
+        self._table = OutputFile(path.with_suffix(".csv"))
+        self._video = Video(path) if path.suffix == ".avi" else None
+        self._add_rows([columns])
 
     def write(self, serial: int, value: Any) -> None:
         image, rows = self._show(value)
-        if self._path.suffix == ".avi":
-            self._write_image(image)
-        self._rows.writerows(rows)
+        if self._video is not None:
+            self._video.add(image)
+        self._add_rows(rows)
 
-    def _write_image(self, image: NDArray[np.uint8]) -> None:
+    def _add_rows(self, rows: Iterable[Sequence[Any]]) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        self._table.add(text.getvalue().encode())
+
+    def close(self) -> None:
+        with ExitStack() as closing:
+            closing.callback(self._table.close)
+            if self._video is not None:
+                closing.callback(self._video.close)
+
+
+class Video:
+    """MJPG in AVI at ``path``. OpenCV's writer tells nobody when the disk is full, so the file is looked at.
+
+    Raises: RecomposeError for a place that cannot be written and a frame that does not fit; OutputFailed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        OutputFile(path).close()
+        self._writer: cv2.VideoWriter | None = None
+        self._size = (0, 0)
+        self._count = self._seen_bytes = 0
+
+    def add(self, image: NDArray[np.uint8]) -> None:
         height, width = image.shape[:2]
-        if self._video is None:
+        if self._writer is None:
             self._size = (width, height)
-            self._video = cv2.VideoWriter(str(self._path), MJPG, FRAMES_PER_S, self._size, True)
-            if not self._video.isOpened():
-                raise RecomposeError(f"cannot write {str(self._path)!r} as MJPG video")
+            self._writer = cv2.VideoWriter(str(self._path), MJPG, FRAMES_PER_S, self._size, True)
+            if not self._writer.isOpened():
+                raise OutputFailed(f"cannot write {str(self._path)!r} as MJPG video")
         if (width, height) != self._size:
             known = f"{self._size[0]}×{self._size[1]}"
             raise RecomposeError(f"a frame of {width}×{height} does not fit the video of {known} that was begun")
-        self._video.write(image)
+        self._writer.write(image)
+        self._count += 1
+        if self._count % LOOKED_AT_EVERY == 0:
+            self._expect_growth()
+
+    def _expect_growth(self) -> None:
+        size = self._path.stat().st_size
+        if size == self._seen_bytes:
+            self._writer, writer = None, self._writer
+            assert writer is not None, "frames were written"
+            writer.release()
+            raise self._broken()
+        self._seen_bytes = size
+
+    def _broken(self) -> OutputFailed:
+        there = f"{frames_in(self._path):,} of {self._count:,} frames are there"
+        return OutputFailed(f"{str(self._path)!r} cannot be written any further: the disk may be full; {there}")
 
     def close(self) -> None:
-        self._table.close()
-        if self._video is not None:
-            self._video.release()
+        if self._writer is None:
+            return
+        self._writer.release()
+        if frames_in(self._path) != self._count:
+            raise self._broken()
+
+
+def frames_in(path: Path) -> int:
+    """Frames that the index of a video counts; 0 when it has none, or is no video."""
+    video = cv2.VideoCapture(str(path))
+    count = int(video.get(cv2.CAP_PROP_FRAME_COUNT)) if video.isOpened() else 0
+    video.release()
+    return max(count, 0)
 
 
 def video_output(path: Path, columns: Sequence[str], show: Callable[[Any], Shown]) -> VideoOutput | None:

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from apps.bzip2.blocks import equal_blocks, files_of, library_sources, pieces, streams
 from apps.contract import App, Options, Output
+from apps.output_file import OutputFile
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 
@@ -94,17 +95,14 @@ class Bunzip2(_Blocks):
 
 
 class BytesOutput:
-    """The blocks, one after the other. Raises: RecomposeError when the file cannot be written."""
+    """The blocks, one after the other. Raises: RecomposeError when the file cannot be written; OutputFailed when no
+    further block fits, with whole blocks in the file."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            self._file = path.open("wb")
-        except OSError as error:
-            why = f"cannot write {str(path)!r}: {error.strerror}; give a file in a folder that exists"
-            raise RecomposeError(why) from error
+        self._file = OutputFile(path)
 
     def write(self, serial: int, value: Done) -> None:
-        self._file.write(value.data)
+        self._file.add(value.data)
 
     def close(self) -> None:
         self._file.close()

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, Protocol, TextIO
+from typing import Any, Protocol
 
 from apps.contract import App
+from apps.output_file import OutputFailed, OutputFile
 from compositions.errors import RecomposeError
 from runtime.dispatch.events import Delivered, Payload, Shed
 from service.bodies.base import utc_now
 from service.bodies.results import Result
+
+BUFFER_BYTES = 64 * 1024
+"""JSON lines that wait for the next flush, which comes every second."""
 
 
 class Table(Protocol):
@@ -51,8 +56,8 @@ class ResultSink:
         self._app, self._decode = app, decode
         self._kept: deque[Result] = deque(maxlen=self.KEPT)
         self._output = app.open_output(Path(out_path)) if out_path is not None else None
-        self._out = _opened(out_path, "w") if self._output is None else None
-        self._dead_letters = _opened(dead_letters_path, "a")
+        self._out = OutputFile(out_path, buffer_bytes=BUFFER_BYTES) if out_path and self._output is None else None
+        self._dead_letters = OutputFile(dead_letters_path, append=True) if dead_letters_path else None
         self._table = table
         if table is not None:
             table.start()
@@ -68,7 +73,7 @@ class ResultSink:
             return
         row = {name: value for name, value in result if name in result.model_fields_set}
         if self._out is not None:
-            self._out.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+            self._out.add(_line(row))
         if self._table is not None:
             self._table.take(row)
 
@@ -86,16 +91,17 @@ class ResultSink:
         return [result for result in self._kept if result.serial > after][:limit]
 
     def flush(self) -> None:
-        for file in (self._out, self._dead_letters):
-            if file is not None:
-                file.flush()
+        if self._out is not None:
+            self._out.flush()
 
     def close(self) -> None:
-        if self._table is not None:
-            self._table.finish()
-        for file in (self._out, self._dead_letters, self._output):
-            if file is not None:
-                file.close()
+        """Raises: OutputFailed when a file does not take the rest; the others are closed all the same."""
+        with ExitStack() as closing:
+            for file in (self._out, self._dead_letters, self._output):
+                if file is not None:
+                    closing.callback(file.close)
+            if self._table is not None:
+                closing.callback(self._table.finish)
 
     def _check(self, serial: int) -> None:
         self.lost += max(0, serial - self._next_serial)
@@ -110,6 +116,8 @@ class ResultSink:
             return Result(serial=item.serial, error=item.error)
         try:
             return Result(serial=item.serial, value=self._written(item.serial, self._decode(item.payload)))
+        except OutputFailed:  # of the file, not of the item: nothing can be written any more
+            raise
         except Exception as error:  # the app's own encoder: whatever it raises concerns this item alone
             what = str(error) if isinstance(error, RecomposeError) else f"{type(error).__name__}: {error}"
             why = f"the result cannot be written: {what}"
@@ -121,21 +129,16 @@ class ResultSink:
         encoded = self._app.encode_result(value)
         json.dumps(encoded, allow_nan=False)
         if self._output is not None:
-            self._output.write(serial, value)
+            try:
+                self._output.write(serial, value)
+            except OSError as error:
+                raise OutputFailed(f"no further result can be written: {error}") from error
         return encoded
 
     def _bury(self, serial: int, error: str) -> None:
         if self._dead_letters is not None:
-            letter = {"serial": serial, "at": utc_now(), "error": error}
-            self._dead_letters.write(json.dumps(letter, ensure_ascii=False) + "\n")
-            self._dead_letters.flush()
+            self._dead_letters.add(_line({"serial": serial, "at": utc_now(), "error": error}))
 
 
-def _opened(path: str | None, mode: Literal["w", "a"]) -> TextIO | None:
-    """Raises: RecomposeError when the file cannot be written."""
-    if path is None:
-        return None
-    try:
-        return open(path, mode, encoding="utf-8")
-    except OSError as error:
-        raise RecomposeError(f"cannot write {path!r}: {error.strerror}; give a file in a folder that exists") from error
+def _line(row: Mapping[str, Any]) -> bytes:
+    return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -1,0 +1,81 @@
+"""A file that results are written to: it holds whole records whatever happens, and says when it can take no more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from compositions.errors import RecomposeError
+
+
+class OutputFailed(RecomposeError):  # noqa: N818 - says what happened
+    """No further result can be written: the disk is full, the file too large. It ends the run, unlike a result that
+    alone cannot be written."""
+
+
+class OutputFile:
+    """Records, one after the other, up to ``buffer_bytes`` of them waiting for a ``flush``.
+
+    A record that cannot be written whole is taken back, so that a file on a full disk ends where a record does.
+    Raises: RecomposeError when the file cannot be opened; OutputFailed by ``add`` and ``flush``, and from then on.
+    """
+
+    def __init__(self, path: str | Path, *, buffer_bytes: int = 0, append: bool = False) -> None:
+        self.path = Path(path)
+        try:
+            # Unbuffered: what Python's own buffer cannot write it would try again when it is closed.
+            self._file = self.path.open("ab" if append else "wb", buffering=0)
+        except OSError as error:
+            reason = f"cannot write {str(path)!r}: {error.strerror}; give a file in a folder that exists"
+            raise RecomposeError(reason) from error
+        self._buffer_bytes = buffer_bytes
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._end = os.fstat(self._file.fileno()).st_size
+        """Of the last whole record."""
+        self._failed: OutputFailed | None = None
+
+    def add(self, record: bytes) -> None:
+        if self._failed is not None:
+            raise self._failed
+        self._waiting.append(record)
+        self._waiting_bytes += len(record)
+        if self._waiting_bytes > self._buffer_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        records, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        left = memoryview(b"".join(records))
+        written = 0
+        try:
+            while written < len(left):
+                written += self._file.write(left[written:])
+        except OSError as error:
+            self._take_back(records, written)
+            self._failed = OutputFailed(
+                f"{str(self.path)!r} cannot be written any further: {error.strerror}; "
+                f"the first {self._end:,} bytes are whole"
+            )
+            raise self._failed from error
+        self._end += written
+
+    def _take_back(self, records: Iterable[bytes], written: int) -> None:
+        """Cuts off what there is of the record that did not fit."""
+        for record in records:
+            written -= len(record)
+            if written < 0:
+                break
+            self._end += len(record)
+        try:
+            self._file.truncate(self._end)
+        except OSError:
+            pass  # a device or a pipe: what it took is gone
+
+    def close(self) -> None:
+        """Raises: OutputFailed when what waited does not fit; the file is closed all the same."""
+        try:
+            if self._failed is None:
+                self.flush()
+        finally:
+            self._file.close()
