@@ -10,6 +10,7 @@ from service.api import metrics, problems
 from service.api.deps import ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
+from service.bodies.health import Health
 from service.bodies.refusals import UnavailableError
 
 router = APIRouter(tags=["operation"])
@@ -24,16 +25,16 @@ def prometheus(daemon: ThisDaemon) -> Response:
     return Response(metrics.exposition(daemon.observation.statuses), media_type=CONTENT_TYPE_LATEST)
 
 
-@router.get("/healthz", responses=documented())
+@router.get("/healthz", responses={200: {"model": Health}, **documented()})
 async def alive() -> Response:
     """The process answers. Needs no token. Answered by the event loop itself, however busy the threads are."""
-    return problems.Body({"status": "alive"})
+    return problems.Body(Health(status="alive"))
 
 
-@router.get("/readyz", responses=documented(503))
+@router.get("/readyz", responses={200: {"model": Health}, **documented(503)})
 def ready(daemon: ThisDaemon) -> Response:
     """Ray answers, and the apps that were running are restored."""
     missing = daemon.readiness()
     if missing is not None:
         raise UnavailableError(f"not ready: {missing}")
-    return problems.Body({"status": "ready"})
+    return problems.Body(Health(status="ready"))

@@ -153,7 +153,7 @@ class FakeRunner:
         return []
 
     def what_if(self, question: r.ReadWhatIf) -> WhatIf:
-        rows = [Possibility.model_validate(dict(each)) for each in self.compositions()]
+        rows = [self._unknown(each) for each in self._choices()]
         return WhatIf(
             app=self.spec.app,
             cores=question.cores,
@@ -163,6 +163,14 @@ class FakeRunner:
             reason="nothing is measured here",
             compositions=rows,
             left_out=0,
+        )
+
+    def _unknown(self, composition: Composition) -> Possibility:
+        return Possibility(
+            active=composition.name == self.active.name,
+            predicted_throughput_per_s=None,
+            predicted_latency_ms=None,
+            **dict(ActiveComposition.of(composition)),
         )
 
     def _choices(self) -> tuple[Composition, ...]:

@@ -50,7 +50,7 @@ def test_invented_names(case: schemathesis.Case) -> None:
 @schema.exclude(path=[STREAM, "/stream"]).parametrize()
 @BRIEF
 def test_a_running_app(case: schemathesis.Case) -> None:
-    if DAEMON.observation.status("synthetic")["state"] != "stable":
+    if DAEMON.observation.status("synthetic").state != "stable":
         DAEMON.apps.start(StartRequest(source=SourceSpec(kind="push")).spec("synthetic"))
     if "app" in case.path_parameters:
         case.path_parameters["app"] = "synthetic"

@@ -1,0 +1,189 @@
+"""Every body that is served, against its schema in the OpenAPI document with additional properties forbidden."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from jsonschema import Draft202012Validator, FormatChecker
+from service.daemon.in_process import InProcessRunner
+
+from apps import registry
+from service.api import create_app
+from service.api.sse import Broadcaster
+from service.bodies.spec import RunSpec, TelemetrySpec
+from service.daemon.daemon import Daemon
+from service.daemon.fake_daemon import fake_daemon
+from service.daemon.hosts import LocalHost
+from service.daemon.store import DaemonStore
+
+SLO = {"app": "synthetic", "metric": "latency", "target": 400}
+WIDE = 'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]\n'
+BROKEN = 'app: synthetic\ncompositions:\n  - {name: wide, notation: "Par*4(f9)"}\n'
+CALM = {"options": {"total_ms": 1.0, "compute": "wait"}, "input": {"rate_per_s": 100}}
+YAML = {"content-type": "application/yaml"}
+FRAMES = 400
+"""Statuses within which a switch must have ended, four a second."""
+
+READS = {
+    "/slo": "/slo",
+    "/slo/{app}": "/slo/synthetic",
+    "/apps": "/apps",
+    "/status": "/status",
+    "/status/{app}": "/status/synthetic",
+    "/history/{app}": "/history/synthetic",
+    "/decisions/{app}": "/decisions/synthetic",
+    "/results/{app}": "/results/synthetic",
+    "/compositions": "/compositions",
+    "/compositions/{app}": "/compositions/synthetic",
+    "/what-if/{app}": "/what-if/synthetic?replicas=3",
+    "/healthz": "/healthz",
+    "/readyz": "/readyz",
+}
+NO_JSON = {"/", "/metrics", "/status/{app}/stream", "/stream"}
+"""The page, Prometheus' text, and events, whose data is looked at below."""
+
+
+class Document:
+    """The OpenAPI document, with every object closed that names its properties."""
+
+    def __init__(self, client: TestClient) -> None:
+        self.client = client
+        self._document = _closed(client.get("/openapi.json").json())
+
+    @property
+    def reads(self) -> set[str]:
+        return {path for path, operations in self._document["paths"].items() if "get" in operations}
+
+    def schema(self, method: str, path: str, status: int) -> Any:
+        answer = self._document["paths"][path][method]["responses"][str(status)]
+        return next(iter(answer["content"].values()))["schema"]
+
+    def check(self, body: Any, schema: Any) -> None:
+        whole = {**schema, "components": self._document["components"]}
+        Draft202012Validator(whole, format_checker=FormatChecker()).validate(body)
+
+    def ask(self, method: str, path: str, url: str, status: int = 200, **rest: Any) -> Any:
+        response = self.client.request(method, url, **rest)
+        assert response.status_code == status, response.text
+        self.check(response.json(), self.schema(method, path, status))
+        return response.json()
+
+    def properties(self, name: str) -> set[str]:
+        return set(self._document["components"]["schemas"][name]["properties"])
+
+    def read_all(self) -> dict[str, Any]:
+        return {path: self.ask("get", path, url) for path, url in READS.items()}
+
+
+def _closed(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(value) for key, value in schema.items()}
+    return (
+        closed | {"additionalProperties": False}
+        if schema.get("type") == "object" and "properties" in schema
+        else closed
+    )
+
+
+@pytest.fixture
+def store() -> Iterator[DaemonStore]:
+    store = DaemonStore(None)
+    yield store
+    store.close()
+
+
+def document(daemon: Daemon) -> Iterator[Document]:
+    with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as client:
+        yield Document(client)
+
+
+@pytest.fixture
+def faked(store: DaemonStore) -> Iterator[Document]:
+    yield from document(fake_daemon(store))
+
+
+@pytest.fixture
+def daemon(store: DaemonStore, tmp_path: Path) -> Daemon:
+    base = RunSpec(app="", pool="local", telemetry=TelemetrySpec(folder=str(tmp_path)))
+    return Daemon({"synthetic": registry.find("synthetic")}, LocalHost(InProcessRunner), store, base)
+
+
+@pytest.fixture
+def real(daemon: Daemon) -> Iterator[Document]:
+    yield from document(daemon)
+
+
+def test_every_route_that_can_be_read_is_looked_at(faked: Document) -> None:
+    assert faked.reads == set(READS) | NO_JSON
+
+
+def test_the_check_is_strict(faked: Document) -> None:
+    status = faked.client.get("/status/synthetic").json()
+    schema = faked.schema("get", "/status/{app}", 200)
+    for wrong in ({**status, "more": 1}, {**status, "items": {**status["items"], "more": 1}}):
+        with pytest.raises(Exception, match="Additional properties are not allowed"):
+            faked.check(wrong, schema)
+
+
+def test_the_answers_of_an_app_that_computes_nothing(faked: Document) -> None:
+    faked.ask("get", "/status/{app}", "/status/synthetic")
+    faked.ask("post", "/slo", "/slo", json=SLO)
+    faked.ask("post", "/apps/{app}/start", "/apps/synthetic/start", json={"source": {"kind": "push"}})
+    faked.ask("post", "/apps/{app}/items", "/apps/synthetic/items", 202, json={"any": ["item", None]})
+    faked.ask("put", "/apps/{app}/input", "/apps/synthetic/input", json={"rate_per_s": 7})
+    faked.ask("put", "/apps/{app}/mode", "/apps/synthetic/mode", json={"mode": "pinned", "composition": "7"})
+    faked.ask("post", "/compositions", "/compositions", content=WIDE, headers=YAML)
+    found = faked.read_all()
+    assert len(found["/decisions/{app}"]) == 2
+    assert found["/results/{app}"] == [{"serial": 0, "value": {"any": ["item", None]}}]
+    faked.ask("post", "/apps/{app}/stop", "/apps/synthetic/stop")
+
+
+def test_the_refusals(faked: Document) -> None:
+    refused = faked.ask("post", "/compositions", "/compositions", 422, content=BROKEN, headers=YAML)
+    assert refused["errors"][0]["line"] == 3
+    faked.ask("post", "/slo", "/slo", 422, json={**SLO, "target": -1, "more": 1})
+    faked.ask("get", "/slo/{app}", "/slo/none", 404)
+    faked.ask("post", "/apps/{app}/stop", "/apps/synthetic/stop", 409)
+
+
+def test_the_answers_of_a_real_run(real: Document, daemon: Daemon) -> None:
+    real.ask("post", "/slo", "/slo", json=SLO)
+    real.ask("post", "/apps/{app}/start", "/apps/synthetic/start", json=CALM)
+    real.ask("put", "/apps/{app}/mode", "/apps/synthetic/mode", json={"mode": "pinned", "composition": "7"})
+    frames = asyncio.run(until_switched(daemon))
+    for frame in frames:
+        real.check(frame, real.schema("get", "/status/{app}", 200))
+    last = frames[-1]
+    assert set(last) == real.properties("Status"), "every field of the document is served by a real run"
+    assert last["last_switch"]["to"] == last["last_decision"]["to"] == "7"
+    found = real.read_all()
+    assert [found[path] != [] for path in ("/history/{app}", "/decisions/{app}", "/results/{app}")] == [True] * 3
+    assert found["/status"][0]["telemetry"]["lost"] == 0
+    stopped = real.ask("post", "/apps/{app}/stop", "/apps/synthetic/stop")
+    assert stopped["state"] == "stopped"
+    for path in ("/status/{app}", "/history/{app}", "/decisions/{app}", "/results/{app}"):
+        real.ask("get", path, READS[path])
+
+
+async def until_switched(daemon: Daemon) -> list[Any]:
+    """What ``/status/{app}/stream`` tells until a switch to 7 has had its first result."""
+    broadcaster, frames = Broadcaster(daemon.observation.status), []
+    async with aclosing(broadcaster.watch("synthetic")) as stream:
+        async for text in stream:
+            frames.append(json.loads(text))
+            switch = frames[-1].get("last_switch")
+            if len(frames) == FRAMES or (switch and switch["gap_ms"] is not None and frames[-1]["last_decision"]):
+                break
+    await broadcaster.close()
+    return frames
