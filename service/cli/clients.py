@@ -13,8 +13,13 @@ from rich.console import RenderableType
 from rich.live import Live
 
 from profiler.slo import Slo, parse_slo
+from service.bodies.compositions import Choice
+from service.bodies.decisions import Entry
+from service.bodies.slo import StoredSlo
+from service.bodies.status import Status
 from service.cli import render
-from service.cli.http import DEFAULT_URL, Client, segment
+from service.cli.app_client import AppClient
+from service.cli.http import DEFAULT_URL, Client, read, segment
 from service.cli.texts import as_usage
 from service.cli.watch_view import DECISIONS, WatchView
 
@@ -50,7 +55,7 @@ def slo(app: str, objective: Slo, threshold: float, statistic: str | None, url: 
     body = {"app": app, "metric": objective.metric, "target": objective.target, "threshold": threshold}
     with connected(url) as client:
         stored = client.request("POST", "/slo", json=body | ({"statistic": statistic} if statistic else {}))
-    show(stored, as_json, lambda slo: f"{app}: {slo['metric']} {slo['target']}, violated beyond {slo['bound']}")
+    show(stored, as_json, lambda answer: render.slo_line(read(StoredSlo, answer)))
 
 
 @click.command()
@@ -64,11 +69,12 @@ def status(app: str | None, watch: bool, url: str, as_json: bool) -> None:
         raise click.UsageError("--watch needs an APP")
     with connected(url) as client:
         if app is None:
-            show(client.get("/status"), as_json, render.statuses_table)
+            show(client.get("/status"), as_json, lambda found: render.statuses_table(read(list[Status], found)))
         elif watch:
             _watch(client, app, as_json)
         else:
-            show(client.get(f"/status/{segment(app)}"), as_json, render.status_view)
+            found = client.get(f"/status/{segment(app)}")
+            show(found, as_json, lambda found: render.status_view(read(Status, found)))
 
 
 def _watch(client: Client, app: str, as_json: bool) -> None:
@@ -78,10 +84,10 @@ def _watch(client: Client, app: str, as_json: bool) -> None:
             for status in statuses:
                 click.echo(json.dumps(status))
         else:
-            view = WatchView(lambda: client.get(f"/decisions/{segment(app)}", limit=DECISIONS))
+            view = WatchView(lambda: AppClient(client, app).decisions(DECISIONS))
             with Live(console=render.console(), auto_refresh=False) as live:
                 for status in statuses:
-                    live.update(view.show(status), refresh=True)
+                    live.update(view.show(read(Status, status)), refresh=True)
     except KeyboardInterrupt:  # the way to end it
         return
 
@@ -94,7 +100,8 @@ def _watch(client: Client, app: str, as_json: bool) -> None:
 def decisions(app: str, limit: int, url: str, as_json: bool) -> None:
     """Shows what was decided for APP and why, newest first."""
     with connected(url) as client:
-        show(client.get(f"/decisions/{segment(app)}", limit=limit), as_json, render.decisions_table)
+        found = client.get(f"/decisions/{segment(app)}", limit=limit)
+        show(found, as_json, lambda found: render.decisions_table(read(list[Entry], found)))
 
 
 @click.command()
@@ -108,4 +115,5 @@ def compositions(app: str, add: Path | None, url: str, as_json: bool) -> None:
         if add is not None:
             headers = {"content-type": "application/yaml"}
             client.request("POST", "/compositions", content=add.read_bytes(), headers=headers)
-        show(client.get(f"/compositions/{segment(app)}"), as_json, render.compositions_table)
+        found = client.get(f"/compositions/{segment(app)}")
+        show(found, as_json, lambda found: render.compositions_table(read(list[Choice], found)))

@@ -3,26 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from control.decisions import Trigger
+from profiler.slo import SloStatus
+from service.bodies.decisions import Decision, Entry
+from service.bodies.figures import Items
+from service.bodies.results import Result
+from service.bodies.status import Status
 from service.cli.render import number
 
 FETCH_EVERY_S = 1.0
+JUDGED = (SloStatus.MET, SloStatus.VIOLATED, SloStatus.INFEASIBLE)
+ASKED_FOR = (Trigger.SLO, Trigger.VIOLATION, Trigger.INPUT_RATE)
+
+
+class SerialCheck:
+    """Serial numbers must come from 0, each once, in order, without gaps."""
+
+    def __init__(self) -> None:
+        self.last = -1
+        self.received = self.lost = self.doubled = self.misordered = self.errors = 0
+        self._seen: set[int] = set()
+
+    def take(self, results: Iterable[Result]) -> None:
+        for result in results:
+            self.received += 1
+            self.errors += result.error is not None
+            self._take(result.serial)
+
+    def _take(self, serial: int) -> None:
+        if serial in self._seen:
+            self.doubled += 1
+        elif serial < self.last:
+            self.misordered += 1
+            self.lost -= 1  # counted as a gap before
+        else:
+            self.lost += serial - self.last - 1
+        self._seen.add(serial)
+        self.last = max(self.last, serial)
+
+    def finish(self, accepted: int) -> None:
+        """What was accepted and never came out is lost too."""
+        self.lost += max(0, accepted - (self.last + 1))
+
+    @property
+    def damage(self) -> str | None:
+        counts = {"lost": self.lost, "doubled": self.doubled, "misordered": self.misordered, "failed": self.errors}
+        return ", ".join(f"{count} items {what}" for what, count in counts.items() if count) or None
 
 
 class Tally:
     def __init__(self) -> None:
-        self.last_serial = -1
-        self.lost = self.doubled = self.misordered = self.errors = 0
+        self.serials = SerialCheck()
         self._due_s = 0.0
-        self._received = 0
-        self._seen: set[int] = set()
         self._used: list[str] = []
-        self._verdicts = {"met": 0, "missed": 0}
-        self._throughput = self._latency_ms = 0.0
-        self._measured = 0
-        self._status: dict[str, Any] = {}
-        self._decisions: Sequence[dict[str, Any]] = ()
+        self._verdicts: list[bool] = []
+        self._rates: list[float] = []
+        self._latencies_ms: list[float] = []
+        self._items: Items | None = None
+        self._switches = 0
+        self._decisions: Sequence[Decision] = ()
 
     def due(self, now_s: float) -> bool:
         """Whether it is time to fetch results again."""
@@ -31,59 +71,47 @@ class Tally:
         self._due_s = now_s + FETCH_EVERY_S
         return True
 
-    def see(self, status: dict[str, Any]) -> None:
-        composition = status["composition"]
-        if composition and (not self._used or self._used[-1] != composition["name"]):
-            self._used.append(composition["name"])
-        if status["slo_status"] in ("met", "violated", "infeasible"):
-            self._verdicts["met" if status["slo_status"] == "met" else "missed"] += 1
-        rate, latency_ms = status["throughput_per_s"], status["latency_ms"]["mean"]
-        if status["slo"] and rate is not None and latency_ms is not None:
-            self._throughput += rate
-            self._latency_ms += latency_ms
-            self._measured += 1
+    def see(self, status: Status) -> None:
+        composition = status.composition
+        if composition and (not self._used or self._used[-1] != composition.name):
+            self._used.append(composition.name)
+        if status.slo_status in JUDGED:
+            self._verdicts.append(status.slo_status is SloStatus.MET)
+        rate, latency_ms = status.throughput_per_s, status.latency_ms.mean
+        if status.slo and rate is not None and latency_ms is not None:
+            self._rates.append(rate)
+            self._latencies_ms.append(latency_ms)
 
-    def take(self, results: Iterable[dict[str, Any]]) -> None:
-        """Checks serial numbers: from 0, each once, in order, without gaps."""
-        for result in results:
-            serial = result["serial"]
-            self._received += 1
-            self.errors += "error" in result
-            if serial in self._seen:
-                self.doubled += 1
-            elif serial < self.last_serial:
-                self.misordered += 1
-                self.lost -= 1  # counted as a gap before
-            else:
-                self.lost += serial - self.last_serial - 1
-            self._seen.add(serial)
-            self.last_serial = max(self.last_serial, serial)
+    def take(self, results: Iterable[Result]) -> None:
+        self.serials.take(results)
 
-    def finish(self, status: dict[str, Any], decisions: Sequence[dict[str, Any]]) -> None:
-        """``status`` after the stop: what was accepted and never came out is lost too."""
-        self._status, self._decisions = status, [each for each in decisions if each.get("kind") != "no_change"]
-        items = status["items"]
-        self.lost += max(0, items["accepted"] - (self.last_serial + 1))
+    def finish(self, status: Status, entries: Sequence[Entry]) -> None:
+        """``status`` after the stop."""
+        self._items, self._switches = status.items, status.switches
+        self._decisions = [each for each in entries if isinstance(each, Decision)]
+        self.serials.finish(status.items.accepted)
 
     @property
     def damage(self) -> str | None:
-        counts = {"lost": self.lost, "doubled": self.doubled, "misordered": self.misordered, "failed": self.errors}
-        return ", ".join(f"{count} items {what}" for what, count in counts.items() if count) or None
+        return self.serials.damage
 
     def rows(self) -> list[tuple[str, str]]:
-        items = self._status["items"]
-        settled = [each for each in self._decisions if each["trigger"] in ("slo", "violation", "input_rate")]
-        settle = ", ".join(f"{number(each['duration_s'], ' s')} ({each['trigger']})" for each in reversed(settled))
-        verdicts = sum(self._verdicts.values())
-        count = max(self._measured, 1)
+        items, serials = self._items, self.serials
+        assert items is not None, "the summary comes after the end"
+        settled = [each for each in reversed(self._decisions) if each.trigger in ASKED_FOR]
+        settle = ", ".join(f"{number(each.duration_s, ' s')} ({each.trigger})" for each in settled)
         return [
-            ("items accepted, delivered", f"{items['accepted']:,}, {items['delivered']:,}"),
-            ("items lost, doubled, misordered", f"{self.lost}, {self.doubled}, {self.misordered}"),
-            ("results checked", f"{self._received:,}, by their serial numbers"),
+            ("items accepted, delivered", f"{items.accepted:,}, {items.delivered:,}"),
+            ("items lost, doubled, misordered", f"{serials.lost}, {serials.doubled}, {serials.misordered}"),
+            ("results checked", f"{serials.received:,}, by their serial numbers"),
             ("time to settle", settle or "no decision was needed"),
             ("compositions used", " → ".join(self._used)),
-            ("switches", str(self._status["switches"])),
-            ("throughput, mean", number(self._throughput / count, "/s", 2)),
-            ("latency, mean", number(self._latency_ms / count, " ms")),
-            ("SLO met", f"{self._verdicts['met'] / verdicts:.0%} of the time with an SLO" if verdicts else "–"),
+            ("switches", str(self._switches)),
+            ("throughput, mean", number(_mean(self._rates), "/s", 2)),
+            ("latency, mean", number(_mean(self._latencies_ms), " ms")),
+            ("SLO met", f"{_mean(self._verdicts):.0%} of the time with an SLO" if self._verdicts else "–"),
         ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(len(values), 1)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from service.bodies.decisions import Decision
+from service.bodies.status import Status
 from service.cli import render
 
 LINE_EVERY_S = 2.0
@@ -21,7 +22,7 @@ class DemoView:
         self._app = app
         self._console = render.console()
         self._said: deque[str] = deque(maxlen=REMEMBERED)
-        self._decided: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
+        self._decided: deque[Decision] = deque(maxlen=REMEMBERED)
         self._live: Live | None = None
         self._line_due_s = 0.0
         self._began_s = time.monotonic()
@@ -43,32 +44,32 @@ class DemoView:
         if self._live is None:
             self._console.print(text, soft_wrap=True)
 
-    def show(self, status: dict[str, Any]) -> None:
-        self._note(status["last_decision"])
+    def show(self, status: Status) -> None:
+        self._note(status.last_decision)
         if self._live is not None:
             self._live.update(self._picture(status))
         elif time.monotonic() >= self._line_due_s:
             self._line_due_s = time.monotonic() + LINE_EVERY_S
             self._console.print(self._line(status), soft_wrap=True)
 
-    def _note(self, decision: dict[str, Any] | None) -> None:
-        if decision is None or (self._decided and self._decided[-1]["id"] == decision["id"]):
+    def _note(self, decision: Decision | None) -> None:
+        if decision is None or (self._decided and self._decided[-1].id == decision.id):
             return
         self._decided.append(decision)
         if self._live is None:
-            self.say(f"decision {decision['from']} → {decision['to']}: {decision['reason']}")
+            self.say(f"decision {decision.from_} → {decision.to}: {decision.reason}")
 
-    def _picture(self, status: dict[str, Any]) -> RenderableType:
+    def _picture(self, status: Status) -> RenderableType:
         said = Text("\n".join(self._said))
         decided = render.decisions_table(list(reversed(self._decided)))
         tables = (render.statuses_table([status]), Text(""), render.stages_table(status), Text(""))
         return Group(said, Text(""), *tables, decided)
 
-    def _line(self, status: dict[str, Any]) -> Text:
-        composition = (status["composition"] or {}).get("name", "–")
-        rates = f"in {render.number(status['input_rate_per_s'])}/s, out {render.number(status['throughput_per_s'])}/s"
-        latency = render.number(status["latency_ms"]["mean"], " ms", 0)
-        head = f"{self._elapsed()}  {status['state']}: composition {composition}, {rates}, latency {latency}, SLO "
+    def _line(self, status: Status) -> Text:
+        composition = status.composition.name if status.composition else "–"
+        rates = f"in {render.number(status.input_rate_per_s)}/s, out {render.number(status.throughput_per_s)}/s"
+        latency = render.number(status.latency_ms.mean, " ms", 0)
+        head = f"{self._elapsed()}  {status.state}: composition {composition}, {rates}, latency {latency}, SLO "
         return Text.assemble(head, render.slo_text(status))
 
     def _elapsed(self) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
+from pydantic import TypeAdapter, ValidationError
 
 from compositions.errors import RecomposeError
 
+T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 60.0
 """Longer than a stop with its drain."""
@@ -60,6 +62,18 @@ class Client:
 
     def close(self) -> None:
         self._http.close()
+
+
+def read(form: type[T], answer: Any) -> T:
+    """An answer as the bodies that it is made of; fields of a later version are kept. Raises: ServiceError."""
+    try:
+        return TypeAdapter(form).validate_python(answer)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ServiceError(
+            f"the service's answer is not understood ({where}: {first['msg']}); is it another version's?"
+        ) from error
 
 
 def segment(name: str) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from service.bodies.compositions import Choice
+from service.bodies.decisions import Entry, NoChange
+from service.bodies.slo import StoredSlo
+from service.bodies.status import Status
 
 SLO_COLORS = {"met": "green", "violated": "red", "infeasible": "yellow"}
 
@@ -33,69 +37,73 @@ def table(*columns: str, title: str | None = None) -> Table:
     return made
 
 
-def statuses_table(statuses: Sequence[dict[str, Any]]) -> Table:
+def statuses_table(statuses: Sequence[Status]) -> Table:
     made = table("app", "state", "composition", "input/s", "output/s", "latency", "SLO")
     for status in statuses:
-        composition = status["composition"] or {}
+        composition = status.composition
         made.add_row(
-            status["app"],
-            status["state"],
-            f"{composition['name']} {composition['notation']}" if composition else "–",
-            number(status["input_rate_per_s"]),
-            number(status["throughput_per_s"]),
-            number(status["latency_ms"]["mean"], " ms", 0),
+            status.app,
+            status.state,
+            f"{composition.name} {composition.notation}" if composition else "–",
+            number(status.input_rate_per_s),
+            number(status.throughput_per_s),
+            number(status.latency_ms.mean, " ms", 0),
             slo_text(status),
         )
     return made
 
 
-def slo_text(status: dict[str, Any]) -> Text:
-    slo = status["slo"]
+def slo_text(status: Status) -> Text:
+    slo = status.slo
     if slo is None:
         return Text("none")
-    unit = "ms" if slo["metric"] == "latency" else "/s"
-    target = slo["target"] if isinstance(slo["target"], str) else f"{slo['target']:g} {unit}"
-    verdict = (status["slo_status"], SLO_COLORS.get(status["slo_status"], ""))
-    return Text.assemble(f"{slo['metric']} {target} (bound {number(slo['bound'], f' {unit}', 0)}): ", verdict)
+    unit = "ms" if slo.metric == "latency" else "/s"
+    target = slo.target if isinstance(slo.target, str) else f"{slo.target:g} {unit}"
+    verdict = (status.slo_status.value, SLO_COLORS.get(status.slo_status, ""))
+    return Text.assemble(f"{slo.metric} {target} (bound {number(slo.bound, f' {unit}', 0)}): ", verdict)
 
 
-def status_view(status: dict[str, Any]) -> RenderableType:
+def slo_line(slo: StoredSlo) -> str:
+    """What was accepted, in a sentence."""
+    return f"{slo.app}: {slo.metric} {slo.target}, violated beyond {slo.bound}"
+
+
+def status_view(status: Status) -> RenderableType:
     """One app in full."""
     return Group(statuses_table([status]), "", _figures(status), "", stages_table(status))
 
 
-def _figures(status: dict[str, Any]) -> Text:
-    items, failure = status["items"], status.get("failure")
-    counts = ", ".join(f"{name} {count:,}" for name, count in items.items())
-    line = f"items: {counts}; queued {status['queued']}, in flight {status['in_flight']}, switches {status['switches']}"
-    return Text.assemble(line, *([("\n" + failure, "red")] if failure else []))
+def _figures(status: Status) -> Text:
+    counts = ", ".join(f"{name} {count:,}" for name, count in status.items)
+    line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {status.switches}"
+    return Text.assemble(line, *([("\n" + status.failure, "red")] if status.failure else []))
 
 
-def stages_table(status: dict[str, Any]) -> Table:
+def stages_table(status: Status) -> Table:
     made = table("stage", "kind", "service time", "cpu time", "samples", "")
-    for stage in status["stages"]:
-        times = (number(stage["service_time_ms"], " ms"), number(stage["cpu_time_ms"], " ms"))
-        mark = "bottleneck" if stage["bottleneck"] else ""
-        made.add_row(stage["name"], stage["kind"], *times, str(stage["samples"]), mark)
+    for stage in status.stages:
+        times = (number(stage.service_time_ms, " ms"), number(stage.cpu_time_ms, " ms"))
+        mark = "bottleneck" if stage.bottleneck else ""
+        made.add_row(stage.name, stage.kind, *times, str(stage.samples), mark)
     return made
 
 
-def decisions_table(entries: Sequence[dict[str, Any]]) -> Table:
+def decisions_table(entries: Sequence[Entry]) -> Table:
     made = table("at", "trigger", "from → to", "reason")
     for entry in entries:
-        if entry.get("kind") == "no_change":
-            made.add_row(clock(entry["at"]), "no change", f"× {entry['count']}", entry["reason"])
+        if isinstance(entry, NoChange):
+            made.add_row(clock(entry.at), "no change", f"× {entry.count}", entry.reason)
         else:
-            made.add_row(clock(entry["at"]), entry["trigger"], f"{entry['from']} → {entry['to']}", entry["reason"])
+            made.add_row(clock(entry.at), entry.trigger, f"{entry.from_} → {entry.to}", entry.reason)
     return made
 
 
-def compositions_table(choices: Sequence[dict[str, Any]]) -> Table:
+def compositions_table(choices: Sequence[Choice]) -> Table:
     made = table("app", "name", "notation", "workers", "predicted/s", "predicted latency", "")
     for choice in choices:
-        rates = (number(choice["predicted_throughput_per_s"]), number(choice["predicted_latency_ms"], " ms"))
-        active = "active" if choice["active"] else ""
-        made.add_row(choice["app"], choice["name"], choice["notation"], str(choice["workers"]), *rates, active)
+        rates = (number(choice.predicted_throughput_per_s), number(choice.predicted_latency_ms, " ms"))
+        active = "active" if choice.active else ""
+        made.add_row(choice.app, choice.name, choice.notation, str(choice.workers), *rates, active)
     return made
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from rich.console import Group, RenderableType
+from rich import console as rich
+from rich.console import RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from control.decisions import Mode
+from service.bodies.compositions import Group
+from service.bodies.decisions import Decision, Entry
+from service.bodies.figures import StageStatus, Worker
+from service.bodies.status import Status
 from service.cli import render
 from service.cli.http import ServiceError
 
@@ -19,7 +24,7 @@ REMEMBERED = 40
 PER_S = 4
 DECISIONS = 5
 BARS = "▁▂▃▄▅▆▇█"
-Entries = Sequence[dict[str, Any]]
+Entries = Sequence[Entry]
 
 
 class WatchView:
@@ -28,74 +33,73 @@ class WatchView:
     def __init__(self, decisions: Callable[[], Entries]) -> None:
         self._ask = decisions
         self._entries: Entries = ()
-        self._known: Any = ()
+        self._known: tuple[Decision | None, str | None] | None = None
         self._course: deque[tuple[float | None, float | None]] = deque(maxlen=REMEMBERED)
         self._seen = 0
 
-    def show(self, status: dict[str, Any]) -> RenderableType:
+    def show(self, status: Status) -> RenderableType:
         self._note(status)
-        title = f"{status['app']} · {status['state']}" + ("" if status["mode"] == "auto" else f" · {status['mode']}")
-        composition = status["composition"]
-        name = f"composition {composition['name']}, {composition['workers']} workers" if composition else "not running"
+        title = f"{status.app} · {status.state}" + ("" if status.mode is Mode.AUTO else f" · {status.mode}")
+        composition = status.composition
+        name = f"composition {composition.name}, {composition.workers} workers" if composition else "not running"
         parts: list[RenderableType] = [self._figures(status), Text("")]
         parts.append(Panel(pipeline(status), title=f"{name}", title_align="left", border_style="dim"))
-        if failure := status.get("failure"):
-            parts.append(Text(failure.strip().splitlines()[-1], style="red"))
+        if status.failure:
+            parts.append(Text(status.failure.strip().splitlines()[-1], style="red"))
         parts += [Text(""), Text("last decisions", style="bold"), render.decisions_table(self._entries)]
-        return Panel(Group(*parts), title=title, title_align="left")
+        return Panel(rich.Group(*parts), title=title, title_align="left")
 
-    def _note(self, status: dict[str, Any]) -> None:
+    def _note(self, status: Status) -> None:
         if self._seen % PER_S == 0:
-            self._course.append((status["throughput_per_s"], status["latency_ms"]["mean"]))
+            self._course.append((status.throughput_per_s, status.latency_ms.mean))
         self._seen += 1
-        known = (status["last_decision"], status.get("no_change"))
+        known = (status.last_decision, status.no_change)
         if known != self._known:
             try:
                 self._entries, self._known = self._ask(), known
             except ServiceError:
                 return  # the next status asks again
 
-    def _figures(self, status: dict[str, Any]) -> Table:
-        latency, items = status["latency_ms"], status["items"]
+    def _figures(self, status: Status) -> Table:
+        latency, items = status.latency_ms, status.items
         made = Table.grid(padding=(0, 2))
-        rates = f"in {render.number(status['input_rate_per_s'])}/s   out {render.number(status['throughput_per_s'])}/s"
+        rates = f"in {render.number(status.input_rate_per_s)}/s   out {render.number(status.throughput_per_s)}/s"
         made.add_row("rate", rates, Text(spark(rate for rate, _ in self._course), style="cyan"))
-        told = f"mean {render.number(latency['mean'], ' ms', 0)}   p95 {render.number(latency['p95'], ' ms', 0)}"
+        told = f"mean {render.number(latency.mean, ' ms', 0)}   p95 {render.number(latency.p95, ' ms', 0)}"
         made.add_row("latency", told, Text(spark(mean for _, mean in self._course), style="cyan"))
         made.add_row("SLO", render.slo_text(status))
-        lost = "".join(f", {items[name]:,} {name}" for name in ("failed", "shed") if items[name])
-        made.add_row(
-            "items", f"{items['delivered']:,} out of {items['accepted']:,}{lost}; {status['switches']} switches"
+        lost = "".join(
+            f", {count:,} {name}" for name, count in (("failed", items.failed), ("shed", items.shed)) if count
         )
+        made.add_row("items", f"{items.delivered:,} out of {items.accepted:,}{lost}; {status.switches} switches")
         return made
 
 
-def pipeline(status: dict[str, Any]) -> Table:
+def pipeline(status: Status) -> Table:
     """A line for each group: what waits for it, its pattern, its stages with their service times, its workers."""
-    stages = {stage["name"]: stage for stage in status["stages"]}
-    composition = status["composition"] or {"groups": [{"stages": [name], "pattern": "seq"} for name in stages]}
+    stages = {stage.name: stage for stage in status.stages}
+    alone = [Group(stages=[name], pattern="seq", replicas=1) for name in stages]
     made = Table.grid(padding=(0, 2))
-    for index, group in enumerate(composition["groups"]):
-        workers = [worker for worker in status["workers"] if worker["group"] == index]
-        waits = status["queued"] if index == 0 else waiting(status, group, workers)
-        busy = sum(worker["outstanding"] > 0 for worker in workers)
-        pattern = f"Par × {group['replicas']}" if group["pattern"] == "par" else "Seq"
+    for index, group in enumerate(status.composition.groups if status.composition else alone):
+        workers = [worker for worker in status.workers if worker.group == index]
+        waits = status.queued if index == 0 else waiting(status.in_flight_by_stage or {}, group, workers)
+        busy = sum(worker.outstanding > 0 for worker in workers)
+        pattern = f"Par × {group.replicas}" if group.pattern == "par" else "Seq"
         depth = Text(f"{waits:>5} waiting ▶", style="yellow" if waits else "dim")
-        inside = Text(" + ").join(_stage(stages[name]) for name in group["stages"])
+        inside = Text(" + ").join(_stage(stages[name]) for name in group.stages)
         made.add_row(depth, Text(pattern, style="bold"), inside, Text(f"{busy} of {len(workers)} busy", style="dim"))
     return made
 
 
-def waiting(status: dict[str, Any], group: dict[str, Any], workers: Iterable[dict[str, Any]]) -> int:
+def waiting(in_flight_by_stage: Mapping[str, int], group: Group, workers: Iterable[Worker]) -> int:
     """Items that are due for a group and not with a worker yet."""
-    inside = status.get("in_flight_by_stage") or {}
-    here = sum(inside.get(name, 0) for name in group["stages"])
-    return max(0, here - sum(worker["outstanding"] for worker in workers))
+    here = sum(in_flight_by_stage.get(name, 0) for name in group.stages)
+    return max(0, here - sum(worker.outstanding for worker in workers))
 
 
-def _stage(stage: dict[str, Any]) -> Text:
-    text = Text(f"{stage['name']} {render.number(stage['service_time_ms'], ' ms')}")
-    return text.append(" ▲ bottleneck", style="red") if stage["bottleneck"] else text
+def _stage(stage: StageStatus) -> Text:
+    text = Text(f"{stage.name} {render.number(stage.service_time_ms, ' ms')}")
+    return text.append(" ▲ bottleneck", style="red") if stage.bottleneck else text
 
 
 def spark(values: Iterable[float | None]) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator, FormatChecker
-from service.daemon.in_process import InProcessRunner
 
 from apps import registry
 from service.api import create_app
@@ -22,6 +21,7 @@ from service.daemon.daemon import Daemon
 from service.daemon.fake_daemon import fake_daemon
 from service.daemon.hosts import LocalHost
 from service.daemon.store import DaemonStore
+from service.running.runner import Runner
 
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}
 WIDE = 'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]\n'
@@ -115,7 +115,7 @@ def faked(store: DaemonStore) -> Iterator[Document]:
 @pytest.fixture
 def daemon(store: DaemonStore, tmp_path: Path) -> Daemon:
     base = RunSpec(app="", pool="local", telemetry=TelemetrySpec(folder=str(tmp_path)))
-    return Daemon({"synthetic": registry.find("synthetic")}, LocalHost(InProcessRunner), store, base)
+    return Daemon({"synthetic": registry.find("synthetic")}, LocalHost(Runner), store, base)
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from click.testing import CliRunner, Result
 from fastapi.testclient import TestClient
 
 from service.api import create_app
+from service.bodies.status import Status
 from service.cli import clients, main
-from service.cli.http import Client
+from service.cli.http import Client, ServiceError, read
 from service.daemon.fake_daemon import fake_daemon
 from service.daemon.store import DaemonStore
 
@@ -134,3 +135,11 @@ def test_a_service_that_is_not_there(url: str) -> None:
 
 def test_names_become_one_segment_of_a_path(invoke: Invoke) -> None:
     assert "there is no app 'a b?c'" in told(invoke("status", "a b?c"), 1)
+
+
+def test_fields_of_a_later_version_are_no_trouble_and_missing_ones_are_told(invoke: Invoke) -> None:
+    known = json.loads(told(invoke("status", "synthetic", "--json")))
+    later = {**known, "epoch": 7, "items": {**known["items"], "missed": 3}}
+    assert read(Status, later).items.delivered == 0
+    with pytest.raises(ServiceError, match=r"not understood \(items: Field required\); is it another version's"):
+        read(Status, {key: value for key, value in known.items() if key != "items"})

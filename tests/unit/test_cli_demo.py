@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
-from service.cli.demo import Plan, plan_for
+from apps import registry
+from control.decisions import State
+from profiler.slo import SloStatus
+from service.bodies.compositions import ActiveComposition, Choice, Group
+from service.bodies.figures import Items, Latency, StageStatus
+from service.bodies.results import Result
+from service.bodies.slo import SloInForce
+from service.bodies.spec import RunSpec
+from service.bodies.status import Status, resting
+from service.cli.demo_plan import Plan, plan_for
 from service.cli.demo_tally import Tally
 
+RESTING = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)
 
-def status(times_ms: list[float], latency_ms: float | None = None) -> dict[str, Any]:
+
+def composition(name: str, groups: Sequence[Group] = ()) -> ActiveComposition:
+    return ActiveComposition(name=name, notation="", workers=len(groups), groups=list(groups))
+
+
+def status(times_ms: list[float], latency_ms: float | None = None) -> Status:
     names = [f"f{number}" for number in range(len(times_ms))]
-    return {
-        "stages": [{"name": n, "service_time_ms": t} for n, t in zip(names, times_ms, strict=True)],
-        "composition": {"name": "1", "groups": [{"stages": [name], "replicas": 1} for name in names]},
-        "latency_ms": {"p50": latency_ms},
+    rest = {"kind": "stateless", "samples": 9, "bottleneck": False, "cpu_time_ms": None, "cv": None}
+    groups = [Group(stages=[name], pattern="seq", replicas=1) for name in names]
+    known = {
+        "stages": [StageStatus(name=n, service_time_ms=t, **rest) for n, t in zip(names, times_ms, strict=True)],
+        "composition": composition("1", groups),
+        "latency_ms": Latency(mean=None, p50=latency_ms, p95=None, p99=None),
     }
+    return RESTING.model_copy(update=known)
 
 
-def choices(*rates: float | None) -> list[dict[str, Any]]:
-    return [{"predicted_throughput_per_s": rate} for rate in rates]
+def choices(*rates: float | None) -> list[Choice]:
+    rest = {"app": "synthetic", "active": False, "predicted_latency_ms": None, **dict(composition("1"))}
+    return [Choice(predicted_throughput_per_s=rate, **rest) for rate in rates]
 
 
 def test_high_input_is_beyond_the_first_composition_and_within_the_best() -> None:
@@ -38,13 +57,15 @@ def test_the_objective_leaves_room_above_what_is_measured_at_rest() -> None:
     assert plan_for(status([10, 40, 50], latency_ms=130), choices(20)).target_ms == pytest.approx(325)
 
 
-ENDED = {"items": {"accepted": 5, "delivered": 5}, "switches": 1}
+def ended(accepted: int) -> Status:
+    items = Items(accepted=accepted, delivered=accepted, failed=0, shed=0)
+    return RESTING.model_copy(update={"items": items})
 
 
 def tally(*serials: int, accepted: int = 5) -> Tally:
     made = Tally()
-    made.take({"serial": serial, "value": 1} for serial in serials)
-    made.finish({"items": {"accepted": accepted, "delivered": accepted}, "switches": 0}, [])
+    made.take(Result(serial=serial, value=1) for serial in serials)
+    made.finish(ended(accepted), [])
     return made
 
 
@@ -66,8 +87,8 @@ def test_damage_is_seen_in_the_serial_numbers(serials: tuple[int, ...], damage: 
 
 def test_a_dead_letter_is_damage_too() -> None:
     made = Tally()
-    made.take([{"serial": 0, "error": "boom"}])
-    made.finish({"items": {"accepted": 1, "delivered": 1}, "switches": 0}, [])
+    made.take([Result(serial=0, error="boom")])
+    made.finish(ended(1), [])
     assert made.damage == "1 items failed"
 
 
@@ -79,15 +100,14 @@ def test_the_summary_counts_what_was_seen() -> None:
         ("7", "met", 30.0),
         ("1", "unknown", None),
     ):
-        made.see(
-            {
-                "composition": {"name": name},
-                "slo": {"metric": "latency"},
-                "slo_status": verdict,
-                "throughput_per_s": rate,
-                "latency_ms": {"mean": 100.0},
-            }
-        )
+        known = {
+            "composition": composition(name),
+            "slo": SloInForce(metric="latency", target=400.0, threshold=0.2, statistic="mean", bound=480.0),
+            "slo_status": SloStatus(verdict),
+            "throughput_per_s": rate,
+            "latency_ms": Latency(mean=100.0, p50=None, p95=None, p99=None),
+        }
+        made.see(RESTING.model_copy(update=known))
     rows = dict(made.rows())
     assert rows["compositions used"] == "1 → 7 → 1"
     assert rows["SLO met"] == "67% of the time with an SLO"

@@ -8,42 +8,71 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from apps import registry
+from control.decisions import State, Trigger
+from profiler.slo import SloStatus
+from service.bodies.compositions import ActiveComposition, Group
+from service.bodies.decisions import Decision
+from service.bodies.figures import Items, Latency, StageStatus, Worker
+from service.bodies.slo import SloInForce
+from service.bodies.spec import RunSpec
+from service.bodies.status import Status, resting
 from service.cli.http import ServiceError
 from service.cli.watch_view import WatchView, spark, waiting
 
 GROUPS = [
-    {"stages": ["segment", "extract"], "pattern": "seq", "replicas": 1},
-    {"stages": ["rank"], "pattern": "par", "replicas": 2},
+    Group(stages=["segment", "extract"], pattern="seq", replicas=1),
+    Group(stages=["rank"], pattern="par", replicas=2),
 ]
-DECISION = {"at": "2026-01-01T10:00:00Z", "trigger": "violation", "from": "1", "to": "13", "reason": "rank is slow"}
+ACTIVE = ActiveComposition(name="13", notation="Seq(segment,extract)-Par(rank)", workers=3, groups=GROUPS)
+DECISION = Decision(
+    id=1,
+    at="2026-01-01T10:00:00Z",
+    trigger=Trigger.VIOLATION,
+    from_="1",
+    to="13",
+    reason="rank is slow",
+    candidates=[],
+    trials=0,
+    duration_s=1.0,
+    gap_ms=None,
+    drain_estimate_ms=None,
+    drain_actual_ms=None,
+)
 
 
-def a_status(**more: Any) -> dict[str, Any]:
+def a_worker(group: int, outstanding: int) -> Worker:
+    return Worker(id="w", pid=1, node="local", group=group, outstanding=outstanding, restarts=0)
+
+
+def a_status(**more: Any) -> Status:
     names = {"segment": 11.2, "extract": 24.5, "rank": 96.4}
-    stages = [{"name": name, "service_time_ms": cost, "bottleneck": name == "rank"} for name, cost in names.items()]
-    workers = [{"group": group, "outstanding": busy} for group, busy in ((0, 1), (1, 1), (1, 0))]
-    return {
+    rest = {"kind": "stateless", "samples": 9, "cpu_time_ms": None, "cv": None}
+    known = {
         "app": "ferret",
-        "state": "stable",
-        "mode": "auto",
-        "composition": {"name": "13", "workers": 3, "groups": GROUPS},
-        "slo": {"metric": "latency", "target": 400, "bound": 480},
-        "slo_status": "met",
+        "state": State.STABLE,
+        "composition": ACTIVE,
+        "slo": SloInForce(metric="latency", target=400, threshold=0.2, statistic="mean", bound=480),
+        "slo_status": SloStatus.MET,
         "input_rate_per_s": 10.0,
         "throughput_per_s": 9.9,
-        "latency_ms": {"mean": 181.0, "p95": 260.0},
-        "stages": stages,
-        "workers": workers,
+        "latency_ms": Latency(mean=181.0, p50=None, p95=260.0, p99=None),
+        "stages": [
+            StageStatus(name=name, service_time_ms=cost, bottleneck=name == "rank", **rest)
+            for name, cost in names.items()
+        ],
+        "workers": [a_worker(group, busy) for group, busy in ((0, 1), (1, 1), (1, 0))],
         "queued": 3,
         "in_flight_by_stage": {"segment": 1, "rank": 8},
-        "items": {"accepted": 1200, "delivered": 1197, "failed": 2, "shed": 0},
+        "items": Items(accepted=1200, delivered=1197, failed=2, shed=0),
         "switches": 1,
-        "last_decision": None,
-        **more,
     }
+    return resting(registry.find("synthetic"), State.STABLE, RunSpec(app="ferret"), None).model_copy(
+        update={**known, **more}
+    )
 
 
-def drawn(view: WatchView, status: dict[str, Any]) -> str:
+def drawn(view: WatchView, status: Status) -> str:
     out = io.StringIO()
     Console(file=out, width=120, color_system=None, markup=False).print(view.show(status))
     return out.getvalue()
@@ -73,7 +102,7 @@ def test_decisions_are_asked_for_only_when_there_are_new_ones() -> None:
     for _ in range(8):
         drawn(view, a_status(last_decision=DECISION))
     assert len(asked) == 1
-    drawn(view, a_status(last_decision={**DECISION, "outcome": "as predicted"}))
+    drawn(view, a_status(last_decision=DECISION.model_copy(update={"outcome": "as predicted"})))
     assert len(asked) == 2
 
 
@@ -92,7 +121,7 @@ def test_a_service_that_does_not_tell_its_decisions_is_asked_again() -> None:
 
 
 def test_an_app_that_does_not_run_shows_its_stages() -> None:
-    text = drawn(WatchView(list), a_status(composition=None, workers=[], state="failed", failure="x\nno memory"))
+    text = drawn(WatchView(list), a_status(composition=None, workers=[], state=State.FAILED, failure="x\nno memory"))
     assert "not running" in text
     assert "extract 24.5 ms" in text
     assert "no memory" in text
@@ -106,5 +135,5 @@ def test_a_course_as_bars(values: list[float | None], bars: str) -> None:
 
 
 def test_what_a_worker_holds_does_not_wait() -> None:
-    assert waiting({"in_flight_by_stage": {"rank": 1}}, GROUPS[1], [{"outstanding": 2}]) == 0
+    assert waiting({"rank": 1}, GROUPS[1], [a_worker(1, 2)]) == 0
     assert waiting({}, GROUPS[1], []) == 0
