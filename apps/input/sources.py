@@ -159,6 +159,11 @@ class Push:
         self._accepted = self._refused = 0
         self._closed = False
 
+    @property
+    def waiting(self) -> int:
+        """Items that were put and not read yet."""
+        return len(self._waiting)
+
     def put(self, value: Any) -> int:
         """Takes an item and returns its serial number, from 0. Raises: BufferFull, SourceClosed."""
         with self._changed:

@@ -17,11 +17,12 @@ from service.bodies.base import utc_now
 from service.bodies.compositions import ActiveComposition, Choice, Possibility, WhatIf
 from service.bodies.decisions import Decision, QuietRun
 from service.bodies.figures import Items
-from service.bodies.results import Result
+from service.bodies.results import Result, Summary
 from service.bodies.spec import RunSpec
-from service.bodies.status import Sample, Status, resting
+from service.bodies.status import Status, resting
 from service.daemon.changes import changed
 from service.running import requests as r
+from service.running.mailbox import Answers
 from service.running.port import ANSWER_S
 
 A = TypeVar("A")
@@ -42,55 +43,49 @@ class FakeRunner:
         self.decided: list[Decision] = []
         self.active = self._named(spec.composition) or self._choices()[0]
         self.killed = False
+        self._answers = Answers(*self._changes(), *self._reads())
 
     # --- the port ---
 
     def ask(self, request: r.Request[A], *, timeout_s: float = ANSWER_S) -> A:
         if self.killed:
             raise ConnectionError("the runner was killed")
-        answer: A = self._answer(request)
-        return answer
-
-    def _answer(self, request: r.Request[Any]) -> Any:
-        match request:
-            case r.Start():
-                return self.start()
-            case r.Stop(drain):
-                return self.stop(drain)
-            case r.Push(value):
-                return self.push(value)
-            case r.SetMode(mode, composition):
-                return self.set_mode(mode, composition)
-            case r.SetSlo(slo):
-                return self.set_slo(slo)
-            case r.SetInput() | r.SetCompositions():
-                self.spec = changed(self.spec, request)
-                return None
-        return self._read(request)
-
-    def _read(self, request: r.Request[Any]) -> Any:
-        match request:
-            case r.ReadStatus():
-                return self.status()
-            case r.ReadDecisions(after_id, limit):
-                return [each for each in self.decided if each.id > after_id][:limit]
-            case r.ReadNoChanges(limit):
-                return self.quiet_runs()[-limit:]
-            case r.ReadResults(after, limit):
-                return [each for each in self.delivered if each.serial > after][:limit]
-            case r.ReadCompositions():
-                return self.compositions()
-            case r.ReadHistory(last_s):
-                return self.history(last_s)
-            case r.ReadWhatIf():
-                return self.what_if(request)
-        raise RecomposeError(f"a fake runner does not answer {request}")
+        return self._answers.answer(request)
 
     def alive(self) -> bool:
         return not self.killed
 
     def kill(self) -> None:
         self.killed = True
+
+    def _changes(self) -> tuple[r.Handler, ...]:
+        return (
+            r.Start.by(lambda _: self.start()),
+            r.Stop.by(lambda request: self.stop(request.drain)),
+            r.Push.by(lambda request: self.push(request.value)),
+            r.SetMode.by(lambda request: self.set_mode(request.mode, request.composition)),
+            r.SetSlo.by(lambda request: self.set_slo(request.slo)),
+            r.SetInput.by(self._note),
+            r.SetCompositions.by(self._note),
+            r.SetRate.by(lambda _: None),
+            r.ResetGaps.by(lambda _: None),
+        )
+
+    def _reads(self) -> tuple[r.Handler, ...]:
+        return (
+            r.ReadStatus.by(lambda _: self.status()),
+            r.ReadDecisions.by(lambda ask: [each for each in self.decided if each.id > ask.after_id][: ask.limit]),
+            r.ReadNoChanges.by(lambda ask: self.quiet_runs()[-ask.limit :]),
+            r.ReadResults.by(lambda ask: [each for each in self.delivered if each.serial > ask.after][: ask.limit]),
+            r.ReadCompositions.by(lambda _: self.compositions()),
+            r.ReadHistory.by(lambda _: []),
+            r.ReadWhatIf.by(self.what_if),
+            r.ReadSwitches.by(lambda _: []),
+            r.ReadSummary.by(lambda _: Summary(app=self.spec.app, composition=self.active.name)),
+        )
+
+    def _note(self, request: r.SetInput | r.SetCompositions) -> None:
+        self.spec = changed(self.spec, request)
 
     # --- what it does ---
 
@@ -148,9 +143,6 @@ class FakeRunner:
 
     def compositions(self) -> list[Choice]:
         return [Choice.offered(self.spec.app, each, each.name == self.active.name) for each in self._choices()]
-
-    def history(self, last_s: float) -> list[Sample]:
-        return []
 
     def what_if(self, question: r.ReadWhatIf) -> WhatIf:
         rows = [self._unknown(each) for each in self._choices()]

@@ -7,7 +7,6 @@ from pathlib import Path
 from time import monotonic
 
 from apps import registry
-from apps.contract import App
 from apps.input.rates import Rate, from_spec
 from apps.input.sources import Source, open_source
 from compositions.errors import RecomposeError
@@ -15,6 +14,7 @@ from compositions.model import Composition, all_sequential
 from compositions.settings import overridden
 from control.strategies import make_strategy
 from service.bodies.spec import InputSpec, RunSpec
+from service.running.pushes import PushDoor
 from service.running.settings import RunSettings
 from service.running.shipped import choices_for
 from service.running.spark import open_link
@@ -27,7 +27,7 @@ class CheckedSpec:
         dirs = [Path(directory) for directory in spec.apps_dirs]
         self.spec = spec
         self.make_app = partial(registry.create, spec.app, dict(spec.options), dirs)
-        self.app: App = self.make_app()
+        self.app = self.make_app()
         self.stages = tuple(self.app.stages)
         self.settings = overridden(RunSettings(), spec.settings)
         self.strategy = make_strategy(spec.strategy)
@@ -36,6 +36,7 @@ class CheckedSpec:
         self.rate = rate_of(spec.input)
         self.link = open_link(spec, self.app)
         self.source = self._source()
+        self.pushes = PushDoor(self.app, self.source, spec.source.kind)
 
     def _first(self) -> Composition:
         """The named one; else the one that runs every stage by itself, for the most accurate profile."""

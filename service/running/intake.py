@@ -1,16 +1,12 @@
-"""The way in: from the source's thread, and from pushes, into the dispatcher."""
+"""The way in: from the source's thread into the dispatcher."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
-from apps.contract import App
 from apps.input.rates import Rate
 from apps.input.source_thread import SourceThread
-from apps.input.sources import Push, Source
-from compositions.errors import RecomposeError
 from profiler.monitor import Monitor
 from profiler.snapshot import Demand
 from runtime.engine import Engine
@@ -23,12 +19,15 @@ class Intake:
     """Feeds a run. But for ``failure``, which anyone may read, it belongs to the loop's thread.
 
     Reading begins when there are ``workers``: what was read before would have waited for them, and the first latencies
-    would tell of the start and not of the composition.
+    would tell of the start and not of the composition. ``pushed``: how many items were accepted and not read yet.
     """
 
-    def __init__(self, source: SourceThread, engine: Engine, monitor: Monitor, workers: int) -> None:
+    def __init__(
+        self, source: SourceThread, engine: Engine, monitor: Monitor, workers: int, pushed: Callable[[], int]
+    ) -> None:
         self._source, self._engine, self._monitor = source, engine, monitor
-        self._workers = workers
+        self._workers, self._pushed = workers, pushed
+        self._stopped = False
         self.reading = False
         self._counted_s = -math.inf
 
@@ -63,36 +62,15 @@ class Intake:
 
     def stop(self, *, drain: bool) -> None:
         """No more input; with ``drain`` what was read or pushed before is still fed."""
+        self._stopped = True
         self._source.stop(drain=drain)
 
     @property
     def finished(self) -> bool:
-        """Nothing more will come."""
-        return self._source.finished
+        """Nothing more will come. Where nothing was read or pushed, no worker is waited for."""
+        return self._source.finished if self.reading else self._stopped and not self._pushed()
 
     @property
     def failure(self) -> str | None:
         """Why the source ended early."""
         return self._source.error
-
-
-class PushDoor:
-    """Takes items from any thread, before a run is up too. Without source ``push`` it is shut."""
-
-    def __init__(self, app: App, source: Source) -> None:
-        self._app = app
-        self._source = source if isinstance(source, Push) else None
-
-    def put(self, value: Any, kind: str) -> int:
-        """The item's serial number; ``kind``: the source that there is, for the refusal.
-
-        Raises: BufferFull; RecomposeError when the source is not ``push`` or the app refuses the value.
-        """
-        name = self._app.name
-        if self._source is None:
-            raise RecomposeError(f"{name} reads its items from source {kind!r}; start it with source 'push'")
-        try:
-            item = self._app.from_json(value)
-        except (ValueError, TypeError, KeyError) as error:
-            raise RecomposeError(f"{name} does not take this item: {error}") from error
-        return self._source.put(item)

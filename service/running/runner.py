@@ -18,7 +18,6 @@ from service.bodies.spec import RunSpec
 from service.running.assembly import assemble
 from service.running.checked import CheckedSpec
 from service.running.desk import answers_of
-from service.running.intake import PushDoor
 from service.running.mailbox import Answers, Mailbox
 from service.running.port import ANSWER_S
 from service.running.record import record_of
@@ -64,7 +63,6 @@ class Runner:
         self._log = structlog.get_logger().bind(app=spec.app)
         self._standing = Standing()
         self._mailbox = Mailbox()
-        self._pushes = PushDoor(self._checked.app, self._checked.source)
         self._run: Run | None = None
         resting = Resting(self._checked, self._standing, self._mailbox)
         self._at_once = Answers(*self._handlers(), *resting.handlers())
@@ -97,11 +95,10 @@ class Runner:
 
     def _handlers(self) -> tuple[Handler, ...]:
         """Of what needs no loop."""
-        kind = self.spec.source.kind
         return (
             Start.by(lambda _: self._thread.start()),
             Stop.by(self._stop),
-            Push.by(lambda request: self._pushes.put(request.value, kind)),
+            Push.by(lambda request: self._checked.pushes.put(request.value)),
         )
 
     def _stop(self, request: Stop) -> None:

@@ -1,0 +1,152 @@
+"""What every runner keeps to, wherever it lives: one suite over the port."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from apps import registry
+from apps.input.rates import Fixed
+from compositions.errors import RecomposeError
+from control.decisions import Mode
+from profiler.slo import Slo
+from runtime.pools import ray_cluster
+from service.bodies.spec import InputSpec, RunSpec, SourceSpec
+from service.bodies.status import Status
+from service.daemon.fake_runner import FakeRunner
+from service.daemon.ray_host import RayHost
+from service.running import requests as ask
+from service.running.port import RunnerPort
+from service.running.runner import Runner
+from service.running.shipped import choices_for
+
+PATIENCE_S = 60.0
+CHOICES = choices_for(registry.create("synthetic"))
+SPEC = RunSpec(
+    app="synthetic",
+    source=SourceSpec(kind="push"),
+    compositions=CHOICES,
+    options={"compute": "wait", "total_ms": 6},
+)
+MakeRunner = Callable[[RunSpec], RunnerPort]
+
+
+def on_ray(spec: RunSpec) -> RunnerPort:
+    return RayHost().spawn("contract", spec)
+
+
+MAKERS: dict[str, MakeRunner] = {
+    "fake": FakeRunner,
+    "local": lambda spec: Runner(spec.model_copy(update={"pool": "local"})),
+    "ray": on_ray,
+}
+
+
+@pytest.fixture(params=sorted(MAKERS))
+def make(request: pytest.FixtureRequest) -> Iterator[MakeRunner]:
+    """Makes runners that end with the test."""
+    made: list[RunnerPort] = []
+
+    def kept(spec: RunSpec) -> RunnerPort:
+        made.append(MAKERS[request.param](spec))
+        return made[-1]
+
+    yield kept
+    for runner in made:
+        runner.kill()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    yield
+    ray_cluster.shutdown()
+
+
+def until(runner: RunnerPort, true: Callable[[Status], bool]) -> Status:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not true(status := runner.ask(ask.ReadStatus())):
+        assert time.monotonic() < give_up_s, status
+        time.sleep(0.02)
+    return status
+
+
+def started(make: MakeRunner) -> RunnerPort:
+    runner = make(SPEC)
+    runner.ask(ask.Start(), timeout_s=PATIENCE_S)
+    until(runner, lambda status: status.state not in ("starting", "failed"))
+    return runner
+
+
+READS: list[ask.Request[Any]] = [
+    ask.ReadStatus(), ask.ReadDecisions(-1, 10), ask.ReadNoChanges(10), ask.ReadResults(-1, 10),
+    ask.ReadCompositions(), ask.ReadHistory(60.0), ask.ReadSwitches(), ask.ReadSummary(),
+]  # fmt: skip
+CHANGES: list[ask.Request[None]] = [
+    ask.SetSlo(Slo("latency", 400.0)), ask.SetInput(InputSpec(rate_per_s=20)), ask.SetRate(Fixed(20.0)),
+    ask.SetMode(Mode.AUTO), ask.SetCompositions(CHOICES), ask.ResetGaps(),
+]  # fmt: skip
+
+
+def test_every_request_is_answered_before_during_and_after_a_run(make: MakeRunner) -> None:
+    runner = make(SPEC)
+    kinds: list[list[type]] = []
+    for turn in (lambda: None, lambda: runner.ask(ask.Start()), lambda: runner.ask(ask.Stop(), timeout_s=PATIENCE_S)):
+        turn()
+        assert [runner.ask(change) for change in CHANGES] == [None] * len(CHANGES)
+        kinds.append([type(runner.ask(read)) for read in READS])
+    assert kinds[0] == kinds[1] == kinds[2]
+
+
+def test_every_kind_of_request_is_in_this_suite() -> None:
+    others = {"Start", "Stop", "Push", "ReadWhatIf"}
+    tried = {type(each).__name__ for each in [*READS, *CHANGES]}
+    assert tried | others == {each.__name__ for each in ask.Request.__subclasses__()}
+
+
+def test_what_is_pushed_comes_out_in_order_and_can_still_be_read_after_the_end(make: MakeRunner) -> None:
+    runner = started(make)
+    assert [runner.ask(ask.Push(number)) for number in range(3)] == [0, 1, 2]
+    runner.ask(ask.Stop(drain=True, timeout_s=PATIENCE_S), timeout_s=PATIENCE_S)
+    status = runner.ask(ask.ReadStatus())
+    assert (status.state, status.items.delivered) == ("stopped", 3)
+    assert [each.serial for each in runner.ask(ask.ReadResults(-1, 10))] == [0, 1, 2]
+    assert [each.serial for each in runner.ask(ask.ReadResults(0, 1))] == [1]
+
+
+def test_a_refusal_is_a_sentence_and_the_runner_goes_on(make: MakeRunner) -> None:
+    runner = started(make)
+    with pytest.raises(RecomposeError, match="refuse me"):
+        runner.ask(ask.Push("refuse me"))
+    assert runner.ask(ask.Push(1)) == 0
+
+
+def test_what_a_change_says_is_in_the_status(make: MakeRunner) -> None:
+    runner = started(make)
+    runner.ask(ask.SetSlo(Slo("latency", 250.0)))
+    slo = runner.ask(ask.ReadStatus()).slo
+    assert slo is not None
+    assert (slo.metric, slo.target) == ("latency", 250.0)
+    runner.ask(ask.SetMode(Mode.PINNED, "7"))
+    status = until(runner, lambda status: bool(status.composition and status.composition.name == "7"))
+    assert status.mode is Mode.PINNED
+    until(runner, lambda status: bool(status.last_decision and status.last_decision.to == "7"))
+    assert "7" in [each.to for each in runner.ask(ask.ReadDecisions(-1, 10))]
+
+
+def test_a_change_while_it_starts_is_kept(make: MakeRunner) -> None:
+    runner = make(SPEC)
+    runner.ask(ask.SetMode(Mode.PINNED, "7"))
+    runner.ask(ask.Start(), timeout_s=PATIENCE_S)
+    until(runner, lambda status: bool(status.composition and status.composition.name == "7"))
+
+
+def test_a_killed_runner_is_gone(make: MakeRunner) -> None:
+    runner = started(make)
+    assert runner.alive()
+    runner.kill()
+    assert not runner.alive()
+    with pytest.raises(ConnectionError):
+        runner.ask(ask.ReadStatus())
