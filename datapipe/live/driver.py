@@ -11,19 +11,16 @@ import fcntl
 import os
 import sys
 import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from compositions.errors import RecomposeError
 from datapipe.live.messages import (
     Begin,
-    Durable,
     Ended,
     Failed,
     Key,
@@ -34,6 +31,8 @@ from datapipe.live.messages import (
     Setup,
     Wanted,
 )  # fmt: skip
+from datapipe.live.parts import PART_S, Parts
+from datapipe.live.progress import Progress
 from datapipe.live.query import in_order_of_text, keeps_order, one_line, streaming_rows, texts_of
 from datapipe.live.table import NoTable, PartTable, Table
 
@@ -41,8 +40,6 @@ CHUNK_ROWS = 32
 """Rows in a message."""
 LOOK = {"processingTime": "200 milliseconds"}
 """How often Spark looks for input: by itself it would a hundred times a second, and use a core for that."""
-PART_ROWS, PART_S = 2000, 2.0
-"""A part is written when it has so many results, or its first has waited for so long, or the batch is complete."""
 
 
 class Driver:
@@ -51,13 +48,8 @@ class Driver:
     def __init__(self, connection: Connection, setup: Setup, table: Table) -> None:
         self._connection, self._setup, self._table = connection, setup, table
         self._sending = threading.Lock()
-        self._changed = threading.Condition()
-        self._key: Key | None = None
-        self._first = self._until = -1
-        self._durable = 0
-        self._total: int | None = None
-        self._results: deque[str] = deque()
-        self._waiting_since_s: float | None = None
+        self._progress = Progress()
+        self._parts = Parts(table, self._progress)
         self._query: Any = None
         self._ordered = True
         self._started = threading.Event()
@@ -87,31 +79,20 @@ class Driver:
         while chunk := list(islice(texts, CHUNK_ROWS)):
             self._feed(count, chunk)
             count += len(chunk)
-        with self._changed:
-            self._total = count
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._durable >= count)
+        self._progress.await_end(count)
 
     def _begin(self, key: Key) -> None:
         durable = self._table.durable(key)
-        with self._changed:
-            self._key, self._durable, self._total = key, durable, None
-            self._results.clear()
-            self._first = self._until = -1
+        self._progress.begin(key, durable)
         self.tell(Begin(key, durable))
-        with self._changed:
-            self._changed.wait_for(lambda: self._until >= 0)
+        self._progress.await_runner()
 
     def _feed(self, first: int, chunk: list[str]) -> None:
         """Sends what of the chunk is new to the runner, when it has room."""
-        skipped = min(max(0, self._first - first), len(chunk))
-        if skipped == len(chunk):
-            return
-        with self._changed:
-            self._changed.wait_for(lambda: self._until >= first + len(chunk))
-            key = self._key
-        assert key is not None, "a batch has begun"
-        self.tell(Rows(key, first + skipped, chunk[skipped:]))
+        known = self._progress.known(first, len(chunk))
+        if known < len(chunk):
+            key = self._progress.await_room(first + len(chunk))
+            self.tell(Rows(key, first + known, chunk[known:]))
 
     # --- the listening thread ---------------------------------------------------------------------------------------
 
@@ -121,7 +102,8 @@ class Driver:
             while True:
                 if self._connection.poll(PART_S / 4):
                     self._hear(self._connection.recv())
-                self._write_due()
+                for durable in self._parts.write_due():
+                    self.tell(durable)
         except (EOFError, OSError):
             os._exit(1)
         except Exception as error:  # the table cannot be written: this process is of no use
@@ -130,41 +112,12 @@ class Driver:
 
     def _hear(self, message: Message) -> None:
         match message:
-            case Wanted(key, first, until) if key == self._key:
-                with self._changed:
-                    self._first, self._until = first, until
-                    self._changed.notify_all()
-            case Room(key, until) if key == self._key:
-                with self._changed:
-                    self._until = max(self._until, until)
-                    self._changed.notify_all()
-            case Results(key, first, texts) if key == self._key:
-                self._results.extend(self._new(first, texts))
-                self._waiting_since_s = self._waiting_since_s or monotonic()
-
-    def _new(self, first: int, texts: list[str]) -> list[str]:
-        """What of these results comes next. A message that was meant for a driver before this one may overlap with
-        what is here, or lie ahead: then it comes again, as the runner began anew from what was durable."""
-        expected = self._durable + len(self._results)
-        return texts[expected - first :] if first <= expected else []
-
-    def _write_due(self) -> None:
-        while len(self._results) >= PART_ROWS:
-            self._write(PART_ROWS)
-        waited = self._waiting_since_s is not None and monotonic() - self._waiting_since_s > PART_S
-        if self._results and (waited or self._durable + len(self._results) == self._total):
-            self._write(len(self._results))
-
-    def _write(self, count: int) -> None:
-        if not count or self._key is None:
-            return
-        key, first = self._key, self._durable
-        self._table.write(key, first, [self._results.popleft() for _ in range(count)])
-        self._waiting_since_s = monotonic() if self._results else None
-        with self._changed:
-            self._durable = first + count
-            self._changed.notify_all()
-        self.tell(Durable(key, first + count))
+            case Wanted(key, first, until):
+                self._progress.wanted(key, first, until)
+            case Room(key, until):
+                self._progress.room(key, until)
+            case Results(key, first, texts):
+                self._parts.add(key, first, texts)
 
     def tell(self, message: Message) -> None:
         with self._sending:

@@ -51,6 +51,11 @@ def batch(
         assert not spark.is_alive(), "the batch has not ended"
 
 
+def write(driver: Driver, count: int) -> None:
+    for durable in driver._parts.write(count):
+        driver.tell(durable)
+
+
 def test_a_batch_ends_when_the_results_of_all_its_rows_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Memory()
     with batch(monkeypatch, table, rows=3) as (driver, runner, spark):
@@ -58,11 +63,11 @@ def test_a_batch_ends_when_the_results_of_all_its_rows_are_written(monkeypatch: 
         driver._hear(Wanted(KEY, 0, 256))
         assert runner.recv() == Rows(KEY, 0, ["row 0", "row 1", "row 2"])
         driver._hear(Results(KEY, 0, ["a", "b"]))
-        driver._write_due()
+        driver._parts.write_due()
         assert table.rows == []
         assert spark.is_alive()
         driver._hear(Results(KEY, 2, ["c"]))
-        driver._write(3)
+        write(driver, 3)
         assert runner.recv() == Durable(KEY, 3)
     assert table.rows == ["a", "b", "c"]
 
@@ -76,7 +81,7 @@ def test_results_that_were_meant_for_a_driver_before_are_taken_once(monkeypatch:
         driver._hear(Results(Key("q", 2), 0, ["of the batch before"]))
         driver._hear(Results(KEY, 0, ["a", "b"]))
         driver._hear(Results(KEY, 0, ["a", "b", "c", "d"]))
-        driver._write(4)
+        write(driver, 4)
     assert table.rows == ["a", "b", "c", "d"]
 
 
@@ -89,7 +94,7 @@ def test_rows_that_the_runner_has_are_not_sent_and_those_in_the_table_not_writte
         driver._hear(Wanted(KEY, 33, 256))
         assert runner.recv() == Rows(KEY, 33, [f"row {row}" for row in range(33, 40)])
         driver._hear(Results(KEY, 2, [str(row) for row in range(2, 40)]))
-        driver._write(38)
+        write(driver, 38)
     assert table.rows == ["held 0", "held 1", *(str(row) for row in range(2, 40))]
 
 
@@ -103,5 +108,5 @@ def test_rows_wait_until_the_runner_has_room(monkeypatch: pytest.MonkeyPatch) ->
         driver._hear(Room(KEY, 64))
         assert runner.recv().first == 32
         driver._hear(Results(KEY, 0, ["x"] * 64))
-        driver._write(64)
+        write(driver, 64)
     assert len(table.rows) == 64
