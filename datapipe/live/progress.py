@@ -1,4 +1,4 @@
-"""How far the micro-batch is that a driver works on: shared by the thread that sends its rows and the one that hears."""
+"""How far a driver's micro-batch is: shared by the thread that sends its rows and the one that hears the runner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datapipe.live.messages import Key
 
 
 class Progress:
-    """Marks within one batch, of which rows are numbered from 0. Thread-safe; what is said of another batch is nothing."""
+    """Marks within one batch, its rows numbered from 0. Thread-safe; what is said of another batch changes nothing."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -10,9 +10,14 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def _nothing(_: Any) -> None:
+    """What is done about an answer that nobody needs."""
 
 
 class Desk:
@@ -25,9 +30,14 @@ class Desk:
         self._thread = threading.Thread(target=self._work, name="recompose-ray-calls", daemon=True)
         self._thread.start()
 
-    def ask(self, call: Callable[[], T], then: Callable[[T], None] | None = None) -> None:
-        """Makes the call in its turn; ``answer`` will give ``then`` what it returned. One that raises is forgotten."""
-        self._asked.put(lambda: self._make(call, then))
+    def ask(
+        self,
+        call: Callable[[], T],
+        then: Callable[[T], None] = _nothing,
+        otherwise: Callable[[Exception], None] = _nothing,
+    ) -> None:
+        """Makes the call in its turn. ``answer`` gives ``then`` what it returned, or ``otherwise`` what it raised."""
+        self._asked.put(lambda: self._make(call, then, otherwise))
 
     def answer(self) -> None:
         """Deals with all answers that are there."""
@@ -43,11 +53,10 @@ class Desk:
         while (job := self._asked.get()) is not None:
             job()
 
-    def _make(self, call: Callable[[], Any], then: Callable[[Any], None] | None) -> None:
+    def _make(self, call: Callable[[], T], then: Callable[[T], None], otherwise: Callable[[Exception], None]) -> None:
         try:
-            value = call()
-        except Exception:
-            return  # Ray does not answer: a worker that does not come is given up at its deadline
-        if then is not None:
-            self._answers.append(lambda: then(value))
-            self._wake()
+            answer = partial(then, call())
+        except Exception as error:
+            answer = partial(otherwise, error)
+        self._answers.append(answer)
+        self._wake()

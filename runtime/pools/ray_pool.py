@@ -64,7 +64,7 @@ class RayPool:
         self._start_by_s: dict[WorkerId, float] = {}
         """Of the members that have not joined yet."""
         self._ended: deque[tuple[WorkerId, str]] = deque()
-        """Workers whose actor ended, and why; filled by a thread of Ray's."""
+        """Workers whose actor ended, and why; filled by a thread of Ray's as well."""
         self._numbers = itertools.count(1)
         self._closed = False
         self.codec = FrameCodec()
@@ -77,7 +77,7 @@ class RayPool:
         workers = [f"w{next(self._numbers)}" for _ in range(count)]
         self._members.update((worker, _Member()) for worker in workers)
         self._start_by_s.update(dict.fromkeys(workers, start_by_s))
-        self._desk.ask(self._actors.nodes, partial(self._invite, workers))
+        self._desk.ask(self._actors.nodes, partial(self._invite, workers), partial(self._not_started, workers))
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         member = self._remove(worker)
@@ -98,9 +98,9 @@ class RayPool:
         received = self._hub.poll(timeout_s)
         now_s = time.monotonic()
         events = [self._event(now_s, worker, message) for worker, message in received if worker in self._members]
+        self._desk.answer()
         while self._ended:
             events.append(self._note_end(now_s, *self._ended.popleft()))
-        self._desk.answer()
         if now_s >= waking_s:
             events += self._give_up_late_starts(now_s)
         return [event for event in events if event is not None]
@@ -132,7 +132,12 @@ class RayPool:
                 taken = [each.node for each in self._members.values()]
                 place = self._places.choose(nodes, taken, time.monotonic())
                 member.node = place or ""
-                self._desk.ask(partial(self._actors.start, self._hub.invite(worker), place))
+                start = partial(self._actors.start, self._hub.invite(worker), place)
+                self._desk.ask(start, otherwise=partial(self._not_started, [worker]))
+
+    def _not_started(self, workers: Sequence[WorkerId], error: Exception) -> None:
+        """As when an app cannot be pickled, or Ray was left."""
+        self._ended.extend((worker, f"Ray could not start it: {type(error).__name__}: {error}") for worker in workers)
 
     def _actor_ended(self, worker: WorkerId, reason: str) -> None:
         self._ended.append((worker, reason))

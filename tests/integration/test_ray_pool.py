@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -191,6 +192,15 @@ def test_a_worker_that_cannot_start_says_why(make_pool: MakePool, options: dict[
     (failed,) = events(pool, 1)
     assert isinstance(failed, WorkerStartFailed)
     assert text in failed.reason
+
+
+def test_an_app_that_cannot_travel_says_so(make_pool: MakePool) -> None:
+    pool = make_pool(not_for_travel=threading.Lock())
+    pool.start(1)
+    (failed,) = events(pool, 1)
+    assert isinstance(failed, WorkerStartFailed)
+    assert "Ray could not start it: TypeError: " in failed.reason
+    assert "pickle" in failed.reason
 
 
 def test_a_worker_that_takes_too_long_to_start_is_given_up(make_pool: MakePool) -> None:

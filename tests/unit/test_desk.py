@@ -43,13 +43,15 @@ def test_a_call_that_blocks_does_not_block_who_asked(desk: Desk) -> None:
     go_on.set()
 
 
-def test_a_call_that_raises_does_not_end_the_others(desk: Desk, woken: threading.Semaphore) -> None:
-    heard: list[int] = []
+def test_a_call_that_raises_is_told_and_does_not_end_the_others(desk: Desk, woken: threading.Semaphore) -> None:
+    heard: list[object] = []
+    desk.ask(lambda: 1 // 0, heard.append, lambda error: heard.append(type(error)))
     desk.ask(lambda: 1 // 0, heard.append)
     desk.ask(lambda: 2, heard.append)
-    assert woken.acquire(timeout=PATIENCE_S)
+    for _ in range(3):
+        assert woken.acquire(timeout=PATIENCE_S)
     desk.answer()
-    assert heard == [2]
+    assert heard == [ZeroDivisionError, 2]
 
 
 def test_closing_makes_the_calls_that_were_asked_for_but_waits_no_longer_than_it_was_told() -> None:
