@@ -14,7 +14,7 @@ _ANSWERS = (Kind.DONE, Kind.FAILED)
 
 class Link(Protocol):
     def send(self, message: Message) -> None:
-        """Raises: OSError when the message cannot arrive any more."""
+        """Raises: OSError when the message cannot arrive any more, and nothing else will tell."""
 
     def came(self, message: Message) -> None:
         """A message came on the link's own way for items. Raises: OSError when it proves that another was lost."""
@@ -27,8 +27,13 @@ class PlainLink:
 
     def __init__(self, connection: Connection, deliver: Callable[[Message], None]) -> None:
         self._connection = connection
-        self.send = connection.send
         self.came = connection.heard = deliver
+
+    def send(self, message: Message) -> None:
+        try:
+            self._connection.send(message)
+        except OSError:
+            pass  # what the worker said before it died is read first, and then its end
 
     def close(self) -> None:
         self._connection.close()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import zmq
 
-from runtime.transport.channel import EncryptedChannel, StreamChannel
+from runtime.transport.channel import EncryptedChannel, StreamChannel, connect
 from runtime.transport.hub import Hub
 from runtime.transport.invitation import Invitation
 from runtime.transport.settings import LobbySettings
@@ -194,6 +194,20 @@ def test_what_comes_unencrypted_on_the_lifeline_is_no_message() -> None:
         channel.send(Message(Kind.DONE, 1))
         assert next_of(hub) == [("w1", None)]
         channel.close()
+
+
+def test_what_a_worker_said_before_it_died_is_heard_also_when_something_is_sent_to_it() -> None:
+    hub = Hub()
+    invitation = hub.invite("w1")
+    channel = beside(hub, lambda: connect(invitation))
+    channel.send(Message(Kind.DONE, 1))
+    channel.close()
+    hub.send("w1", Message(Kind.TASK, 2))
+    received = next_of(hub)
+    while received[-1][1] is not None:
+        received += next_of(hub)
+    assert [message and message.task_id for _, message in received] == [1, None]
+    hub.close()
 
 
 # --- strangers -------------------------------------------------------------------------------------------------------
