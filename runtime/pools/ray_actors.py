@@ -18,6 +18,9 @@ from runtime.pools.ray_settings import RayPoolSettings
 from runtime.pools.ray_worker import run_worker
 from runtime.transport.invitation import Invitation
 
+_LEAST_CPUS = 0.0001
+"""The least that Ray counts."""
+
 
 class Actors:
     """``ended`` is called, by a thread of Ray's, when an actor has ended, and gets the reason."""
@@ -38,13 +41,18 @@ class Actors:
 
     def start(self, invitation: Invitation, node: NodeId | None) -> None:
         """On ``node``, if that is possible; Ray chooses where it is None."""
-        strategy = None if node is None else NodeAffinitySchedulingStrategy(node, soft=True)
-        actor = _WorkerActor.options(
-            num_cpus=self._settings.worker_cpus, resources=dict(self._settings.resources), scheduling_strategy=strategy
-        ).remote()
+        actor = _WorkerActor.options(**self._where(node), resources=dict(self._settings.resources)).remote()
         self._actors[invitation.worker] = actor
         running = actor.run.remote(invitation, self._make_app, self._stages)
         running.future().add_done_callback(partial(self._over, invitation.worker))
+
+    def _where(self, node: NodeId | None) -> dict[str, Any]:
+        """An actor that needs nothing is placed by any machine, also one that is gone; one that needs some, by ours."""
+        cpus = self._settings.worker_cpus
+        if node is None:
+            return {"num_cpus": cpus}
+        affinity = NodeAffinitySchedulingStrategy(node, soft=True)
+        return {"num_cpus": max(cpus, _LEAST_CPUS), "scheduling_strategy": affinity}
 
     def kill(self, worker: WorkerId) -> None:
         actor = self._actors.pop(worker, None)

@@ -54,14 +54,17 @@ def machine_lost(cluster: Cluster) -> None:
     raylet = far.all_processes["raylet"][0].process.pid
     gone = [worker for worker in workers if psutil.Process(worker.pid).ppid() == raylet]
     assert gone, "Ray spreads workers over its machines"
+    began_s = pool.now_s()
     for pid in (raylet, *(worker.pid for worker in gone)):
         os.kill(pid, signal.SIGKILL)
     until(pool, lambda events: len(of(events, WorkerLost)) == len(gone))
+    told_s = pool.now_s() - began_s
     pool.start(len(gone))
     events = until(pool, lambda events: len(events) >= len(gone))
     assert not of(events, WorkerStartFailed), events
     assert len(of(events, WorkerJoined)) == len(gone)
     print("every worker of the machine was replaced, none on it", flush=True)
+    print(f"{len(gone)} losses told after {told_s:.2f} s, replaced after {pool.now_s() - began_s:.2f} s", flush=True)
 
 
 def head_lost(cluster: Cluster) -> None:
