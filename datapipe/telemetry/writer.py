@@ -119,7 +119,7 @@ class TelemetryWriter:
         table = pa.table({**constant, **columns}, schema=schema)
         self._files += 1
         folder = self._directory / kind
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomically(table, folder / f"{self._app}{SEPARATOR}{self.run}-{self._files:06d}{SUFFIX}")
 
 
@@ -127,6 +127,7 @@ def write_atomically(table: Any, path: Path) -> None:
     """Under a hidden name first, which readers pass over; nothing is left of it when that fails."""
     hidden = path.with_name(f".{path.name}.tmp")
     try:
+        hidden.touch(mode=0o600)
         pq.write_table(table, hidden, compression="zstd")
         os.replace(hidden, path)
     except BaseException:

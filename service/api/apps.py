@@ -24,25 +24,27 @@ def apps(daemon: ThisDaemon) -> Response:
     return problems.Body(daemon.apps.all())
 
 
-@router.post("/apps/{app}/start", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415)})
+@router.post(
+    "/apps/{app}/start", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)}
+)
 def start(app: str, daemon: ThisDaemon, request: StartRequest | None = None) -> Response:
     """Starts an app. The answer comes at once, in state starting; its status tells when it runs, or why not."""
     return problems.Body(daemon.apps.start((request or StartRequest()).spec(app)))
 
 
-@router.post("/apps/{app}/stop", responses={**STATUS, **documented(404, 409)})
+@router.post("/apps/{app}/stop", responses={**STATUS, **documented(404, 409, 503, 507)})
 def stop(app: str, daemon: ThisDaemon) -> Response:
     """Delivers what was accepted, then stops. The last results can be read until the next start."""
     return problems.Body(daemon.apps.stop(app))
 
 
-@router.put("/apps/{app}/input", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503)})
+@router.put("/apps/{app}/input", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)})
 def set_input(app: str, daemon: ThisDaemon, input: InputSpec) -> Response:
     """Changes input rate or pattern while running."""
     return problems.Body(daemon.apps.set_input(app, input))
 
 
-@router.put("/apps/{app}/mode", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503)})
+@router.put("/apps/{app}/mode", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)})
 def set_mode(app: str, daemon: ThisDaemon, request: ModeRequest) -> Response:
     """auto adapts, observe decides and reports without acting, pinned keeps one composition."""
     return problems.Body(daemon.apps.set_mode(app, request.mode, request.composition))

@@ -37,7 +37,7 @@ def compositions(app: str, daemon: ThisDaemon) -> Response:
     return problems.Body(daemon.compositions.of(app))
 
 
-@router.post("/compositions", responses={**CHOICES, **documented(415, 503)})
+@router.post("/compositions", responses={**CHOICES, **documented(409, 415, 503, 507)})
 def add_compositions(text: YamlText, daemon: ThisDaemon) -> Response:
     """Adds or replaces compositions of an app, live. A faulty document is refused whole: every fault with its path and,
     where it can be told, its ``line``."""
@@ -48,7 +48,7 @@ def add_compositions(text: YamlText, daemon: ThisDaemon) -> Response:
         return problems.refused(error, places)
 
 
-@router.delete("/compositions/{app}/{name}", status_code=204, responses={**documented(404, 409, 503)})
+@router.delete("/compositions/{app}/{name}", status_code=204, responses={**documented(404, 409, 503, 507)})
 def remove_composition(app: str, name: str, daemon: ThisDaemon) -> Response:
     """Removes a composition; 409 when it is active or the only one."""
     daemon.compositions.remove(app, name)

@@ -21,6 +21,7 @@ WHEN = {
     422: "a value that is not accepted",
     429: "the input buffer is full; Retry-After says when to try again",
     503: "the runner does not answer now; Retry-After says when to try again",
+    507: "there is no room on the disk of the state; nothing was changed",
 }
 ALWAYS = (400, 401, 403, 413, 422)
 

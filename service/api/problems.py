@@ -20,7 +20,7 @@ from apps.registry import UnknownApp
 from compositions.errors import Fault, RecomposeError
 from service.bodies.base import plain
 from service.bodies.problems import FieldError, Problem, ValidationProblem
-from service.bodies.refusals import ConflictError, NotFoundError, UnavailableError
+from service.bodies.refusals import ConflictError, DiskFullError, NotFoundError, UnavailableError
 
 MEDIA_TYPE = "application/problem+json"
 UNION_MEMBERS = ("latency", "throughput")
@@ -71,6 +71,8 @@ def status_of(error: RecomposeError) -> int:
         return 409
     if isinstance(error, BufferFull):
         return 429
+    if isinstance(error, DiskFullError):
+        return 507
     return 503 if isinstance(error, UnavailableError) else 422
 
 

@@ -13,7 +13,7 @@ from service.bodies.slo import StoredSlo
 router = APIRouter(tags=["objectives"])
 
 
-@router.post("/slo", dependencies=[ExpectJson], responses={200: {"model": StoredSlo}, **documented(404, 415, 503)})
+@router.post("/slo", dependencies=[ExpectJson], responses={200: {"model": StoredSlo}, **documented(404, 415, 503, 507)})
 def set_slo(daemon: ThisDaemon, slo: SloRequest) -> Response:
     """Sets or replaces the SLO of an app; takes effect at the manager's next tick, or when the app starts."""
     return problems.Body(daemon.objectives.set(slo.app, slo.slo()))
@@ -31,7 +31,7 @@ def slo(app: str, daemon: ThisDaemon) -> Response:
     return problems.Body(daemon.objectives.of(app))
 
 
-@router.delete("/slo/{app}", status_code=204, responses={**documented(404, 503)})
+@router.delete("/slo/{app}", status_code=204, responses={**documented(404, 503, 507)})
 def remove_slo(app: str, daemon: ThisDaemon) -> Response:
     """Removes the SLO: the app runs on as it is."""
     daemon.objectives.remove(app)

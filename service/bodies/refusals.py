@@ -31,6 +31,14 @@ class UnavailableError(RecomposeError):
         self.retry_after_s = retry_after_s
 
 
+class NotStoredError(UnavailableError):
+    """The state file cannot be written now, so nothing was changed."""
+
+
+class DiskFullError(NotStoredError):
+    """There is no room for it."""
+
+
 def listed(names: Iterable[str]) -> str:
     """Names for a sentence: ``ferret, synthetic``, or ``none``; long lists are cut."""
     known = sorted(names)

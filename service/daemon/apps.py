@@ -13,7 +13,8 @@ from service.daemon.checks import check_composition, check_input, check_source
 from service.daemon.choices import Choices
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
-from service.daemon.store import DaemonStore
+from service.daemon.specs import Specs
+from service.daemon.store import DaemonStore, Started
 from service.running.requests import Push, SetInput, SetMode
 
 STOP_TIMEOUT_S = 600.0
@@ -24,8 +25,11 @@ time limit, so this one is only against what we did not think of."""
 class Apps:
     """Answers are the app's status. All but ``all`` raise NotFoundError for an app that is not registered."""
 
-    def __init__(self, runs: Runs, choices: Choices, store: DaemonStore, observation: Observation) -> None:
-        self._runs, self._choices, self._store, self._observation = runs, choices, store, observation
+    def __init__(
+        self, runs: Runs, choices: Choices, specs: Specs, store: DaemonStore, observation: Observation
+    ) -> None:
+        self._runs, self._choices, self._specs = runs, choices, specs
+        self._store, self._observation = store, observation
 
     def all(self) -> list[AppInfo]:
         return [
@@ -40,11 +44,13 @@ class Apps:
         with self._runs.changing(spec.app):
             if self._runs.present(spec.app) is not None:
                 raise ConflictError(f"{spec.app} is running already; stop it with POST /apps/{spec.app}/stop")
-            self._runs.begin(spec, self._store.last_decision_id(spec.app))
+            started = Started(self._specs.complete(spec), self._store.last_decision_id(spec.app))
+            self._store.put_started(spec.app, started.alone)
+            self._runs.begin(started)
         return self._observation.status(spec.app)
 
     def _check(self, spec: RunSpec) -> None:
-        choices = self._runs.choices_of(spec)
+        choices = self._specs.compositions(spec)
         check_source(spec)
         check_input(spec.input)
         check_composition(spec.app, spec.composition, choices)
@@ -54,9 +60,8 @@ class Apps:
         self._runs.app(name)
         with self._runs.changing(name):
             watchdog = self._runs.expect(name)
-            self._store.remove_started(name)
+            watchdog.wanted.forget()
             watchdog.stop(True, STOP_TIMEOUT_S)
-            self._store.remove_started(name)  # the watchdog may have stored its spec in between
         return self._observation.status(name)
 
     def set_input(self, name: str, input: InputSpec) -> Status:
@@ -69,16 +74,24 @@ class Apps:
     def set_mode(self, name: str, mode: Mode, composition: str | None) -> Status:
         """``pinned`` without a composition pins the active one. Raises: as ``set_input``."""
         watchdog = self._runs.expect(name)
-        check_composition(name, composition, watchdog.spec.compositions)
+        check_composition(name, composition, watchdog.wanted.spec.compositions)
         if composition is not None and mode is not Mode.PINNED:
             raise BadValueError(f"composition {composition!r} goes with mode pinned only, not with {mode}")
+        if mode is Mode.PINNED and composition is None:
+            composition = self._active(watchdog.wanted.spec)
         watchdog.change(SetMode(mode, composition))
         return self._observation.status(name)
+
+    def _active(self, spec: RunSpec) -> str | None:
+        """None when it is not known yet, or is none that can be chosen."""
+        active = self._observation.status(spec.app).composition
+        known = {each.name for each in spec.compositions}
+        return active.name if active is not None and active.name in known else None
 
     def push(self, name: str, value: Any) -> int:
         """Serial number of the item. Raises: ConflictError, UnavailableError, BufferFull; what the app refuses."""
         watchdog = self._runs.expect(name)
-        if watchdog.spec.source.kind != "push":
-            kind = watchdog.spec.source.kind
+        if watchdog.wanted.spec.source.kind != "push":
+            kind = watchdog.wanted.spec.source.kind
             raise ConflictError(f"the source of {name} is {kind}; items are pushed into source push")
         return watchdog.ask(Push(value))

@@ -6,13 +6,15 @@ Later layers win by name. An app for which nobody wrote any has a list of its ow
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from apps.contract import App
 from compositions.enumeration import own_list
 from compositions.model import Composition, Stage, all_sequential
 from service.bodies.refusals import ConflictError, NotFoundError, listed
 from service.daemon.store import DaemonStore
+from service.daemon.undo import undone_by_failure
 from service.running.shipped import available_cores, shipped
 
 
@@ -41,20 +43,31 @@ class Choices:
         present = tuple(each for each in known.values() if each is not None)
         return present or (all_sequential(self.apps[app].stages),)
 
-    def add(self, app: str, compositions: Sequence[Composition]) -> None:
+    @contextmanager
+    def added(self, app: str, compositions: Sequence[Composition]) -> Iterator[None]:
+        """Stays so unless the body fails. Raises: NotStoredError."""
         with self._lock:
             overlay = self._store.overlay(app)
             self._store.put_overlay(app, overlay | {each.name: each for each in compositions})
+        with undone_by_failure(lambda: self._store.put_overlay(app, overlay)):
+            yield
 
-    def remove(self, app: str, name: str) -> None:
-        """Raises: NotFoundError when there is no such composition, ConflictError when it is the only one."""
+    @contextmanager
+    def removed(self, app: str, name: str) -> Iterator[None]:
+        """Stays so unless the body fails.
+
+        Raises: NotFoundError when there is no such composition, ConflictError when it is the only one, NotStoredError.
+        """
         with self._lock:
             names = [each.name for each in self.of(app)]
             if name not in names:
                 raise NotFoundError(f"{app} has no composition {name!r}; it has {listed(names)}")
             if len(names) == 1:
                 raise ConflictError(f"{name!r} is the only composition of {app}; add another before removing it")
-            self._store.put_overlay(app, self._store.overlay(app) | {name: None})
+            overlay = self._store.overlay(app)
+            self._store.put_overlay(app, overlay | {name: None})
+        with undone_by_failure(lambda: self._store.put_overlay(app, overlay)):
+            yield
 
     def load_directory(self, found: Mapping[str, Sequence[Composition]]) -> set[str]:
         """Replaces the layer of the watched directory. Returns the apps whose compositions changed."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import structlog
+
 from compositions.document import loader
 from compositions.model import Composition, Stage
 from service.bodies.compositions import Choice, WhatIf
@@ -11,14 +13,17 @@ from service.bodies.refusals import ConflictError
 from service.daemon.choices import Choices
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
+from service.daemon.specs import Specs
 from service.running.requests import ReadCompositions, ReadWhatIf, SetCompositions
+
+log = structlog.get_logger()
 
 
 class Compositions:
     """Methods with a name raise NotFoundError for an app that is not registered."""
 
-    def __init__(self, runs: Runs, choices: Choices, observation: Observation) -> None:
-        self._runs, self._choices, self._observation = runs, choices, observation
+    def __init__(self, runs: Runs, choices: Choices, specs: Specs, observation: Observation) -> None:
+        self._runs, self._choices, self._specs, self._observation = runs, choices, specs, observation
 
     @property
     def stages(self) -> dict[str, Sequence[Stage]]:
@@ -37,21 +42,26 @@ class Compositions:
         return self._runs.expect(name).ask(question)
 
     def add(self, text: str | bytes) -> list[Choice]:
-        """Adds or replaces the compositions of a YAML document. Raises: CompositionError with every fault."""
+        """Adds or replaces the compositions of a YAML document.
+
+        Raises: CompositionError with every fault; ConflictError when the active one would become another one;
+        NotStoredError and UnavailableError, and then nothing was changed.
+        """
         document = loader.load(text, self._choices.stages)
         with self._runs.changing(document.app):
-            self._choices.add(document.app, document.compositions)
-            self._apply(document.app)
+            self._spare_those_in_use(document.app, document.compositions)
+            with self._choices.added(document.app, document.compositions):
+                self._apply(document.app)
         return self.of(document.app)
 
     def remove(self, name: str, composition: str) -> None:
-        """Raises: ConflictError for the active or the only one, NotFoundError when there is no such composition."""
+        """Raises: ConflictError for the active or the only one; NotFoundError when there is none; else as ``add``."""
         self._runs.app(name)
         with self._runs.changing(name):
             if composition in self._in_use(name):
                 raise ConflictError(f"{composition!r} is the active composition of {name}; switch to another one first")
-            self._choices.remove(name, composition)
-            self._apply(name)
+            with self._choices.removed(name, composition):
+                self._apply(name)
 
     def load_directory(self, found: Mapping[str, Sequence[Composition]]) -> None:
         """What the watched directory holds now."""
@@ -59,14 +69,30 @@ class Compositions:
             with self._runs.changing(name):
                 self._apply(name)
 
-    def _in_use(self, name: str) -> set[str | None]:
+    def _in_use(self, name: str) -> dict[str, Composition]:
+        """The active one and the one that is to be active, as they run."""
         watchdog = self._runs.present(name)
         if watchdog is None:
-            return set()
+            return {}
         active = self._observation.status(name).composition
-        return {active.name if active else None, watchdog.spec.composition}
+        names = {active.name if active else None, watchdog.wanted.spec.composition}
+        return {each.name: each for each in watchdog.wanted.spec.compositions if each.name in names}
+
+    def _spare_those_in_use(self, name: str, new: Sequence[Composition]) -> None:
+        in_use = self._in_use(name)
+        for each in new:
+            if in_use.get(each.name, each) != each:
+                how = "switch to another one first, or give the new one another name"
+                raise ConflictError(f"{each.name!r} is the active composition of {name}; {how}")
 
     def _apply(self, name: str) -> None:
+        """What is in use stays as it runs: nothing else may be called by its name while it does."""
         watchdog = self._runs.present(name)
-        if watchdog is not None:
-            watchdog.change(SetCompositions(self._runs.choices_of(watchdog.spec)))
+        if watchdog is None:
+            return
+        in_use = self._in_use(name)
+        found = {each.name: each for each in self._specs.compositions(watchdog.wanted.spec)}
+        held = sorted(each for each in in_use if found.get(each) != in_use[each])
+        if held:
+            log.warning("compositions in use stay as they are until the next start", app=name, compositions=held)
+        watchdog.change(SetCompositions(tuple((found | in_use).values())))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from apps.contract import App
 from service.bodies.spec import RunSpec
@@ -17,6 +18,7 @@ from service.daemon.hosts import Host
 from service.daemon.objectives import Objectives
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
+from service.daemon.specs import Specs
 from service.daemon.store import DaemonStore
 from service.daemon.ticker import Ticker
 
@@ -37,13 +39,14 @@ class Daemon:
         make_ticker: Callable[[str], Ticker] = Ticker,
     ) -> None:
         choices = Choices(apps, store)
-        self._runs = Runs(choices, host, store, base or RunSpec(app=""), make_ticker)
+        self._specs = specs = Specs(choices, store, base or RunSpec(app=""))
+        self._runs = Runs(apps, host, store, make_ticker)
         self._host, self._store = host, store
         self._restored = False
         self.observation = Observation(self._runs, store)
-        self.apps = Apps(self._runs, choices, store, self.observation)
+        self.apps = Apps(self._runs, choices, specs, store, self.observation)
         self.objectives = Objectives(self._runs, store, self.observation)
-        self.compositions = Compositions(self._runs, choices, self.observation)
+        self.compositions = Compositions(self._runs, choices, specs, self.observation)
 
     def names(self) -> list[str]:
         """Of all registered apps."""
@@ -53,7 +56,7 @@ class Daemon:
         """Brings back what was running: attaches to runners that outlived the last daemon, starts the others."""
         for name, started in self._store.started().items():
             if name in self._runs.apps:
-                self._runs.begin(started.spec, started.first_decision, attach=True)
+                self._runs.begin(replace(started, spec=self._specs.complete(started.spec)), attach=True)
         self._restored = True
 
     def readiness(self) -> str | None:

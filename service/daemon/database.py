@@ -14,9 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from compositions.errors import RecomposeError
+from service.bodies.refusals import DiskFullError, NotStoredError
+from service.daemon.private import make_private
 
 FILE = "recompose.sqlite"
+LOCK = "lock"
+PRIVATE = 0o600
+log = structlog.get_logger()
 
 
 def default_directory() -> Path:
@@ -34,6 +41,9 @@ class Database:
 
     def __init__(self, directory: Path | None, version: int, schema: str) -> None:
         self._lock = threading.Lock()
+        self._where = str(directory) if directory else "memory"
+        self._writes = True
+        """As far as the last attempt tells."""
         self._claim = _claim(directory) if directory else None
         try:
             self._db = _open(directory / FILE if directory else None, version, schema)
@@ -57,12 +67,31 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: committed at the end, or rolled back by an error."""
-        with self._lock, self._db:
-            yield self._db
+        """One transaction: committed at the end, or rolled back by an error.
+
+        Raises: NotStoredError, as DiskFullError where that is why.
+        """
+        try:
+            with self._lock, self._db:
+                yield self._db
+        except sqlite3.DatabaseError as error:
+            raise self._not_stored(error) from error
+        if not self._writes:
+            self._writes = True
+            log.info("state file written again", directory=self._where)
+
+    def _not_stored(self, error: sqlite3.DatabaseError) -> NotStoredError:
+        if self._writes:  # those who try again and again need not say it again and again
+            self._writes = False
+            log.warning("state file not written", directory=self._where, error=str(error))
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return DiskFullError(f"no room on the disk of {self._where}: nothing was changed; free some and try again")
+        return NotStoredError(f"the state file in {self._where} cannot be written ({error}): nothing was changed")
 
 
 def _open(path: Path | None, version: int, schema: str) -> sqlite3.Connection:
+    if path is not None:
+        path.touch(mode=PRIVATE)  # SQLite would make it as the umask says; it gives its log the mode of the file
     db = sqlite3.connect(path or ":memory:", check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
@@ -89,8 +118,8 @@ def _migrate(db: sqlite3.Connection, path: Path | None, version: int, schema: st
 def _claim(directory: Path) -> int:
     """Locks the directory for this process; the lock ends with the process, however that ends."""
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        make_private(directory)
+        handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
     except OSError as error:
         raise RecomposeError(f"state directory {directory} cannot be used: {error.strerror}") from error
     try:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
+from service.bodies.decisions import Decision
+from service.bodies.refusals import NotStoredError
 from service.daemon.slot import Slot
 from service.daemon.store import DaemonStore
 from service.running.requests import ReadDecisions, ReadNoChanges
@@ -21,16 +24,17 @@ class HistoryPuller:
 
     def __init__(self, app: str, slot: Slot, store: DaemonStore, first_decision: int) -> None:
         self._app, self._slot, self._store = app, slot, store
-        self.first_decision = first_decision
+        self._first_decision = first_decision
         self._seen = 0
         self._quiet_runs_due_s = float("-inf")
         self._lock = threading.Lock()
 
-    def begin_anew(self) -> None:
-        """The next runner's ids go on behind all that are stored."""
+    def begin_anew(self) -> int:
+        """The next runner's ids go on behind all that are stored: behind the one returned."""
         with self._lock:
-            self.first_decision = self._store.last_decision_id(self._app)
+            self._first_decision = self._store.last_decision_id(self._app)
             self._seen = 0
+            return self._first_decision
 
     def pull(self, now_s: float) -> None:
         """What is due. Raises: as the runner's port."""
@@ -47,10 +51,20 @@ class HistoryPuller:
         """New ones, and the latest known ones again."""
         with self._lock:
             found = self._slot.ask(ReadDecisions(max(self._seen - LATE_DECISIONS, 0), PAGE))
-            if found:
-                base = self.first_decision
-                self._store.put_decisions(self._app, [each.model_copy(update={"id": each.id + base}) for each in found])
-                self._seen = max(self._seen, found[-1].id)
+            try:
+                self._put(found)
+            except NotStoredError:  # costs history, not the stream; what the runner still has is read again
+                return
+
+    def _put(self, found: Sequence[Decision]) -> None:
+        if found:
+            base = self._first_decision
+            self._store.put_decisions(self._app, [each.model_copy(update={"id": each.id + base}) for each in found])
+            self._seen = max(self._seen, found[-1].id)
 
     def pull_quiet_runs(self) -> None:
-        self._store.put_quiet_runs(self._app, self._slot.ask(ReadNoChanges(QUIET_RUNS)))
+        found = self._slot.ask(ReadNoChanges(QUIET_RUNS))
+        try:
+            self._store.put_quiet_runs(self._app, found)
+        except NotStoredError:  # as above
+            return

@@ -8,6 +8,7 @@ from service.bodies.slo import AcceptedSlo, StoredSlo
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.store import DaemonStore
+from service.daemon.undo import undone_by_failure
 from service.running.requests import SetSlo
 
 
@@ -18,11 +19,12 @@ class Objectives:
         self._runs, self._store, self._observation = runs, store, observation
 
     def set(self, name: str, slo: Slo) -> StoredSlo:
-        """Raises: UnavailableError when the runner does not answer."""
+        """Raises: UnavailableError when the runner does not answer, NotStoredError; then nothing was changed."""
         self._runs.app(name)
         with self._runs.changing(name):
-            accepted = self._store.put_slo(name, slo)
-            self._tell(name, slo)
+            before, accepted = self._store.slo(name), self._store.put_slo(name, slo)
+            with undone_by_failure(lambda: self._store.put_back_slo(name, before)):
+                self._tell(name, slo)
         return self._shown(accepted)
 
     def of(self, name: str) -> StoredSlo:
@@ -33,11 +35,13 @@ class Objectives:
         return [self._shown(each) for each in self._store.slos() if each.app in self._runs.apps]
 
     def remove(self, name: str) -> None:
-        """Raises: NotFoundError also when it has none; UnavailableError when the runner does not answer."""
-        self._accepted(name)
+        """Raises: NotFoundError also when it has none; else as ``set``."""
+        self._runs.app(name)
         with self._runs.changing(name):
+            before = self._accepted(name)
             self._store.remove_slo(name)
-            self._tell(name, None)
+            with undone_by_failure(lambda: self._store.put_back_slo(name, before)):
+                self._tell(name, None)
 
     def _accepted(self, name: str) -> AcceptedSlo:
         self._runs.app(name)

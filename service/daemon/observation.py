@@ -47,7 +47,7 @@ class Observation:
 
     def _resting(self, app: type[App], state: State, watchdog: Watchdog | None) -> Status:
         accepted = self._store.slo(app.name)
-        spec = watchdog.spec if watchdog else RunSpec(app=app.name)
+        spec = watchdog.wanted.spec if watchdog else RunSpec(app=app.name)
         spec = spec.model_copy(update={"slo": accepted.slo if accepted else None})
         last = next(iter(self._store.decisions(app.name, 1)), None)
         status = resting(app, state, spec, last)
@@ -97,6 +97,6 @@ def _live(watchdog: Watchdog) -> Status | None:
 
 def _pull(watchdog: Watchdog) -> None:
     try:
-        watchdog.pull_history()
+        watchdog.history.pull_all()
     except Exception:  # the history that is stored is still true; the watchdog deals with the runner
         return

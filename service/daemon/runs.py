@@ -1,41 +1,33 @@
-"""The present or last run of each app: one watchdog each, and what a run is made of."""
+"""The present or last run of each app: one watchdog each."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 
-from apps import registry
 from apps.contract import App
-from compositions.model import Composition
 from service.bodies.refusals import ConflictError, NotFoundError, listed
-from service.bodies.spec import RunSpec
-from service.daemon.choices import Choices
+from service.daemon.history_puller import HistoryPuller
 from service.daemon.hosts import Host
 from service.daemon.restart_policy import Starting, Up
 from service.daemon.slot import Slot
 from service.daemon.store import DaemonStore, Started
 from service.daemon.ticker import Ticker
+from service.daemon.wanted import Wanted
 from service.daemon.watchdog import Watchdog
-from service.running.shipped import choices_for
 
 
 class Runs:
-    """``base`` carries what all runs share: the directories of apps, the kind of pool, telemetry. Thread-safe."""
+    """Of the registered ``apps``. Thread-safe."""
 
     def __init__(
-        self, choices: Choices, host: Host, store: DaemonStore, base: RunSpec, make_ticker: Callable[[str], Ticker]
+        self, apps: Mapping[str, type[App]], host: Host, store: DaemonStore, make_ticker: Callable[[str], Ticker]
     ) -> None:
-        self._choices, self._host, self._store, self._base = choices, host, store, base
-        self._make_ticker = make_ticker
+        self.apps = apps
+        self._host, self._store, self._make_ticker = host, store, make_ticker
         self._watchdogs: dict[str, Watchdog] = {}
-        self._changing = {name: threading.Lock() for name in choices.apps}
-
-    @property
-    def apps(self) -> Mapping[str, type[App]]:
-        return self._choices.apps
+        self._changing = {name: threading.Lock() for name in apps}
 
     def app(self, name: str) -> type[App]:
         """Raises: NotFoundError."""
@@ -76,28 +68,11 @@ class Runs:
 
     # --- a new one ---
 
-    def begin(self, spec: RunSpec, first_decision: int, *, attach: bool = False) -> None:
-        """Stores that it is to run, and has it brought up; ``attach``: where an earlier daemon left its runner."""
-        started = Started(self._complete(spec), first_decision)
-        self._store.put_started(spec.app, started)
-        slot = Slot(f"recompose-{self._store.instance}-{spec.app}", self._host, attach=attach)
-        watchdog = Watchdog(started, slot, self._store, self._make_ticker(spec.app))
-        self._watchdogs[spec.app] = watchdog
+    def begin(self, started: Started, *, attach: bool = False) -> None:
+        """Has one brought up that is stored; ``attach``: where an earlier daemon left its runner."""
+        app = started.spec.app
+        slot = Slot(f"recompose-{self._store.instance}-{app}", self._host, attach=attach)
+        history = HistoryPuller(app, slot, self._store, started.first_decision)
+        watchdog = Watchdog(Wanted(started, self._store), slot, history, self._make_ticker(app))
+        self._watchdogs[app] = watchdog
         watchdog.start()
-
-    def _complete(self, spec: RunSpec) -> RunSpec:
-        stored = self._store.slo(spec.app)
-        return spec.model_copy(
-            update={
-                "apps_dirs": self._base.apps_dirs,
-                "pool": self._base.pool,
-                "telemetry": self._base.telemetry,
-                "compositions": self.choices_of(spec),
-                "slo": stored.slo if stored else None,
-            }
-        )
-
-    def choices_of(self, spec: RunSpec) -> tuple[Composition, ...]:
-        """Those of the app that fit ``spec``, whose options may have changed its stages."""
-        app = registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])
-        return choices_for(app, self._choices.of(spec.app))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from compositions.model import Composition
@@ -40,6 +40,11 @@ class Started:
 
     spec: RunSpec
     first_decision: int
+
+    @property
+    def alone(self) -> Started:
+        """Without what is stored by itself, objective and compositions: a change of these is one write, not two."""
+        return replace(self, spec=self.spec.model_copy(update={"slo": None, "compositions": ()}))
 
 
 class DaemonStore:
@@ -77,20 +82,25 @@ class DaemonStore:
         rows = self._database.read("SELECT id, app, body, accepted_at FROM slo ORDER BY app")
         return [AcceptedSlo(row[0], row[1], slo_from_json(row[2]), row[3]) for row in rows]
 
-    def remove_slo(self, app: str) -> None:
+    def put_back_slo(self, app: str, accepted: AcceptedSlo | None) -> None:
+        """As it was, under its old id; None: there was none."""
         with self._database.writing() as db:
             db.execute("DELETE FROM slo WHERE app = ?", (app,))
+            if accepted is not None:
+                row = (accepted.id, app, slo_to_json(accepted.slo), accepted.accepted_at)
+                db.execute("INSERT INTO slo (id, app, body, accepted_at) VALUES (?, ?, ?, ?)", row)
+
+    def remove_slo(self, app: str) -> None:
+        self.put_back_slo(app, None)
 
     # --- apps that are meant to run ---
 
     def put_started(self, app: str, started: Started) -> None:
-        """Without its SLO, which is stored by itself."""
-        spec = started.spec.model_copy(update={"slo": None})
         with self._database.writing() as db:
             db.execute(
                 "INSERT INTO started VALUES (?, ?, ?) ON CONFLICT (app) DO UPDATE SET"
                 " spec = excluded.spec, first_decision = excluded.first_decision",
-                (app, spec.model_dump_json(), started.first_decision),
+                (app, started.spec.model_dump_json(), started.first_decision),
             )
 
     def started(self) -> dict[str, Started]:

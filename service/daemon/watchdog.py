@@ -9,32 +9,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
 
 from compositions.errors import RecomposeError
-from service.bodies.refusals import UnavailableError
-from service.bodies.results import Result
-from service.bodies.spec import RunSpec
-from service.bodies.status import Sample, Status
+from control.decisions import State
+from service.bodies.refusals import NotStoredError, UnavailableError
 from service.daemon import restart_policy as policy
-from service.daemon.changes import Change, changed, differences
+from service.daemon.changes import Change
 from service.daemon.history_puller import HistoryPuller
+from service.daemon.remembered import Remembered
 from service.daemon.restart_policy import Condition, Failed, Starting, Turn, Up
 from service.daemon.slot import Slot
-from service.daemon.store import DaemonStore, Started
 from service.daemon.ticker import Ticker
+from service.daemon.wanted import Wanted
 from service.running.port import ANSWER_S
-from service.running.requests import (
-    ReadHistory,
-    ReadResults,
-    ReadStatus,
-    Request,
-    Start,
-    Stop,
-)
+from service.running.requests import ReadStatus, Request, Start, Stop
 
 A = TypeVar("A")
 log = structlog.get_logger()
@@ -43,21 +35,6 @@ STATUS_EVERY_S = 2.0
 """Active composition and end of the run are looked at this often."""
 START_TIMEOUT_S = 600.0
 """Building an app's database belongs to its start."""
-RESULTS_KEPT = 10_000
-"""Results that can still be read after the end of a run."""
-HISTORY_KEPT_S = 900.0
-"""Samples of a run's end that can still be read after it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """What is known of a runner without asking it."""
-
-    status: Status | None = None
-    """At most ``STATUS_EVERY_S`` old while it is up; its last when it has ended."""
-    results: tuple[Result, ...] = ()
-    """Filled when the run has ended, as is ``history``."""
-    history: tuple[Sample, ...] = ()
 
 
 class Watchdog:
@@ -65,27 +42,19 @@ class Watchdog:
 
     def __init__(
         self,
-        started: Started,
+        wanted: Wanted,
         slot: Slot,
-        store: DaemonStore,
+        history: HistoryPuller,
         ticker: Ticker,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.app = started.spec.app
+        self.wanted, self.history = wanted, history
         self.remembered = Remembered()
-        self._spec = started.spec
-        self._slot, self._store, self._ticker, self._clock = slot, store, ticker, clock
-        self._history = HistoryPuller(self.app, slot, store, started.first_decision)
+        self.app = wanted.app
+        self._slot, self._ticker, self._clock = slot, ticker, clock
         self._condition: Condition = Starting(clock())
-        self._started_with: RunSpec | None = None
-        """Until the runner is past its start, which cannot take requests: what it was told at first."""
         self._status_due_s = clock()
-        self._lock = threading.RLock()
-
-    @property
-    def spec(self) -> RunSpec:
-        """As the next runner gets it."""
-        return self._spec
+        self._lock = threading.Lock()
 
     @property
     def condition(self) -> Condition:
@@ -107,41 +76,53 @@ class Watchdog:
         return policy.delay_s(self._condition, self._clock())
 
     def _bring_up(self) -> None:
-        spec = self._spec
-        event = self._attempt(spec)
-        with self._lock:
-            self._started_with, self._status_due_s = spec, self._clock()
-            self._happened(event)
-            if self._ticker.ending:
-                self._slot.clear()
+        self._happened(self._attempt())
+        self._status_due_s = self._clock()
+        if self._ticker.ending:
+            self._slot.clear()
 
-    def _attempt(self, spec: RunSpec) -> policy.Event:
+    def _attempt(self) -> policy.Event:
         try:
             if not self._slot.find():
-                self._start_new(spec)
+                self._slot.spawn(self.wanted.begin(self.history.begin_anew()))
+                self._slot.ask(Start(), START_TIMEOUT_S)
         except RecomposeError as error:
             return policy.Refused(str(error))
         except Exception as error:
             return policy.Died(self._clock(), f"{type(error).__name__}: {error}")
         return policy.CameUp(self._clock())
 
-    def _start_new(self, spec: RunSpec) -> None:
-        self._history.begin_anew()
-        self._put()
-        self._slot.spawn(spec)
-        self._slot.ask(Start(), START_TIMEOUT_S)
-
     def _look(self) -> None:
         now_s = self._clock()
         try:
-            self._history.pull(now_s)
+            self.history.pull(now_s)
             if now_s >= self._status_due_s:
                 self._status_due_s = now_s + STATUS_EVERY_S
-                self._note(self._slot.ask(ReadStatus()))
+                self._note()
         except Exception as error:
             self._happened(policy.Silent(self._clock(), f"{type(error).__name__}: {error}", self._slot.alive()))
         else:
             self._happened(policy.Answered())
+
+    def _note(self) -> None:
+        """Remembers what a restart needs, and sees the end of the run."""
+        status = self._slot.ask(ReadStatus())
+        self.remembered = replace(self.remembered, status=status)
+        match status.state:
+            case State.STARTING:
+                self._status_due_s = self._clock()
+            case State.STOPPED | State.FAILED:
+                self._note_end(status.state)
+            case _:
+                self.wanted.note(status, self._slot.ask)
+
+    def _note_end(self, state: State) -> None:
+        try:
+            self.wanted.forget()
+        except NotStoredError:
+            return  # kept until it is stored that it has ended: else the next daemon would run it again
+        self._retire()
+        log.info("run ended", app=self.app, state=state)
 
     def _happened(self, event: policy.Event) -> None:
         with self._lock:
@@ -154,40 +135,15 @@ class Watchdog:
             self._slot.clear()
         _tell(self.app, self._condition)
 
-    def _note(self, status: Status) -> None:
-        """Remembers what a restart needs, and sees the end of the run."""
-        self.remembered = replace(self.remembered, status=status)
-        if status.state in ("stopped", "failed"):
-            self._retire()
-            self._store.remove_started(self.app)
-            log.info("run ended", app=self.app, state=status.state)
-            return
-        active = status.composition.name if status.composition else None
-        with self._lock:
-            if status.state == "starting":
-                self._status_due_s = self._clock()
-                return
-            self._catch_up()
-            if status.state == "stable" and active and active != self._spec.composition:
-                self._spec = self._spec.model_copy(update={"composition": active})
-                self._put()
-
-    def _catch_up(self) -> None:
-        """Applies what was asked for while the runner was starting."""
-        if self._started_with is not None:
-            for change in differences(self._started_with, self._spec):
-                self._slot.ask(change)
-            self._started_with = None
-
     # --- what others ask of it ---
 
     def change(self, change: Change) -> None:
-        """Changes the spec (for restarts) and tells the runner, at once or when it is up. Raises: as ``ask``."""
-        with self._lock:
-            if isinstance(self._condition, Up) and self._started_with is None:
-                self.ask(change)
-            self._spec = changed(self._spec, change)
-            self._put()
+        """Raises: NotStoredError, or as ``ask``; then nothing was changed."""
+        self.wanted.change(change, self._tell_if_up)
+
+    def _tell_if_up(self, change: Change) -> None:
+        if isinstance(self._condition, Up):
+            self.ask(change)
 
     def ask(self, request: Request[A]) -> A:
         """Raises: what the runner refuses, or UnavailableError when it does not answer."""
@@ -200,16 +156,11 @@ class Watchdog:
         except Exception as error:
             raise UnavailableError(f"the runner of {self.app} does not answer ({type(error).__name__})") from error
 
-    def pull_history(self) -> None:
-        """Brings what was decided up to now into the store. Raises: as the runner's port."""
-        self._history.pull_all()
-
     def stop(self, drain: bool = True, timeout_s: float = 30.0) -> None:
         """Ends the watch, then the runner, after its last item when ``drain``."""
-        self._ticker.end()
         with self._lock:
-            up = isinstance(self._condition, Up)
-        if up:
+            self._ticker.end()
+        if isinstance(self._condition, Up):
             self._stop_runner(drain, timeout_s)
         self._slot.clear()
         self._condition = policy.Ended(self._condition.deaths)
@@ -224,14 +175,9 @@ class Watchdog:
 
     def _retire(self) -> None:
         """Keeps what is asked for after the end, then frees the runner."""
-        self._history.pull_all()
-        results = tuple(self._slot.ask(ReadResults(-1, RESULTS_KEPT)))
-        history = tuple(self._slot.ask(ReadHistory(HISTORY_KEPT_S)))
-        self.remembered = Remembered(self._slot.ask(ReadStatus()), results, history)
+        self.history.pull_all()
+        self.remembered = Remembered.of(self._slot)
         self._happened(policy.Finished())
-
-    def _put(self) -> None:
-        self._store.put_started(self.app, Started(self._spec, self._history.first_decision))
 
 
 def _tell(app: str, condition: Condition) -> None:

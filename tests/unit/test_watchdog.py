@@ -6,19 +6,22 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
+from full_disk import fill, free
 
 from apps import registry
 from compositions.errors import RecomposeError
 from control.decisions import Mode, State
 from profiler.slo import Slo
-from service.bodies.refusals import UnavailableError
+from service.bodies.refusals import DiskFullError, UnavailableError
 from service.bodies.results import Result
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
 from service.daemon.fake_runner import FakeRunner
+from service.daemon.history_puller import HistoryPuller
 from service.daemon.restart_policy import BACK_OFF_S, HEALTHY_S, SILENT_LIMIT, Condition, Ended, Failed, Starting, Up
 from service.daemon.slot import Slot
 from service.daemon.store import DaemonStore, Started
 from service.daemon.ticker import Ticker
+from service.daemon.wanted import Wanted
 from service.daemon.watchdog import Watchdog
 from service.running.port import ANSWER_S, RunnerPort
 from service.running.requests import Push, ReadStatus, Request, SetInput, SetMode, SetSlo, Start
@@ -76,7 +79,9 @@ class Bench:
         self.store, self.host = DaemonStore(None), Host()
         slot = Slot("name", self.host, attach=attach)
         started = Started(spec, first_decision)
-        self.watchdog = Watchdog(started, slot, self.store, Ticker("watchdog"), clock=lambda: self.now_s)
+        history = HistoryPuller(spec.app, slot, self.store, first_decision)
+        wanted = Wanted(started, self.store)
+        self.watchdog = Watchdog(wanted, slot, history, Ticker("watchdog"), clock=lambda: self.now_s)
 
     @property
     def runner(self) -> Flaky:
@@ -249,3 +254,107 @@ def test_a_runner_that_cannot_stop_is_killed() -> None:
     bench.watchdog.stop()
     assert bench.runner.killed
     assert bench.is_in(Ended)
+
+
+def test_a_full_disk_costs_history_not_the_stream() -> None:
+    bench = up(Bench())
+    fill(bench.store)
+    for number in range(4 * SILENT_LIMIT):
+        bench.runner.set_mode(Mode.AUTO, "57"[number % 2])
+        bench.step(2.0)
+    assert bench.is_in(Up)
+    assert (len(bench.host.runners), bench.runner.killed) == (1, False)
+    free(bench.store)
+    bench.runner.killed = True
+    bench.until(lambda: len(bench.host.runners) == 2)
+    assert bench.runner.active.name == "7"
+
+
+def test_history_that_did_not_fit_is_stored_once_there_is_room() -> None:
+    bench = up(Bench())
+    fill(bench.store)
+    bench.runner.set_mode(Mode.AUTO, "5")
+    bench.step(2.0)
+    assert [each.to for each in bench.store.decisions("synthetic", 10)] == ["1"]
+    free(bench.store)
+    bench.step(2.0)
+    assert [each.to for each in bench.store.decisions("synthetic", 10)] == ["5", "1"]
+    assert bench.store.started()["synthetic"].spec.composition == "5"
+
+
+def test_a_runner_that_dies_on_a_full_disk_comes_back() -> None:
+    bench = up(Bench())
+    fill(bench.store)
+    bench.runner.killed = True
+    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+
+
+def test_that_a_run_has_ended_is_stored_before_its_runner_goes() -> None:
+    bench = up(Bench())
+    bench.store.put_started("synthetic", Started(PUSH, 0))
+    bench.watchdog.ask(Push("last words"))
+    bench.runner.stop()
+    fill(bench.store)
+    for _ in range(2 * SILENT_LIMIT):
+        bench.step(2.0)
+    assert (bench.is_in(Up), bench.runner.killed) == (True, False)
+    free(bench.store)
+    bench.until(lambda: bench.is_in(Ended))
+    assert bench.store.started() == {}
+    assert [each.value for each in bench.watchdog.remembered.results] == ["last words"]
+
+
+def test_a_run_that_closes_for_half_a_minute_is_left_alone() -> None:
+    bench = up(Bench())
+    bench.runner.state = State.CLOSING
+    for _ in range(60):
+        bench.step(0.5)
+    assert (bench.is_in(Up), len(bench.host.runners)) == (True, 1)
+    bench.runner.state = State.STOPPED
+    bench.until(lambda: bench.is_in(Ended))
+    assert len(bench.host.runners) == 1
+
+
+def test_a_mode_that_was_acknowledged_outlives_a_runner_that_was_not_there_yet() -> None:
+    """The status that was under way when the mode was set tells of the composition before."""
+    bench = up(Bench())
+    bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    bench.runner.active = next(each for each in PUSH.compositions if each.name == "1")
+    bench.step(2.0)
+    bench.runner.killed = True
+    bench.until(lambda: len(bench.host.runners) == 2)
+    reborn = bench.runner.spec
+    assert (reborn.mode, reborn.composition, bench.runner.active.name) == (Mode.PINNED, "7", "7")
+    stored = bench.store.started()["synthetic"].spec
+    assert (stored.mode, stored.composition) == (Mode.PINNED, "7")
+
+
+def test_what_the_runner_is_told_was_stored_before() -> None:
+    bench = up(Bench())
+    told: list[Mode] = []
+    hear = bench.runner.set_mode
+
+    def set_mode(mode: Mode, composition: str | None) -> None:
+        told.append(bench.store.started()["synthetic"].spec.mode)
+        hear(mode, composition)
+
+    bench.runner.set_mode = set_mode  # type: ignore[method-assign]
+    bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    assert told == [Mode.PINNED]
+
+
+def test_what_cannot_be_stored_is_not_told() -> None:
+    bench = up(Bench())
+    fill(bench.store)
+    with pytest.raises(DiskFullError):
+        bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    assert (bench.runner.spec.mode, bench.watchdog.wanted.spec.mode) == (Mode.AUTO, Mode.AUTO)
+
+
+def test_what_the_runner_does_not_take_is_stored_no_more() -> None:
+    bench = up(Bench())
+    bench.runner.silent = True
+    with pytest.raises(UnavailableError):
+        bench.watchdog.change(SetMode(Mode.PINNED, "7"))
+    assert bench.store.started()["synthetic"].spec.mode is Mode.AUTO
+    assert bench.watchdog.wanted.spec.mode is Mode.AUTO

@@ -1,0 +1,31 @@
+"""What is known of a runner without asking it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.bodies.results import Result
+from service.bodies.status import Sample, Status
+from service.daemon.slot import Slot
+from service.running.requests import ReadHistory, ReadResults, ReadStatus
+
+RESULTS_KEPT = 10_000
+"""Results that can still be read after the end of a run."""
+HISTORY_KEPT_S = 900.0
+"""Samples of a run's end that can still be read after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    status: Status | None = None
+    """Of late, while it is up; its last when the run has ended."""
+    results: tuple[Result, ...] = ()
+    """Filled when the run has ended, as is ``history``."""
+    history: tuple[Sample, ...] = ()
+
+    @classmethod
+    def of(cls, slot: Slot) -> Remembered:
+        """All that is asked for after the end. Raises: as the runner's port."""
+        results = slot.ask(ReadResults(-1, RESULTS_KEPT))
+        history = slot.ask(ReadHistory(HISTORY_KEPT_S))
+        return cls(slot.ask(ReadStatus()), tuple(results), tuple(history))

@@ -1,0 +1,90 @@
+"""What is wanted of a run: stored first, then told to the runner."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from control.decisions import Mode, State
+from service.bodies.refusals import NotStoredError
+from service.bodies.spec import RunSpec
+from service.bodies.status import Status
+from service.daemon.changes import Change, changed, differences
+from service.daemon.store import DaemonStore, Started
+from service.daemon.undo import undone_by_failure
+
+Tell = Callable[[Change], None]
+"""Asks the runner. Raises: what it refuses, or UnavailableError."""
+
+
+class Wanted:
+    """The spec of one app's run, for its present runner and the next. Thread-safe: changes happen one by one."""
+
+    def __init__(self, started: Started, store: DaemonStore) -> None:
+        self.app = started.spec.app
+        self._spec, self._first_decision = started.spec, started.first_decision
+        self._store = store
+        self._started_with: RunSpec | None = started.spec
+        """Until the runner is past its start, which cannot take requests: what it was told at first."""
+        self._stored: Started | None = None
+        """As far as this object did it."""
+        self._forgotten = False
+        self._lock = threading.RLock()
+
+    @property
+    def spec(self) -> RunSpec:
+        return self._spec
+
+    def begin(self, first_decision: int) -> RunSpec:
+        """What the next runner is to be started with; its decisions continue at ``first_decision``."""
+        with self._lock:
+            self._started_with, self._first_decision = self._spec, first_decision
+            self._store_again()
+            return self._spec
+
+    def change(self, change: Change, tell: Tell) -> None:
+        """Stores it for restarts, then tells it, at once or when the runner is past its start: what is answered holds.
+
+        Raises: NotStoredError, or as ``tell``; then nothing was changed.
+        """
+        with self._lock:
+            before = self._spec
+            self._keep(changed(before, change))
+            with undone_by_failure(lambda: self._keep(before)):
+                if self._started_with is None:
+                    tell(change)
+
+    def note(self, status: Status, tell: Tell) -> None:
+        """Of a runner that is past its start: it is told what was asked for meanwhile. Raises: as ``tell``.
+
+        The next one begins with what was good for this one, unless it was told by hand what to run.
+        """
+        with self._lock:
+            if self._started_with is not None:
+                for change in differences(self._started_with, self._spec):
+                    tell(change)
+                self._started_with = None
+            if self._spec.mode is not Mode.PINNED and status.state is State.STABLE and status.composition is not None:
+                self._spec = self._spec.model_copy(update={"composition": status.composition.name})
+            self._store_again()
+
+    def forget(self) -> None:
+        """The next daemon will not run it. Raises: NotStoredError."""
+        with self._lock:
+            self._store.remove_started(self.app)
+            self._forgotten = True
+
+    def _keep(self, spec: RunSpec) -> None:
+        """Raises: NotStoredError, and then the spec is as before."""
+        wanted = Started(spec, self._first_decision).alone
+        if wanted != self._stored and not self._forgotten:
+            self._store.put_started(self.app, wanted)
+            self._stored = wanted
+        self._spec = spec
+
+    def _store_again(self) -> None:
+        """What cannot be stored now is tried again at the next status."""
+        try:
+            self._keep(self._spec)
+        except NotStoredError:
+            return

@@ -1,0 +1,113 @@
+"""A change that is answered holds, after a restart too; one that is refused never did: full disks, silent runners."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from full_disk import fill, free
+
+from service.api import create_app
+from service.daemon.fake_daemon import fake_daemon
+from service.daemon.store import DaemonStore
+
+LATENCY = {"app": "synthetic", "metric": "latency", "target": 400, "threshold": 0.2, "statistic": "mean"}
+PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
+WIDE = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]\n'
+YAML = {"content-type": "application/yaml"}
+
+
+@pytest.fixture
+def disk() -> Iterator[DaemonStore]:
+    store = DaemonStore(None)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def client(disk: DaemonStore) -> Iterator[TestClient]:
+    with TestClient(create_app(fake_daemon(disk)), base_url="http://127.0.0.1:8080") as client:
+        yield client
+
+
+@pytest.fixture
+def running(client: TestClient) -> TestClient:
+    assert client.post("/apps/synthetic/start", json=PUSHED).status_code == 200
+    return client
+
+
+def detail(response: Any, status: int) -> str:
+    assert response.status_code == status, response.text
+    return str(response.json()["detail"])
+
+
+def known(client: TestClient) -> Any:
+    status = client.get("/status/synthetic").json()
+    told = {key: status[key] for key in ("state", "mode", "composition", "slo", "input_rate_per_s")}
+    return told, client.get("/compositions/synthetic").json(), client.get("/slo").json()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "given"),
+    [
+        ("POST", "/slo", {"json": LATENCY | {"target": 100}}),
+        ("DELETE", "/slo/synthetic", {}),
+        ("PUT", "/apps/synthetic/input", {"json": {"rate_per_s": 77}}),
+        ("PUT", "/apps/synthetic/mode", {"json": {"mode": "pinned", "composition": "7"}}),
+        ("POST", "/compositions", {"content": WIDE, "headers": YAML}),
+        ("DELETE", "/compositions/synthetic/5", {}),
+        ("POST", "/apps/synthetic/stop", {}),
+    ],
+)
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_full_disk_is_told_and_nothing_is_changed(
+    running: TestClient, disk: DaemonStore, method: str, path: str, given: dict[str, Any], left: int
+) -> None:
+    """Also when it fills up between two writes of one request; a success then is one after a restart, too."""
+    running.post("/slo", json=LATENCY)
+    before = known(running), known_after_a_restart(disk)
+    fill(disk, left)
+    answer = running.request(method, path, **given)
+    free(disk)
+    after = known(running), known_after_a_restart(disk)
+    if answer.is_error:
+        assert re.search("no room on the disk of memory: nothing was changed", detail(answer, 507))
+        assert after == before
+    else:
+        assert after[0] != before[0]
+        assert after[1] != before[1]
+
+
+def known_after_a_restart(disk: DaemonStore) -> Any:
+    return disk.started(), disk.slos(), disk.overlay("synthetic")
+
+
+def test_an_app_that_cannot_be_stored_as_started_is_not_started(client: TestClient, disk: DaemonStore) -> None:
+    fill(disk)
+    assert "no room on the disk" in detail(client.post("/apps/synthetic/start", json=PUSHED), 507)
+    free(disk)
+    assert client.get("/status/synthetic").json()["state"] == "stopped"
+    assert client.post("/apps/synthetic/start", json=PUSHED).status_code == 200
+
+
+def test_what_a_silent_runner_was_not_told_is_not_in_force_later(running: TestClient, disk: DaemonStore) -> None:
+    running.post("/slo", json=LATENCY)
+    before = known_after_a_restart(disk)
+    runner = running.app.state.daemon._runs.last("synthetic")._slot._runner  # type: ignore[attr-defined]
+
+    def silent(request: object, *, timeout_s: float = 0.0) -> None:
+        raise TimeoutError
+
+    runner.ask = silent
+    for method, path, given in (
+        ("POST", "/slo", {"json": LATENCY | {"target": 100}}),
+        ("DELETE", "/slo/synthetic", {}),
+        ("PUT", "/apps/synthetic/mode", {"json": {"mode": "observe"}}),
+        ("POST", "/compositions", {"content": WIDE, "headers": YAML}),
+        ("DELETE", "/compositions/synthetic/5", {}),
+    ):
+        assert "the runner of synthetic does not answer" in detail(running.request(method, path, **given), 503)
+        assert known_after_a_restart(disk) == before
