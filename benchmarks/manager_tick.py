@@ -19,6 +19,7 @@ from time import perf_counter
 
 from compositions.enumeration import generate
 from compositions.model import Composition, Stage, all_sequential
+from control.choices import Choices
 from control.decisions import Decision, Mode
 from control.manager import Manager
 from control.settings import Settings
@@ -68,7 +69,8 @@ def overloaded(now_s: float) -> Snapshot:
 def deciding_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
     """Seconds of each tick in which the manager decides; in mode observe, so that it can be asked again."""
     chosen_from = compositions(count)
-    manager = Manager(Settings(), make_strategy("model"), STAGES, chosen_from, Mode.OBSERVE, slo, first=chosen_from[0])
+    choices = Choices(STAGES, chosen_from, chosen_from[0])
+    manager = Manager(Settings(), make_strategy("model"), choices, Mode.OBSERVE, slo)
     took: list[float] = []
     for round_ in range(rounds):
         snapshot = overloaded(100.0 + round_)
@@ -83,7 +85,8 @@ def deciding_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
 def quiet_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
     """Seconds of each tick in which there is nothing to do."""
     chosen_from = compositions(count)
-    manager = Manager(Settings(), make_strategy("static"), STAGES, chosen_from, Mode.AUTO, slo, first=chosen_from[0])
+    choices = Choices(STAGES, chosen_from, chosen_from[0])
+    manager = Manager(Settings(), make_strategy("static"), choices, Mode.AUTO, slo)
     took = []
     for round_ in range(rounds):
         snapshot = overloaded(100.0 + round_ / 4)

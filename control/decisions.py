@@ -16,6 +16,7 @@ class Trigger(StrEnum):
     PROFILE = "profile"
     COMPOSITIONS = "compositions"
     FAILURE = "failure"
+    """In the contract; nothing sets it off: a lost worker is replaced, a failed switch stays within its decision."""
     MANUAL = "manual"
 
 
@@ -60,8 +61,18 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Handover:
+    """How the switches of a decision went; ``None`` where there was none, or nothing was measured."""
+
+    gap_s: float | None = None
+    """The longest, from the old composition's last delivery to the new one's first."""
+    drain_estimate_s: float | None = None
+    drain_actual_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
-    """A finished decision. Drain and gap figures are filled in by the runner from the switch it caused."""
+    """A finished decision. The hand-over is filled in by the runner from the switches it caused."""
 
     id: int
     at_s: float
@@ -76,9 +87,7 @@ class Decision:
     """No known composition can meet the SLO here; ``to_name`` is the best found."""
     acted: bool = True
     """False in observe mode: the decision says what would have been done."""
-    gap_s: float | None = None
-    drain_estimate_s: float | None = None
-    drain_actual_s: float | None = None
+    handover: Handover = Handover()
     outcome: str | None = None
     """What came of it: the prediction against what was measured once the window was full."""
 

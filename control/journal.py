@@ -6,7 +6,7 @@ import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from control.decisions import Decision, NoChange
+from control.decisions import Decision, Handover, NoChange
 from runtime.dispatch.events import SwitchEnded
 
 
@@ -41,30 +41,30 @@ class Journal:
 
     KEPT = 1000
     decisions: deque[Decision] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
-    changes: deque[NoChangeRun] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
+    no_changes: deque[NoChangeRun] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
     switches: deque[SwitchRecord] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
     switch_count: int = 0
     switch_total: int = 0
     """With those that failed."""
 
-    def note(self, said: Decision | NoChange) -> None:
+    def record(self, said: Decision | NoChange) -> None:
         """A tick's answer; the same reason again only prolongs its run."""
         if isinstance(said, Decision):
             self.decisions.append(said)
-        elif self.changes and _kind(self.changes[-1].reason) == _kind(said.reason):
-            self.changes[-1].reason = said.reason
-            self.changes[-1].last_at_s = said.at_s
-            self.changes[-1].count += 1
+        elif self.no_changes and _kind(self.no_changes[-1].reason) == _kind(said.reason):
+            self.no_changes[-1].reason = said.reason
+            self.no_changes[-1].last_at_s = said.at_s
+            self.no_changes[-1].count += 1
         else:
-            self.changes.append(NoChangeRun(said.reason, said.at_s, said.at_s))
+            self.no_changes.append(NoChangeRun(said.reason, said.at_s, said.at_s))
 
-    def note_outcome(self, decision: Decision) -> None:
+    def record_outcome(self, decision: Decision) -> None:
         """What came of an earlier decision."""
         for position, known in enumerate(self.decisions):
             if known.id == decision.id:
                 self.decisions[position] = decision
 
-    def note_switch(self, record: SwitchRecord, ended: SwitchEnded) -> None:
+    def record_switch(self, record: SwitchRecord, ended: SwitchEnded) -> None:
         record.ended = ended
         self.switches.append(record)
         self.switch_count += ended.error is None
@@ -78,12 +78,8 @@ class Journal:
             return decision
         last = caused[-1]
         gaps = [record.gap_s for record in caused if record.gap_s is not None]
-        return replace(
-            decision,
-            gap_s=max(gaps) if gaps else None,
-            drain_estimate_s=last.drain_estimate_s,
-            drain_actual_s=last.ended.drain_actual_s if last.ended else None,
-        )
+        actual_s = last.ended.drain_actual_s if last.ended else None
+        return replace(decision, handover=Handover(max(gaps, default=None), last.drain_estimate_s, actual_s))
 
 
 def _ended_well(record: SwitchRecord, from_s: float, until_s: float) -> bool:

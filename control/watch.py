@@ -21,11 +21,10 @@ _MINOR_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A decision is due, and why. ``lower`` when the need fell: nothing is violated, less may do."""
+    """A decision is due, and why."""
 
     trigger: Trigger
     reason: str
-    lower: bool = False
 
 
 class Watch:
@@ -61,7 +60,7 @@ class Watch:
         left_s = self._hold_until_s - now_s
         return f"{self._hold_reason}; judged again in {left_s:.1f} s" if left_s > 0 else None
 
-    def look(self, snapshot: Snapshot, assessment: Assessment) -> Due | str:
+    def due(self, snapshot: Snapshot, assessment: Assessment) -> Due | str:
         """What is due now, or the reason why nothing is."""
         self._count_met(snapshot.now_s, assessment)
         changed = self._rate_changed(snapshot)
@@ -98,11 +97,10 @@ class Watch:
             return None
         if self._changed_since_s is None:
             self._changed_since_s = now_s
-        lower = rate < before
-        if lower and now_s - self._changed_since_s < self._rhythm.down_after_s:
+        if rate < before and now_s - self._changed_since_s < self._rhythm.down_after_s:
             return None
         self._rate, self._changed_since_s = rate, None
-        return Due(Trigger.INPUT_RATE, f"input rate went from {before:.3g} to {rate:.3g} items/s", lower)
+        return Due(Trigger.INPUT_RATE, f"input rate went from {before:.3g} to {rate:.3g} items/s")
 
     def _new_rate(self, snapshot: Snapshot) -> float | None:
         threshold, mean = self._rhythm.change_ratio, snapshot.input_rate_per_s
@@ -125,7 +123,7 @@ class Watch:
         if snapshot.now_s - met_since_s < self._rhythm.down_after_s:
             return None
         self._met_since_s = snapshot.now_s
-        return Due(Trigger.PROFILE, self.changed(snapshot) or "the SLO is met", lower=True)
+        return Due(Trigger.PROFILE, self.changed(snapshot) or "the SLO is met")
 
 
 def _service_times(snapshot: Snapshot) -> dict[str, float]:

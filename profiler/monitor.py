@@ -42,6 +42,21 @@ class MonitorSettings:
         check(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What runs at this moment, as those who run it know it."""
+
+    composition: str
+    """Name of the active one."""
+    switching: bool
+    stable_since_s: float
+    queued: int
+    in_flight: int
+    workers_alive: int
+    cores: int | None = None
+    """Where they changed since the start."""
+
+
 class Monitor:
     """Collects arrivals, deliveries, timings, hops and queue lengths of one running app."""
 
@@ -101,39 +116,28 @@ class Monitor:
 
     # --- what was seen ------------------------------------------------------------------------------------------
 
-    def snapshot(
-        self,
-        now_s: float,
-        *,
-        composition: str,
-        switching: bool,
-        stable_since_s: float,
-        queued: int,
-        in_flight: int,
-        workers_alive: int,
-        cores: int | None = None,
-    ) -> Snapshot:
-        """What the manager decides on. ``cores``: where they changed since the start."""
-        self.record_queue(now_s, queued, in_flight)
+    def snapshot(self, now_s: float, running: Running) -> Snapshot:
+        """What the manager decides on."""
+        self.record_queue(now_s, running.queued, running.in_flight)
         start_s = self._window_start_s(now_s, self._settings.window_s)
         first = self._deliveries.first_at_or_after(start_s)
         return Snapshot(
             now_s=now_s,
-            composition=composition,
-            switching=switching,
-            stable_since_s=stable_since_s,
+            composition=running.composition,
+            switching=running.switching,
+            stable_since_s=running.stable_since_s,
             window_start_s=start_s,
             input_rate_per_s=self._input_rate(now_s, self._settings.window_s),
             throughput_per_s=self._throughput(now_s, self._settings.window_s),
             delivered=len(self._deliveries) - first,
             latency=latency_stats(self._deliveries.xs(first)),
             inside=latency_stats(self._deliveries.ys(first)),
-            queued=queued,
+            queued=running.queued,
             queued_change_per_s=self._growth(self._queue, start_s),
-            in_flight=in_flight,
+            in_flight=running.in_flight,
             stages=self._service_times.profiles(now_s),
-            cores=self._cores if cores is None else cores,
-            workers_alive=workers_alive,
+            cores=self._cores if running.cores is None else running.cores,
+            workers_alive=running.workers_alive,
             hop_s=self.hop_s,
             input_rate_windows=self._input_rate_windows(now_s),
             read_latency=latency_stats(self._deliveries.zs(first)),

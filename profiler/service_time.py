@@ -85,11 +85,6 @@ def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSett
 # --- bottlenecks -----------------------------------------------------------------------------------------------------
 
 
-def ranked(profiles: Sequence[StageProfile]) -> tuple[str, ...]:
-    """Stage names, the most intensive first; equal ones in the app's order."""
-    return tuple(profile.name for profile in sorted(profiles, key=lambda p: -p.service_time_s))
-
-
 def bottlenecks(profiles: Sequence[StageProfile], threshold: float = 0.2) -> tuple[str, ...]:
     """The stage whose mean service time is at least ``threshold`` above that of every other one, or none.
 

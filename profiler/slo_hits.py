@@ -1,4 +1,4 @@
-"""How often the SLO was met: a series of seconds, and shares of time and of items."""
+"""How often the SLO was met: a series of seconds, and the share of them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ class HitSecond:
 
 
 class SloHits:
-    """How often the SLO was met since the start: by seconds, and by delivered items (itemised).
-
-    Seconds in which nothing could be measured, and items while no bound was known, count neither way.
-    """
+    """How often the SLO was met since the start. Seconds in which nothing could be measured count neither way."""
 
     SERIES = 3600
 
     def __init__(self) -> None:
-        self.seconds = self.seconds_met = self.items = self.items_met = 0
+        self.seconds = self.seconds_met = 0
         self.series: deque[HitSecond] = deque(maxlen=self.SERIES)
         """The last hour, oldest first."""
 
@@ -35,16 +32,8 @@ class SloHits:
         """Share of the seconds in which the SLO was met, 0..1; ``None`` before the first."""
         return self.seconds_met / self.seconds if self.seconds else None
 
-    @property
-    def item_share(self) -> float | None:
-        """Share of the delivered items within the bound, 0..1; ``None`` before the first."""
-        return self.items_met / self.items if self.items else None
-
-    def add_second(self, at_s: float, verdict: Verdict, delivered: int = 0) -> None:
-        """The verdict on the second that ends at ``at_s``; of several in one second the first counts.
-
-        ``delivered``: items of that second that share its verdict (throughput SLO); 0 where ``add_item`` is used.
-        """
+    def add_second(self, at_s: float, verdict: Verdict) -> None:
+        """The verdict on the second that ends at ``at_s``; of several in one second the first counts."""
         second = int(at_s)
         if self.series and second <= self.series[-1].second:
             return
@@ -52,9 +41,3 @@ class SloHits:
         if verdict.status in (SloStatus.MET, SloStatus.VIOLATED):
             met = verdict.status is SloStatus.MET
             self.seconds, self.seconds_met = self.seconds + 1, self.seconds_met + met
-            self.items, self.items_met = self.items + delivered, self.items_met + met * delivered
-
-    def add_item(self, latency_s: float, bound_ms: float) -> None:
-        """A delivered item of a latency SLO: within the bound or not."""
-        self.items += 1
-        self.items_met += latency_s * 1e3 <= bound_ms

@@ -9,6 +9,8 @@ from control.objectives.objective import Objective
 from control.objectives.throughput import Throughput
 from profiler.slo import Slo
 
+__all__ = ["Objective", "objective_of"]
+
 _BY_METRIC: Mapping[str, Callable[[Slo], Objective]] = {"latency": Latency, "throughput": Throughput}
 
 

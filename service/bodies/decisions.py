@@ -74,9 +74,9 @@ class Decision(Answer):
             duration_s=round(decision.duration_s, 3),
             infeasible=decision.infeasible,
             acted=decision.acted,
-            gap_ms=ms(decision.gap_s),
-            drain_estimate_ms=ms(decision.drain_estimate_s),
-            drain_actual_ms=ms(decision.drain_actual_s),
+            gap_ms=ms(decision.handover.gap_s),
+            drain_estimate_ms=ms(decision.handover.drain_estimate_s),
+            drain_actual_ms=ms(decision.handover.drain_actual_s),
             outcome=decision.outcome,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from control.choices import Choices
 from control.decisions import Mode
 from control.manager import Manager
 from profiler.monitor import Monitor
@@ -27,16 +28,8 @@ def loop_of(checked: CheckedSpec, pool: WorkerPool, size_bytes: Callable[[Payloa
 
 
 def _manager(checked: CheckedSpec) -> Manager:
-    spec = checked.spec
-    manager = Manager(
-        checked.settings.manager,
-        checked.strategy,
-        checked.stages,
-        checked.compositions,
-        spec.mode,
-        spec.slo,
-        first=checked.first,
-    )
+    spec, choices = checked.spec, Choices(checked.stages, checked.compositions, checked.first)
+    manager = Manager(checked.settings.manager, checked.strategy, choices, spec.mode, spec.slo)
     if spec.mode is Mode.PINNED:
         manager.set_mode(spec.mode, spec.composition)
     return manager

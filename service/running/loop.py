@@ -11,7 +11,7 @@ from control.manager import Manager, TickResult
 from control.output_gaps import OutputGaps
 from profiler.drain import DrainEstimator
 from profiler.drain_samples import paper_sample, schedule_sample
-from profiler.monitor import Monitor
+from profiler.monitor import Monitor, Running
 from profiler.service_time import stage_costs
 from profiler.size_law import SizeLaws
 from profiler.snapshot import Snapshot
@@ -87,9 +87,9 @@ class ControlLoop:
         self.snapshot = self._snapshot(now_s, view)
         self._sample_drain(view, self.snapshot)
         self.result = self.manager.tick(now_s, self.snapshot)
-        self.journal.note(self.result.decision)
+        self.journal.record(self.result.decision)
         for decision in self.manager.outcomes():
-            self.journal.note_outcome(decision)
+            self.journal.record_outcome(decision)
         for command in self.result.commands:
             if isinstance(command, SwitchTo):
                 self._switch(command, self.snapshot)
@@ -133,7 +133,7 @@ class ControlLoop:
 
     def _switched(self, ended: SwitchEnded) -> None:
         self.drain.end(ended.drain_actual_s)
-        self.journal.note_switch(self._switch_record, ended)
+        self.journal.record_switch(self._switch_record, ended)
         self.gaps.switch_ended()
         if ended.error is not None:
             self.manager.switch_failed(ended.error)
@@ -145,16 +145,16 @@ class ControlLoop:
     # --- estimate ---------------------------------------------------------------------------------------------------
 
     def _snapshot(self, now_s: float, view: DispatcherView) -> Snapshot:
-        return self.monitor.snapshot(
-            now_s,
-            composition=view.composition.name,
-            switching=view.switching,
-            stable_since_s=self._stable_since_s,
-            queued=view.queued,
-            in_flight=view.in_flight,
-            cores=self._settings.cores,
-            workers_alive=len(view.workers),
+        running = Running(
+            view.composition.name,
+            view.switching,
+            self._stable_since_s,
+            view.queued,
+            view.in_flight,
+            len(view.workers),
+            self._settings.cores,
         )
+        return self.monitor.snapshot(now_s, running)
 
     def _sample_drain(self, view: DispatcherView, snapshot: Snapshot) -> None:
         if not view.switching:

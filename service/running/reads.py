@@ -53,7 +53,7 @@ class Reads:
         return [Decision.of(journal.with_switches(each), self._at) for each in found]
 
     def _no_changes(self, request: ask.ReadNoChanges) -> list[QuietRun]:
-        return [QuietRun.of(each, self._at) for each in self._loop.journal.changes][-request.limit :]
+        return [QuietRun.of(each, self._at) for each in self._loop.journal.no_changes][-request.limit :]
 
     def _switches(self, _: ask.ReadSwitches) -> list[Switch]:
         return [Switch.of(record, self._at) for record in self._loop.journal.switches]

@@ -15,6 +15,7 @@ import numpy as np
 
 from apps.input.rates import Fixed, Rate
 from compositions.model import Composition, Stage, all_sequential
+from control.choices import Choices
 from control.decisions import Decision, Mode, NoChange, State
 from control.journal import Journal
 from control.manager import Manager
@@ -150,7 +151,7 @@ class _Run:
         self.engine = Engine(dispatcher, self.pool)
         strategy = make_strategy(scenario.strategy)
         self.manager = Manager(
-            scenario.settings, strategy, stages, scenario.compositions, scenario.mode, scenario.slo, first=first
+            scenario.settings, strategy, Choices(stages, scenario.compositions, first), scenario.mode, scenario.slo
         )
         monitor = Monitor(MonitorSettings(), [stage.name for stage in stages], scenario.machine.cores)
         settings = LoopSettings(scenario.machine.cores, scenario.style)

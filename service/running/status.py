@@ -54,7 +54,7 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         restarts=view.restarts,
         last_switch=Switch.of(journal.switches[-1], at) if journal.switches else None,
         output_gap_ms=Gaps.of(loop.gaps),
-        no_change=journal.changes[-1].reason if journal.changes else None,
+        no_change=journal.no_changes[-1].reason if journal.no_changes else None,
         slo_met_share=beside.slo_met_share,
         telemetry=beside.telemetry,
         spark=beside.spark,

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
+from control.choices import Choices
 from control.decisions import Decision, NoChange, State, SwitchTo
 from control.manager import Manager
 from control.settings import Settings
@@ -55,7 +56,7 @@ def readings(draw: st.DrawFn) -> dict[str, object]:
     told=st.lists(st.tuples(readings(), st.sampled_from(["", "", "", "fail", "lost", "slo"])), min_size=5, max_size=60),
 )
 def test_laws(name: str, slo: Slo, told: list[tuple[dict[str, object], str]]) -> None:
-    manager = Manager(Settings(), make_strategy(name), STAGES, CHOICES, slo=slo, first=CHOICES[0])
+    manager = Manager(Settings(), make_strategy(name), Choices(STAGES, CHOICES, CHOICES[0]), slo=slo)
     active, since_s, ids = "one", 0.0, []
     pending: str | None = None
     for step, (reading, event) in enumerate(told):

@@ -12,7 +12,7 @@ from compositions.model import Composition, Group, Pattern
 from control.objectives import objective_of
 from profiler.drain import DrainEstimate
 from profiler.drain_samples import Pending, left_s, schedule_sample
-from profiler.service_time import ServiceTimes, bottlenecks, free_service_s, next_bottleneck, ranked
+from profiler.service_time import ServiceTimes, bottlenecks, free_service_s, next_bottleneck
 from profiler.size_law import SizeTrend
 from profiler.slo import Slo, SloError, SloStatus, parse_slo
 from profiler.snapshot import LatencyStats, StageProfile, StageTiming
@@ -72,6 +72,11 @@ def test_a_profile_lies_within_its_samples(walls_and_cpus: list[tuple[float, flo
     assert a.samples == len(walls)
     assert a.cv >= 0
     assert a.busy >= 0
+
+
+def ranked(profiles: list[StageProfile]) -> tuple[str, ...]:
+    """The most intensive first; equal ones in the app's order."""
+    return tuple(profile.name for profile in sorted(profiles, key=lambda p: -p.service_time_s))
 
 
 def profiles(walls_s: list[float]) -> list[StageProfile]:

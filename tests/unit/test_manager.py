@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
+from control.choices import Choices, ManagerError
 from control.decisions import Decision, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
-from control.manager import Manager, ManagerError, TickResult
+from control.manager import Manager, TickResult
 from control.settings import Settings
 from control.strategies import StrategyError, make_strategy
 from profiler.slo import Slo, SloStatus
@@ -57,7 +58,7 @@ def snapshot(
 
 
 def manager(strategy: str = "model", slo: Slo | None = RATE, mode: Mode = Mode.AUTO) -> Manager:
-    return Manager(Settings(), make_strategy(strategy), STAGES, (ONE, WIDE, WIDER), mode, slo, first=ONE)
+    return Manager(Settings(), make_strategy(strategy), Choices(STAGES, (ONE, WIDE, WIDER), ONE), mode, slo)
 
 
 def tick(target: Manager, shot: Snapshot) -> TickResult:

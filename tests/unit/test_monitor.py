@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from profiler.monitor import Monitor, MonitorSettings
+from profiler.monitor import Monitor, MonitorSettings, Running
 from profiler.snapshot import Demand, RateWindow, Snapshot, StageTiming
 from profiler.windows import input_rate_change
 
@@ -16,16 +16,7 @@ def monitor(**settings: Any) -> Monitor:
 
 
 def look(seen: Monitor, now_s: float, queued: int = 0, in_flight: int = 0, cores: int | None = None) -> Snapshot:
-    return seen.snapshot(
-        now_s,
-        composition="1",
-        switching=False,
-        stable_since_s=0.0,
-        queued=queued,
-        in_flight=in_flight,
-        workers_alive=3,
-        cores=cores,
-    )
+    return seen.snapshot(now_s, Running("1", False, 0.0, queued, in_flight, 3, cores))
 
 
 def stream(seen: Monitor, per_s: float, from_s: float, to_s: float, latency_s: float = 0.2) -> None:

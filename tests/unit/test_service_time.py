@@ -13,7 +13,6 @@ from profiler.service_time import (
     crowding,
     free_service_s,
     next_bottleneck,
-    ranked,
     stage_costs,
 )
 from profiler.snapshot import StageProfile, StageTiming
@@ -114,10 +113,6 @@ def test_memory_is_bounded_and_the_newest_stay() -> None:
 )
 def test_bottleneck_is_20_percent_above_every_other(walls_s: dict[str, float], expected: tuple[str, ...]) -> None:
     assert bottlenecks(profiles(**walls_s)) == expected
-
-
-def test_ranked_most_intensive_first() -> None:
-    assert ranked(profiles(a=1.0, b=3.0, c=2.0, d=2.0)) == ("b", "c", "d", "a")
 
 
 def test_additional_bottleneck_is_judged_among_the_rest() -> None:

@@ -174,7 +174,7 @@ MET, VIOLATED = Verdict(SloStatus.MET, ""), Verdict(SloStatus.VIOLATED, "")
 
 def test_share_of_the_seconds_in_which_it_was_met() -> None:
     hits = SloHits()
-    assert (hits.time_share, hits.item_share) == (None, None)
+    assert hits.time_share is None
     for at_s, verdict in [(1.0, MET), (1.25, VIOLATED), (2.1, MET), (3.0, VIOLATED), (4.0, MET)]:
         hits.add_second(at_s, verdict)
     assert hits.time_share == 0.75
@@ -187,17 +187,3 @@ def test_seconds_without_an_answer_count_neither_way() -> None:
     assert hits.time_share is None
     hits.add_second(2.0, MET)
     assert hits.time_share == 1.0
-
-
-def test_itemised_share_of_a_latency_slo() -> None:
-    hits = SloHits()
-    for latency_s in (0.1, 0.48, 0.4801, 0.2):
-        hits.add_item(latency_s, bound_ms=480)
-    assert hits.item_share == 0.75
-
-
-def test_itemised_share_of_a_throughput_slo_weighs_seconds_by_items() -> None:
-    hits = SloHits()
-    hits.add_second(1.0, MET, delivered=9)
-    hits.add_second(2.0, VIOLATED, delivered=1)
-    assert (hits.time_share, hits.item_share) == (0.5, 0.9)

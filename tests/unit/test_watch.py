@@ -36,7 +36,7 @@ def looks(
 ) -> list[tuple[float, Due]]:
     found = []
     for k in range(int((to_s - from_s) * 4)):
-        due = made.look(shot(from_s + k / 4, rate), seen)
+        due = made.due(shot(from_s + k / 4, rate), seen)
         if isinstance(due, Due):
             found.append((from_s + k / 4, due))
     return found
@@ -49,9 +49,9 @@ def test_two_consecutive_votes_make_a_violation() -> None:
 
 def test_a_good_look_between_two_bad_ones_starts_the_count_anew() -> None:
     made = watch()
-    assert made.look(shot(10), MISSED) == "bad"
-    assert made.look(shot(11), MET) == "fine"
-    assert made.look(shot(12), MISSED) == "bad"
+    assert made.due(shot(10), MISSED) == "bad"
+    assert made.due(shot(11), MET) == "fine"
+    assert made.due(shot(12), MISSED) == "bad"
 
 
 def test_the_papers_pace_looks_every_ten_seconds() -> None:
@@ -62,7 +62,7 @@ def test_the_papers_pace_looks_every_ten_seconds() -> None:
 def test_a_risen_rate_is_due_at_once_a_fallen_one_when_it_has_lasted() -> None:
     assert looks(watch(), 20, 21, rate=15)[0][1].trigger is Trigger.INPUT_RATE
     (at, due), *_ = looks(watch(), 20, 40, rate=5)
-    assert (at, due.trigger, due.lower) == (30.0, Trigger.INPUT_RATE, True)
+    assert (at, due.trigger) == (30.0, Trigger.INPUT_RATE)
 
 
 def test_a_dip_releases_nothing() -> None:
@@ -77,7 +77,7 @@ def test_a_change_within_the_threshold_is_none() -> None:
 
 def test_who_foresees_is_asked_now_and_then_whether_less_would_do() -> None:
     found = looks(watch(), 0, 25)
-    assert [(at, due.lower) for at, due in found] == [(10.0, True), (20.0, True)]
+    assert [(at, due.trigger) for at, due in found] == [(10.0, Trigger.PROFILE), (20.0, Trigger.PROFILE)]
     assert looks(watch(foresees=False), 0, 25) == []
 
 

@@ -1,0 +1,58 @@
+"""What can be switched to: the compositions by name, the active one, and those that are left alone for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from compositions.errors import RecomposeError
+from compositions.model import Composition, Stage, all_sequential
+
+
+class ManagerError(RecomposeError):
+    """The manager was asked for something it cannot do; the text says what it can."""
+
+
+class Choices:
+    """``first``: active at the start; without it, the one the first snapshot names."""
+
+    def __init__(
+        self, stages: Iterable[Stage], compositions: Iterable[Composition], first: Composition | None = None
+    ) -> None:
+        self.stages = tuple(stages)
+        self.compositions = tuple(compositions)
+        self._active = first
+        self._barred: dict[str, tuple[float, str]] = {}
+
+    @property
+    def active(self) -> Composition:
+        """Raises: ManagerError before the first snapshot when none was given."""
+        if self._active is None:
+            raise ManagerError("there is nothing to decide without an active composition")
+        return self._active
+
+    def activate(self, composition: Composition) -> None:
+        """It was switched to, whether it can still be chosen or not."""
+        self._active = composition
+
+    def recognise(self, name: str) -> Composition:
+        """The composition that a snapshot says is active. Raises: ManagerError when it is not known."""
+        if self._active is None or self._active.name != name:
+            self._active = self.named(name)
+        return self._active
+
+    def named(self, name: str) -> Composition:
+        """Raises: ManagerError when there is none called ``name``."""
+        for composition in (*self.compositions, all_sequential(self.stages)):
+            if composition.name == name:
+                return composition
+        known = ", ".join(composition.name for composition in self.compositions)
+        raise ManagerError(f"unknown composition {name!r}; there are {known}")
+
+    def bar(self, composition: Composition, until_s: float, reason: str) -> None:
+        """It could not be switched to: leave it alone until ``until_s``."""
+        self._barred[composition.name] = (until_s, reason)
+
+    def unavailable(self, now_s: float) -> Mapping[str, str]:
+        """Those left alone at ``now_s``, by name, with the reason."""
+        self._barred = {name: entry for name, entry in self._barred.items() if entry[0] > now_s}
+        return {name: reason for name, (_, reason) in self._barred.items()}

@@ -1,0 +1,53 @@
+"""What was concluded: numbered decisions, that nothing can meet the objective, advice that still holds."""
+
+from __future__ import annotations
+
+from control.assess import Assessment
+from control.decisions import Decision
+from control.episode import Episode
+from control.strategies.base import Settle, Try
+from profiler.slo import SloStatus
+
+
+class Conclusions:
+    """Since the last request from outside."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._advice: Decision | None = None
+        self.infeasible: str | None = None
+        """Why no known composition can meet the objective; ``None`` while one may."""
+
+    def forget(self) -> None:
+        """The question is a new one."""
+        self.infeasible, self._advice = None, None
+
+    def conclude(self, episode: Episode, now_s: float, step: Settle) -> Decision:
+        """The decision that ``step`` ends, which has been carried out."""
+        self.infeasible = f"infeasible: {step.reason}" if step.infeasible else None
+        return episode.decision(self._next_id(), now_s, step, step.reason)
+
+    def advise(self, episode: Episode, now_s: float, step: Try | Settle) -> Decision | str:
+        """What would be done; for the same advice again only that it still holds."""
+        last = self._advice
+        if last is not None and last.to_name == step.composition.name and last.from_name == episode.origin.name:
+            return f"observing: decision {last.id} still holds"
+        verb = "would try" if isinstance(step, Try) else "would choose"
+        reason = f"{verb} {step.composition.name}: {step.reason}"
+        self._advice = episode.decision(self._next_id(), now_s, step, reason, acted=False)
+        return self._advice
+
+    def quiet(self, reason: str, seen: Assessment) -> str:
+        """Why nothing is done: ``reason``, or that nothing can help, until the objective is met after all."""
+        if seen.meets:
+            self.infeasible = None
+        return self.infeasible or reason
+
+    def status(self, seen: Assessment) -> SloStatus:
+        """What the user sees."""
+        hopeless = self.infeasible is not None and seen.status is SloStatus.VIOLATED
+        return SloStatus.INFEASIBLE if hopeless else seen.status
+
+    def _next_id(self) -> int:
+        self._count += 1
+        return self._count

@@ -1,0 +1,71 @@
+"""What outlives a phase of the manager, each with one question of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compositions.model import Composition
+from control.backlog import Backlog
+from control.choices import Choices, ManagerError
+from control.conclusions import Conclusions
+from control.decisions import Trigger
+from control.hindsight import Hindsight
+from control.settings import Settings
+from control.situation import Situation
+from control.strategies.base import Strategy
+from control.turn import Turn
+from control.watch import Due, Watch
+
+
+@dataclass(slots=True)
+class Desk:
+    """``due`` and ``pin`` are what is waiting to be dealt with; the rest works on it."""
+
+    settings: Settings
+    strategy: Strategy
+    choices: Choices
+    watch: Watch
+    backlog: Backlog
+    hindsight: Hindsight
+    conclusions: Conclusions
+    due: Due | None
+    """A decision that was asked for and has not begun."""
+    pin: Composition | None = None
+    """What was asked for by hand; ``None``: whatever is active."""
+
+    @classmethod
+    def opened(cls, settings: Settings, strategy: Strategy, choices: Choices) -> Desk:
+        """As it is when an app starts: the first decision is due as soon as its stages are known."""
+        watch, hindsight = Watch(settings.rhythm, strategy.pace(settings)), Hindsight(settings.measuring.outcome_s)
+        started = Due(Trigger.START, "the app started")
+        return cls(settings, strategy, choices, watch, Backlog(), hindsight, Conclusions(), started)
+
+    def ask(self, trigger: Trigger, reason: str) -> None:
+        """A request from outside: the question is a new one."""
+        self.due = Due(trigger, reason)
+        self.conclusions.forget()
+
+    @property
+    def foresees(self) -> bool:
+        """The strategy needs no full window to tell."""
+        return self.strategy.pace(self.settings).foresees
+
+    def situation(self, turn: Turn, trigger: Trigger) -> Situation:
+        """What the strategy may look at. Raises: ManagerError without an objective."""
+        objective = turn.aim.objective
+        if objective is None:
+            raise ManagerError("there is nothing to decide without an SLO")
+        return Situation(
+            trigger,
+            turn.snapshot,
+            objective,
+            turn.seen,
+            self.choices.active,
+            self.choices.compositions,
+            self.settings,
+            self.choices.unavailable(turn.snapshot.now_s),
+        )
+
+    def hold(self, now_s: float, reason: str) -> None:
+        """A switch has just ended: judge nothing while the first results still carry the old composition's wait."""
+        self.watch.hold(now_s + self.settings.rhythm.cool_down_s, reason)

@@ -1,0 +1,30 @@
+"""Nobody to decide for: pinned, or without an objective. Only a request by hand moves anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from control.decisions import Mode, State, Trigger
+from control.desk import Desk
+from control.episode import Episode
+from control.phases.deciding import leave
+from control.phases.phase import Answer, Running, remain
+from control.strategies.base import Settle
+from control.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class HandsOff(Running):
+    """Goes where it was told to go, once, and stays."""
+
+    label: ClassVar[State] = State.STABLE
+
+    def go_on(self, turn: Turn, desk: Desk) -> Answer:
+        active, target = desk.choices.active, desk.pin
+        if turn.aim.mode is not Mode.PINNED:
+            return remain(turn, "no SLO set")
+        if target is None or target.shape == active.shape:
+            return remain(turn, f"pinned to {active.name}")
+        episode = Episode(Trigger.MANUAL, "requested by hand", turn.now_s, active)
+        return leave(turn, episode, Settle(target, (), f"{target.name} was pinned"))

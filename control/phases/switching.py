@@ -1,0 +1,72 @@
+"""A switch is under way: wait for its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from compositions.model import Composition
+from control.decisions import Mode, NoChange, State
+from control.desk import Desk
+from control.episode import Episode
+from control.phases.deciding import advance, close
+from control.phases.phase import Answer, Phase, TryOut, remain, rest
+from control.strategies.base import Settle, Trial, Try
+from control.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Switching(Phase):
+    """To the composition of ``step``, since ``asked_s``."""
+
+    step_to: Try | Settle
+    asked_s: float
+    episode: Episode | None
+    """The decision that the switch is part of; ``None`` once a request from outside has overtaken it."""
+    failure: str | None = None
+    """What the runner said of it; the old composition is still running then."""
+
+    label: ClassVar[State] = State.SWITCHING
+
+    @property
+    def target(self) -> Composition:
+        return self.step_to.composition
+
+    def step(self, turn: Turn, desk: Desk) -> Answer:
+        failure = self.failure or self._overdue(turn.now_s, desk.settings.rhythm.switch_limit_s)
+        if failure is not None:
+            return self._failed(turn, desk, failure)
+        return self._arrived(turn, desk) if self._done(turn) else remain(turn, f"switching to {self.target.name}")
+
+    def _overdue(self, now_s: float, limit_s: float) -> str | None:
+        lasted_s = now_s - self.asked_s
+        return f"it had not ended after {lasted_s:.0f} s" if lasted_s > limit_s else None
+
+    def _done(self, turn: Turn) -> bool:
+        """The snapshot is of the target, and no older than the request."""
+        seen = turn.snapshot
+        return not seen.switching and seen.composition == self.target.name and seen.stable_since_s >= self.asked_s
+
+    def _arrived(self, turn: Turn, desk: Desk) -> Answer:
+        """Begin the trial that the switch was for, or close the decision."""
+        desk.choices.activate(self.target)
+        desk.backlog.inherit()
+        desk.hold(turn.now_s, f"just switched to {self.target.name}")
+        if self.episode is None:
+            return rest(turn, "the switch was overtaken by a newer request")
+        if isinstance(self.step_to, Settle):
+            return close(turn, desk, self.episode, self.step_to)
+        begun = NoChange(turn.now_s, f"trying {self.target.name}")
+        return Answer(begun, TryOut(self.step_to, self.episode))
+
+    def _failed(self, turn: Turn, desk: Desk, failure: str) -> Answer:
+        """The old composition runs on; the strategy goes on without the one that failed."""
+        name = self.target.name
+        desk.choices.bar(self.target, turn.now_s + desk.settings.rhythm.failed_switch_pause_s, failure)
+        desk.hold(turn.now_s, f"the switch to {name} failed")
+        if self.episode is None or turn.aim.mode is Mode.PINNED:
+            desk.pin = None
+            return rest(turn, f"the switch to {name} failed: {failure}")
+        ended = f"the switch failed: {failure}"
+        trial = Trial(self.target, None, turn.now_s - self.asked_s, ended)
+        return advance(turn, desk, self.episode.and_then(trial))

@@ -1,0 +1,38 @@
+"""Every transition between the manager's phases: profiling → (switching → trial)* → switching → stable, after Vogel
+et al., section 3.2."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from control.phases.hands_off import HandsOff
+from control.phases.phase import Drop, Fail, Leave, Move, Phase, Remain, TryOut
+from control.phases.resting import Profiling, Resting
+from control.phases.switching import Switching
+from control.phases.trying import Trying
+
+
+def first(*, hands_off: bool) -> Phase:
+    """The phase of an app that has just started."""
+    return HandsOff() if hands_off else Profiling()
+
+
+def after(phase: Phase, move: Move, *, hands_off: bool) -> Phase:
+    """The phase that follows ``phase`` on ``move``; ``hands_off``: pinned, or nothing to aim at."""
+    match move, phase:
+        case Remain(), _:
+            return phase
+        case Leave(step, at_s, episode), _:
+            return Switching(step, at_s, episode)
+        case TryOut(step, episode), _:
+            return Trying(step, episode)
+        case Fail(reason), Switching():  # a switch that nobody waits for any more may fail as it likes
+            return replace(phase, failure=reason)
+        case Fail(), _:
+            return phase
+        case Drop(), Switching():  # it is let end first: two at once would be one too many
+            return replace(phase, episode=None)
+        case Drop(), Profiling() if not hands_off:
+            return phase
+        case _:  # Rest, or Drop of what had not left anywhere
+            return HandsOff() if hands_off else Resting()

@@ -1,0 +1,43 @@
+"""The active composition is tried: is it clear, or is its time up?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from control.assess import Assessment
+from control.decisions import State
+from control.desk import Desk
+from control.episode import Episode
+from control.phases.deciding import advance
+from control.phases.phase import Answer, Running, remain
+from control.settings import Measuring
+from control.strategies.base import Trial, Try
+from control.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Trying(Running):
+    """One trial of ``episode``."""
+
+    trial: Try
+    episode: Episode
+
+    label: ClassVar[State] = State.TRIAL
+
+    def go_on(self, turn: Turn, desk: Desk) -> Answer:
+        tried, seen = self.trial, turn.seen
+        elapsed_s = turn.now_s - max(turn.snapshot.stable_since_s, self.episode.began_s)
+        situation = desk.situation(turn, self.episode.trigger)
+        clear = desk.strategy.clear(situation, elapsed_s)
+        if clear is None and not _time_up(elapsed_s, tried.limit_s, seen, desk.settings.measuring):
+            progress = f"{elapsed_s:.1f} of {tried.limit_s:g} s"
+            return remain(turn, f"trying {tried.composition.name}: {progress}; {seen.reason}")
+        desk.strategy.learn(situation)
+        ended = Trial(tried.composition, seen, elapsed_s, clear or "time up")
+        return advance(turn, desk, self.episode.and_then(ended))
+
+
+def _time_up(elapsed_s: float, limit_s: float, seen: Assessment, measuring: Measuring) -> bool:
+    """A trial without enough samples is prolonged, but not for ever."""
+    return elapsed_s >= limit_s and (seen.meets is not None or elapsed_s >= limit_s + measuring.patience_s)

@@ -1,0 +1,89 @@
+"""Latency and throughput behind one type: each owns its bound, its worth, whose doing a miss is, and its words."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from control.objectives import objective_of
+from control.objectives.objective import Expectation
+from profiler.slo import Slo, SloStatus
+from profiler.snapshot import LatencyStats, Snapshot
+from service.daemon.codec import slo_from_json, slo_to_json
+
+LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))
+STATS = LatencyStats(0.3, 0.3, 0.3, 0.3, 50)
+BEHIND = Snapshot(
+    50.0, "1", False, 0.0, 40.0, 10.0, 6.0, 60, STATS, replace(STATS, mean_s=0.1), 20, -5.0, 2, (), 4, 2, 3e-4
+)  # fmt: skip
+
+
+def test_the_bound_is_the_target_and_its_threshold_on_the_side_that_counts() -> None:
+    assert LATENCY.bound(None) == 120.0
+    assert (RATE.bound(10.0), RATE.bound(None)) == (8.0, None)
+    assert (LATENCY.target(None), RATE.target(10.0)) == (100.0, 10.0)
+
+
+def test_less_latency_and_more_throughput_are_worth_more() -> None:
+    assert LATENCY.worth(90.0) > LATENCY.worth(100.0)
+    assert RATE.worth(10.0) > RATE.worth(9.0)
+    assert LATENCY.slack(90.0, 120.0) == pytest.approx(0.25)
+    assert RATE.slack(6.0, 8.0) == pytest.approx(-0.25)
+
+
+def test_a_value_is_within_the_bound_or_nobody_knows() -> None:
+    assert (LATENCY.met_by(120.0, None), LATENCY.met_by(121.0, None)) == (True, False)
+    assert (RATE.met_by(8.0, 10.0), RATE.met_by(8.0, None), RATE.met_by(None, 10.0)) == (True, None, None)
+
+
+def test_a_latency_is_excused_by_a_backlog_that_is_soon_gone_a_throughput_by_an_empty_queue() -> None:
+    excused = LATENCY.whose_doing(BEHIND, "late", patience_s=30.0)
+    assert (excused.status, excused.meets) == (SloStatus.VIOLATED, True)
+    assert LATENCY.whose_doing(BEHIND, "late", patience_s=3.0).meets is False
+    assert RATE.whose_doing(BEHIND, "short", patience_s=30.0).meets is False
+    assert RATE.whose_doing(replace(BEHIND, queued=0), "short", patience_s=30.0).meets is True
+
+
+def test_expectations_become_ratios_of_the_bound() -> None:
+    seen = []
+
+    def expected(scale: float) -> Expectation:
+        seen.append(scale)
+        return Expectation(np.array([16.0, 4.0]) / scale, np.array([0.06, 0.06]) * scale)
+
+    low, likely, high = LATENCY.ratios(expected, 0.25, 10.0)
+    assert likely.tolist() == [pytest.approx(2.0), 0.0], "0 where the queue grows without end"
+    assert (low[0], high[0]) == (pytest.approx(1.6), pytest.approx(2.5))
+    assert sorted(seen) == [0.8, 1.0, 1.25]
+    low, likely, high = RATE.ratios(expected, 0.25, 10.0)
+    assert (low[0], likely[0], high[0]) == (1.6, 2.0, 2.5)
+
+
+def test_each_says_it_in_its_own_words() -> None:
+    assert (LATENCY.described(90.0), LATENCY.described(None)) == ("90 ms", "no latency")
+    assert (RATE.described(9.0), RATE.described(None)) == ("9 items/s", "no throughput")
+    assert LATENCY.foretold(20.0, 0.05) == "predicted mean latency 50 ms"
+    assert LATENCY.foretold(20.0, float("inf")) == "predicted 20 items/s, so the queue grows"
+    assert RATE.foretold(20.0, 0.05) == "predicted up to 20 items/s"
+
+
+def test_only_a_latency_holds_each_item_to_a_target() -> None:
+    assert (LATENCY.item_target_ms, RATE.item_target_ms) == (100.0, None)
+    assert (LATENCY.statistic, RATE.statistic) == ("mean", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"metric":"latency","target":400.0,"threshold":0.2,"statistic":"p95"}',
+        '{"metric":"throughput","target":"input_rate","threshold":0.2,"statistic":"mean"}',
+    ],
+)
+def test_state_databases_of_before_are_read_and_written_as_before(text: str) -> None:
+    slo = slo_from_json(text)
+    assert slo_to_json(slo) == text
+    assert objective_of(slo).slo is slo
+    assert pickle.loads(pickle.dumps(slo)) == slo

@@ -1,0 +1,89 @@
+"""Which phase follows which, and that a phase says of itself what the user sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from compositions.model import Composition, Stage, all_sequential
+from control.choices import Choices, ManagerError
+from control.decisions import State, Trigger
+from control.episode import Episode
+from control.phases.hands_off import HandsOff
+from control.phases.phase import Drop, Fail, Leave, Move, Phase, Remain, Rest, TryOut
+from control.phases.resting import Profiling, Resting
+from control.phases.switching import Switching
+from control.phases.transitions import after, first
+from control.phases.trying import Trying
+from control.strategies.base import Settle, Try
+
+STAGES = (Stage("a"), Stage("b"))
+ONE = all_sequential(STAGES, "one")
+EPISODE = Episode(Trigger.SLO, "the SLO was set", 10.0, ONE)
+SETTLE, TRY = Settle(ONE, (), "it will do"), Try(ONE, 3.0, (), "it may do")
+SWITCHING, TRYING = Switching(SETTLE, 10.0, EPISODE), Trying(TRY, EPISODE)
+ALL: tuple[Phase, ...] = (Profiling(), Resting(), HandsOff(), SWITCHING, TRYING)
+
+
+def test_every_phase_has_the_label_that_the_api_shows() -> None:
+    assert [phase.label for phase in ALL] == [
+        State.PROFILING,
+        State.STABLE,
+        State.STABLE,
+        State.SWITCHING,
+        State.TRIAL,
+    ]
+
+
+@pytest.mark.parametrize("phase", ALL, ids=lambda phase: type(phase).__name__)
+def test_from_any_phase(phase: Phase) -> None:
+    assert after(phase, Remain(), hands_off=False) is phase
+    assert after(phase, Rest(), hands_off=False) == Resting()
+    assert after(phase, Rest(), hands_off=True) == HandsOff()
+    assert after(phase, Leave(SETTLE, 12.0, EPISODE), hands_off=False) == Switching(SETTLE, 12.0, EPISODE)
+    assert after(phase, TryOut(TRY, EPISODE), hands_off=False) == TRYING
+
+
+@pytest.mark.parametrize(
+    ("phase", "move", "hands_off", "expected"),
+    [
+        (SWITCHING, Drop(), False, Switching(SETTLE, 10.0, None)),
+        (SWITCHING, Drop(), True, Switching(SETTLE, 10.0, None)),
+        (SWITCHING, Fail("no memory"), False, Switching(SETTLE, 10.0, EPISODE, "no memory")),
+        (TRYING, Drop(), False, Resting()),
+        (TRYING, Drop(), True, HandsOff()),
+        (TRYING, Fail("late"), False, TRYING),
+        (Resting(), Fail("late"), False, Resting()),
+        (Profiling(), Drop(), False, Profiling()),
+        (Profiling(), Drop(), True, HandsOff()),
+        (HandsOff(), Drop(), False, Resting()),
+    ],
+)
+def test_requests_and_failures_from_outside(phase: Phase, move: Move, hands_off: bool, expected: Phase) -> None:
+    assert after(phase, move, hands_off=hands_off) == expected
+
+
+def test_an_app_begins_by_profiling_where_there_is_somebody_to_decide_for() -> None:
+    assert (first(hands_off=False), first(hands_off=True)) == (Profiling(), HandsOff())
+
+
+def test_what_could_not_be_switched_to_is_left_alone_for_a_while() -> None:
+    choices = Choices(STAGES, (ONE,), ONE)
+    choices.bar(ONE, 20.0, "no memory")
+    assert choices.unavailable(19.0) == {"one": "no memory"}
+    assert choices.unavailable(20.0) == {}
+
+
+def test_a_composition_that_was_switched_to_is_known_though_it_can_no_longer_be_chosen() -> None:
+    gone = Composition("gone", ONE.groups)
+    choices = Choices(STAGES, (ONE,), ONE)
+    choices.activate(gone)
+    assert choices.recognise("gone") is gone
+    with pytest.raises(ManagerError, match="unknown composition 'gone'; there are one"):
+        choices.named("gone")
+
+
+def test_without_a_first_composition_the_first_snapshot_names_it() -> None:
+    choices = Choices(STAGES, (ONE,))
+    with pytest.raises(ManagerError, match="without an active composition"):
+        _ = choices.active
+    assert choices.recognise("one") is choices.active
