@@ -64,9 +64,12 @@ class Switching(Phase):
         name = self.target.name
         desk.choices.bar(self.target, turn.now_s + desk.settings.rhythm.failed_switch_pause_s, failure)
         desk.hold(turn.now_s, f"the switch to {name} failed")
-        if self.episode is None or turn.aim.mode is Mode.PINNED:
+        told = f"the switch to {name} failed: {failure}"
+        if self.episode is None:  # what was asked for since is still to be done
+            return rest(turn, told)
+        if turn.aim.mode is Mode.PINNED:  # once: who pins looks at what becomes of it
             desk.pin = None
-            return rest(turn, f"the switch to {name} failed: {failure}")
+            return rest(turn, told)
         ended = f"the switch failed: {failure}"
         trial = Trial(self.target, None, turn.now_s - self.asked_s, ended)
         return advance(turn, desk, self.episode.and_then(trial))

@@ -175,6 +175,33 @@ def test_a_pinned_composition_is_switched_to_and_kept() -> None:
     assert results[-1].slo_status is SloStatus.VIOLATED
 
 
+def test_a_pinned_composition_that_cannot_be_switched_to_is_not_asked_for_again() -> None:
+    target = manager()
+    target.set_mode(Mode.PINNED, "wider")
+    tick(target, snapshot(20))
+    target.switch_failed("no memory")
+    results = run(target, 20.25, 30)
+    assert reason(results[0]) == "the switch to wider failed: no memory"
+    assert commands(results) == []
+
+
+def test_what_is_pinned_while_a_switch_is_under_way_is_done_when_that_has_failed() -> None:
+    target = manager()
+    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
+    target.set_mode(Mode.PINNED, "wider")
+    target.switch_failed("no memory")
+    assert commands(run(target, 20.25, 30)) == ["wider"]
+
+
+def test_a_trial_that_a_request_overtakes_is_no_trial_any_more() -> None:
+    target = manager("vogel")
+    target.set_compositions((ONE, WIDE, MERGED))
+    assert tick(target, snapshot(20)).state is State.SWITCHING
+    assert tick(target, snapshot(21, "wide", since_s=20.9)).state is State.TRIAL
+    target.set_slo(Slo("throughput", "input_rate", 0.1))
+    assert tick(target, snapshot(21.25, "wide", since_s=20.9)).state is State.STABLE
+
+
 def test_pinning_the_unknown_is_refused_with_what_there_is() -> None:
     with pytest.raises(ManagerError, match="unknown composition 'narrow'; there are one, wide, wider"):
         manager().set_mode(Mode.PINNED, "narrow")
