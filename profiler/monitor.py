@@ -13,9 +13,9 @@ from statistics import median
 
 from compositions.settings import check, ranged
 from profiler.service_time import ProfileSettings, ServiceTimes
-from profiler.snapshot import Demand, LatencyStats, RateWindow, Snapshot, StageTiming
+from profiler.snapshot import Demand, RateWindow, Snapshot, StageTiming
 from profiler.stats import Samples, latency_stats, slope_per_s
-from profiler.windows import Instant, counted_window, mean_of_steps, offered_windows, rate_per_s
+from profiler.windows import counted_window, mean_of_steps, offered_windows, rate_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,6 @@ class MonitorSettings:
 
     window_s: float = ranged(10.0, 0.5, 3600, "s")
     """Longest window that decisions rest on: the check interval of Vogel et al., section 3.2, step 6."""
-    instant_s: float = ranged(0.25, 0.01, 60, "s")
-    """Window of the instantaneous values: the shortest that SPBench (section 3) takes for meaningful."""
     rate_window_s: float = ranged(1.0, 0.05, 600, "s")
     """Each of the two windows in which a changed input rate must show: a step is seen within two seconds."""
     growth_span_s: float = ranged(1.0, 0.05, 600, "s")
@@ -71,7 +69,6 @@ class Monitor:
         self._behind = Samples(settings.events_kept // 8)
         self._demand: Demand | None = None
         self._hops: deque[float] = deque(maxlen=settings.hop_samples)
-        self._delivered = 0
         self._started_s: float | None = None
         self._reset_s: float | None = None
 
@@ -83,7 +80,6 @@ class Monitor:
     def record_delivery(self, at_s: float, arrived_s: float, started_s: float, due_s: float | None = None) -> None:
         """An item left in order: due at ``due_s`` (None: when it arrived), read at ``arrived_s``, first sent to a
         worker at ``started_s``."""
-        self._delivered += 1
         since_s = arrived_s if due_s is None else due_s
         self._deliveries.add(at_s, at_s - since_s, at_s - started_s, at_s - arrived_s)
 
@@ -100,7 +96,7 @@ class Monitor:
         self._hops.append(hop_s)
 
     def record_queue(self, at_s: float, queued: int, in_flight: int) -> None:
-        """Queue lengths at this moment; ``snapshot`` records its own, more are needed only for finer charts."""
+        """Queue lengths at this moment, for their growth; ``snapshot`` records its own."""
         self._queue.add(at_s, queued, in_flight)
 
     def set_offered_rate(self, at_s: float, rate_per_s: float | None) -> None:
@@ -144,20 +140,6 @@ class Monitor:
             demand=self._demand and replace(self._demand, growth_per_s=self._growth(self._behind, start_s)),
         )
 
-    def instantaneous(self, now_s: float, window_s: float | None = None) -> Instant:
-        """The last 250 ms (or ``window_s``), for charts and for the SLO-hit series."""
-        length_s = self._settings.instant_s if window_s is None else window_s
-        return Instant(
-            now_s=now_s,
-            window_s=length_s,
-            throughput_per_s=self._throughput(now_s, length_s),
-            input_rate_per_s=self._input_rate(now_s, length_s),
-            latency=self._latency(now_s - length_s),
-            queued=int(self._queue.last_x()) if self._queue else None,
-            in_flight=int(self._queue.last_y()) if self._queue else None,
-            delivered=self._delivered,
-        )
-
     @property
     def hop_s(self) -> float:
         return median(self._hops) if self._hops else self._settings.hop_s
@@ -177,9 +159,6 @@ class Monitor:
             sources = (self._arrivals, self._deliveries, self._queue, self._offered, self._behind)
             self._started_s = min((samples.at(0) for samples in sources if samples), default=now_s)
         return self._started_s
-
-    def _latency(self, since_s: float) -> LatencyStats | None:
-        return latency_stats(self._deliveries.xs(self._deliveries.first_after(since_s)))
 
     def _throughput(self, now_s: float, window_s: float) -> float | None:
         since_s = self._measured_since_s(now_s)

@@ -1,31 +1,16 @@
-"""How often the SLO was met: a series of seconds, and the share of them."""
+"""How often the SLO was met."""
 
 from __future__ import annotations
-
-from collections import deque
-from dataclasses import dataclass
 
 from profiler.slo import SloStatus, Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class HitSecond:
-    """One second of the SLO-hit series."""
-
-    second: int
-    status: SloStatus
-    value: float | None
-
-
 class SloHits:
-    """How often the SLO was met since the start. Seconds in which nothing could be measured count neither way."""
-
-    SERIES = 3600
+    """The share of the seconds since the start. Seconds in which nothing could be measured count neither way."""
 
     def __init__(self) -> None:
         self.seconds = self.seconds_met = 0
-        self.series: deque[HitSecond] = deque(maxlen=self.SERIES)
-        """The last hour, oldest first."""
+        self._newest: int | None = None
 
     @property
     def time_share(self) -> float | None:
@@ -35,9 +20,9 @@ class SloHits:
     def add_second(self, at_s: float, verdict: Verdict) -> None:
         """The verdict on the second that ends at ``at_s``; of several in one second the first counts."""
         second = int(at_s)
-        if self.series and second <= self.series[-1].second:
+        if self._newest is not None and second <= self._newest:
             return
-        self.series.append(HitSecond(second, verdict.status, verdict.value))
+        self._newest = second
         if verdict.status in (SloStatus.MET, SloStatus.VIOLATED):
-            met = verdict.status is SloStatus.MET
-            self.seconds, self.seconds_met = self.seconds + 1, self.seconds_met + met
+            self.seconds += 1
+            self.seconds_met += verdict.status is SloStatus.MET

@@ -50,10 +50,6 @@ class Samples:
         """``x`` of the newest row. Raises: IndexError when there is none."""
         return self._x[-1]
 
-    def last_y(self) -> float:
-        """``y`` of the newest row. Raises: IndexError when there is none."""
-        return self._y[-1]
-
     def first_at_or_after(self, at_s: float) -> int:
         """Index of the first row that is not before ``at_s``; ``len`` when there is none."""
         return bisect_left(self._at, at_s)

@@ -1,4 +1,4 @@
-"""Rates and latencies over windows of time: 250 ms for charts, ten seconds for decisions.
+"""Rates and latencies over windows of time.
 
 A rate is estimated from the time between events, not from a count divided by a length: three items a second in a window
 of two are five or seven items, an error of 17 %, while the gaps between them are exact.
@@ -7,12 +7,11 @@ of two are five or seven items, an error of 17 %, while the gaps between them ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from profiler.snapshot import LatencyStats, RateWindow
+from profiler.snapshot import RateWindow
 from profiler.stats import Samples
 
 MIN_GAPS = 2
@@ -20,21 +19,6 @@ MIN_GAPS = 2
 
 SILENCE_GAPS = 4.0
 """A stream is taken as stopped after this many of its mean gaps (and a whole window): e⁻⁴ = 2 % if it is Poisson."""
-
-
-@dataclass(frozen=True, slots=True)
-class Instant:
-    """The last moments, for charts and the SLO-hit series; ``None`` means not measured."""
-
-    now_s: float
-    window_s: float
-    throughput_per_s: float | None
-    input_rate_per_s: float | None
-    latency: LatencyStats | None
-    queued: int | None
-    in_flight: int | None
-    delivered: int
-    """Items delivered since the start of the app."""
 
 
 def rate_per_s(

@@ -126,32 +126,6 @@ def test_profiles_and_hop() -> None:
     assert snapshot.hop_s == 0.002
 
 
-def test_instantaneous_values_follow_at_once() -> None:
-    seen = monitor()
-    stream(seen, 10.0, 0.0, 10.0, latency_s=0.5)
-    stream(seen, 40.0, 10.5, 12.0, latency_s=0.1)
-    seen.record_queue(12.0, 4, 2)
-    instant = seen.instantaneous(12.1)
-    assert instant.window_s == 0.25
-    assert instant.throughput_per_s == pytest.approx(40.0)
-    assert instant.latency is not None
-    assert instant.latency.mean_s == pytest.approx(0.1)
-    assert (instant.queued, instant.in_flight, instant.delivered) == (4, 2, 160)
-
-
-def test_instantaneous_of_nothing_is_nothing() -> None:
-    instant = monitor().instantaneous(5.0)
-    assert (instant.throughput_per_s, instant.latency, instant.queued, instant.in_flight) == (None,) * 4
-
-
-def test_a_second_for_the_hit_series() -> None:
-    seen = monitor()
-    stream(seen, 10.0, 0.0, 10.0, latency_s=0.0)
-    second = seen.instantaneous(9.95, 1.0)
-    assert second.latency is not None
-    assert (second.window_s, second.latency.samples) == (1.0, 10)
-
-
 def test_latency_counts_from_when_an_item_was_due_and_beside_it_from_when_it_was_read() -> None:
     """A source held back for two seconds: what its items waited for is two seconds more than what was read shows."""
     seen = monitor()

@@ -188,7 +188,7 @@ def test_samples_keep_the_newest_and_stay_bounded() -> None:
     for i in range(1050):
         samples.add(float(i), 2.0 * i, 3.0 * i)
     assert 100 <= len(samples) < 200
-    assert (samples.at(-1), samples.last_x(), samples.last_y()) == (1049.0, 2098.0, 3147.0)
+    assert (samples.at(-1), samples.last_x(), samples.ys()[-1]) == (1049.0, 2098.0, 3147.0)
     assert samples.times()[0] == 1050 - len(samples)
     samples.clear()
     assert (len(samples), samples.xs().size) == (0, 0)
