@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from compositions.model import Stage
 from control.objectives.objective import Objective, Ruling
-from control.reading import drained_in_s, waiting
+from control.reading import drained_in_s, held_s, waiting
 from control.settings import Measuring
 from profiler.slo import SloStatus
 from profiler.snapshot import Snapshot
@@ -47,6 +47,10 @@ def _ruling(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> R
     verdict = objective.judge(snapshot.latency, snapshot.throughput_per_s, snapshot.input_rate_per_s)
     if verdict.status is SloStatus.VIOLATED:
         return objective.whose_doing(snapshot, verdict.reason, measuring.backlog_patience_s)
+    overrun = objective.overrun(snapshot) if verdict.status is SloStatus.MET else None
+    if overrun is not None:
+        whole_window = held_s(snapshot) >= snapshot.now_s - snapshot.window_start_s
+        return Ruling(SloStatus.VIOLATED, False if whole_window else None, overrun)
     return Ruling(verdict.status, True if verdict.status is SloStatus.MET else None, verdict.reason)
 
 

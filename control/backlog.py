@@ -62,6 +62,6 @@ class Backlog:
         """``seen``, with no answer instead of a miss while items that waited for an earlier composition come out."""
         if objective is None or not objective.spoilt_by_late_items or seen.meets is not False or not self._there:
             return seen
-        if waiting(snapshot) and snapshot.queued_change_per_s is not None:
+        if waiting(snapshot) and snapshot.backlog_change_per_s is not None:
             return seen
         return replace(seen, meets=None, reason=f"{seen.reason}, but items that waited before are still on their way")

@@ -45,7 +45,7 @@ class Manager:
         mode: Mode = Mode.AUTO,
         slo: Slo | None = None,
     ) -> None:
-        self._aim = Aim(None if slo is None else objective_of(slo), mode)
+        self._aim = Aim(None if slo is None else objective_of(slo, settings.measuring.latency_from), mode)
         self._desk = Desk.opened(settings, strategy, choices)
         strategy.prepare(choices.compositions)
         self._phase = first_phase(hands_off=self._aim.hands_off)
@@ -67,7 +67,8 @@ class Manager:
 
     def set_slo(self, slo: Slo | None) -> None:
         """Replaces the objective; what was under way for the old one is dropped."""
-        self._aim = replace(self._aim, objective=None if slo is None else objective_of(slo))
+        counts_from = self._desk.settings.measuring.latency_from
+        self._aim = replace(self._aim, objective=None if slo is None else objective_of(slo, counts_from))
         self._renew(Trigger.SLO, "the SLO was set" if slo else "the SLO was removed")
 
     def set_compositions(self, compositions: Iterable[Composition]) -> None:

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+from profiler.monitor import AT_HAND
 from profiler.snapshot import Snapshot
 from profiler.windows import input_rate_change
 
-_WAITING = 2
-"""Items that may wait for admission without being a backlog: what a paced source has at hand between two tasks."""
+_GROWTH = 0.01
+"""Share of the input rate by which a backlog must grow to count: a window of ten seconds tells no less."""
 
 
 def waiting(snapshot: Snapshot) -> bool:
-    """Items wait for admission: the composition has all the work it can take."""
-    return snapshot.queued > _WAITING
+    """Items wait, admitted or due: the composition has all the work it can take."""
+    return snapshot.backlog > AT_HAND
 
 
 def drained_in_s(snapshot: Snapshot) -> float | None:
     """Time until the backlog is gone at the present pace; ``None`` when there is none or it does not shrink.
 
-    The pace shows in the queue and in what comes out beyond what comes in; either is noisy, so the better one counts.
+    The pace shows in the backlog and in what comes out beyond what comes in; either is noisy, so the better one counts.
     """
-    change, throughput, rate = snapshot.queued_change_per_s, snapshot.throughput_per_s, snapshot.input_rate_per_s
+    change, throughput, rate = snapshot.backlog_change_per_s, snapshot.throughput_per_s, snapshot.input_rate_per_s
     surplus = 0.0 if throughput is None or rate is None else throughput - rate
     pace = max(surplus, 0.0 if change is None else -change)
-    return snapshot.queued / pace if waiting(snapshot) and change is not None and pace > 0 else None
+    return snapshot.backlog / pace if waiting(snapshot) and change is not None and pace > 0 else None
+
+
+def growing_per_s(snapshot: Snapshot) -> float | None:
+    """How fast more is due than comes out, items/s, beyond what chance brings; items given up count as if they waited.
+    ``None`` when it does not grow, or nobody knows what was asked for."""
+    demand, change, rate = snapshot.demand, snapshot.backlog_change_per_s, snapshot.input_rate_per_s
+    if demand is None or change is None or not rate:
+        return None
+    growth = change + (demand.missed_per_s or 0.0)
+    return growth if growth > _GROWTH * rate else None
+
+
+def held_s(snapshot: Snapshot) -> float:
+    """How long items have waited without a break, as far as anybody knows."""
+    return snapshot.demand.held_s if snapshot.demand else 0.0
+
+
+def grows(backlog: int, growth_per_s: float) -> str:
+    """A backlog that grows, in words."""
+    return f"{backlog} items wait and {growth_per_s:.3g} more each second"
 
 
 def current_rate(snapshot: Snapshot) -> float | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compositions.settings import check, overridden, ranged
+from profiler.snapshot import LatencyFrom
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class Measuring:
     """Shortest window to judge an SLO on. Four snapshots; shorter windows are dominated by arrivals in bursts."""
     backlog_patience_s: float = ranged(30.0, 0, 3600, "s")
     """A backlog that will be worked off within this time is no violation of the composition that works it off."""
+    latency_from: LatencyFrom = LatencyFrom.READ
+    """What is judged: what users waited, and all that was due; or, as the papers measure, what was read."""
     outcome_s: float = ranged(10.0, 0.5, 3600, "s")
     """Window after which a decision's prediction is compared with what was measured: one check interval."""
 

@@ -9,7 +9,7 @@ from control.backlog import Backlog
 from control.decisions import Mode
 from control.objectives.objective import Objective
 from control.settings import Measuring
-from profiler.snapshot import Snapshot
+from profiler.snapshot import LatencyFrom, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class Turn:
 
 
 def turn_of(now_s: float, snapshot: Snapshot, aim: Aim, backlog: Backlog, measuring: Measuring) -> Turn:
-    """``snapshot`` assessed, late items of an earlier composition excused."""
+    """``snapshot`` assessed by what is to be judged, late items of an earlier composition excused."""
+    if measuring.latency_from is LatencyFrom.READ:
+        snapshot = snapshot.as_read()
     seen = assess(aim.objective, snapshot, measuring)
     return Turn(now_s, snapshot, backlog.excused(aim.objective, snapshot, seen), aim)

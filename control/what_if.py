@@ -79,7 +79,7 @@ def outlook(question: Question, present: Present) -> Outlook:
 
 def _changed(present: Present, question: Question) -> Present:
     """The present under other circumstances: nothing waits, and arrivals are of the same kind as they are now."""
-    snapshot = replace(present.snapshot, queued=0, queued_change_per_s=None)
+    snapshot = replace(present.snapshot, queued=0, queued_change_per_s=None, demand=None)
     if question.cores is not None:
         snapshot = replace(snapshot, cores=question.cores)
     if question.rate_per_s is not None:

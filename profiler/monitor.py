@@ -55,6 +55,10 @@ class Running:
     """Where they changed since the start."""
 
 
+AT_HAND = 2
+"""Items that may wait without being a backlog: what a paced source has at hand between two tasks."""
+
+
 class Monitor:
     """Collects arrivals, deliveries, timings, hops and queue lengths of one running app."""
 
@@ -66,8 +70,10 @@ class Monitor:
         self._deliveries = Samples(settings.events_kept)
         self._queue = Samples(settings.events_kept // 8)
         self._offered = Samples(settings.events_kept // 8)
-        self._behind = Samples(settings.events_kept // 8)
+        self._demands = Samples(settings.events_kept // 8)
         self._demand: Demand | None = None
+        self._free_s = 0.0
+        """When last nothing waited."""
         self._hops: deque[float] = deque(maxlen=settings.hop_samples)
         self._started_s: float | None = None
         self._reset_s: float | None = None
@@ -86,7 +92,7 @@ class Monitor:
     def record_demand(self, at_s: float, demand: Demand) -> None:
         """What was asked for of the source up to now."""
         self._demand = demand
-        self._behind.add(at_s, demand.behind)
+        self._demands.add(at_s, demand.offered, demand.admitted, demand.missed)
 
     def record_timings(self, at_s: float, timings: Sequence[StageTiming]) -> None:
         """A task came back. Raises: KeyError for a stage that the app does not have."""
@@ -98,6 +104,8 @@ class Monitor:
     def record_queue(self, at_s: float, queued: int, in_flight: int) -> None:
         """Queue lengths at this moment, for their growth; ``snapshot`` records its own."""
         self._queue.add(at_s, queued, in_flight)
+        if queued <= AT_HAND:
+            self._free_s = at_s
 
     def set_offered_rate(self, at_s: float, rate_per_s: float | None) -> None:
         """The source is asked for this rate from now on; ``None``: for no particular rate, arrivals are counted."""
@@ -129,7 +137,7 @@ class Monitor:
             latency=latency_stats(self._deliveries.xs(first)),
             inside=latency_stats(self._deliveries.ys(first)),
             queued=running.queued,
-            queued_change_per_s=self._growth(self._queue, start_s),
+            queued_change_per_s=self._queue_growth(start_s),
             in_flight=running.in_flight,
             stages=self._service_times.profiles(now_s),
             cores=self._cores if running.cores is None else running.cores,
@@ -137,7 +145,7 @@ class Monitor:
             hop_s=self.hop_s,
             input_rate_windows=self._input_rate_windows(now_s),
             read_latency=latency_stats(self._deliveries.zs(first)),
-            demand=self._demand and replace(self._demand, growth_per_s=self._growth(self._behind, start_s)),
+            demand=self._demand and self._demand_rates(replace(self._demand, held_s=now_s - self._free_s), start_s),
         )
 
     @property
@@ -156,7 +164,7 @@ class Monitor:
     def _start(self, now_s: float) -> float:
         """The first thing ever recorded, or the first time someone looked."""
         if self._started_s is None:
-            sources = (self._arrivals, self._deliveries, self._queue, self._offered, self._behind)
+            sources = (self._arrivals, self._deliveries, self._queue, self._offered, self._demands)
             self._started_s = min((samples.at(0) for samples in sources if samples), default=now_s)
         return self._started_s
 
@@ -183,6 +191,20 @@ class Monitor:
             return (counted_window(self._arrivals, start_s, middle_s), counted_window(self._arrivals, middle_s, now_s))
         return offered_windows(self._offered, (start_s, middle_s, now_s))
 
-    def _growth(self, lengths: Samples, start_s: float) -> float | None:
-        first = lengths.first_at_or_after(start_s)
-        return slope_per_s(lengths.times(first), lengths.xs(first), min_span_s=self._settings.growth_span_s)
+    def _queue_growth(self, start_s: float) -> float | None:
+        first = self._queue.first_at_or_after(start_s)
+        span_s = self._settings.growth_span_s
+        return slope_per_s(self._queue.times(first), self._queue.xs(first), min_span_s=span_s)
+
+    def _demand_rates(self, demand: Demand, start_s: float) -> Demand:
+        """With how fast its counts rose over the window."""
+        first = self._demands.first_at_or_after(start_s)
+        times, span_s = self._demands.times(first), self._settings.growth_span_s
+        offered, admitted, missed = (
+            slope_per_s(times, counts, min_span_s=span_s)
+            for counts in (self._demands.xs(first), self._demands.ys(first), self._demands.zs(first))
+        )
+        if offered is None or admitted is None or missed is None:
+            return demand
+        growth = offered - admitted - missed
+        return replace(demand, growth_per_s=growth, offered_per_s=offered, admitted_per_s=admitted, missed_per_s=missed)

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class LatencyFrom(StrEnum):
+    """What the latency of an item counts from."""
+
+    DUE = "due"
+    """Its place in the schedule of the source, or when it came: what a user waits."""
+    READ = "read"
+    """When the source got to it, as the papers measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,14 @@ class Demand:
     """How long the next item to be read has been due; 0 when none is."""
     growth_per_s: float | None = None
     """How fast what is due and not admitted grows, over the window."""
+    offered_per_s: float | None = None
+    """Over the window."""
+    admitted_per_s: float | None = None
+    """Over the window."""
+    missed_per_s: float | None = None
+    """Over the window."""
+    held_s: float = 0.0
+    """How long items have waited without a break."""
 
     @property
     def behind(self) -> int:
@@ -116,6 +134,22 @@ class Snapshot:
     """From when an item was read, as the papers measure: the time for which a source is held back is not in it."""
     demand: Demand | None = None
     """None where nobody counts what was asked for, as in a simulation of workers alone."""
+
+    @property
+    def backlog(self) -> int:
+        """Items that wait: admitted, or due and not admitted yet."""
+        return self.queued + (self.demand.behind if self.demand else 0)
+
+    @property
+    def backlog_change_per_s(self) -> float | None:
+        """How fast the backlog grew over the window; negative while it is worked off."""
+        if self.demand is None or self.demand.growth_per_s is None or self.queued_change_per_s is None:
+            return self.queued_change_per_s
+        return self.queued_change_per_s + self.demand.growth_per_s
+
+    def as_read(self) -> Snapshot:
+        """What the papers would have measured: latency from the read on, and nothing of what was not read."""
+        return replace(self, latency=self.read_latency, demand=None)
 
     def stage(self, name: str) -> StageProfile | None:
         return next((stage for stage in self.stages if stage.name == name), None)

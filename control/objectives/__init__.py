@@ -6,14 +6,20 @@ from collections.abc import Callable, Mapping
 
 from control.objectives.latency import Latency
 from control.objectives.objective import Objective
-from control.objectives.throughput import Throughput
-from profiler.slo import Slo
+from control.objectives.throughput import KeepingUp, Throughput
+from profiler.slo import INPUT_RATE, Slo
+from profiler.snapshot import LatencyFrom
 
 __all__ = ["Objective", "objective_of"]
 
 _BY_METRIC: Mapping[str, Callable[[Slo], Objective]] = {"latency": Latency, "throughput": Throughput}
 
 
-def objective_of(slo: Slo) -> Objective:
-    """What ``slo`` asks for. Raises: KeyError for a metric that ``profiler.slo.validated`` would refuse."""
+def objective_of(slo: Slo, latency_from: LatencyFrom = LatencyFrom.READ) -> Objective:
+    """What ``slo`` asks for; counted from when items were due, the input rate is one that nothing may fall behind.
+
+    Raises: KeyError for a metric that ``profiler.slo.validated`` would refuse.
+    """
+    if latency_from is LatencyFrom.DUE and slo.target == INPUT_RATE:
+        return KeepingUp(slo)
     return _BY_METRIC[slo.metric](slo)

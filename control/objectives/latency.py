@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from control.objectives.objective import Array, Expectation, Objective, Ratios, Ruling, Wording
-from control.reading import drained_in_s
+from control.reading import drained_in_s, growing_per_s, grows, held_s
 from profiler.slo import SloStatus, Statistic
 from profiler.snapshot import Snapshot
 
@@ -55,9 +55,19 @@ class Latency(Objective):
         left_s = drained_in_s(snapshot)
         if left_s is None or left_s > patience_s:
             return Ruling(SloStatus.VIOLATED, False, miss)
-        miss += f", but a backlog of {snapshot.queued} items is gone in {left_s:.1f} s"
+        miss += f", but a backlog of {snapshot.backlog} items is gone in {left_s:.1f} s"
         inside = self.judge(snapshot.inside, snapshot.throughput_per_s, snapshot.input_rate_per_s)
         return Ruling(SloStatus.VIOLATED, True if inside.status is SloStatus.MET else None, miss)
+
+    def overrun(self, snapshot: Snapshot) -> str | None:
+        """What is due now will wait for longer than the bound, and what comes after it for longer still."""
+        growth, throughput, bound = growing_per_s(snapshot), snapshot.throughput_per_s, self.bound(None)
+        if growth is None or not throughput or bound is None or held_s(snapshot) * 1e3 <= bound:
+            return None
+        wait_ms = snapshot.backlog / throughput * 1e3
+        if wait_ms <= bound:
+            return None
+        return f"{grows(snapshot.backlog, growth)}: what is due now waits {wait_ms:.0f} ms, above {bound:.0f} ms"
 
     def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
         low, likely, high = (

@@ -101,6 +101,11 @@ class Objective(ABC):
         """Whether the ``miss`` that ``snapshot`` shows is the composition's doing. A backlog that is gone within
         ``patience_s`` is no violation of the composition that works it off."""
 
+    def overrun(self, snapshot: Snapshot) -> str | None:
+        """Why it is missed though its window says that it is met: more is due than comes out; None when that is not
+        so. Only a snapshot that knows what was asked for can tell."""
+        return None
+
     @abstractmethod
     def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
         """How well compositions will meet it, give or take the relative ``error``; ``expected`` says what they do when

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from control.objectives.objective import Expectation, Objective, Ratios, Ruling, Wording
-from control.reading import waiting
+from control.reading import growing_per_s, grows, held_s, waiting
 from profiler.slo import INPUT_RATE, SloStatus, Statistic
 from profiler.snapshot import Snapshot
+
+_HORIZON_S = 2.0
+"""What may wait for this long is the scatter of service times; a backlog beyond it that grows is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Throughput(Objective):
         return None
 
     def target(self, input_rate_per_s: float | None) -> float | None:
-        return input_rate_per_s if self.slo.target == INPUT_RATE else float(self.slo.target)
+        return input_rate_per_s if self.follows_input else float(self.slo.target)
 
     def value(self, throughput_per_s: float | None, latency_s: float | None) -> float | None:
         return throughput_per_s
@@ -46,6 +49,11 @@ class Throughput(Objective):
 
     def asked_per_s(self, input_rate_per_s: float | None) -> float | None:
         return self.bound(input_rate_per_s)
+
+    @property
+    def follows_input(self) -> bool:
+        """The target is whatever comes in."""
+        return self.slo.target == INPUT_RATE
 
     def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
         """The composition's only if something waits for it."""
@@ -66,3 +74,24 @@ class Throughput(Objective):
 
     def foretold(self, throughput_per_s: float, latency_s: float) -> str:
         return f"predicted up to {throughput_per_s:.3g} items/s"
+
+
+@dataclass(frozen=True, slots=True)
+class KeepingUp(Throughput):
+    """The input rate as the target, with nothing left behind: what a composition must be able to do is the rate itself,
+    and a backlog that grows is a miss, however little. The threshold is for what is measured, which scatters."""
+
+    @property
+    def ample(self) -> float:
+        return 1.0
+
+    def overrun(self, snapshot: Snapshot) -> str | None:
+        """More waits than comes in within the horizon, and it grows."""
+        growth, rate = growing_per_s(snapshot), snapshot.input_rate_per_s
+        if growth is None or rate is None or min(snapshot.backlog / rate, held_s(snapshot)) <= _HORIZON_S:
+            return None
+        return f"{grows(snapshot.backlog, growth)}: it does not keep up with {rate:.3g} items/s"
+
+    def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
+        likely = expected(1.0).throughput_per_s / (rate_per_s or 1e-9)
+        return likely / (1 + error), likely, likely * (1 + error)

@@ -12,6 +12,7 @@ from control.assess import Assessment
 from control.decisions import Candidate
 from control.settings import Settings
 from control.situation import Situation
+from profiler.snapshot import LatencyFrom
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ class Strategy(ABC):
     """Proposes; the manager acts. Pure: same calls, same answers. What a strategy leaves out, it has no need of."""
 
     name: ClassVar[str]
+    latency_from: ClassVar[LatencyFrom] = LatencyFrom.DUE
+    """What it judges by unless a run says otherwise."""
 
     @abstractmethod
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:

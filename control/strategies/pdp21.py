@@ -7,6 +7,7 @@ from control.decisions import Trigger
 from control.situation import Situation
 from control.strategies.base import Proposal, Settle, Stay, Strategy, Trial, Try
 from control.strategies.rules import available, best_trial, candidates, cheapness, described
+from profiler.snapshot import LatencyFrom
 
 _OCCASIONS = (Trigger.START, Trigger.VIOLATION, Trigger.INPUT_RATE, Trigger.SLO, Trigger.COMPOSITIONS)
 
@@ -15,6 +16,7 @@ class Pdp21(Strategy):
     """Knows nothing about the stages: measures every composition."""
 
     name = "pdp21"
+    latency_from = LatencyFrom.READ
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         if situation.trigger not in _OCCASIONS:

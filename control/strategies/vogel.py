@@ -12,12 +12,14 @@ from control.situation import Situation
 from control.strategies.base import Proposal, Settle, Stay, Strategy, Trial, Try
 from control.strategies.rules import available, best_trial, candidates, cheapness, described
 from profiler.service_time import bottlenecks, next_bottleneck
+from profiler.snapshot import LatencyFrom
 
 
 class Vogel(Strategy):
     """Tags the bottleneck, tries what makes the tagged stages parallel, keeps the cheapest that will do."""
 
     name = "vogel"
+    latency_from = LatencyFrom.READ
 
     def __init__(self) -> None:
         self._tagged: tuple[str, ...] = ()

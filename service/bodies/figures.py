@@ -67,6 +67,33 @@ class Latency(Answer):
         return cls(mean=ms(stats.mean_s), p50=ms(stats.p50_s), p95=ms(stats.p95_s), p99=ms(stats.p99_s))
 
 
+class Demand(Answer):
+    """What was asked for, what of it was admitted, and the latency as the papers measure it."""
+
+    latency_from_read_ms: Latency | None = None
+    """From when an item was read."""
+    offered_per_s: float | None = None
+    """Items due, or come by themselves: what is asked for, whether the source gets to it or not."""
+    admitted_per_s: float | None = None
+    missed: int | None = None
+    """Items that were due and never read: the source was held back for longer than it makes up for."""
+    lag_s: float | None = None
+    """How long the next item to be read has been due."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot | None) -> Demand:
+        demand = snapshot.demand if snapshot else None
+        if snapshot is None or demand is None:
+            return cls()
+        return cls(
+            latency_from_read_ms=Latency.of(snapshot.read_latency),
+            offered_per_s=rounded(demand.offered_per_s),
+            admitted_per_s=rounded(demand.admitted_per_s),
+            missed=demand.missed,
+            lag_s=rounded(demand.lag_s),
+        )
+
+
 class Items(Answer):
     accepted: int
     delivered: int

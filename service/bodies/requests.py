@@ -66,6 +66,11 @@ class StartRequest(Frozen):
     mode: Mode = Mode.AUTO
     strategy: Literal["model", "vogel", "pdp21", "static"] = "model"
     switch_style: Literal["seamless", "drain"] = "seamless"
+    latency_from: Literal["due", "read"] | None = Field(
+        default=None,
+        description="What an item's latency counts from where the SLO is judged: when it was due, or when it was read "
+        "(as the papers measure); null: as the strategy has it.",
+    )
     items: Annotated[int, Field(strict=True, gt=0, le=10**12)] | None = None
     duration_s: Annotated[Number, Field(gt=0, le=1e9)] | None = None
 

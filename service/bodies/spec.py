@@ -98,6 +98,9 @@ class RunSpec(Frozen):
     mode: Mode = Mode.AUTO
     strategy: str = "model"
     switch_style: Literal["seamless", "drain"] = "seamless"
+    latency_from: Literal["due", "read"] | None = None
+    """What an item's latency counts from where the SLO is judged: when it was due, or (as the papers measure) when it
+    was read; None: as the strategy has it."""
     pool: Literal["local", "ray"] = "ray"
     items: int | None = None
     """End after this many items; None: when the source ends, or never."""

@@ -9,7 +9,7 @@ from profiler.slo import SloStatus
 from service.bodies.base import Answer, Time, utc_now
 from service.bodies.compositions import ActiveComposition
 from service.bodies.decisions import Decision, Switch
-from service.bodies.figures import Drain, Gaps, Items, Latency, StageStatus, Worker
+from service.bodies.figures import Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
 from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
 
@@ -35,9 +35,7 @@ class SparkStatus(Answer):
     results_kept: int
 
 
-class Status(Answer):
-    """Of one app. What its runner alone knows is left out while it is not up."""
-
+class _Status(Answer):
     app: str
     state: State
     mode: Mode
@@ -47,6 +45,7 @@ class Status(Answer):
     input_rate_per_s: float | None
     throughput_per_s: float | None
     latency_ms: Latency
+    """From when an item was due, or came, to its delivery."""
     stages: list[StageStatus]
     queued: int
     in_flight: int
@@ -72,6 +71,10 @@ class Status(Answer):
     telemetry: TelemetryStatus | None = None
     spark: SparkStatus | None = None
     runner_restarts: int = 0
+
+
+class Status(Demand, _Status):
+    """Of one app. What its runner alone knows is left out while it is not up."""
 
 
 def resting(app: type[App], state: State, spec: RunSpec, last_decision: Decision | None) -> Status:

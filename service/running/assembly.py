@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import monotonic
 
 from apps.input.source_thread import SourceLimits, SourceThread
+from profiler.snapshot import LatencyFrom
 from service.running.checked import CheckedSpec
 from service.running.control_loop import loop_of
 from service.running.intake import Intake
@@ -27,7 +28,14 @@ def assemble(checked: CheckedSpec) -> Run:
         clock=monotonic,
         wake=pool.wake,
         encode=codec.encode,
-        limits=SourceLimits(items=spec.items),
+        limits=_limits(checked),
     )
     intake = Intake(source, loop.engine, loop.monitor, checked.first.workers, lambda: checked.pushes.waiting)
     return Run(checked, intake, sink, loop, pool.wake, checked.compositions)
+
+
+def _limits(checked: CheckedSpec) -> SourceLimits:
+    """Judged from the read on, a source makes up for nothing that the frequency of SPBench would not."""
+    if checked.latency_from is LatencyFrom.READ:
+        return SourceLimits(items=checked.spec.items)
+    return SourceLimits(items=checked.spec.items, catch_up_s=checked.settings.input.catch_up_s)

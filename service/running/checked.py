@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -12,7 +13,9 @@ from apps.input.sources import Source, open_source
 from compositions.errors import RecomposeError
 from compositions.model import Composition, all_sequential
 from compositions.settings import overridden
+from control.settings import Settings
 from control.strategies import make_strategy
+from profiler.snapshot import LatencyFrom
 from service.bodies.spec import InputSpec, RunSpec
 from service.running.pushes import PushDoor
 from service.running.settings import RunSettings
@@ -31,12 +34,19 @@ class CheckedSpec:
         self.stages = tuple(self.app.stages)
         self.settings = overridden(RunSettings(), spec.settings)
         self.strategy = make_strategy(spec.strategy)
+        self.latency_from = LatencyFrom(spec.latency_from) if spec.latency_from else self.strategy.latency_from
         self.compositions = spec.compositions or choices_for(self.app)
         self.first = self._first()
         self.rate = rate_of(spec.input)
         self.link = open_link(spec, self.app)
         self.source = self._source()
         self.pushes = PushDoor(self.app, self.source, spec.source.kind)
+
+    @property
+    def manager_settings(self) -> Settings:
+        """With what this run judges by."""
+        settings = self.settings.manager
+        return replace(settings, measuring=replace(settings.measuring, latency_from=self.latency_from))
 
     def _first(self) -> Composition:
         """The named one; else the one that runs every stage by itself, for the most accurate profile."""

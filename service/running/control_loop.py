@@ -29,7 +29,7 @@ def loop_of(checked: CheckedSpec, pool: WorkerPool, size_bytes: Callable[[Payloa
 
 def _manager(checked: CheckedSpec) -> Manager:
     spec, choices = checked.spec, Choices(checked.stages, checked.compositions, checked.first)
-    manager = Manager(checked.settings.manager, checked.strategy, choices, spec.mode, spec.slo)
+    manager = Manager(checked.manager_settings, checked.strategy, choices, spec.mode, spec.slo)
     if spec.mode is Mode.PINNED:
         manager.set_mode(spec.mode, spec.composition)
     return manager

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from compositions.settings import check, ranged
 from control.settings import Settings
 from profiler.monitor import MonitorSettings
 from runtime.pools.ray_settings import RayPoolSettings
 
 
 @dataclass(frozen=True, slots=True)
+class InputSettings:
+    """How far a source that was held back goes to make up for it. Raises: SettingsError when out of range."""
+
+    catch_up_s: float = ranged(10.0, 0, 3600, "s")
+    """What was due in this time is still read, as fast as there is room; what is older is missed. One check interval:
+    a source that is behind by more is not late, it is overloaded."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True)
 class RunSettings:
     """No two fields share a name."""
 
+    input: InputSettings = field(default_factory=InputSettings)
     manager: Settings = field(default_factory=Settings)
     monitor: MonitorSettings = field(default_factory=MonitorSettings)
     pool: RayPoolSettings = field(default_factory=RayPoolSettings)

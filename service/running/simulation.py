@@ -23,17 +23,17 @@ from control.settings import Settings
 from control.strategies import make_strategy
 from profiler.monitor import Monitor, MonitorSettings
 from profiler.slo import Slo, SloStatus
+from profiler.snapshot import LatencyFrom
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import Delivered, Shed, SwitchStyle
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.simulated import Cost, CostFunction, Machine, SimulatedPool
 from service.running.loop import ControlLoop, LoopSettings
+from service.running.simulated_source import Arrivals
 
 _DRAWS = 4096
 """Service-time factors drawn for each stage; serial numbers go round in them."""
-
-_GAP_STEP_S, _LONGEST_GAP_S = 0.25, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,15 @@ class Scenario:
     seed: int = 0
     until_settled_s: float | None = None
     """End early once nothing but "no change" was said for so long."""
+
+    @property
+    def stream(self) -> Arrivals:
+        return Arrivals(self.rate, self.arrivals == "paced", self.seed + 1)
+
+    @property
+    def from_due(self) -> bool:
+        """Judged by what was due, not by what was read."""
+        return self.settings.measuring.latency_from is LatencyFrom.DUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +166,7 @@ class _Run:
         settings = LoopSettings(scenario.machine.cores, scenario.style)
         self.loop = ControlLoop(self.engine, monitor, self.manager, settings, self.take)
         self.trace = Trace(self.loop.journal)
-        self.source = _Source(scenario, self.engine, monitor)
+        self.source = scenario.stream.source(self.engine, monitor, from_due=scenario.from_due)
         self.happenings = deque(sorted(scenario.happenings, key=lambda happening: happening.at_s))
         self.quiet_since_s = 0.0
 
@@ -220,41 +229,6 @@ class _Run:
                 self.manager.set_mode(Mode.PINNED, happening.name)
             case "auto" | "observe":
                 self.manager.set_mode(Mode(happening.action))
-
-
-class _Source:
-    """Items by a rate; a full buffer holds the source back, as with overload ``block``."""
-
-    def __init__(self, scenario: Scenario, engine: Engine, monitor: Monitor) -> None:
-        self._rate = scenario.rate
-        self._engine = engine
-        self._monitor = monitor
-        self._paced = scenario.arrivals == "paced"
-        self._random = np.random.default_rng(scenario.seed + 1)
-        self._due_s = 0.0
-
-    def feed(self) -> float:
-        """Admits what is due, and says when the next item is."""
-        now_s = self._engine.now_s
-        if self._paced:
-            self._monitor.set_offered_rate(now_s, self._rate(now_s))
-        while self._due_s <= now_s and self._engine.has_room:
-            self._monitor.record_arrival(now_s)
-            self._engine.admit(None, self._due_s)
-            self._due_s = max(self._due_s, now_s - self._gap_s(now_s)) + self._gap_s(now_s)
-        return self._due_s if self._due_s > now_s else math.inf
-
-    def _gap_s(self, now_s: float) -> float:
-        if not self._paced:
-            return float(self._random.exponential(1 / max(self._rate(now_s), 1e-6)))
-        waited_s, part = 0.0, 1.0
-        while waited_s < _LONGEST_GAP_S:  # in steps, for a slow rate may be a fast one before its next item is due
-            rate = self._rate(now_s + waited_s)
-            if rate * _GAP_STEP_S >= part:
-                return waited_s + part / rate
-            part -= rate * _GAP_STEP_S
-            waited_s += _GAP_STEP_S
-        return waited_s
 
 
 def costs_of(stages: Sequence[SimulatedStage], seed: int, now_s: Callable[[], float]) -> CostFunction:

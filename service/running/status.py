@@ -9,7 +9,7 @@ from compositions.model import Stage
 from service.bodies.base import Clock, rounded
 from service.bodies.compositions import ActiveComposition
 from service.bodies.decisions import Decision, Switch
-from service.bodies.figures import Drain, Gaps, Items, Latency, StageStatus, Worker
+from service.bodies.figures import Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
 from service.bodies.slo import SloInForce
 from service.bodies.status import SparkStatus, Status, TelemetryStatus
 from service.running.loop import ControlLoop
@@ -50,6 +50,7 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         updated_at=known.updated_at,
         failure=known.failure,
         runner_pid=known.runner_pid,
+        **dict(Demand.of(snapshot)),
         in_flight_by_stage=dict(view.positions),
         restarts=view.restarts,
         last_switch=Switch.of(journal.switches[-1], at) if journal.switches else None,

@@ -7,6 +7,7 @@ of time (``spans``) and by decision (``decisions``).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from compositions.notation import parse
 from control.decisions import CandidateStatus, Decision, Mode
 from control.settings import Settings
 from profiler.slo import parse_slo
+from profiler.snapshot import LatencyFrom
 from runtime.pools.simulated import Machine
 from service.running.simulation import Happening, Scenario, SimulatedStage, Trace, simulate, steps
 
@@ -56,12 +58,19 @@ def scenario_of(document: dict[str, Any], strategy: str) -> Scenario:
         machine=Machine(document["cores"], document.get("hop_ms", 0.1) / 1e3, document.get("hop_ms", 0.1) / 1e3),
         strategy=strategy,
         mode=Mode(document.get("mode", "auto")),
-        settings=Settings().overridden(document.get("settings", {})),
+        settings=settings_of(document),
         first=next((c for c in compositions if c.name == document.get("first")), None),
         arrivals=document.get("arrivals", "paced"),
         happenings=tuple(happening_of(spec, plain) for spec in document.get("happenings", [])),
         seed=document.get("seed", 1),
     )
+
+
+def settings_of(document: dict[str, Any]) -> Settings:
+    """``latency_from``: what is judged, ``due`` or (as the papers measure, the default) ``read``."""
+    settings = Settings().overridden(document.get("settings", {}))
+    judged = LatencyFrom(document.get("latency_from", "read"))
+    return replace(settings, measuring=replace(settings.measuring, latency_from=judged))
 
 
 def stage_of(name: str, spec: dict[str, Any]) -> SimulatedStage:
