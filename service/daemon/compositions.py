@@ -10,6 +10,7 @@ from compositions.document import loader
 from compositions.model import Composition, Stage
 from service.bodies.compositions import Choice, WhatIf
 from service.bodies.refusals import ConflictError
+from service.daemon.changes import holding
 from service.daemon.choices import Choices
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
@@ -86,13 +87,12 @@ class Compositions:
                 raise ConflictError(f"{each.name!r} is the active composition of {name}; {how}")
 
     def _apply(self, name: str) -> None:
-        """What is in use stays as it runs: nothing else may be called by its name while it does."""
         watchdog = self._runs.present(name)
         if watchdog is None:
             return
         in_use = self._in_use(name)
-        found = {each.name: each for each in self._specs.compositions(watchdog.wanted.spec)}
-        held = sorted(each for each in in_use if found.get(each) != in_use[each])
+        found = self._specs.compositions(watchdog.wanted.spec)
+        held = sorted(each for each in in_use if in_use[each] not in found)
         if held:
             log.warning("compositions in use stay as they are until the next start", app=name, compositions=held)
-        watchdog.change(SetCompositions(tuple((found | in_use).values())))
+        watchdog.change(SetCompositions(holding(found, in_use)))

@@ -20,7 +20,6 @@ from service.bodies.figures import Items
 from service.bodies.results import Result, Summary
 from service.bodies.spec import RunSpec
 from service.bodies.status import Status, resting
-from service.daemon.changes import changed
 from service.running import requests as r
 from service.running.mailbox import Answers
 from service.running.port import ANSWER_S
@@ -73,6 +72,7 @@ class FakeRunner:
 
     def _reads(self) -> tuple[r.Handler, ...]:
         return (
+            r.ReadSpec.by(lambda _: self.spec),
             r.ReadStatus.by(lambda _: self.status()),
             r.ReadDecisions.by(lambda ask: [each for each in self.decided if each.id > ask.after_id][: ask.limit]),
             r.ReadNoChanges.by(lambda ask: self.quiet_runs()[-ask.limit :]),
@@ -85,11 +85,13 @@ class FakeRunner:
         )
 
     def _note(self, request: r.SetInput | r.SetCompositions) -> None:
-        self.spec = changed(self.spec, request)
+        self.spec = r.changed(self.spec, request)
 
     # --- what it does ---
 
     def start(self) -> None:
+        if self.decided:
+            return
         self.state = State.STABLE
         self._decide(Trigger.START, self.active.name)
 
@@ -111,10 +113,10 @@ class FakeRunner:
         return resting(self.app, self.state, self.spec, last).model_copy(update=known)
 
     def set_slo(self, slo: Slo | None) -> None:
-        self.spec = changed(self.spec, r.SetSlo(slo))
+        self.spec = r.changed(self.spec, r.SetSlo(slo))
 
     def set_mode(self, mode: Mode, composition: str | None) -> None:
-        self.spec = changed(self.spec, r.SetMode(mode, composition))
+        self.spec = r.changed(self.spec, r.SetMode(mode, composition))
         wanted = self._named(composition)
         if wanted is not None and wanted != self.active:
             self.active = wanted

@@ -9,9 +9,11 @@ from control.decisions import Mode, State
 from service.bodies.refusals import NotStoredError
 from service.bodies.spec import RunSpec
 from service.bodies.status import Status
-from service.daemon.changes import Change, changed, differences
+from service.daemon.changes import differences, holding
+from service.daemon.slot import Slot
 from service.daemon.store import DaemonStore, Started
 from service.daemon.undo import undone_by_failure
+from service.running.requests import Change, ReadSpec, SetCompositions, changed
 
 Tell = Callable[[Change], None]
 """Asks the runner. Raises: what it refuses, or UnavailableError."""
@@ -24,8 +26,10 @@ class Wanted:
         self.app = started.spec.app
         self._spec, self._first_decision = started.spec, started.first_decision
         self._store = store
-        self._started_with: RunSpec | None = started.spec
-        """Until the runner is past its start, which cannot take requests: what it was told at first."""
+        self._past_start = False
+        """A runner before it cannot take requests."""
+        self._in_step = False
+        """It runs what is wanted, as far as it was told."""
         self._stored: Started | None = None
         """As far as this object did it."""
         self._forgotten = False
@@ -38,7 +42,7 @@ class Wanted:
     def begin(self, first_decision: int) -> RunSpec:
         """What the next runner is to be started with; its decisions continue at ``first_decision``."""
         with self._lock:
-            self._started_with, self._first_decision = self._spec, first_decision
+            self._past_start, self._in_step, self._first_decision = False, False, first_decision
             self._store_again()
             return self._spec
 
@@ -50,23 +54,32 @@ class Wanted:
         with self._lock:
             before = self._spec
             self._keep(changed(before, change))
-            with undone_by_failure(lambda: self._keep(before)):
-                if self._started_with is None:
+            with undone_by_failure(lambda: self._put_back(before)):
+                if self._past_start:
                     tell(change)
 
-    def note(self, status: Status, tell: Tell) -> None:
-        """Of a runner that is past its start: it is told what was asked for meanwhile. Raises: as ``tell``.
+    def note(self, status: Status, slot: Slot) -> None:
+        """Of the runner in ``slot``, past its start: it is told what it does not run yet. Raises: as the runner's port.
 
         The next one begins with what was good for this one, unless it was told by hand what to run.
         """
         with self._lock:
-            if self._started_with is not None:
-                for change in differences(self._started_with, self._spec):
-                    tell(change)
-                self._started_with = None
+            self._past_start = True
+            if not self._in_step:
+                self._bring_in_step(status, slot)
             if self._spec.mode is not Mode.PINNED and status.state is State.STABLE and status.composition is not None:
                 self._spec = self._spec.model_copy(update={"composition": status.composition.name})
             self._store_again()
+
+    def _bring_in_step(self, status: Status, slot: Slot) -> None:
+        """Whatever came between: its start, a daemon that was away, a change that may or may not have reached it."""
+        has = slot.ask(ReadSpec())
+        active = status.composition.name if status.composition is not None else None
+        in_use = {each.name: each for each in has.compositions if each.name == active}
+        self._spec = changed(self._spec, SetCompositions(holding(self._spec.compositions, in_use)))
+        for change in differences(has, self._spec):
+            slot.ask(change)
+        self._in_step = True
 
     def forget(self) -> None:
         """The next daemon will not run it. Raises: NotStoredError."""
@@ -81,6 +94,11 @@ class Wanted:
             self._store.put_started(self.app, wanted)
             self._stored = wanted
         self._spec = spec
+
+    def _put_back(self, before: RunSpec) -> None:
+        """A call without an answer may have been carried out all the same."""
+        self._in_step = False
+        self._keep(before)
 
     def _store_again(self) -> None:
         """What cannot be stored now is tried again at the next status."""

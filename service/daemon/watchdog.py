@@ -18,7 +18,6 @@ from compositions.errors import RecomposeError
 from control.decisions import State
 from service.bodies.refusals import NotStoredError, UnavailableError
 from service.daemon import restart_policy as policy
-from service.daemon.changes import Change
 from service.daemon.history_puller import HistoryPuller
 from service.daemon.remembered import Remembered
 from service.daemon.restart_policy import Condition, Failed, Starting, Turn, Up
@@ -26,7 +25,7 @@ from service.daemon.slot import Slot
 from service.daemon.ticker import Ticker
 from service.daemon.wanted import Wanted
 from service.running.port import ANSWER_S
-from service.running.requests import ReadStatus, Request, Start, Stop
+from service.running.requests import Change, ReadStatus, Request, Start, Stop
 
 A = TypeVar("A")
 log = structlog.get_logger()
@@ -85,7 +84,7 @@ class Watchdog:
         try:
             if not self._slot.find():
                 self._slot.spawn(self.wanted.begin(self.history.begin_anew()))
-                self._slot.ask(Start(), START_TIMEOUT_S)
+            self._slot.ask(Start(), START_TIMEOUT_S)  # one that was found may have been built and no more
         except RecomposeError as error:
             return policy.Refused(str(error))
         except Exception as error:
@@ -114,7 +113,7 @@ class Watchdog:
             case State.STOPPED | State.FAILED:
                 self._note_end(status.state)
             case _:
-                self.wanted.note(status, self._slot.ask)
+                self.wanted.note(status, self._slot)
 
     def _note_end(self, state: State) -> None:
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, assert_never
 
 from apps.input.rates import Rate
 from compositions.model import Composition
@@ -16,7 +16,7 @@ from profiler.slo import Slo
 from service.bodies.compositions import Choice, WhatIf
 from service.bodies.decisions import Decision, QuietRun, Switch
 from service.bodies.results import Result, Summary
-from service.bodies.spec import InputSpec
+from service.bodies.spec import InputSpec, RunSpec
 from service.bodies.status import Sample, Status
 
 A_co = TypeVar("A_co", covariant=True)
@@ -41,7 +41,7 @@ class Request(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class Start(Request[None]):
-    """Begins the run; answered at once. ``ReadStatus`` tells when it is up, or why it failed."""
+    """Begins the run, the first time; answered at once. ``ReadStatus`` tells when it is up, or why it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,30 @@ class ResetGaps(Request[None]):
     """Starts the statistics of gaps between outputs anew; for measurements."""
 
 
+Change = SetSlo | SetInput | SetMode | SetCompositions
+"""What the spec of a run is another one after."""
+
+
+def changed(spec: RunSpec, change: Change) -> RunSpec:
+    """``spec`` of a run that has been told ``change``."""
+    match change:
+        case SetSlo(slo):
+            return spec.model_copy(update={"slo": slo})
+        case SetInput(input):
+            return spec.model_copy(update={"input": input})
+        case SetCompositions(compositions):
+            return spec.model_copy(update={"compositions": compositions})
+        case SetMode(mode, composition):
+            return spec.model_copy(update={"mode": mode, "composition": composition or spec.composition})
+    assert_never(change)
+
+
 # --- what can be read ---
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpec(Request[RunSpec]):
+    """What it runs: as it was started, with what it was told since."""
 
 
 @dataclass(frozen=True, slots=True)

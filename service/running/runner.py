@@ -21,7 +21,7 @@ from service.running.desk import answers_of
 from service.running.mailbox import Answers, Mailbox
 from service.running.port import ANSWER_S
 from service.running.record import record_of
-from service.running.requests import Handler, Push, ReadStatus, Request, Start, Stop
+from service.running.requests import Change, Handler, Push, ReadSpec, ReadStatus, Request, Start, Stop, changed
 from service.running.resting import Resting
 from service.running.run import Run
 from service.running.standing import Standing
@@ -66,6 +66,7 @@ class Runner:
         self._run: Run | None = None
         resting = Resting(self._checked, self._standing, self._mailbox)
         self._at_once = Answers(*self._handlers(), *resting.handlers())
+        self._unstarted = threading.Lock()
         self._end = _End()
         self._ended = threading.Event()
         self._killed = False
@@ -77,9 +78,11 @@ class Runner:
         """As :class:`service.running.port.RunnerPort` says; ``Stop`` takes its own time."""
         if self._killed:
             raise ConnectionError("the runner was killed")
-        if request in self._at_once:
-            return self._at_once.answer(request)
-        return self._mailbox.ask(request, timeout_s)
+        at_once = request in self._at_once
+        answer = self._at_once.answer(request) if at_once else self._mailbox.ask(request, timeout_s)
+        if isinstance(request, Change):
+            self.spec = changed(self.spec, request)
+        return answer
 
     def alive(self) -> bool:
         return not self._killed
@@ -96,10 +99,15 @@ class Runner:
     def _handlers(self) -> tuple[Handler, ...]:
         """Of what needs no loop."""
         return (
-            Start.by(lambda _: self._thread.start()),
+            Start.by(self._start),
+            ReadSpec.by(lambda _: self.spec),
             Stop.by(self._stop),
             Push.by(lambda request: self._checked.pushes.put(request.value)),
         )
+
+    def _start(self, _: Start) -> None:
+        if self._unstarted.acquire(blocking=False):
+            self._thread.start()
 
     def _stop(self, request: Stop) -> None:
         self._end.tell(request.drain, request.timeout_s)

@@ -10,6 +10,7 @@ from full_disk import fill, free
 
 from apps import registry
 from compositions.errors import RecomposeError
+from compositions.model import Composition
 from control.decisions import Mode, State
 from profiler.slo import Slo
 from service.bodies.refusals import DiskFullError, UnavailableError
@@ -358,3 +359,65 @@ def test_what_the_runner_does_not_take_is_stored_no_more() -> None:
         bench.watchdog.change(SetMode(Mode.PINNED, "7"))
     assert bench.store.started()["synthetic"].spec.mode is Mode.AUTO
     assert bench.watchdog.wanted.spec.mode is Mode.AUTO
+
+
+def left_running(*, started: bool = True) -> Bench:
+    """An earlier daemon's runner, and a daemon that was told other things while it was away from it."""
+    bench = Bench(WANTED, attach=True)
+    bench.host.left_over = Flaky(PUSH)
+    if started:
+        bench.host.left_over.start()
+    return up(bench)
+
+
+FIVE = next(each for each in PUSH.compositions if each.name == "5")
+OTHER = Composition("other", FIVE.groups)
+WANTED = PUSH.model_copy(
+    update={
+        "slo": Slo("latency", 250.0),
+        "input": InputSpec(rate_per_s=9),
+        "compositions": (*PUSH.compositions, OTHER),
+        "mode": Mode.PINNED,
+        "composition": "other",
+    }
+)
+
+
+def test_a_runner_that_is_found_again_is_told_what_was_asked_while_the_daemon_was_away() -> None:
+    runner = left_running().host.left_over
+    assert runner is not None
+    assert runner.spec == WANTED
+    assert runner.active == OTHER
+
+
+def test_a_runner_that_was_built_and_not_started_is_started_by_the_next_daemon() -> None:
+    runner = left_running(started=False).host.left_over
+    assert runner is not None
+    assert runner.state is State.STABLE
+    assert [each.trigger for each in runner.decided] == ["start", "manual"]
+
+
+def test_what_runs_under_a_name_is_not_replaced_by_what_it_means_by_now() -> None:
+    bench = Bench(PUSH.model_copy(update={"compositions": (Composition("1", FIVE.groups),)}), attach=True)
+    bench.host.left_over = Flaky(PUSH)
+    bench.host.left_over.start()
+    up(bench)
+    one = next(each for each in PUSH.compositions if each.name == "1")
+    assert bench.host.left_over.spec.compositions == bench.watchdog.wanted.spec.compositions == (one,)
+
+
+def test_a_change_that_may_have_reached_a_silent_runner_is_taken_back_when_it_answers_again() -> None:
+    bench = up(Bench())
+    hear = bench.runner.set_slo
+
+    def set_slo(slo: Slo | None) -> None:
+        hear(slo)
+        raise TimeoutError
+
+    bench.runner.set_slo = set_slo  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError):
+        bench.watchdog.change(SetSlo(Slo("latency", 1.0)))
+    assert bench.runner.spec.slo == Slo("latency", 1.0)
+    bench.runner.set_slo = hear  # type: ignore[method-assign]
+    bench.step(2.0)
+    assert bench.runner.spec.slo is None
