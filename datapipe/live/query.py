@@ -27,6 +27,7 @@ SOME_ROWS = {"GlobalLimit", "LocalLimit", "Tail", "Offset", "Sample"}
 """Operators that choose rows by the order in which they happen to come, or by chance."""
 OF_THE_FILE = {"InputFileName", "InputFileBlockStart", "InputFileBlockLength"}
 """Spark calls them nondeterministic; of a row of a file they are as fixed as the file."""
+_TEXT = "recompose_text"
 _OTHER_ROWS = (
     "the transform of the Spark source uses {}, which gives other rows when a batch is computed again after a crash; "
     "compute it in the app, or from columns (xxhash64(a, b) is a number that looks random)"
@@ -57,8 +58,7 @@ def streaming_rows(spark: Any, source: StreamSource) -> Any:
 def keeps_order(frame: Any) -> bool:
     """Whether the rows of a batch come in the same order each time it is computed: its transform looks at one row at a
     time. Whatever shuffles rows hands them on as they arrive from elsewhere."""
-    plan = _plan(frame)
-    return all(node.nodeName() in ROW_WISE for node in _tree(plan)) and bool(plan.subqueries().isEmpty())
+    return all(node.nodeName() in ROW_WISE and node.subqueries().isEmpty() for node in _tree(_plan(frame)))
 
 
 def _refuse_chance(frame: Any) -> None:
@@ -101,7 +101,7 @@ def _reader(spark: Any, source: StreamSource) -> Any:
 def in_order_of_text(rows: Any) -> Any:
     """The same rows in an order that is the same each time, as that in which a shuffle hands them on is not: a row's
     number must mean the same row when its batch comes again."""
-    return rows.orderBy(_as_json())
+    return rows.withColumn(_TEXT, _as_json()).orderBy(_TEXT).drop(_TEXT)
 
 
 def texts_of(rows: Any) -> Iterator[str]:
