@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from compositions.errors import CompositionError, Fault
 from compositions.model import Composition, Group, Pattern, Stage, StageKind, all_sequential
 from compositions.notation import short_notation
-from compositions.rules import count_fault
+from compositions.rules import MAX_COMPOSITIONS, count_fault
 
-MAX_GENERATED = 10_000
+MAX_GENERATED = MAX_COMPOSITIONS
 MAX_OWN = 1_000
 """Compositions of a list that nobody wrote: enough to choose from, and few enough to read and to price at each tick."""
 

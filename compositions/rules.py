@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from compositions.errors import Fault, shown
 from compositions.model import Group, Pattern, Stage, StageKind
 
-MAX_REPLICAS = 1_000_000
-"""Far beyond any machine; keeps sums of replicas inside what arrays and JSON readers can hold."""
+MAX_REPLICAS = 1_000
+"""More workers than one dispatcher can feed, with tens of megabytes each."""
+MAX_COMPOSITIONS = 10_000
+"""Of an app, and of a document: what a deciding manager looks through in a few hundredths of a second."""
 
 
 def resolve(word: str, stages: Sequence[Stage]) -> str:

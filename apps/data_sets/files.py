@@ -52,6 +52,16 @@ class Place:
             raise RecomposeError(f"{self.name!r} has no files of a data set; those that end in {known} count")
         return sorted(files)
 
+    def skipped(self, suffixes: frozenset[str]) -> tuple[str, ...]:
+        """Files that ``list`` leaves out, by path."""
+        if self._single:
+            return ()
+        infos = _asked(self.name, lambda: self._system.get_file_info(fs.FileSelector(self._root, recursive=True)))
+        files = [info for info in infos if info.type == fs.FileType.File]
+        return tuple(
+            sorted(self._relative(each.path) for each in files if f".{each.extension.lower()}" not in suffixes)
+        )
+
     def read(self, path: str) -> bytes:
         """Raises: OSError."""
         place = self._root if self._single else f"{self._root}/{path}"

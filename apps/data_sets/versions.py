@@ -22,7 +22,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from compositions.errors import RecomposeError
 
@@ -134,26 +134,42 @@ class DataSet:
 def writing(folder: Path, kind: str, wait: bool = False) -> Iterator[DataSet]:
     """Raises: RecomposeError when another process writes it (unless it ``wait``s for that), it is of another kind,
     or the folder cannot be made."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / LOCK).exists() and any(folder.iterdir()):
-            raise RecomposeError(f"folder {str(folder)!r} has other things in it; give a data set's, or a new one")
-        lock = (folder / LOCK).open("w")
-    except OSError as error:
-        raise RecomposeError(f"cannot write data set {str(folder)!r}: {error.strerror}") from error
-    with lock:  # closing it, as the end of the process does, gives the lock back
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError as error:
-            raise RecomposeError(
-                f"data set {str(folder)!r} is being written by another process; wait for it"
-            ) from error
+    with _locked(folder, wait):  # closing it, as the end of the process does, gives the lock back
         data = DataSet(folder, kind)
         try:
             yield data
         finally:
             if not data.version and not data.staging.exists():
                 data.discard()
+
+
+def _locked(folder: Path, wait: bool) -> TextIO:
+    """The lock file, held. Whoever held it before may have left nothing of the folder, and the file with it."""
+    while True:
+        lock = _lock_file(folder)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError as error:
+            lock.close()
+            reason = f"data set {str(folder)!r} is being written by another process; wait for it"
+            raise RecomposeError(reason) from error
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock.fileno()), (folder / LOCK).stat()):
+                return lock
+        lock.close()
+
+
+def _lock_file(folder: Path) -> TextIO:
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not (folder / LOCK).exists() and any(folder.iterdir()):
+                raise RecomposeError(f"folder {str(folder)!r} has other things in it; give a data set's, or a new one")
+            return (folder / LOCK).open("w")
+        except FileNotFoundError:
+            continue  # it was removed in between, by a job that came to nothing
+        except OSError as error:
+            raise RecomposeError(f"cannot write data set {str(folder)!r}: {error.strerror}") from error
 
 
 def share(before: Path, now: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from time import monotonic
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +15,12 @@ from apps.data_sets.recipe import Recipe, record_schema
 from compositions.errors import RecomposeError
 
 CHUNK_FILES = 512
-"""Files between two times that what was found out is put on disk."""
-TURN_FILES = 16
+"""Files between two times that what was found out is put on disk, at most."""
+FIRST_FILES = 8
+"""The same for the first time: nobody knows yet how long a file takes."""
+CHUNK_S = 4.0
+"""Seconds between two such times, roughly."""
+TURN_FILES = 4
 """Files that a thread takes at a time."""
 
 Engine = Callable[[pa.Table], Iterable[pa.Table]]
@@ -40,9 +45,19 @@ def in_process(recipe: Recipe, place: Place) -> Engine:
     return engine
 
 
-def chunks(tasks: pa.Table, size: int) -> Iterator[pa.Table]:
-    for start in range(0, tasks.num_rows, size):
+def chunks(tasks: pa.Table, most: int, clock: Callable[[], float] = monotonic) -> Iterator[pa.Table]:
+    """What is done between two times that it is put on disk: few files at first, then twice or half as many, as the
+    time tells that the last ones took."""
+    start, size = 0, FIRST_FILES
+    while start < tasks.num_rows:
+        began_s = clock()
         yield tasks.slice(start, size).combine_chunks()
+        start += size
+        took_s = clock() - began_s
+        if took_s < CHUNK_S / 2:
+            size = min(2 * size, most)
+        elif took_s > CHUNK_S * 2:
+            size = max(size // 2, 1)
 
 
 def _record(recipe: Recipe, place: Place, task: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,18 +65,17 @@ class Database:
         return self.weights[rows], self.features[rows], starts
 
     def save(self, path: Path) -> None:
-        """Writes the file whole or not at all, so that no reader ever meets half of one."""
+        """Writes the file whole or not at all, so that no reader ever meets half of one; others may read it who may
+        read what lies beside it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         arrays: dict[str, Any] = {key: getattr(self, key) for key in ARRAYS} | self.projections._asdict()
         arrays |= {f"index_{key}": array for key, array in self.index.buckets._asdict().items()}
         manifest = json.dumps({"format": FORMAT, "parameters": PARAMETERS})
-        handle, draft = tempfile.mkstemp(suffix=".npz", prefix=path.stem, dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            draft = Path(folder) / path.name
+            with draft.open("wb") as file:
                 np.savez(file, manifest=manifest, names=np.array(self.names), **arrays)
-            Path(draft).replace(path)
-        finally:
-            Path(draft).unlink(missing_ok=True)
+            draft.replace(path)
 
 
 def load_database(path: Path) -> Database:

@@ -13,7 +13,7 @@ from compositions.enumeration import MAX_GENERATED, generate
 from compositions.errors import CompositionError, shown
 from compositions.model import Composition, Group, Pattern, Stage
 from compositions.notation import DEFAULT_REPLICAS, format_notation, parse
-from compositions.rules import group_faults, resolve
+from compositions.rules import MAX_COMPOSITIONS, group_faults, resolve
 
 MAX_NAME = 100
 
@@ -77,7 +77,10 @@ class _Reader(Fields):
         defaults = self.mapping(top.get("defaults", {}), "defaults", ("replicas",))
         self._replicas = self.count(defaults.get("replicas", DEFAULT_REPLICAS), "defaults.replicas")
         listed = self.list(top.get("compositions", []), "compositions")
-        compositions = [self._composition(each, f"compositions[{i}]") for i, each in enumerate(listed)]
+        if len(listed) > MAX_COMPOSITIONS:
+            self.fault("compositions", f"{len(listed):,} are listed; an app may have {MAX_COMPOSITIONS:,}")
+        readable = listed[:MAX_COMPOSITIONS]
+        compositions = [self._composition(each, f"compositions[{i}]") for i, each in enumerate(readable)]
         self._refuse_repeated_names(compositions)
         if "generate" in top:
             compositions += self._generated(top["generate"], compositions)

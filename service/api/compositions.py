@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -14,27 +15,43 @@ from service.api.deps import ThisDaemon, YamlText
 from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.bodies.compositions import Choice, WhatIf
+from service.bodies.refusals import BadValueError
 from service.running.requests import ReadWhatIf
 
 router = APIRouter(tags=["compositions"])
 Cores = Annotated[int | None, Query(ge=1, le=4096, description="Cores of the workers; default: as it is.")]
 Replicas = Annotated[int | None, Query(ge=1, le=MAX_REPLICAS, description="Of every parallel group.")]
 Rate = Annotated[float | None, Query(gt=0, le=1e6, allow_inf_nan=False, description="Items/s that come in.")]
+SHOWN = 1000
+"""Compositions in the answer to a document; the rest are a page further (GET)."""
 MARKED = 100
 """Faults whose line is looked for; nobody reads on after so many."""
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+AfterName = Annotated[str | None, Query(max_length=200, description="Only those listed after the one of this name.")]
+AfterBoth = Annotated[str | None, Query(max_length=300, description="Only those listed after APP/NAME.")]
 CHOICES: Responses = {200: {"model": list[Choice]}}
 
 
 @router.get("/compositions", responses={**CHOICES, **documented(503)})
-def all_compositions(daemon: ThisDaemon) -> Response:
-    """The compositions of all apps."""
-    return problems.Body([each for name in daemon.names() for each in daemon.compositions.of(name)])
+def all_compositions(daemon: ThisDaemon, limit: Limit = 1000, after: AfterBoth = None) -> Response:
+    """The compositions of all apps, a page at a time."""
+    every = [each for name in daemon.names() for each in daemon.compositions.of(name)]
+    return problems.Body(_page(every, [f"{each.app}/{each.name}" for each in every], limit, after))
 
 
 @router.get("/compositions/{app}", responses={**CHOICES, **documented(404, 503)})
-def compositions(app: str, daemon: ThisDaemon) -> Response:
-    """What can be chosen for an app, with worker counts, and predictions where there is a profile."""
-    return problems.Body(daemon.compositions.of(app))
+def compositions(app: str, daemon: ThisDaemon, limit: Limit = 1000, after: AfterName = None) -> Response:
+    """What can be chosen for an app, with worker counts, and predictions where there is a profile; a page at a time."""
+    every = daemon.compositions.of(app)
+    return problems.Body(_page(every, [each.name for each in every], limit, after))
+
+
+def _page(choices: Sequence[Choice], names: Sequence[str], limit: int, after: str | None) -> Sequence[Choice]:
+    """Raises: BadValueError when there is nothing of that name to go on after."""
+    if after is not None and after not in names:
+        raise BadValueError(f"after = {after!r}: there is no such composition; give the last one of the page before")
+    first = 0 if after is None else names.index(after) + 1
+    return choices[first : first + limit]
 
 
 @router.post("/compositions", responses={**CHOICES, **documented(409, 415, 503, 507)})
@@ -42,7 +59,7 @@ def add_compositions(text: YamlText, daemon: ThisDaemon) -> Response:
     """Adds or replaces compositions of an app, live. A faulty document is refused whole: every fault with its path and,
     where it can be told, its ``line``."""
     try:
-        return problems.Body(daemon.compositions.add(text))
+        return problems.Body(daemon.compositions.add(text)[:SHOWN])
     except CompositionError as error:
         places = {fault: line_of(text, fault) for fault in error.faults[:MARKED]}
         return problems.refused(error, places)

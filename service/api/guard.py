@@ -11,6 +11,7 @@ import ipaddress
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,6 +25,7 @@ OPEN_PATHS = ("/healthz", "/")
 OPEN_FOLDER = "/dashboard/"
 """The page and its scripts hold no data: what they show they ask for, with the token."""
 MAX_BODY_BYTES = 1024 * 1024
+PARSED_AT_ONCE_BYTES = 16 * 1024
 BODY_S = 60.0
 """For a whole body, whatever its size: who needs longer sends it in parts."""
 
@@ -51,7 +53,7 @@ class Guard:
         refused = self._check_sender(scope, headers)
         if refused is None:
             body = await self._read(scope, receive, headers)
-            refused = body if isinstance(body, Response) else _check_form(body, headers)
+            refused = body if isinstance(body, Response) else await _checked(body, headers)
         if refused is not None:
             await refused(scope, receive, send)
         else:
@@ -137,6 +139,13 @@ async def _read(receive: Receive, headers: Headers, limit: int) -> bytes | Respo
             return problem(413, too_large, headers={"Connection": "close"})
         more = message.get("more_body", False)
     return b"".join(chunks)
+
+
+async def _checked(body: bytes, headers: Headers) -> Response | None:
+    """A large body is parsed by a thread, so that nobody else waits for it."""
+    if len(body) > PARSED_AT_ONCE_BYTES:
+        return await run_in_threadpool(_check_form, body, headers)
+    return _check_form(body, headers)
 
 
 def _check_form(body: bytes, headers: Headers) -> Response | None:

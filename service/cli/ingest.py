@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,9 @@ from service import logs
 from service.cli import render
 from service.cli.check import apps_option
 from service.cli.texts import parse_options
+
+NAMED = 20
+"""Files that were skipped and are named; the rest is counted."""
 
 if TYPE_CHECKING:
     from apps.data_sets.files import Place
@@ -54,6 +57,9 @@ def ingest(
     with _engine(make_recipe, place, master, no_spark) as engine, _progress() as tell:
         done = run(recipe, place, out, engine, tell)
     click.echo(_sentence(out, done))
+    if skipped := place.skipped(recipe.suffixes):
+        known = ", ".join(sorted(recipe.suffixes))
+        click.echo(f"skipped, as their names do not end in {known}: {_named(skipped)}")
 
 
 @contextmanager
@@ -85,6 +91,11 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bar:
         task = bar.add_task("computing features of files", total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = len(paths) - NAMED
+    return ", ".join(paths[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _sentence(out: Path, done: Ingested) -> str:

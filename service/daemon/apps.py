@@ -53,7 +53,7 @@ class Apps:
         choices = self._specs.compositions(spec)
         check_source(spec)
         check_input(spec.input)
-        check_composition(spec.app, spec.composition, choices)
+        check_composition(spec.app, spec.composition, choices, self._runs.cores())
 
     def stop(self, name: str) -> Status:
         """Delivers what was accepted, then ends the runner. Raises: ConflictError when it is not running."""
@@ -74,7 +74,7 @@ class Apps:
     def set_mode(self, name: str, mode: Mode, composition: str | None) -> Status:
         """``pinned`` without a composition pins the active one. Raises: as ``set_input``."""
         watchdog = self._runs.expect(name)
-        check_composition(name, composition, watchdog.wanted.spec.compositions)
+        check_composition(name, composition, watchdog.wanted.spec.compositions, self._runs.cores())
         if composition is not None and mode is not Mode.PINNED:
             raise BadValueError(f"composition {composition!r} goes with mode pinned only, not with {mode}")
         if mode is Mode.PINNED and composition is None:

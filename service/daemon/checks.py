@@ -11,12 +11,23 @@ from compositions.model import Composition
 from service.bodies.refusals import BadValueError, listed
 from service.bodies.spec import InputSpec, RunSpec
 
+WORKERS_PER_CORE = 32
+"""Of one app. Stages that wait gain from more workers than cores; each is a process of some 64 MB."""
 
-def check_composition(app: str, name: str | None, choices: Sequence[Composition]) -> None:
-    """Raises: BadValueError when ``name`` is given and not among ``choices``."""
-    names = [each.name for each in choices]
-    if name is not None and name not in names:
-        message = f"{app} has no composition {name!r}; it has {listed(names)}"
+
+def check_composition(app: str, name: str | None, choices: Sequence[Composition], cores: int) -> None:
+    """Raises: BadValueError when ``name`` is given and not among ``choices``, or ``cores`` cannot bear its workers."""
+    if name is None:
+        return
+    found = next((each for each in choices if each.name == name), None)
+    if found is None:
+        message = f"{app} has no composition {name!r}; it has {listed([each.name for each in choices])}"
+        raise BadValueError(message, [Fault("composition", message)])
+    if found.workers > (most := cores * WORKERS_PER_CORE):
+        message = (
+            f"composition {name!r} has {found.workers:,} workers; on {cores} cores an app may have {most:,}, "
+            f"{WORKERS_PER_CORE} a core"
+        )
         raise BadValueError(message, [Fault("composition", message)])
 
 

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 
 from apps.contract import App
 from compositions.enumeration import own_list
+from compositions.errors import Fault
 from compositions.model import Composition, Stage, all_sequential
-from service.bodies.refusals import ConflictError, NotFoundError, listed
+from compositions.rules import MAX_COMPOSITIONS
+from service.bodies.refusals import BadValueError, ConflictError, NotFoundError, listed
 from service.daemon.store import DaemonStore
 from service.daemon.undo import undone_by_failure
 from service.running.shipped import available_cores, shipped
@@ -45,9 +47,13 @@ class Choices:
 
     @contextmanager
     def added(self, app: str, compositions: Sequence[Composition]) -> Iterator[None]:
-        """Stays so unless the body fails. Raises: NotStoredError."""
+        """Stays so unless the body fails. Raises: BadValueError for more than an app may have, NotStoredError."""
         with self._lock:
             overlay = self._store.overlay(app)
+            count = len({each.name for each in (*self.of(app), *compositions)})
+            if count > MAX_COMPOSITIONS:
+                message = f"{app} would have {count:,} compositions; at most {MAX_COMPOSITIONS:,} are kept, remove some"
+                raise BadValueError(message, [Fault("compositions", message)])
             self._store.put_overlay(app, overlay | {each.name: each for each in compositions})
         with undone_by_failure(lambda: self._store.put_overlay(app, overlay)):
             yield

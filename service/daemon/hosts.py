@@ -7,6 +7,7 @@ from typing import Protocol
 
 from service.bodies.spec import RunSpec
 from service.running.port import RunnerPort
+from service.running.shipped import available_cores
 
 
 class Host(Protocol):
@@ -17,6 +18,9 @@ class Host(Protocol):
         """A runner that an earlier daemon left running."""
 
     def ready(self) -> bool: ...
+
+    def cores(self) -> int:
+        """Of all machines that workers may be on."""
 
     def close(self) -> None:
         """Lets go of the place; runners that can live on do."""
@@ -36,6 +40,9 @@ class LocalHost:
 
     def ready(self) -> bool:
         return True
+
+    def cores(self) -> int:
+        return available_cores()
 
     def close(self) -> None:
         """Its runners end with the process."""

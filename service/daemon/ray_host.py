@@ -56,5 +56,8 @@ class RayHost:
     def ready(self) -> bool:
         return ray_cluster.ready()
 
+    def cores(self) -> int:
+        return int(sum(node.cores for node in ray_cluster.nodes()))
+
     def close(self) -> None:
         ray_cluster.shutdown()

@@ -29,6 +29,10 @@ class Runs:
         self._watchdogs: dict[str, Watchdog] = {}
         self._changing = {name: threading.Lock() for name in apps}
 
+    def cores(self) -> int:
+        """Of all machines that workers may be on."""
+        return self._host.cores()
+
     def app(self, name: str) -> type[App]:
         """Raises: NotFoundError."""
         if name not in self.apps:

@@ -23,6 +23,7 @@ def photos(tmp_path: Path) -> Path:
         coarse = np.random.default_rng(number).integers(0, 256, (3, 4, 3), dtype=np.uint8)
         cv2.imwrite(str(folder / f"{number}.png"), coarse.repeat(30, 0).repeat(40, 1))
     (folder / "broken.jpg").write_bytes(b"")
+    (folder / "notes.txt").write_text("no photo")
     return folder
 
 
@@ -36,6 +37,8 @@ def test_it_says_what_it_did_and_where_the_rest_is(photos: Path, tmp_path: Path)
     assert first.exit_code == 0, first.output
     assert "4 files computed, 0 kept, 0 gone, 1 in quarantine" in first.output
     assert (out / "versions/1/quarantine.parquet").exists()
+    assert "skipped, as their names do not end in .bmp, " in first.output
+    assert first.output.rstrip().endswith(": notes.txt")
     again = run("ferret", photos, "--out", out, "--no-spark")
     assert f"{out}: version 1, " in again.output
     assert "0 files computed, 4 kept, 0 gone" in again.output

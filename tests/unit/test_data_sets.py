@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from apps.data_sets.files import Place
 from apps.data_sets.ingest import Ingested, ingest, keep
 from apps.data_sets.reader import Reader
 from apps.data_sets.versions import Unusable, writing
-from apps.data_sets.work import Engine, in_process
+from apps.data_sets.work import Engine, chunks, in_process
 from benchmarks.ingest_rate import content
 from compositions.errors import RecomposeError
 
@@ -171,6 +172,48 @@ def test_an_interrupted_job_leaves_the_old_version_and_the_next_goes_on_where_it
     assert len(recipe.computed) == 10, "three chunks of ten were there already"
     assert [row["text"] for row in index(out)][:2] == ["other 0", "other 1"]
     assert not (out / "staging").exists()
+
+
+class Killed(Lines):
+    """Dies in the middle, as by a signal."""
+
+    def rows(self, path: str, data: bytes) -> list[dict[str, Any]]:
+        if len(self.computed) >= 30:
+            raise KeyboardInterrupt
+        return super().rows(path, data)
+
+
+def test_a_small_job_that_is_killed_goes_on_where_it_was_as_well(folder: Path, tmp_path: Path) -> None:
+    recipe, out = Lines(folder), tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        make(Killed(folder), out)
+    assert make(recipe, out).computed == 40
+    assert len(recipe.computed) == 40 - 8 - 16, "the first and the second time that records were put on disk"
+
+
+def test_records_are_put_on_disk_by_time_as_well() -> None:
+    tasks = pa.table({"number": range(500)})
+    taken_s = iter([0.0, 1.0, 1.0, 2.0, 2.0, 12.0, 12.0, 16.0, 16.0, *([17.0] * 100)])
+    sizes = [chunk.num_rows for chunk in chunks(tasks, 64, clock=lambda: next(taken_s))]
+    assert sizes[:6] == [8, 16, 32, 16, 16, 32], "after 1, 1, 10, 4 and 1 seconds"
+    assert max(sizes) == 64
+    assert sum(sizes) == 500
+
+
+def test_a_folder_that_goes_while_a_writer_waits_is_made_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, lock = tmp_path / "out", fcntl.flock
+    left = [1, 1]
+
+    def removed_meanwhile(file: Any, how: int) -> None:
+        if left and left.pop():
+            shutil.rmtree(out)
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
+    with writing(out, "lines", wait=True), pytest.raises(RecomposeError, match="is being written by another process"):
+        make(Lines(folder), out)
 
 
 def test_a_file_that_changes_between_two_tries_is_computed_again(folder: Path, tmp_path: Path) -> None:

@@ -76,3 +76,10 @@ def test_the_regions_of_some_images_alone() -> None:
 
 def test_images_are_called_by_their_file_names_where_those_tell_them_apart() -> None:
     assert display_names(["a/1.png", "b/1.png", "b/2.png"]) == ("a/1.png", "b/1.png", "2.png")
+
+
+def test_it_may_be_read_by_those_who_may_read_what_lies_beside_it(built: Database, tmp_path: Path) -> None:
+    built.save(tmp_path / "a.npz")
+    (tmp_path / "beside").write_text("")
+    assert (tmp_path / "a.npz").stat().st_mode == (tmp_path / "beside").stat().st_mode
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "beside"]

@@ -115,12 +115,12 @@ generate: {replicas: [1, -1, two]}
 """)
     expected = {
         "colour": "unknown key; accepted are app, defaults, compositions, generate",
-        "defaults.replicas": "replicas is 0; it must be at least 1 and at most 1,000,000",
+        "defaults.replicas": "replicas is 0; it must be at least 1 and at most 1,000",
         "compositions[0].notation": "stage 'rank' is missing; every stage appears exactly once",
         "compositions[1].name": "must be text, not 2; put it in quotes",
         "compositions[2].groups[0].stages[1]": "unknown stage 'rnak'; ferret has segment, extract, vectorize, rank",
         "compositions[2].groups[1].colour": "unknown key; accepted are stages, pattern, replicas",
-        "compositions[2].groups[1].replicas": "replicas is 0; it must be at least 1 and at most 1,000,000",
+        "compositions[2].groups[1].replicas": "replicas is 0; it must be at least 1 and at most 1,000",
         "compositions[2].groups[1].stages[1]": "stage 'extract' is in the wrong order after 'vectorize'; ferret has "
         "segment, extract, vectorize, rank, in this order",
         "compositions[2].groups[2]": "must be a mapping with stages, pattern, replicas, not 7",
@@ -137,7 +137,7 @@ generate: {replicas: [1, -1, two]}
         "compositions[8].groups[2].pattern": "'many' is no pattern; seq and par are",
         "compositions[8].groups[2].replicas": "must be a whole number of at least 1, not True",
         "generate.max_workers": "is missing",
-        "generate.replicas[1]": "replicas[1] is -1; it must be at least 1 and at most 1,000,000",
+        "generate.replicas[1]": "replicas[1] is -1; it must be at least 1 and at most 1,000",
         "generate.replicas[2]": "must be a whole number of at least 1, not the text 'two'",
     }
     assert faults == expected

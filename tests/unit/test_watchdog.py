@@ -66,6 +66,9 @@ class Host:
     def find(self, name: str) -> RunnerPort | None:
         return self.left_over
 
+    def cores(self) -> int:
+        return 2
+
     def ready(self) -> bool:
         return True
 
