@@ -30,6 +30,13 @@ def _class_faults(app: App | type[App]) -> Iterator[str]:
     model = app.options_model
     if not (isinstance(model, type) and issubclass(model, Options)):
         yield f"options_model is {model!r}; must be a subclass of apps.contract.Options"
+    if isinstance(app, type) and not (takes_options(app) or _takes(app, (), bound=True)):
+        yield "__init__ must take (self) or (self, options); what else it needs may be an option"
+
+
+def takes_options(app_class: type[App]) -> bool:
+    """Whether its ``__init__`` wants the options; one that takes only ``self`` finds them set."""
+    return _takes(app_class, ("options",), bound=True)
 
 
 def _repeated(stages: tuple[Stage, ...]) -> Iterator[str]:
@@ -44,9 +51,20 @@ def _stage_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
         yield f"stage {stage.name!r} has the name of something that App itself has; choose another"
     elif not callable(method):
         yield f"stage {stage.name!r} has no method of that name"
+    elif (kind := _unsupported(method)) is not None:
+        yield f"stage {stage.name!r} is {kind}, which is not supported yet; write a plain def that returns its result"
     elif not _takes(method, _ARGUMENTS[stage.kind], bound=_is_bound(app, stage.name)):
         arguments = ", ".join(_ARGUMENTS[stage.kind])
         yield f"the method of {stage.kind} stage {stage.name!r} must take (self, {arguments})"
+
+
+def _unsupported(method: object) -> str | None:
+    """A call of these returns at once, with something that is no result and cannot travel."""
+    if inspect.iscoroutinefunction(method):
+        return "an async def"
+    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+        return "a generator"
+    return None
 
 
 def _is_bound(app: App | type[App], name: str) -> bool:

@@ -52,7 +52,10 @@ class Output(Protocol):
 
 
 class App:
-    """Base class of all apps. One instance lives in each worker, one in the runner (source and sink side)."""
+    """Base class of all apps. One instance lives in each worker, one in the runner (source and sink side).
+
+    A class of its own ``__init__(self)`` finds ``self.options`` set, whether it calls this one or not.
+    """
 
     name: ClassVar[str]
     description: ClassVar[str] = ""
@@ -64,7 +67,8 @@ class App:
     """YAML beside the app; ``None`` means ``compositions/<name>.yaml`` of the service, then all-sequential alone."""
 
     def __init__(self, options: Options | None = None) -> None:
-        self.options = options if options is not None else self.options_model()
+        if options is not None or not hasattr(self, "options"):
+            self.options = options if options is not None else self.options_model()
 
     def setup(self) -> None:
         """Called once in each worker before its first item: load models, open databases."""

@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import compositions
-from apps.app_check import faults_of
+from apps.app_check import faults_of, takes_options
 from apps.contract import App, Options
 from compositions.errors import Fault, RecomposeError
 
@@ -90,10 +90,19 @@ def create(name: str, options: Mapping[str, Any] | None = None, apps_dirs: Seque
     Raises: UnknownApp; AppRefused with one fault for every option that is not acceptable.
     """
     app_class = find(name, apps_dirs)
-    app = app_class(_options(app_class, options or {}))
+    app = _made(app_class, _options(app_class, options or {}))
     faults = faults_of(app)
     if faults:
         raise AppRefused([Fault(f"app {name!r}", fault) for fault in faults])
+    return app
+
+
+def _made(app_class: AppClass, options: Options) -> App:
+    if takes_options(app_class):
+        return app_class(options)
+    app = app_class.__new__(app_class)
+    app.options = options
+    app_class.__init__(app)
     return app
 
 

@@ -29,7 +29,9 @@ class FaceOptions(Options):
     gallery: Path | None = Field(
         default=None, description="A data set that recompose ingest made, followed while running; in place of training"
     )
-    height: int = Field(default=260, ge=0, le=4320, description="Frames are scaled down to so many rows; 0: never")
+    height: int = Field(
+        default=260, ge=0, le=4320, description="Frames are scaled down to so many rows (small faces: 480); 0: never"
+    )
     scale: float = Field(default=1.1, gt=1.0, le=2.0, description="Factor between two sizes of faces searched")
     neighbours: int = Field(default=5, ge=0, le=100, description="Hits that make a face")
     smallest: float = Field(default=0.06, gt=0, le=1, description="Side of a face over the height of the frame")

@@ -58,8 +58,9 @@ def rows_of(value: Recognized) -> list[list[Any]]:
     return [[value.number, *box, *_named(person)] for box, person in zip(value.boxes, value.persons, strict=True)]
 
 
-def _named(person: Person) -> tuple[str, float | str]:
-    return person.label or "", "" if person.distance is None else round(person.distance, 3)
+def _named(person: Person) -> tuple[str | None, float | None]:
+    """A stranger has neither: null in JSON, an empty cell in CSV."""
+    return person.label, None if person.distance is None else round(person.distance, 3)
 
 
 def encoded(value: Recognized) -> dict[str, Any]:

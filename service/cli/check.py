@@ -24,8 +24,11 @@ apps_option = click.option(
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @apps_option
 def check(file: Path, apps_dirs: tuple[Path, ...]) -> None:
-    """Validates a compositions FILE; every fault with its path, exit 1 if there are any."""
-    apps = {name: app.stages for name, app in registry.discover(apps_dirs).items()}
+    """Validates a compositions FILE, and loads the apps; every fault with its path, exit 1 if there are any."""
+    found = registry.scan(apps_dirs)
+    for fault in found.faults:
+        click.echo(str(fault), err=True)
+    apps = {name: app.stages for name, app in found.apps.items()}
     with file.open("rb") as stream:
         text = stream.read(MAX_BYTES + 1)
     try:
@@ -34,4 +37,6 @@ def check(file: Path, apps_dirs: tuple[Path, ...]) -> None:
         for fault in error.faults:
             click.echo(f"{file}: {fault}", err=True)
         raise SystemExit(1) from error
+    if found.faults:
+        raise SystemExit(1)
     click.echo(f"{file}: {len(document.compositions)} compositions of {document.app}, no fault")

@@ -26,6 +26,7 @@ from service.daemon.daemon import Daemon
 from service.daemon.database import default_directory
 from service.daemon.hosts import Host, LocalHost
 from service.daemon.store import DaemonStore
+from service.running.shipped import shipped
 
 log = structlog.get_logger()
 
@@ -103,7 +104,17 @@ def _discover(apps_dirs: Sequence[Path]) -> dict[str, type[App]]:
     found = registry.scan(apps_dirs)
     for fault in found.faults:
         log.warning("app left out", place=fault.path, reason=fault.message)
-    return found.apps
+    return {name: app for name, app in found.apps.items() if _has_sound_compositions(app)}
+
+
+def _has_sound_compositions(app: type[App]) -> bool:
+    """An app beside whose file there is a broken one is left out; the others are served."""
+    try:
+        shipped(app)
+    except (RecomposeError, OSError) as error:
+        log.warning("app left out", place=str(registry.compositions_file(app)), reason=str(error))
+        return False
+    return True
 
 
 def _host(pool: str, address: str | None) -> Host:

@@ -17,7 +17,7 @@ def shipped(app: type[App]) -> tuple[Composition, ...]:
     path = registry.compositions_file(app)
     if path is None:
         return ()
-    return tuple(loader.load(path.read_text(encoding="utf-8"), {app.name: app.stages}).compositions)
+    return tuple(loader.load(path.read_bytes(), {app.name: app.stages}).compositions)
 
 
 def choices_for(app: App, known: Sequence[Composition] | None = None) -> tuple[Composition, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from compositions import enumeration
 from compositions.enumeration import MAX_OWN, generate, own_list
 from compositions.errors import CompositionError
 from compositions.model import Stage, StageKind
@@ -36,10 +37,12 @@ def test_too_many_are_refused_without_making_them(count: int) -> None:
         generate(stages, max_workers=10**6, replicas=range(1, 50))
 
 
-def test_exactly_ten_thousand_are_accepted() -> None:
-    assert len(list(generate([Stage("a")], max_workers=10**6, replicas=range(1, 10_001)))) == 10_000
-    with pytest.raises(CompositionError, match="more than 10,000"):
-        generate([Stage("a")], max_workers=10**6, replicas=range(1, 10_002))
+def test_exactly_as_many_as_the_limit_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert enumeration.MAX_GENERATED == 10_000
+    monkeypatch.setattr(enumeration, "MAX_GENERATED", 500)
+    assert len(list(generate([Stage("a")], max_workers=10**6, replicas=range(1, 501)))) == 500
+    with pytest.raises(CompositionError, match="more than 500"):
+        generate([Stage("a")], max_workers=10**6, replicas=range(1, 502))
 
 
 def test_no_composition_within_the_limit_is_a_refusal() -> None:

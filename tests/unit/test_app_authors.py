@@ -1,0 +1,119 @@
+"""The examples of the reference for authors of apps, run; and what an author is told that is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from structlog.testing import capture_logs
+
+from apps.registry import create, scan
+from compositions.errors import RecomposeError
+from service import logs
+from service.cli import main
+from service.cli.serve import _discover
+
+FOLDER = Path(__file__).parents[2] / "docs" / "own-app"
+HEAD = "from apps.contract import App, Options\nfrom compositions.model import Stage, StageKind\n\n"
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
+
+
+def run(app: str, out: Path, *more: str) -> list[dict[str, Any]]:
+    given = ["run", app, "--pool", "local", "--apps", str(FOLDER), "--out", str(out), *more]
+    CliRunner().invoke(main, given)
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def test_options_items_and_results(tmp_path: Path) -> None:
+    rows = run("readings", tmp_path / "out")
+    assert [row["value"] for row in rows] == [
+        {"celsius": 21.5, "alarms": 0},
+        {"celsius": 30.5, "alarms": 1},
+        {"celsius": 28.0, "alarms": 1},
+        {"celsius": 31.0, "alarms": 2},
+    ]
+    warmer = run("readings", tmp_path / "out", "-o", "unit=F", "-o", "above=-2")
+    assert [row["value"] for row in warmer][1:3] == [{"celsius": -0.8, "alarms": 1}, {"celsius": -2.2, "alarms": 1}]
+
+
+def test_what_is_pushed_is_taken_or_refused_with_a_sentence() -> None:
+    app = create("readings", {}, [FOLDER])
+    assert app.from_json({"celsius": 21}) == 21.0
+    with pytest.raises(ValueError, match="'21' is no reading; send"):
+        app.from_json("21")
+    with pytest.raises(RecomposeError, match=r"options\.above"):
+        create("readings", {"above": -300}, [FOLDER])
+
+
+def test_prepare_setup_and_an_item_that_fails(tmp_path: Path) -> None:
+    letters = tmp_path / "letters"
+    rows = run("dictionary", tmp_path / "out", "--dead-letters", str(letters))
+    assert [row.get("value") for row in rows] == ["eins", "zwei", None]
+    assert json.loads(letters.read_text())["serial"] == 2
+    assert "KeyError: 'three'" in letters.read_text()
+
+
+@pytest.mark.parametrize("calls_super", [False, True])
+def test_an_init_of_self_alone_finds_its_options(tmp_path: Path, calls_super: bool) -> None:
+    text = (
+        "class O(Options):\n    times: int = 1\n\n"
+        "class Natural(App):\n    name = 'natural'\n    stages = (Stage('f'),)\n"
+        "    options_model = O\n    def __init__(self):\n"
+        + ("        super().__init__()\n" if calls_super else "")
+        + "        self.twice = 2 * self.options.times\n    def f(self, value):\n        return value * self.twice\n"
+    )
+    (tmp_path / "natural.py").write_text(HEAD + text)
+    app = create("natural", {"times": 3}, [tmp_path])
+    assert getattr(app, "f")(1) == 6  # noqa: B009 - the class is the file's
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("async def f(self, value):\n        return value", "stage 'f' is an async def, which is not supported yet"),
+        ("def f(self, value):\n        yield value", "stage 'f' is a generator, which is not supported yet"),
+        ("async def f(self, value):\n        yield value", "stage 'f' is a generator, which is not supported yet"),
+        ("def __init__(self, a, b): ...\n    def f(self, value): ...", "__init__ must take (self) or (self, options)"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_name_when_it_is_loaded(tmp_path: Path, body: str, fault: str) -> None:
+    (tmp_path / "x.py").write_text(HEAD + f"class X(App):\n    name = 'x'\n    stages = (Stage('f'),)\n    {body}\n")
+    found = scan([tmp_path])
+    assert "x" not in found.apps
+    assert any(fault in each.message for each in found.faults)
+
+
+@pytest.fixture
+def some_are_broken(tmp_path: Path) -> Path:
+    (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
+    good = (
+        "class {0}(App):\n    name = '{1}'\n    stages = (Stage('f'),)\n    def f(self, value):\n        return value\n"
+    )
+    for name in ("good", "bad"):
+        (tmp_path / f"{name}.py").write_text(HEAD + good.format(name.title(), name))
+    (tmp_path / "bad.yaml").write_bytes(b"app: bad\ncompositions: \xff")
+    return tmp_path
+
+
+def test_check_names_a_broken_file(some_are_broken: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("app: good\ncompositions: [{name: a, notation: Seq}]\n")
+    done = CliRunner().invoke(main, ["check", str(tmp_path / "x.yaml"), "--apps", str(some_are_broken)])
+    assert done.exit_code == 1
+    broken = some_are_broken / "broken.py"
+    assert f"{broken}: cannot be loaded: ModuleNotFoundError: No module named 'nothing_of_that_name'" in done.stderr
+
+
+def test_serve_names_what_is_broken_and_takes_the_others(some_are_broken: Path) -> None:
+    with capture_logs() as told:
+        apps = _discover([some_are_broken])
+    assert "good" in apps
+    assert not {"bad", "broken"} & apps.keys()
+    places = {Path(each["place"]).name for each in told if each["event"] == "app left out"}
+    assert {"broken.py", "bad.yaml"} <= places
