@@ -119,17 +119,23 @@ class TelemetryWriter:
         table = pa.table({**constant, **columns}, schema=schema)
         self._files += 1
         folder = self._directory / kind
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is the last folder's alone
+        folder.mkdir(mode=0o700, exist_ok=True)
         write_atomically(table, folder / f"{self._app}{SEPARATOR}{self.run}-{self._files:06d}{SUFFIX}")
 
 
 def write_atomically(table: Any, path: Path) -> None:
-    """Under a hidden name first, which readers pass over; nothing is left of it when that fails."""
+    """Under a hidden name first, which readers pass over; nothing is left of it when that fails. For its user only:
+    items may carry what is nobody else's business."""
     hidden = path.with_name(f".{path.name}.tmp")
     try:
-        hidden.touch(mode=0o600)
-        pq.write_table(table, hidden, compression="zstd")
+        with open(hidden, "wb", opener=_private) as file:
+            pq.write_table(table, file, compression="zstd")
         os.replace(hidden, path)
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -125,3 +126,12 @@ def test_files_of_other_programs(tmp_path: Path, metadata: dict[bytes, bytes], m
     pq.write_table(table, tmp_path / "items" / "a--r-000001.parquet")
     with pytest.raises(TelemetryError, match=message):
         files_of(tmp_path, "items")
+
+
+def test_files_are_for_their_user_only(tmp_path: Path) -> None:
+    telemetry = writer(tmp_path / "telemetry")
+    telemetry.put("switches", (1, 0, "1", "2"))
+    telemetry.close()
+    (path,) = files_of(tmp_path / "telemetry", "switches")
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent, path.parent.parent)]
+    assert modes == [0o600, 0o700, 0o700]
