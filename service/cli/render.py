@@ -53,11 +53,14 @@ def statuses_table(statuses: Sequence[Status]) -> Table:
     return made
 
 
+_UNITS = {"latency": "ms", "throughput": "/s"}
+
+
 def slo_text(status: Status) -> Text:
     slo = status.slo
     if slo is None:
         return Text("none")
-    unit = "ms" if slo.metric == "latency" else "/s"
+    unit = _UNITS[slo.metric]
     target = slo.target if isinstance(slo.target, str) else f"{slo.target:g} {unit}"
     verdict = (status.slo_status.value, SLO_COLORS.get(status.slo_status, ""))
     return Text.assemble(f"{slo.metric} {target} (bound {number(slo.bound, f' {unit}', 0)}): ", verdict)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot
 from service.daemon.codec import slo_from_json, slo_to_json
 
+HOUSE = Path(__file__).parent.parent.parent
 LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))
 STATS = LatencyStats(0.3, 0.3, 0.3, 0.3, 50)
 BEHIND = Snapshot(
@@ -87,3 +90,12 @@ def test_state_databases_of_before_are_read_and_written_as_before(text: str) -> 
     assert slo_to_json(slo) == text
     assert objective_of(slo).slo is slo
     assert pickle.loads(pickle.dumps(slo)) == slo
+
+
+def test_nobody_asks_for_the_name_of_a_metric() -> None:
+    """A table by metric, where text becomes an objective or a picture, is no question; a comparison is."""
+    asked = re.compile(r"""metric\b\s*(==|!=|is\b|in \()|["'](latency|throughput)["']\s*[!=]=""")
+    files = [path for room in ("control", "profiler", "service", "benchmarks") for path in (HOUSE / room).rglob("*.py")]
+    assert len(files) > 100
+    found = [f"{path.relative_to(HOUSE)}: {line}" for path in files for line in path.read_text().splitlines()]
+    assert [line for line in found if asked.search(line)] == []
