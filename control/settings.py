@@ -52,7 +52,8 @@ class Rhythm:
     recovery_s: float = ranged(3.0, 0, 600, "s")
     """After a lost worker nothing is judged for this long: starting another takes 1 to 2 s."""
     switch_limit_s: float = ranged(120.0, 1, 3600, "s")
-    """A switch that has not ended after this long is treated as failed; far above any drain."""
+    """A switch that the dispatcher is not at any more is treated as failed after this long without a word how it ended.
+    While the dispatcher is at it, its own limits count: ``prepare_limit_s``, ``drain_limit_s``."""
     failed_switch_pause_s: float = ranged(60.0, 0, 86_400, "s")
     """A composition whose switch failed is left alone for this long: causes such as missing memory last minutes."""
 

@@ -33,14 +33,16 @@ class Switching(Phase):
         return self.step_to.composition
 
     def step(self, turn: Turn, desk: Desk) -> Answer:
-        failure = self.failure or self._overdue(turn.now_s, desk.settings.rhythm.switch_limit_s)
+        failure = self.failure or self._unheard(turn, desk.settings.rhythm.switch_limit_s)
         if failure is not None:
             return self._failed(turn, desk, failure)
         return self._arrived(turn, desk) if self._done(turn) else remain(turn, f"switching to {self.target.name}")
 
-    def _overdue(self, now_s: float, limit_s: float) -> str | None:
-        lasted_s = now_s - self.asked_s
-        return f"it had not ended after {lasted_s:.0f} s" if lasted_s > limit_s else None
+    def _unheard(self, turn: Turn, limit_s: float) -> str | None:
+        """While the dispatcher is at it, its word is the only one; when it is not, one should have come."""
+        lasted_s = turn.now_s - self.asked_s
+        overdue = lasted_s > limit_s and not turn.snapshot.switching
+        return f"it had not ended after {lasted_s:.0f} s" if overdue else None
 
     def _done(self, turn: Turn) -> bool:
         """The snapshot is of the target, and no older than the request."""

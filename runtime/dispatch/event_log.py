@@ -63,7 +63,7 @@ class EventLog:
         self._noted.append(event)
 
     def note_admitted(self, event: ItemAdmitted, size_bytes: int) -> None:
-        self._noted.extend((ItemAdmitted, event.at_s, event.arrived_s, size_bytes))
+        self._noted.extend((ItemAdmitted, event.at_s, event.arrived_s, event.due_s, size_bytes))
 
     def note_done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
         states = tuple(event.states) if event.states else ()
@@ -111,8 +111,8 @@ def _events(cells: Iterable[Any]) -> Iterator[Event]:
     rest = iter(cells)
     for first in rest:
         if first is ItemAdmitted:
-            at_s, arrived_s, size_bytes = islice(rest, 3)
-            yield ItemAdmitted(at_s, arrived_s, Blob(size_bytes))
+            at_s, arrived_s, due_s, size_bytes = islice(rest, 4)
+            yield ItemAdmitted(at_s, arrived_s, Blob(size_bytes), due_s)
         elif first is TaskDone:
             at_s, worker, task_id, busy_s, size_bytes, states = islice(rest, 6)
             timing = StageTiming("", busy_s, 0.0)

@@ -5,29 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from compositions.settings import check, ranged
+
 
 @dataclass(frozen=True, slots=True)
 class DispatcherSettings:
-    buffer_items: int = 32
-    """Admitted items that wait for a worker; more are refused (``block``) or replace the oldest (``shed``)."""
+    """Raises: SettingsError that names every value out of range."""
+
+    buffer_items: int = ranged(32, 1, 1_000_000)
+    """Admitted items that wait for a worker; more are refused (``block``) or replace the oldest (``shed``). Enough to
+    bridge a stutter of the source; each adds a service time of the bottleneck to an overloaded stream's latency."""
     overload: Literal["block", "shed"] = "block"
-    attempts: int = 3
+    attempts: int = ranged(3, 1, 100)
     """Runs of a task whose stage raises, before the item becomes a dead letter."""
-    losses: int = 3
+    losses: int = ranged(3, 1, 100)
     """Workers that may die while running the same task, before the item counts as their killer."""
-    spares: int = 1
+    spares: int = ranged(1, 0, 1000)
     """Warm workers beyond those of the active composition: a lost one is replaced at once."""
-    idle_worker_s: float = 60.0
+    idle_worker_s: float = ranged(60.0, 0, 86_400, "s")
     """After so long without a task, a worker beyond the spares is stopped."""
-    prefetch_below_s: float = 0.02
+    prefetch_below_s: float = ranged(0.02, 0, 60, "s")
     """Mean task time below which a worker gets a second task: 20 ms is some 100 hops; above, a hop is lost in it."""
-    reorder_items: int = 1024
-    """How far the newest started item may be ahead of the next one to deliver."""
-    prepare_limit_s: float = 60.0
+    reorder_items: int = ranged(1024, 1, 10_000_000)
+    """How far the newest started item may be ahead of the next one to deliver, in items that were started."""
+    prepare_limit_s: float = ranged(60.0, 0.1, 3600, "s")
     """A switch whose workers are not there after so long fails and leaves the old composition running."""
-    drain_limit_s: float = 10.0
+    drain_limit_s: float = ranged(10.0, 0.01, 3600, "s")
     """A drain longer than this, and than 8 times its estimate, moves its remaining items to the new composition."""
-    time_limit_s: float = 60.0
+    time_limit_s: float = ranged(60.0, 0.01, 1e9, "s")
     """Wall time after which a call of a stage without a limit of its own counts as hung."""
-    restart_pause_s: float = 1.0
+    restart_pause_s: float = ranged(1.0, 0, 3600, "s")
     """Pause after a worker could not be started."""
+
+    def __post_init__(self) -> None:
+        check(self)

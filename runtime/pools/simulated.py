@@ -57,8 +57,51 @@ class _Worker:
     tasks: deque[tuple[Task, float]] = field(default_factory=deque)
     began_s: float = 0.0
     costs: tuple[Cost, ...] = ()
-    version: int = 0
-    """Counts up with each phase: an older entry in a heap is void."""
+    computing: bool = False
+    steps: int = 0
+    """Counts what it began and ended to compute: what was planned for an earlier step is void."""
+
+
+class _Cores:
+    """Processor sharing: all that compute share the cores evenly. Times are read on a clock that counts the CPU seconds
+    which each of them has got so far."""
+
+    def __init__(self, cores: int) -> None:
+        self._cores = cores
+        self._busy = 0
+        self._got_s = 0.0
+        self._order = itertools.count()
+        self._ends: list[tuple[float, int, _Worker, int]] = []
+
+    def begin(self, worker: _Worker, cpu_s: float) -> None:
+        worker.computing = True
+        worker.steps += 1
+        self._busy += 1
+        heapq.heappush(self._ends, (self._got_s + cpu_s, next(self._order), worker, worker.steps))
+
+    def stop(self, worker: _Worker) -> None:
+        if worker.computing:
+            worker.computing = False
+            worker.steps += 1
+            self._busy -= 1
+
+    def first_done(self) -> _Worker:
+        """Who has just got what it needs."""
+        worker = heapq.heappop(self._ends)[2]
+        self.stop(worker)
+        return worker
+
+    def next_in_s(self) -> float:
+        """Until the first is done, if nobody else begins."""
+        while self._ends and self._ends[0][2].steps != self._ends[0][3]:
+            heapq.heappop(self._ends)
+        return max(0.0, self._ends[0][0] - self._got_s) / self._speed() if self._ends else math.inf
+
+    def pass_s(self, elapsed_s: float) -> None:
+        self._got_s += elapsed_s * self._speed()
+
+    def _speed(self) -> float:
+        return min(1.0, self._cores / self._busy) if self._busy else 1.0
 
 
 class SimulatedPool:
@@ -73,10 +116,7 @@ class SimulatedPool:
         self._numbers = itertools.count(1)
         self._order = itertools.count()
         self._timers: list[tuple[float, int, Callable[[], Event | None]]] = []
-        self._computing: list[tuple[float, int, _Worker, int]] = []
-        self._busy = 0
-        self._work_done_s = 0.0
-        """CPU seconds that each computing worker has got so far: the clock of processor sharing."""
+        self._cores = _Cores(self._machine.cores)
 
     def now_s(self) -> float:
         return self._now_s
@@ -88,8 +128,8 @@ class SimulatedPool:
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         gone = self._workers.pop(worker, None)
-        if gone is not None and gone.version % 2:
-            self._stop_computing(gone)
+        if gone is not None:
+            self._cores.stop(gone)
 
     def send(self, worker: WorkerId, task: Task) -> None:
         state = self._workers.get(worker)
@@ -106,7 +146,7 @@ class SimulatedPool:
                 self._pass(until_s)
                 return []
             self._pass(at_s)
-            event = self._finish_computing() if compute else heapq.heappop(self._timers)[2]()
+            event = self._computed() if compute else heapq.heappop(self._timers)[2]()
             if event is not None:
                 return [event]
 
@@ -127,25 +167,18 @@ class SimulatedPool:
     def _at(self, at_s: float, action: Callable[[], Event | None]) -> None:
         heapq.heappush(self._timers, (at_s, next(self._order), action))
 
-    def _speed(self) -> float:
-        return min(1.0, self._machine.cores / self._busy) if self._busy else 1.0
-
     def _next(self) -> tuple[float, bool]:
         """When the next thing happens, and whether it is the end of a computation."""
-        while self._computing and self._computing[0][2].version != self._computing[0][3]:
-            heapq.heappop(self._computing)
-        compute_s = math.inf
-        if self._computing:
-            compute_s = self._now_s + max(0.0, self._computing[0][0] - self._work_done_s) / self._speed()
+        compute_s = self._now_s + self._cores.next_in_s()
         timer_s = self._timers[0][0] if self._timers else math.inf
         return (compute_s, True) if compute_s < timer_s else (timer_s, False)
 
     def _pass(self, at_s: float) -> None:
         if at_s > self._now_s and not math.isinf(at_s):
-            self._work_done_s += (at_s - self._now_s) * self._speed()
+            self._cores.pass_s(at_s - self._now_s)
             self._now_s = at_s
 
-    # --- a task: [hop] -> compute (odd version) -> wait (even version) -> done ----------------------------------------
+    # --- a task: [hop] -> compute -> wait -> done --------------------------------------------------------------------
 
     def _join(self, worker: _Worker) -> Event:
         if self._make_app is not None:
@@ -158,28 +191,19 @@ class SimulatedPool:
         return WorkerJoined(self._now_s, worker.worker, 0, "simulated")
 
     def _begin(self, worker: _Worker, at_s: float) -> None:
-        expected = worker.version
+        expected = worker.steps
         self._at(at_s, lambda: self._compute(worker, expected))
 
-    def _compute(self, worker: _Worker, version: int) -> None:
-        if worker.version != version or worker.worker not in self._workers:
+    def _compute(self, worker: _Worker, step: int) -> None:
+        if worker.steps != step or worker.worker not in self._workers:
             return
         task = worker.tasks[0][0]
         worker.began_s = self._now_s
         worker.costs = tuple(self._cost(stage, task.serial) for stage in task.stages)
-        worker.version += 1
-        self._busy += 1
-        cpu_s = self._machine.hop_cpu_s + sum(cost.cpu_s for cost in worker.costs)
-        entry = (self._work_done_s + cpu_s, next(self._order), worker, worker.version)
-        heapq.heappush(self._computing, entry)
+        self._cores.begin(worker, self._machine.hop_cpu_s + sum(cost.cpu_s for cost in worker.costs))
 
-    def _stop_computing(self, worker: _Worker) -> None:
-        worker.version += 1
-        self._busy -= 1
-
-    def _finish_computing(self) -> Event | None:
-        worker = heapq.heappop(self._computing)[2]
-        self._stop_computing(worker)
+    def _computed(self) -> Event | None:
+        worker = self._cores.first_done()
         wait_s = sum(cost.wait_s for cost in worker.costs)
         if not wait_s:
             return self._done(worker)

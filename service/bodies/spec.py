@@ -110,4 +110,4 @@ class RunSpec(Frozen):
     telemetry: TelemetrySpec | None = None
     """None: none is written."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Overrides of settings of manager and monitor, for experiments (``trial_s``, ``check_interval_s`` …)."""
+    """Overrides of settings of manager, monitor and dispatcher, for experiments (``trial_s``, ``drain_limit_s`` …)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from control.choices import Choices
 from control.decisions import Mode
@@ -10,7 +11,6 @@ from control.manager import Manager
 from profiler.monitor import Monitor
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import Payload, SwitchStyle
-from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.port import WorkerPool
 from service.running.checked import CheckedSpec
@@ -21,7 +21,7 @@ from service.running.shipped import available_cores
 def loop_of(checked: CheckedSpec, pool: WorkerPool, size_bytes: Callable[[Payload], int], sink: Sink) -> ControlLoop:
     """On ``pool``, whose payloads ``size_bytes`` measures; what comes out goes to ``sink``."""
     spec, cores = checked.spec, available_cores()
-    settings = DispatcherSettings(overload=spec.overload)
+    settings = replace(checked.settings.dispatcher, overload=spec.overload)
     engine = Engine(Dispatcher(checked.stages, checked.first, settings, size_bytes), pool)
     monitor = Monitor(checked.settings.monitor, [stage.name for stage in checked.stages], cores)
     return ControlLoop(engine, monitor, _manager(checked), LoopSettings(cores, SwitchStyle(spec.switch_style)), sink)

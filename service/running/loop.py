@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from control.decisions import ResetWindow, SwitchTo
 from control.journal import Journal, SwitchRecord
 from control.manager import Manager, TickResult
 from control.output_gaps import OutputGaps
 from profiler.drain import DrainEstimator
-from profiler.drain_samples import paper_sample, schedule_sample
+from profiler.drain_kinds import Conditions, DrainSample, InFlight, ScheduleSample
 from profiler.monitor import Monitor, Running
 from profiler.service_time import stage_costs
 from profiler.size_law import SizeLaws
@@ -42,8 +42,7 @@ class LoopSettings:
     cores: int
     """Cores that the workers may use."""
     style: SwitchStyle = SwitchStyle.SEAMLESS
-    drain_sample: str = "schedule"
-    """``schedule``: by position of the items (ours); ``paper``: in flight times service time over workers."""
+    drain_sample: DrainSample = field(default_factory=ScheduleSample)
 
 
 class ControlLoop:
@@ -158,31 +157,23 @@ class ControlLoop:
 
     def _sample_drain(self, view: DispatcherView, snapshot: Snapshot) -> None:
         if not view.switching:
-            self.drain.sample(self._drain_sample(view, snapshot))
+            now = self._conditions(snapshot)
+            self.drain.sample(self._settings.drain_sample.sample(_left(view), now) if now and view.in_flight else None)
 
-    def _drain_sample(self, view: DispatcherView, snapshot: Snapshot) -> float | None:
-        """Expected seconds until what is in flight is out; None when nothing is, or too little is known."""
-        if not view.in_flight or not snapshot.stages:
+    def _conditions(self, snapshot: Snapshot) -> Conditions | None:
+        """Those under which items are drained; None where too little is known."""
+        if not snapshot.stages:
             return None
-        costs = stage_costs(snapshot.stages, self._settings.cores)
-        if self._settings.drain_sample == "paper":
-            mean_s = sum(cost.service_s for cost in costs.values()) / len(costs)
-            return paper_sample(view.in_flight, mean_s, view.composition.workers)
-        sample_s = schedule_sample(
-            view.composition,
-            view.pending,
-            costs,
-            cores=self._settings.cores,
-            hop_s=snapshot.hop_s,
-            laws=self._sizes,
-        )
-        return None if sample_s is None else sample_s * self.drain.calibration
+        cores = self._settings.cores
+        costs = stage_costs(snapshot.stages, cores)
+        return Conditions(costs, cores, snapshot.hop_s, self._sizes, self.drain.calibration)
 
     # --- apply ------------------------------------------------------------------------------------------------------
 
     def _switch(self, command: SwitchTo, snapshot: Snapshot) -> None:
-        of_now = self._settings.drain_sample == "schedule"
-        expected = self.drain.begin(self._drain_sample(self.engine.view(), snapshot) if of_now else None)
+        view, now = self.engine.view(), self._conditions(snapshot)
+        sample_s = self._settings.drain_sample.at_switch(_left(view), now) if now and view.in_flight else None
+        expected = self.drain.begin(sample_s)
         mean_s, bound_s = (expected.srtt_s, expected.bound_s) if expected else (None, None)
         self._switch_record = SwitchRecord(mean_s, bound_s)
         self.gaps.switch_begins(self._switch_record)
@@ -195,3 +186,7 @@ class ControlLoop:
             drain_mean_s=mean_s or 0.0,
             first_result_s=first_s,
         )
+
+
+def _left(view: DispatcherView) -> InFlight:
+    return InFlight(view.composition, view.in_flight, view.pending)

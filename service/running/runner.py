@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from service.bodies.spec import RunSpec
 from service.running.assembly import assemble
 from service.running.checked import CheckedSpec
 from service.running.desk import answers_of
+from service.running.failure import told
 from service.running.mailbox import Answers, Mailbox
 from service.running.port import ANSWER_S
 from service.running.record import record_of
@@ -134,10 +134,8 @@ class Runner:
         """The last place that can tell what went wrong: the state says failed, the log says why."""
         try:
             yield
-        except RecomposeError as error:
-            self._fail(str(error))
-        except Exception:
-            self._fail(traceback.format_exc())
+        except Exception as error:
+            self._fail(told(error, self.spec.app))
 
     def _fail(self, reason: str) -> None:
         self._standing.failure = self._standing.failure or reason

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from compositions.settings import check, ranged
 from control.settings import Settings
 from profiler.monitor import MonitorSettings
+from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.ray_settings import RayPoolSettings
 
 
@@ -30,3 +31,4 @@ class RunSettings:
     manager: Settings = field(default_factory=Settings)
     monitor: MonitorSettings = field(default_factory=MonitorSettings)
     pool: RayPoolSettings = field(default_factory=RayPoolSettings)
+    dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)

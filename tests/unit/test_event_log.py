@@ -11,6 +11,7 @@ from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError, read
 from runtime.dispatch.events import ItemAdmitted, SendTask, TaskDone, Tick, WorkerJoined
 from runtime.dispatch.outbox import Outbox
+from runtime.dispatch.plain import Blob
 from runtime.dispatch.replay import replay
 
 STAGES = (Stage("a"), Stage("b"))
@@ -81,6 +82,14 @@ def test_payloads_are_not_in_it_but_their_sizes_are():
     text = "\n".join(run(2).log.lines())
     assert SECRET.decode() not in text
     assert f'"size_bytes": {len(SECRET)}' in text
+
+
+def test_when_an_item_arrived_and_was_due_is_told_again():
+    dispatcher = Dispatcher(STAGES, all_sequential(STAGES), size_of=len)
+    dispatcher.start(0.0)
+    dispatcher.handle(ItemAdmitted(3.0, 2.0, SECRET, 1.0))
+    (_, admitted) = read(dispatcher.log.lines()).events
+    assert admitted == ItemAdmitted(3.0, 2.0, Blob(len(SECRET)), 1.0)
 
 
 def test_another_file_is_refused_with_a_sentence():

@@ -6,6 +6,7 @@ from compositions.settings import SettingsError, names, overridden
 from control.settings import Measuring, Settings, Trials
 from profiler.monitor import MonitorSettings
 from profiler.service_time import ProfileSettings
+from runtime.dispatch.settings import DispatcherSettings
 from service.running.settings import RunSettings
 
 
@@ -82,3 +83,15 @@ def test_the_monitor_refuses_what_is_out_of_range_however_it_is_built() -> None:
 def test_no_two_settings_of_a_run_share_a_plain_name() -> None:
     known = names(RunSettings())
     assert len(known) == len(set(known))
+
+
+def test_the_dispatcher_is_set_by_plain_names_too_and_refuses_what_is_out_of_range() -> None:
+    assert overridden(RunSettings(), {"drain_limit_s": 2.5, "spares": 0}).dispatcher.drain_limit_s == 2.5
+    with pytest.raises(SettingsError) as error:
+        overridden(RunSettings(), {"spares": -1, "attempts": 1.5, "prepare_limit_s": 0})
+    text = str(error.value)
+    assert "spares = -1, must be in [0, 1000]" in text
+    assert "attempts = 1.5, must be a whole number" in text
+    assert "prepare_limit_s = 0, must be in [0.1, 3600] s" in text
+    with pytest.raises(SettingsError, match="losses = 0, must be in"):
+        DispatcherSettings(losses=0)

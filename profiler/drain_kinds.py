@@ -1,0 +1,67 @@
+"""The two kinds of drain sample behind one form: the published one, and ours (:mod:`profiler.drain_samples`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from compositions.capacity.predict import StageCost
+from compositions.model import Composition
+from profiler.drain_samples import Pending, paper_sample, schedule_sample
+from profiler.size_law import SizeLaws
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """What would have to be drained now: ``pending`` items by the stage they need next, ``count`` of them."""
+
+    composition: Composition
+    count: int
+    pending: Mapping[str, Sequence[Pending]]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which it would be: costs of the stages, cores, the price of a hop, what sizes tell, and the learned ratio
+    of what drains took to what was expected."""
+
+    costs: Mapping[str, StageCost]
+    cores: int
+    hop_s: float
+    laws: SizeLaws
+    calibration: float
+
+
+class DrainSample(Protocol):
+    """How long a drain that began now would take, in seconds; None where too little is known."""
+
+    def sample(self, left: InFlight, now: Conditions) -> float | None:
+        """Taken again and again, for the mean and the variation."""
+
+    def at_switch(self, left: InFlight, now: Conditions) -> float | None:
+        """Taken when a switch begins, for that switch; None where the mean is to be used."""
+
+
+class PaperSample:
+    """In flight times mean service time over workers, and no more than the mean of such samples at a switch."""
+
+    def sample(self, left: InFlight, now: Conditions) -> float | None:
+        mean_s = sum(cost.service_s for cost in now.costs.values()) / len(now.costs)
+        return paper_sample(left.count, mean_s, left.composition.workers)
+
+    def at_switch(self, left: InFlight, now: Conditions) -> float | None:
+        return None
+
+
+class ScheduleSample:
+    """By the position of each item, corrected by what earlier drains took, and taken anew at a switch; ours."""
+
+    def sample(self, left: InFlight, now: Conditions) -> float | None:
+        sample_s = schedule_sample(
+            left.composition, left.pending, now.costs, cores=now.cores, hop_s=now.hop_s, laws=now.laws
+        )
+        return None if sample_s is None else sample_s * now.calibration
+
+    def at_switch(self, left: InFlight, now: Conditions) -> float | None:
+        return self.sample(left, now)
