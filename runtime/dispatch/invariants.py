@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from runtime.dispatch.phases import Draining
-from runtime.dispatch.pipeline import GroupState, Item, TaskInWork
+from runtime.dispatch.pipeline import GroupState, TaskInWork
 from runtime.dispatch.state import State
 
 DEEPEST = 2
@@ -47,6 +47,7 @@ def _marks(state: State) -> dict[str, int]:
     return {
         "accepted": state.admission.accepted,
         "the next serial to leave": state.outbox.next_serial,
+        "the next turn to leave": state.outbox.next_turn,
         "tasks given": state.crew.tasks_given,
         **gates,
     }
@@ -79,9 +80,9 @@ def _order(state: State) -> Iterator[str]:
         yield f"the queue is out of order: {serials}"
     if state.outbox.next_serial in state.outbox.waiting:
         yield f"item {state.outbox.next_serial} could leave and waits in the outbox"
-    left = state.outbox.delivered + state.outbox.failed + state.outbox.shed
-    if left != state.outbox.next_serial:
-        yield f"{left} items were counted as delivered, failed or shed, and {state.outbox.next_serial} have left"
+    left = state.outbox.delivered + state.outbox.failed
+    if left != state.outbox.next_turn:
+        yield f"{left} items were counted as delivered or failed, and {state.outbox.next_turn} turns have left"
 
 
 def _counts(state: State) -> Iterator[str]:
@@ -132,11 +133,11 @@ def _tasks(state: State) -> Iterator[str]:
 def _gates(state: State) -> Iterator[str]:
     """A stateful stage has one item at a time, the next one; its gate is never behind what has left."""
     for index, gate in state.stateful.gates.items():
-        inside = [task.item for task in _all_tasks(state) if _covers(task, index)]
-        if any(item.serial != gate.expected for item in inside) or len(inside) > 1:
-            yield f"stage {index} has items {_serials(inside)} in work; its turn is {gate.expected}"
-        if gate.expected < state.outbox.next_serial:
-            yield f"stage {index} waits for item {gate.expected}, which has left"
+        inside = [task.item.turn for task in _all_tasks(state) if _covers(task, index)]
+        if inside not in ([], [gate.expected]):
+            yield f"stage {index} has turns {inside} in work; it is turn {gate.expected}"
+        if gate.expected < state.outbox.next_turn:
+            yield f"stage {index} waits for turn {gate.expected}, which has left"
 
 
 def _phase(state: State) -> Iterator[str]:
@@ -159,10 +160,6 @@ def _all_tasks(state: State) -> list[TaskInWork]:
 
 def _covers(task: TaskInWork, stage: int) -> bool:
     return task.item.next_stage <= stage <= task.group.last
-
-
-def _serials(items: list[Item]) -> list[int]:
-    return [item.serial for item in items]
 
 
 def _name(group: GroupState) -> str:

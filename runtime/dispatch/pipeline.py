@@ -19,6 +19,8 @@ class Item:
     arrived_s: float
     payload: Payload
     started_s: float | None = None
+    turn: int = -1
+    """Its place among the items that were started; order is kept by it."""
     next_stage: int = 0
     attempts: int = 0
     losses: int = 0

@@ -39,7 +39,7 @@ class Results:
         item.advance(group.last + 1, event.payload, size_bytes)
         if group.ordered:
             self._stateful.commit(event.states)
-            self._work.pass_gates(group.ordered, item.serial)
+            self._work.pass_gates(group.ordered, item.turn)
         self._work.route(item)
         self._refill(worker, group)
 

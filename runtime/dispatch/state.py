@@ -10,7 +10,7 @@ from runtime.dispatch.admission import Admission
 from runtime.dispatch.course import Course
 from runtime.dispatch.crew import Crew
 from runtime.dispatch.ordering import OrderGate, ReorderBuffer
-from runtime.dispatch.outbox import Fate, Outbox
+from runtime.dispatch.outbox import Fate, Outbox, ShedRun
 from runtime.dispatch.phases import Draining, Preparing
 from runtime.dispatch.pipeline import GroupState, Item, Pipeline, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
@@ -35,6 +35,6 @@ class State:
 
 CLASSES: tuple[type, ...] = (
     *(Admission, Course, Crew, Draining, Fate, GroupState, Item, OrderGate, Outbox, Pipeline, Preparing, ReorderBuffer),
-    *(State, StatefulStages, TaskInWork, WorkerState),
+    *(ShedRun, State, StatefulStages, TaskInWork, WorkerState),
 )
 """All that a state is made of."""

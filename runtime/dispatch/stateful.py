@@ -1,4 +1,4 @@
-"""Stateful stages: each sees the items one by one in serial order, with the state that the one before left."""
+"""Stateful stages: each sees the started items one by one in order, with the state that the one before left."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ class StatefulStages:
         self.states: dict[str, Payload] = {}
         self._names = tuple(stage.name for stage in stages)
 
-    def open_for(self, group: GroupState, item: Item) -> bool:
-        """Whether it is the item's turn at every stateful stage of the group that it has still to pass."""
-        for index in group.ordered:
-            if index >= item.next_stage and not self.gates[index].opens_for(item.serial):
-                return False
-        return True
+    def open_for(self, group: GroupState, turn: int, next_stage: int) -> bool:
+        """Whether it is this turn's at every stateful stage of the group from ``next_stage`` on."""
+        gates = [self.gates[index] for index in group.ordered if index >= next_stage]
+        return all(gate.opens_for(turn) for gate in gates)
 
     def from_stage(self, first: int) -> Iterable[int]:
         """The indexes of those at or behind stage ``first``."""

@@ -44,26 +44,26 @@ class Work:
     def _next_item(self, group: GroupState) -> Item | None:
         """The oldest item that the group may run now: from its work list, or a new one if it is the first group."""
         if group.waiting:
-            return group.pop() if self._in_turn(group, group.waiting[0][1]) else None
+            item = group.waiting[0][1]
+            in_turn = not group.ordered or self._stateful.open_for(group, item.turn, item.next_stage)
+            return group.pop() if in_turn else None
         pipeline, queue = group.pipeline, self._queue
         if group.index or pipeline is not self._course.active or not queue:
             return None
-        if not (self._may_start(queue[0]) and self._in_turn(group, queue[0])):
+        if not (self._may_start() and self._stateful.open_for(group, self._outbox.turns_taken, 0)):
             return None
         item = queue.popleft()
         item.started_s = self._turn.now_s
+        item.turn = self._outbox.take_turn()
         item.pipeline = pipeline
         pipeline.in_flight += 1
         group.load += 1
         return item
 
-    def _in_turn(self, group: GroupState, item: Item) -> bool:
-        return not group.ordered or self._stateful.open_for(group, item)
-
-    def _may_start(self, item: Item) -> bool:
+    def _may_start(self) -> bool:
         if not self._course.may_feed(self._turn.now_s):
             return False
-        if item.serial - self._outbox.next_serial >= self._reorder_items:
+        if self._outbox.room_taken >= self._reorder_items:
             return False
         return self._course.active.has_room(self._prefetch_below_s)
 
@@ -97,24 +97,20 @@ class Work:
             self.route(item)
 
     def leave(self, item: Item, error: str | None = None) -> None:
-        """A started item is done, or dead with ``error``."""
+        """A started item is done, or dead with ``error``: it waits to leave; stateful stages need not wait for it."""
         assert item.pipeline is not None, "only started items leave"
         item.pipeline.in_flight -= 1
-        self._finish(item, error)
+        if error is not None:
+            self.pass_gates(self._stateful.from_stage(item.next_stage), item.turn)
+        self._turn.outcomes += self._outbox.put(item, error, self._turn.now_s)
 
     def shed(self, item: Item) -> None:
         """An item that was never started makes room for newer ones."""
-        self._finish(item, "shed to make room for newer items", shed=True)
+        self._turn.outcomes += self._outbox.put_shed(item, self._turn.now_s)
 
-    def _finish(self, item: Item, error: str | None = None, shed: bool = False) -> None:
-        """The item's fate is known: it waits for its turn to leave, and stateful stages need not wait for it."""
-        if error is not None:
-            self.pass_gates(self._stateful.from_stage(item.next_stage), item.serial)
-        self._turn.outcomes += self._outbox.put(item, error, shed, self._turn.now_s)
-
-    def pass_gates(self, stages: Iterable[int], serial: int) -> None:
+    def pass_gates(self, stages: Iterable[int], turn: int) -> None:
         """These stateful stages have seen the item, or never will: the next one may come."""
         for index in stages:
-            self._stateful.gates[index].passed(serial)
+            self._stateful.gates[index].passed(turn)
             for pipeline in self._course.pipelines:
                 self.dispatch(pipeline.by_stage[index])

@@ -1,0 +1,58 @@
+"""Overload ``shed``: however much is offered, the workers deliver what they can, and what was shed costs nothing."""
+
+from __future__ import annotations
+
+import weakref
+
+import pytest
+
+from compositions.model import Composition, Group, Pattern, Stage
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.events import Delivered, ItemAdmitted, SendTask, Shed, TaskDone, WorkerJoined
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.engine import Engine
+from runtime.pools.simulated import Machine, SimulatedPool, constant_cost
+
+STAGES = (Stage("a"),)
+EIGHT = Composition("eight", (Group(("a",), Pattern.PAR, 8),))
+WARM_UP_S, MEASURED_S = 2.0, 10.0
+
+
+class Payload:
+    """Something whose end can be seen."""
+
+
+@pytest.mark.parametrize("offered_per_s", [200, 1000, 4000])
+def test_eight_workers_deliver_sixteen_a_second_whatever_is_offered(offered_per_s: int):
+    pool = SimulatedPool(constant_cost({"a": 0.5}, wait=True), Machine(cores=8))
+    engine = Engine(Dispatcher(STAGES, EIGHT, DispatcherSettings(overload="shed")), pool)
+    engine.start()
+    delivered, left, due_s = 0, [], WARM_UP_S / 2
+    while engine.now_s < WARM_UP_S + MEASURED_S:
+        while due_s <= engine.now_s:
+            engine.admit(None, due_s)
+            due_s += 1 / offered_per_s
+        for outcome in engine.advance(due_s):
+            if isinstance(outcome, Delivered):
+                delivered += outcome.at_s > WARM_UP_S
+            if isinstance(outcome, Delivered | Shed):
+                left.append(outcome.serial)
+    assert delivered / MEASURED_S >= 0.97 * 16
+    assert left == list(range(len(left))), "those shed are reported in their place"
+
+
+def test_what_was_shed_is_not_kept_while_an_older_item_is_in_work():
+    dispatcher = Dispatcher(STAGES, EIGHT, DispatcherSettings(overload="shed", buffer_items=4), validate=True)
+    dispatcher.start(0.0)
+    (sent,) = [*dispatcher.handle(WorkerJoined(0.0, "w1"))[0], *dispatcher.handle(ItemAdmitted(0.0, 0.0, "slow"))[0]]
+    assert isinstance(sent, SendTask)
+    payloads = []
+    for number in range(50):
+        payload = Payload()
+        payloads.append(weakref.ref(payload))
+        assert dispatcher.handle(ItemAdmitted(1.0, 1.0 + number, payload)) == ([], [])
+        del payload
+    assert [alive() is not None for alive in payloads] == [False] * 46 + [True] * 4
+    _, outcomes = dispatcher.handle(TaskDone(2.0, "w1", sent.task.task_id, "done"))
+    shed = [(each.serial, each.arrived_s) for each in outcomes if isinstance(each, Shed)]
+    assert shed == [(1 + number, 1.0 + number) for number in range(46)]
