@@ -20,6 +20,8 @@ class Crew:
         self._vacancies: deque[int] = deque()
         """Restarts of each lost worker that has no replacement yet."""
         self.tasks_given = 0
+        self.short = False
+        """There are fewer workers than a composition at work has groups: they are shared over the groups in time."""
 
     def __len__(self) -> int:
         return len(self.workers)
@@ -144,6 +146,7 @@ class Crew:
         with the most, if that has two.
         """
         changed = []
+        self.short = any(len(self.workers) < len(each.groups) for each in (draining, active) if each is not None)
         free = self.free()
         for group in list(self._wanting(draining, active)):
             if not free:
@@ -155,6 +158,9 @@ class Crew:
                 self.bind(min(lender.workers, key=lambda worker: len(worker.outstanding)), group)
                 changed.append(group)
         return changed
+
+    def idle(self) -> list[WorkerState]:
+        return [worker for worker in self.workers.values() if not worker.outstanding]
 
     @staticmethod
     def _wanting(draining: Pipeline | None, active: Pipeline) -> Iterable[GroupState]:

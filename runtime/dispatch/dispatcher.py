@@ -112,6 +112,7 @@ class Dispatcher:
         turn.begin(event.at_s)
         try:
             self._handlers[type(event)](event)
+            self._staffing.share()
         except Exception as error:
             raise DispatcherError(f"{type(error).__name__}: {error}", event, self.log) from error
         if self._invariants is not None and (faults := self._invariants.faults()):
@@ -197,4 +198,5 @@ class Dispatcher:
             shed=outbox.shed,
             restarts=state.crew.restarts,
             workers=state.crew.views(active),
+            short_of_workers=state.crew.short,
         )

@@ -307,3 +307,5 @@ class DispatcherView:
     restarts: int
     """Workers started in place of lost ones."""
     workers: tuple[WorkerView, ...]
+    short_of_workers: bool = False
+    """Fewer workers than groups: they are shared over the groups in time, and the stream goes on slowly."""

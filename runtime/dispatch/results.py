@@ -56,7 +56,7 @@ class Results:
 
     def _refill(self, worker: WorkerState, group: GroupState) -> None:
         """More work for the worker, and for whoever waited for room."""
-        if worker.group is not None:
+        if worker.group is not None and not self._crew.short:  # where workers are short, each is placed anew
             self._work.dispatch(worker.group)
         if self._course.phase is not None:
             self._transition.advance()

@@ -38,6 +38,19 @@ class Staffing:
         for group in self._crew.assign(self._course.draining, self._course.active):
             self._work.dispatch(group)
 
+    def share(self) -> None:
+        """Where workers are short, those that are idle go where an item waits and nobody stands: downstream first, for
+        what is nearly done frees room, and the old composition first."""
+        if not self._crew.short:
+            return
+        groups = [group for pipeline in self._course.pipelines for group in reversed(pipeline.groups)]
+        for worker in self._crew.idle():
+            for group in groups:
+                if (group is worker.group or not group.workers) and self._work.waits_for_worker(group):
+                    self._crew.bind(worker, group)
+                    self._work.dispatch(group)
+                    break
+
     @property
     def _wanted(self) -> int:
         return self._course.workers_wanted + self._settings.spares

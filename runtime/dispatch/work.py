@@ -41,18 +41,22 @@ class Work:
                 return
             self._send(worker, group, item)
 
-    def _next_item(self, group: GroupState) -> Item | None:
-        """The oldest item that the group may run now: from its work list, or a new one if it is the first group."""
+    def waits_for_worker(self, group: GroupState) -> bool:
+        """Whether there is an item that a worker of the group might begin now."""
         if group.waiting:
             item = group.waiting[0][1]
-            in_turn = not group.ordered or self._stateful.open_for(group, item.turn, item.next_stage)
-            return group.pop() if in_turn else None
-        pipeline, queue = group.pipeline, self._queue
-        if group.index or pipeline is not self._course.active or not queue:
+            return not group.ordered or self._stateful.open_for(group, item.turn, item.next_stage)
+        if group.index or group.pipeline is not self._course.active or not self._queue:
+            return False
+        return self._may_start(group)
+
+    def _next_item(self, group: GroupState) -> Item | None:
+        """The oldest item that the group may run now: from its work list, or a new one if it is the first group."""
+        if not self.waits_for_worker(group):
             return None
-        if not (self._may_start() and self._stateful.open_for(group, self._outbox.turns_taken, 0)):
-            return None
-        item = queue.popleft()
+        if group.waiting:
+            return group.pop()
+        pipeline, item = group.pipeline, self._queue.popleft()
         item.started_s = self._turn.now_s
         item.turn = self._outbox.take_turn()
         item.pipeline = pipeline
@@ -60,12 +64,12 @@ class Work:
         group.load += 1
         return item
 
-    def _may_start(self) -> bool:
-        if not self._course.may_feed(self._turn.now_s):
+    def _may_start(self, group: GroupState) -> bool:
+        """Whether the first group may have a new item."""
+        if not self._course.may_feed(self._turn.now_s) or self._outbox.room_taken >= self._reorder_items:
             return False
-        if self._outbox.room_taken >= self._reorder_items:
-            return False
-        return self._course.active.has_room(self._prefetch_below_s)
+        has_room = self._course.active.has_room(self._prefetch_below_s)
+        return has_room and self._stateful.open_for(group, self._outbox.turns_taken, 0)
 
     def _send(self, worker: WorkerState, group: GroupState, item: Item) -> None:
         states = self._stateful.needed_by(group, item) if group.ordered else {}

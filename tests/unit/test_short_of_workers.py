@@ -1,0 +1,69 @@
+"""Fewer live workers than groups: they are shared over the groups in time, and the stream goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from compositions.document.notation import parse
+from compositions.model import Stage, StageKind
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.events import Delivered, WorkerStartFailed
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.engine import Engine
+from runtime.pools.simulated import Machine, SimulatedPool, constant_cost
+
+STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
+LONGEST_GAP_S = 2.0
+
+
+class FewWorkers(SimulatedPool):
+    """Of all workers asked for, the first few come, and no others."""
+
+    def __init__(self, coming: int) -> None:
+        super().__init__(constant_cost({stage.name: 0.1 for stage in STAGES}, wait=True), Machine(cores=8))
+        self._coming = coming
+
+    def start(self, count: int) -> None:
+        super().start(min(count, self._coming))
+        for _ in range(max(0, count - self._coming)):
+            self._at(self.now_s(), lambda: WorkerStartFailed(self.now_s(), "no room for more"))
+        self._coming -= min(count, self._coming)
+
+
+def delivered_times(engine: Engine, pool: SimulatedPool, lose_at_s: list[float], until_s: float) -> list[float]:
+    """When results came out, from a source that always has more; at ``lose_at_s`` the first worker dies."""
+    times = []
+    while engine.now_s < until_s:
+        while engine.has_room:
+            engine.admit(None, engine.now_s)
+        if lose_at_s and engine.now_s >= lose_at_s[0]:
+            lose_at_s.pop(0)
+            pool.lose(engine.view().workers[0].worker)
+        times += [each.at_s for each in engine.advance(engine.now_s + 0.5) if isinstance(each, Delivered)]
+    return times
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_four_groups_go_on_with_fewer_workers(workers: int):
+    pool = FewWorkers(workers)
+    engine = Engine(Dispatcher(STAGES, parse("Seq-Seq-Seq-Seq", STAGES, name="four"), validate=True), pool)
+    engine.start()
+    times = delivered_times(engine, pool, [], until_s=40.0)
+    assert engine.view().short_of_workers
+    gaps = [later - earlier for earlier, later in zip([1.0, *times], [*times, 40.0], strict=True)]
+    assert max(gaps) <= LONGEST_GAP_S
+    assert len(times) / 39 >= 0.8 * workers / (2 if workers == 3 else 1) / 0.4
+
+
+def test_workers_that_die_leave_no_gap_and_the_view_says_what_it_is():
+    pool = FewWorkers(7)
+    settings = DispatcherSettings(spares=1)
+    engine = Engine(Dispatcher(STAGES, parse("Par*2-Par*2-Seq-Seq", STAGES, name="six"), settings, validate=True), pool)
+    engine.start()
+    before = delivered_times(engine, pool, [], until_s=5.0)
+    assert not engine.view().short_of_workers
+    after = delivered_times(engine, pool, [5.0, 5.0, 5.5, 6.0], until_s=30.0)
+    assert len(engine.view().workers) == 3
+    assert engine.view().short_of_workers
+    gaps = [later - earlier for earlier, later in zip([before[-1], *after], [*after, 30.0], strict=True)]
+    assert max(gaps) <= LONGEST_GAP_S
