@@ -80,6 +80,7 @@ class Dispatcher:
         self.log = EventLog(state, settings, size_of)
         self._turn = turn = Turn()
         self._state = state
+        self._crew = state.crew
         self._work = work = Work(state, turn, settings)
         self._staffing = staffing = Staffing(state, turn, settings, work)
         self._transition = transition = Transition(state, turn, settings, work, staffing)
@@ -112,7 +113,8 @@ class Dispatcher:
         turn.begin(event.at_s)
         try:
             self._handlers[type(event)](event)
-            self._staffing.share()
+            if self._crew.short:
+                self._staffing.share()
         except Exception as error:
             raise DispatcherError(f"{type(error).__name__}: {error}", event, self.log) from error
         if self._invariants is not None and (faults := self._invariants.faults()):

@@ -41,8 +41,6 @@ class Staffing:
     def share(self) -> None:
         """Where workers are short, those that are idle go where an item waits and nobody stands: downstream first, for
         what is nearly done frees room, and the old composition first."""
-        if not self._crew.short:
-            return
         groups = [group for pipeline in self._course.pipelines for group in reversed(pipeline.groups)]
         for worker in self._crew.idle():
             for group in groups:

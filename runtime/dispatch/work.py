@@ -68,8 +68,9 @@ class Work:
         """Whether the first group may have a new item."""
         if not self._course.may_feed(self._turn.now_s) or self._outbox.room_taken >= self._reorder_items:
             return False
-        has_room = self._course.active.has_room(self._prefetch_below_s)
-        return has_room and self._stateful.open_for(group, self._outbox.turns_taken, 0)
+        if not self._course.active.has_room(self._prefetch_below_s):
+            return False
+        return not group.ordered or self._stateful.open_for(group, self._outbox.turns_taken, 0)
 
     def _send(self, worker: WorkerState, group: GroupState, item: Item) -> None:
         states = self._stateful.needed_by(group, item) if group.ordered else {}
