@@ -124,7 +124,7 @@ class EncryptedChannel:
                 return None
 
     def send(self, message: Message) -> None:
-        if self._broken.poll(0):
+        if int(self._broken.get(zmq.EVENTS)) & zmq.POLLIN:
             raise ConnectionError("the ZeroMQ connection to the hub broke")
         self._socket.send(b"".join(pack(message)[0]))
 

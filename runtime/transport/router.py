@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import zmq
 
@@ -33,8 +32,8 @@ class Router:
         router.router_mandatory, router.linger = True, 0
         router.sndhwm = router.rcvhwm = 0  # the dispatcher limits what is outstanding
         self.endpoint = f"tcp://{host}:{router.bind_to_random_port(f'tcp://{host}')}"
-        for socket in (self._porter, router):
-            readiness.watch(int(socket.fd), self.drain)
+        readiness.watch(int(self._porter.fd), self._answer_porter)
+        readiness.watch(int(router.fd), self.drain)
 
     def send(self, identity: bytes, message: Message) -> None:
         """Raises: OSError when there is no connection of that routing id."""
@@ -44,13 +43,13 @@ class Router:
             raise OSError(f"a worker's ZeroMQ connection is gone: {error}") from error
 
     def drain(self, mask: int = 0) -> None:
-        """Takes all that has come. Its descriptors tell only of what came after the last look."""
-        with _until_empty():
+        """Takes all that has come. Its descriptor tells only of what came after the last look, or the last send."""
+        receive = self._socket.recv_multipart
+        try:
             while True:
-                self._answer_porter(self._porter.recv_multipart(zmq.NOBLOCK))
-        with _until_empty():
-            while True:
-                self._take(*self._socket.recv_multipart(zmq.NOBLOCK))
+                self._take(*receive(zmq.NOBLOCK))
+        except zmq.Again:
+            return
 
     def close(self) -> None:
         for socket in (self._porter, self._socket):
@@ -64,16 +63,14 @@ class Router:
             body = memoryview(frames[0])
             self._came(worker, unpack(HEAD.unpack_from(body), body[HEAD.size :]))
 
-    def _answer_porter(self, request: list[bytes]) -> None:
-        version, request_id, _domain, _address, _identity, mechanism, *credentials = request
-        known = mechanism == b"CURVE" and self._guests.has_key(credentials[0])
-        status = (b"200", b"OK") if known else (b"400", b"no invitation has this key")
-        self._porter.send_multipart([version, request_id, *status, b"", b""])
-
-
-@contextmanager
-def _until_empty() -> Iterator[None]:
-    try:
-        yield
-    except zmq.Again:
-        pass
+    def _answer_porter(self, mask: int) -> None:
+        """Answers all who ask whether a key may come in."""
+        try:
+            while True:
+                asked = self._porter.recv_multipart(zmq.NOBLOCK)
+                version, request_id, _domain, _address, _identity, mechanism, *credentials = asked
+                known = mechanism == b"CURVE" and self._guests.has_key(credentials[0])
+                status = (b"200", b"OK") if known else (b"400", b"no invitation has this key")
+                self._porter.send_multipart([version, request_id, *status, b"", b""])
+        except zmq.Again:
+            return
