@@ -138,6 +138,10 @@ class RemoteObject:
         """
         return self._answer(method, self._actor.call.remote(method, args), timeout_s)
 
+    def ask(self, request: object, timeout_s: float | None = None) -> Any:
+        """Of an object that answers requests: its answer to one. Raises: as ``call``."""
+        return self._answer(type(request).__name__, self._actor.ask.remote(request), timeout_s)
+
     def build(self, factory_path: str, args: tuple[Any, ...]) -> None:
         """Makes the object; ``spawn`` does. Raises: as ``call``."""
         self._answer(factory_path, self._actor.build.remote(factory_path, args), None)
@@ -216,6 +220,12 @@ class _Host:
         except RecomposeError as error:
             return _Raised.of(error)
         return None
+
+    def ask(self, request: object) -> Any:
+        try:
+            return self._object.ask(request)
+        except RecomposeError as error:
+            return _Raised.of(error)
 
     def call(self, method: str, args: tuple[Any, ...]) -> Any:
         try:

@@ -20,7 +20,7 @@ class RayRunner:
     def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
         """Trouble of the cluster is not the user's: it must not look like a refusal."""
         try:
-            answer: A = self._remote.call("ask", request, timeout_s=timeout_s)
+            answer: A = self._remote.ask(request, timeout_s)
             return answer
         except ray_cluster.RemoteTimeout as error:
             raise TimeoutError(str(error)) from error

@@ -82,9 +82,11 @@ class Watchdog:
 
     def _attempt(self) -> policy.Event:
         try:
-            if not self._slot.find():
+            found = self._slot.find()
+            if not found:
                 self._slot.spawn(self.wanted.begin(self.history.begin_anew()))
-            self._slot.ask(Start(), START_TIMEOUT_S)  # one that was found may have been built and no more
+            # one that was found may have been built and no more
+            self._slot.ask(Start(), ANSWER_S if found else START_TIMEOUT_S)
         except RecomposeError as error:
             return policy.Refused(str(error))
         except Exception as error:
@@ -128,11 +130,12 @@ class Watchdog:
             if self._ticker.ending:
                 return
             before, self._condition = self._condition, policy.after(self._condition, event)
-        if type(before) is type(self._condition):
-            return
         if not isinstance(self._condition, Up):
             self._slot.clear()
-        _tell(self.app, self._condition)
+        elif isinstance(before, Up):
+            return  # as before, but for what it was silent about
+        if before != self._condition:
+            _tell(self.app, self._condition)
 
     # --- what others ask of it ---
 

@@ -424,3 +424,11 @@ def test_a_change_that_may_have_reached_a_silent_runner_is_taken_back_when_it_an
     bench.runner.set_slo = hear  # type: ignore[method-assign]
     bench.step(2.0)
     assert bench.runner.spec.slo is None
+
+
+def test_a_runner_that_is_found_again_and_does_not_answer_is_replaced() -> None:
+    bench = Bench(attach=True)
+    hung = bench.host.left_over = Flaky(PUSH)
+    hung.silent = True
+    up(bench)
+    assert (hung.killed, len(bench.host.runners)) == (True, 1)
