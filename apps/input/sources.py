@@ -160,6 +160,11 @@ class Push:
         self._closed = False
 
     @property
+    def accepted(self) -> int:
+        """Items that were put so far."""
+        return self._accepted
+
+    @property
     def waiting(self) -> int:
         """Items that were put and not read yet."""
         return len(self._waiting)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from profiler.slo import SloStatus
 from service.bodies.base import Answer
 from service.bodies.figures import Items
 
@@ -39,7 +40,16 @@ class Summary(Answer):
     decisions: int = 0
     settle_s: list[float] = []
     throughput_per_s: float | None = None
+    """From the moment the workers were there to the last result."""
     latency_ms: float | None = None
     """Mean, at the end."""
     slo_met_share: float | None = None
+    slo_status: SloStatus | None = None
+    """As of the last turn of the manager."""
+    workers: int | None = None
+    """Of the last composition."""
+    first_error: str | None = None
+    """Of the first item that failed, with its traceback."""
+    unwritten: int = 0
+    """Items that failed because their result is no JSON data."""
     failure: str | None = None

@@ -1,4 +1,4 @@
-"""The command line ``recompose``. Exit codes: 0 done, 1 the run failed or a check found faults, 2 usage."""
+"""The command line ``recompose``. Exit codes: 0 done, 1 failed or faults found, 2 usage; ``run`` has more."""
 
 from service.cli.main import main
 

@@ -13,7 +13,6 @@ import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from apps import registry
-from compositions.errors import RecomposeError
 from control.decisions import Mode
 from profiler.slo import Slo, parse_slo
 from service import logs
@@ -23,16 +22,16 @@ from service.bodies.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
 from service.bodies.status import Status
 from service.cli import render
 from service.cli.check import apps_option
+from service.cli.endings import CODES, ending
 from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_sink, parse_source
 from service.running.requests import ReadStatus, ReadSummary, Start, Stop
 from service.running.runner import Runner
 from service.running.shipped import choices_for
 
 LOOK_S = 0.25
-STRATEGIES = ["model", "vogel", "pdp21", "static"]
 
 
-@click.command()
+@click.command(help=f"Runs APP once: its data set once through, or --items, or --duration.\n\n{CODES}")
 @click.argument("app")
 @click.option("--slo", callback=as_usage(parse_slo, "--slo"), help="latency=400ms, throughput=10/s or input_rate.")
 @click.option("--composition", help="The first one; without --slo the only one.")
@@ -50,10 +49,10 @@ STRATEGIES = ["model", "vogel", "pdp21", "static"]
 @click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry; see recompose report.")
 @click.option("--dead-letters", type=click.Path(dir_okay=False), help="Items that failed, with their tracebacks.")
 @apps_option
+@click.option("--fail-on-slo", is_flag=True, help="Exit code 5 when the SLO is not met at the end.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
 @click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True)
-def run(as_json: bool, **given: Any) -> None:
-    """Runs APP once: its data set once through, or --items, or --duration."""
+def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
     logs.configure("warning")
     spec = _spec(**given)
     if spec.pool == "ray":
@@ -61,17 +60,16 @@ def run(as_json: bool, **given: Any) -> None:
 
         ray_cluster.connect()
     runner = Runner(spec)
-    _follow(runner, as_json)
+    interrupted = _follow(runner, as_json)
     summary = runner.ask(ReadSummary())
     if as_json:
         click.echo(json.dumps(plain(summary)))
     else:
         render.console().print(render.summary_table(summary_rows(summary)))
-    if summary.failure:
-        raise RecomposeError(summary.failure.strip().splitlines()[-1])
-    items = summary.items
-    if items and (items.lost or items.misordered):
-        raise RecomposeError(f"{items.lost} items lost, {items.misordered} out of order")
+    if summary.first_error:
+        click.echo(f"The first item that failed, {summary.first_error}", err=True)
+    if told := ending(summary, interrupted=interrupted, fail_on_slo=fail_on_slo):
+        raise told
 
 
 def _spec(
@@ -116,8 +114,11 @@ def _spec(
     )
 
 
-def _follow(runner: Runner, quiet: bool) -> None:
-    """Until the end of the run; the first Ctrl-C drains, the second does not wait for that."""
+def _follow(runner: Runner, quiet: bool) -> bool:
+    """Until the end of the run; the first Ctrl-C or SIGTERM drains, the second does not wait for that.
+
+    Returns whether there was one.
+    """
     interrupted = 0
 
     def interrupt(*_: Any) -> None:
@@ -127,7 +128,7 @@ def _follow(runner: Runner, quiet: bool) -> None:
             raise KeyboardInterrupt
         threading.Thread(target=runner.ask, args=(Stop(),), daemon=True).start()
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     runner.ask(Start())
     try:
         with _progress(quiet, runner.spec.items) as show:
@@ -135,7 +136,9 @@ def _follow(runner: Runner, quiet: bool) -> None:
                 show(runner.ask(ReadStatus()))
     finally:
         runner.ask(Stop(drain=False, timeout_s=5))
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return bool(interrupted)
 
 
 class _progress:  # noqa: N801 - used as a function
@@ -170,8 +173,9 @@ def summary_rows(summary: Summary) -> list[tuple[str, str]]:
     return [
         ("items", ", ".join(f"{name} {count:,}" for name, count in items.items())),
         ("time", render.number(summary.elapsed_s, " s")),
-        ("throughput", render.number(summary.throughput_per_s, "/s", 2)),
+        ("throughput, without the start", render.number(summary.throughput_per_s, "/s", 2)),
         ("latency, mean at the end", render.number(summary.latency_ms, " ms")),
+        ("workers", "–" if summary.workers is None else str(summary.workers)),
         ("compositions used", ", ".join(summary.compositions_used)),
         ("switches", str(summary.switches)),
         ("time to settle", settle or "–"),

@@ -29,6 +29,8 @@ class Intake:
         self._workers, self._pushed = workers, pushed
         self._stopped = False
         self.reading = False
+        self.began_s: float | None = None
+        """When reading began, in seconds of the engine's clock."""
         self._counted_s = -math.inf
 
     def feed(self, sink_has_room: Callable[[], bool]) -> None:
@@ -53,6 +55,7 @@ class Intake:
     def _begin(self) -> bool:
         self.reading = len(self._engine.view().workers) >= self._workers
         if self.reading:
+            self.began_s = self._engine.now_s
             self._source.start()
         return self.reading
 

@@ -17,6 +17,11 @@ class PushDoor:
         self._source = source if isinstance(source, Push) else None
 
     @property
+    def accepted(self) -> int:
+        """Items that were given a serial number."""
+        return self._source.accepted if self._source is not None else 0
+
+    @property
     def waiting(self) -> int:
         """Items that were accepted and not read yet."""
         return self._source.waiting if self._source is not None else 0

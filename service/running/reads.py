@@ -45,7 +45,8 @@ class Reads:
         beside = Beside(self._record.summary.slo_met_share, telemetry.status() if telemetry else None, spark)
         spec = self._checked.spec.model_copy(update={"slo": self._loop.manager.slo})
         known = self._standing.status(type(self._checked.app), spec)
-        return running_status(known, self._checked.stages, self._loop, beside, self._at)
+        status = running_status(known, self._checked.stages, self._loop, beside, self._at)
+        return status.model_copy(update={"items": self._run.items})
 
     def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
         journal = self._loop.journal

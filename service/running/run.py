@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from compositions.model import Composition
+from service.bodies.figures import Items
 from service.running.checked import CheckedSpec
 from service.running.intake import Intake
 from service.running.loop import ControlLoop
@@ -34,6 +35,18 @@ class Run:
         """The input has ended and every item is out."""
         engine = self.loop.engine
         return self.intake.finished and engine.idle and not engine.view().switching
+
+    @property
+    def items(self) -> Items:
+        """A result that could not be written did not reach the sink: its item failed."""
+        known, unwritten = Items.of(self.loop.engine.view()), self.sink.unwritten
+        return known.model_copy(update={"delivered": known.delivered - unwritten, "failed": known.failed + unwritten})
+
+    @property
+    def undelivered(self) -> range:
+        """Serial numbers of the items that were accepted and are not out."""
+        accepted = max(self.loop.engine.view().accepted, self.checked.pushes.accepted)
+        return range(self.sink.next_serial, accepted)
 
     def close(self) -> None:
         """Each part is closed, whatever the others raise."""

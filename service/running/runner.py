@@ -34,6 +34,8 @@ START_FAILURES = 3
 """After so many workers in a row could not start, with none alive, the app has failed."""
 CLOSE_S = 10.0
 """What a stop waits beyond its drain for workers to end."""
+NAMED = 5
+"""Serial numbers that are named where items were given up."""
 
 
 @dataclass(slots=True)
@@ -163,6 +165,8 @@ class Runner:
             run.loop.step(run.loop.engine.now_s + STEP_S)
             self._look(run)
             note()
+        if self._end.drain and run.undelivered:
+            raise RecomposeError(_given_up(run.undelivered))
 
     def _look(self, run: Run) -> None:
         """Raises: RecomposeError when the run cannot go on."""
@@ -176,3 +180,12 @@ class Runner:
             raise RecomposeError(run.sink.failed)
         if run.intake.failure is not None and standing.failure is None:
             self._fail(f"the source failed: {run.intake.failure}")
+
+
+def _given_up(serials: range) -> str:
+    shown = ", ".join(str(serial) for serial in serials[:NAMED])
+    more = f" and {len(serials) - NAMED} more" if len(serials) > NAMED else ""
+    return (
+        f"the time to drain was over with {len(serials)} accepted items not delivered, serial numbers {shown}{more}; "
+        "give them again, or give the stop more time"
+    )

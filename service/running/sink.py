@@ -61,12 +61,17 @@ class ResultSink:
         self._table = table
         if table is not None:
             table.start()
-        self._next_serial = 0
-        self.lost = self.misordered = 0
+        self.next_serial = 0
+        """All below are out."""
+        self.lost = self.misordered = self.unwritten = 0
+        self.first_error: str | None = None
+        self.last_s: float | None = None
+        """When the last item came, in seconds of the loop's clock."""
 
     def take(self, item: Delivered | Shed) -> None:
         """The next item in order, or its place."""
         self._check(item.serial)
+        self.last_s = item.at_s
         result = self._result(item)
         self._kept.append(result)
         if self._out is None and self._table is None:
@@ -104,9 +109,9 @@ class ResultSink:
                 closing.callback(self._table.finish)
 
     def _check(self, serial: int) -> None:
-        self.lost += max(0, serial - self._next_serial)
-        self.misordered += serial < self._next_serial
-        self._next_serial = max(self._next_serial, serial + 1)
+        self.lost += max(0, serial - self.next_serial)
+        self.misordered += serial < self.next_serial
+        self.next_serial = max(self.next_serial, serial + 1)
 
     def _result(self, item: Delivered | Shed) -> Result:
         if isinstance(item, Shed):
@@ -121,13 +126,18 @@ class ResultSink:
         except Exception as error:  # the app's own encoder: whatever it raises concerns this item alone
             what = str(error) if isinstance(error, RecomposeError) else f"{type(error).__name__}: {error}"
             why = f"the result cannot be written: {what}"
+            self.unwritten += 1
             self._bury(item.serial, why)
             return Result(serial=item.serial, error=why)
 
     def _written(self, serial: int, value: Any) -> Any:
         """The value as JSON data, when it is in the app's own file as well."""
         encoded = self._app.encode_result(value)
-        json.dumps(encoded, allow_nan=False)
+        try:
+            json.dumps(encoded, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            cure = f"let encode_result of app {self._app.name!r} return plain JSON data"
+            raise RecomposeError(f"{type(error).__name__}: {error}; {cure}") from error
         if self._output is not None:
             try:
                 self._output.write(serial, value)
@@ -136,6 +146,7 @@ class ResultSink:
         return encoded
 
     def _bury(self, serial: int, error: str) -> None:
+        self.first_error = self.first_error or f"item {serial}: {error}"
         if self._dead_letters is not None:
             self._dead_letters.add(_line({"serial": serial, "at": utc_now(), "error": error}))
 

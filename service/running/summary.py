@@ -9,7 +9,6 @@ from profiler.slo import SloStatus, Verdict
 from profiler.slo_hits import SloHits
 from profiler.snapshot import Snapshot
 from service.bodies.base import ms, rounded
-from service.bodies.figures import Items
 from service.bodies.results import CheckedItems, Summary
 
 if TYPE_CHECKING:
@@ -49,13 +48,25 @@ class RunningSummary:
         return Summary(
             app=run.checked.spec.app,
             elapsed_s=rounded(elapsed_s),
-            items=CheckedItems(lost=sink.lost, misordered=sink.misordered, **dict(Items.of(view))),
+            items=CheckedItems(lost=sink.lost, misordered=sink.misordered, **dict(run.items)),
             composition=view.composition.name,
             compositions_used=list(self._used),
             switches=journal.switch_count,
             decisions=len(journal.decisions),
             settle_s=[round(decision.duration_s, 3) for decision in journal.decisions],
-            throughput_per_s=rounded(view.delivered / elapsed_s) if elapsed_s else None,
+            throughput_per_s=rounded(_throughput_per_s(run)),
             latency_ms=ms(last.latency.mean_s) if last and last.latency else None,
             slo_met_share=self.slo_met_share,
+            slo_status=run.loop.result.slo_status if run.loop.result else None,
+            workers=view.composition.workers,
+            first_error=sink.first_error,
+            unwritten=sink.unwritten,
         )
+
+
+def _throughput_per_s(run: Run) -> float | None:
+    """Without the start, and without what came after the last result."""
+    began_s, last_s = run.intake.began_s, run.sink.last_s
+    if began_s is None or last_s is None or last_s <= began_s:
+        return None
+    return run.items.delivered / (last_s - began_s)

@@ -60,6 +60,7 @@ class Plan:
         self.setup, self.work, self.close = Gate(), Gate(), Gate()
         self.close_error: Exception | None = None
         self.item_error: Exception | None = None
+        self.result: Any = None
 
 
 class Held(App):
@@ -80,7 +81,7 @@ class Held(App):
         self.plan.work.pass_through()
         if self.plan.item_error is not None:
             raise self.plan.item_error
-        return value
+        return self.plan.result if self.plan.result is not None else value
 
     def open_output(self, path: Path) -> Output:
         return Output(self.plan)
@@ -190,3 +191,52 @@ def test_a_runner_knows_what_it_was_told_and_starts_once() -> None:
         assert spec.input.rate_per_s == 9
     finally:
         runner.ask(Stop(drain=False, timeout_s=5.0))
+
+
+@pytest.mark.logs_errors("run failed")
+def test_a_drain_past_its_limit_tells_what_it_gave_up(plan: Plan, start: Callable[..., Runner]) -> None:
+    plan.work.shut()
+    runner = start(source=SourceSpec(kind="push"))
+    assert [runner.ask(Push(k)) for k in range(8)] == list(range(8))
+    plan.work.wait_for_someone()
+    runner.ask(Stop(drain=True, timeout_s=0.2))
+    status = ended(runner).ask(ReadStatus())
+    assert status.state is State.FAILED
+    assert status.failure == (
+        "the time to drain was over with 8 accepted items not delivered, serial numbers 0, 1, 2, 3, 4 and 3 more; "
+        "give them again, or give the stop more time"
+    )
+
+
+def test_a_stop_that_is_not_to_drain_gives_up_without_a_word(plan: Plan, start: Callable[..., Runner]) -> None:
+    plan.work.shut()
+    runner = start(source=SourceSpec(kind="push"))
+    runner.ask(Push(1))
+    plan.work.wait_for_someone()
+    runner.ask(Stop(drain=False, timeout_s=PATIENCE_S))
+    assert ended(runner).ask(ReadStatus()).failure is None
+
+
+def test_a_result_that_is_no_json_is_a_failed_item_with_the_cure(plan: Plan, start: Callable[..., Runner]) -> None:
+    plan.result = object()
+    runner = ended(start())
+    items = runner.ask(ReadStatus()).items
+    assert (items.accepted, items.delivered, items.failed) == (5, 0, 5)
+    summary = runner.ask(ReadSummary())
+    assert summary.unwritten == 5
+    assert "item 0: the result cannot be written: TypeError" in str(summary.first_error)
+    assert "let encode_result of app 'held' return plain JSON data" in str(summary.first_error)
+
+
+def test_throughput_leaves_the_start_out(plan: Plan, start: Callable[..., Runner]) -> None:
+    plan.setup.shut()
+    runner = start()
+    plan.setup.wait_for_someone()
+    while not runner.ask(ReadSummary()).elapsed_s:
+        assert not runner.wait(0.01), "it ended without workers"
+    plan.setup.open()
+    summary = ended(runner).ask(ReadSummary())
+    assert summary.workers == 1
+    assert summary.throughput_per_s is not None
+    assert summary.elapsed_s is not None
+    assert summary.throughput_per_s > 5 / summary.elapsed_s
