@@ -12,10 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
-from apps.input.traces import read_arrivals
 from compositions.errors import RecomposeError
 
 Rate = Callable[[float], float]
@@ -156,64 +153,6 @@ class Custom:
                 f"the custom pattern returned {rate_per_s!r} at {elapsed_s:g} s; must be items/s, 0 or more and finite"
             )
         return rate_per_s
-
-
-_RANGED: dict[str, Callable[..., Rate]] = {
-    "wave": Wave,
-    "binary": Binary,
-    "increasing": Increasing,
-    "decreasing": Decreasing,
-    "spike": Spike,
-}
-
-
-def from_spec(
-    *,
-    rate_per_s: float | None = None,
-    pattern: str | None = None,
-    period_s: float | None = None,
-    min_per_s: float | None = None,
-    max_per_s: float | None = None,
-    size_percent: float = 10.0,
-    path: str | Path | None = None,
-) -> Rate | None:
-    """The pattern that the ``input`` of a start body describes; ``None`` when it describes none: unpaced.
-
-    Raises: RecomposeError with a sentence for a value out of range, missing, or given beside one that excludes it.
-    """
-    given = {"period_s": period_s, "min_per_s": min_per_s, "max_per_s": max_per_s, "path": path}
-    if pattern is None:
-        _refuse(given, f"input rate_per_s = {rate_per_s}" if rate_per_s is not None else "an input without a pattern")
-        return None if rate_per_s is None else Fixed(rate_per_s)
-    if rate_per_s is not None:
-        raise RecomposeError(f"input has both rate_per_s = {rate_per_s:g} and pattern = {pattern!r}; give one of them")
-    if pattern == "trace":
-        _refuse({"min_per_s": min_per_s}, "input pattern 'trace'")
-        return _trace(**_require(pattern, path=path, period_s=period_s), max_per_s=max_per_s)
-    if pattern not in _RANGED:
-        known = ", ".join([*_RANGED, "trace"])
-        raise RecomposeError(f"unknown input pattern {pattern!r}; known patterns are {known}")
-    _refuse({"path": path}, f"input pattern {pattern!r}")
-    values = _require(pattern, period_s=period_s, min_per_s=min_per_s, max_per_s=max_per_s)
-    size = {"size_percent": size_percent} if pattern == "spike" else {}
-    return _RANGED[pattern](**values, **size)
-
-
-def _trace(path: str | Path, period_s: float, max_per_s: float | None) -> Trace:
-    return Trace(read_arrivals(Path(path)), period_s, max_per_s)
-
-
-def _require(pattern: str, **values: Any) -> dict[str, Any]:
-    missing = [name for name, value in values.items() if value is None]
-    if missing:
-        raise RecomposeError(f"input pattern {pattern!r} needs {', '.join(missing)} as well")
-    return values
-
-
-def _refuse(values: dict[str, Any], what: str) -> None:
-    excess = [name for name, value in values.items() if value is not None]
-    if excess:
-        raise RecomposeError(f"{what} takes no {', '.join(excess)}")
 
 
 def _require_positive(name: str, value: float) -> None:

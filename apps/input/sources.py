@@ -1,4 +1,4 @@
-"""Where items come from: a data set (``replay``), a ``video``, or the outside (``push``)."""
+"""Sources of items: a data set that is replayed, a video, or what others push. Kinds by name: ``apps.input.kinds``."""
 
 from __future__ import annotations
 
@@ -41,24 +41,6 @@ class BufferFull(RecomposeError):  # noqa: N818 - says what happened, as queue.F
 
 class SourceClosed(RecomposeError):  # noqa: N818 - the same
     """A push source takes no items any more."""
-
-
-def open_source(
-    app: App, kind: str, path: str | Path | None = None, *, clock: Clock, loop: bool = True, capacity: int = 64
-) -> Source:
-    """The source that the ``source`` of a start body describes; ``capacity`` is the input buffer of ``push``, in items.
-
-    Raises: RecomposeError for an unknown kind, a path that is missing or gives no items, an app without a data set.
-    """
-    if kind == "replay":
-        return Replay(app, None if path is None else Path(path), loop=loop, clock=clock)
-    if kind == "push" and path is None:
-        return Push(capacity, clock=clock)
-    if kind == "push":
-        raise RecomposeError(f"source push takes no path, but {str(path)!r} was given; items come through the API")
-    if kind == "video":
-        return Video(app, None if path is None else str(path), loop=loop, clock=clock)
-    raise RecomposeError(f"unknown source kind {kind!r}; known kinds are replay, video and push")
 
 
 class Replay:

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from apps.input.kinds import KINDS, SourceKind
+from apps.input.rate_spec import RateSpec
 from compositions.model import Composition
 from control.decisions import Mode
 from profiler.slo import Slo
@@ -39,10 +41,11 @@ class SourceSpec(Frozen):
     @property
     def fault(self) -> str | None:
         """What does not fit together. No schema can say it, so it is no matter of the model."""
-        if self.kind == "spark":
-            return None if self.format else "source spark needs a format, such as csv, json, parquet, kafka or rate"
-        given = [name for name in ("format", "options", "transform", "checkpoint") if getattr(self, name)]
-        return f"{given[0]} goes with source kind spark only, not with {self.kind}" if given else None
+        return self.of.fault(self.model_dump())
+
+    @property
+    def of(self) -> SourceKind:
+        return KINDS[self.kind]
 
 
 class SinkSpec(Frozen):
@@ -71,6 +74,10 @@ class InputSpec(Frozen):
     size_percent: Number = Field(default=10.0, gt=0, le=100)
     path: str | None = None
     """Trace file: one arrival time in seconds a line, compressed to ``period_s``."""
+
+    @property
+    def rate(self) -> RateSpec:
+        return RateSpec(**self.model_dump())
 
 
 class TelemetrySpec(Frozen):

@@ -91,7 +91,7 @@ def _spec(
     if rate and pattern:
         raise click.UsageError("--rate and --pattern exclude each other")
     source = source or SourceSpec()
-    if source.kind == "push":
+    if source.of.pushed:
         raise click.UsageError("source push needs the daemon; start it with recompose serve")
     values = parse_options(options)
     instance = registry.create(app, values, apps_dirs)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 from pydantic import BaseModel, ValidationError
 
+from apps.input.kinds import KINDS
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
 from service.bodies.spec import InputSpec, SinkSpec, SourceSpec
@@ -51,14 +52,10 @@ def parse_rate(text: str) -> InputSpec:
 def parse_source(text: str) -> SourceSpec:
     """``KIND`` or ``KIND:PATH``. Raises: ValueError with a sentence."""
     kind, _, path = text.partition(":")
-    if kind == "spark":
-        return _spark_source(path)
-    if kind not in ("replay", "video", "push"):
-        raise ValueError(
-            f"{kind!r} is not a kind of source; give replay, replay:PATH, video:FILE, video:CAMERA, video:URL or "
-            "spark:FILE.yaml"
-        )
-    return SourceSpec(kind=kind, path=path or None)  # type: ignore[arg-type]  # checked in the line above
+    if kind not in KINDS:
+        *others, last = (form for each in KINDS.values() for form in each.written)
+        raise ValueError(f"{kind!r} is not a kind of source; give {', '.join(others)} or {last}")
+    return _spark_source(path) if KINDS[kind].driven else _valid(SourceSpec, {"kind": kind, "path": path or None})
 
 
 def _spark_source(file: str) -> SourceSpec:

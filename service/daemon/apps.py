@@ -91,7 +91,7 @@ class Apps:
     def push(self, name: str, value: Any) -> int:
         """Serial number of the item. Raises: ConflictError, UnavailableError, BufferFull; what the app refuses."""
         watchdog = self._runs.expect(name)
-        if watchdog.wanted.spec.source.kind != "push":
+        if not watchdog.wanted.spec.source.of.pushed:
             kind = watchdog.wanted.spec.source.kind
             raise ConflictError(f"the source of {name} is {kind}; items are pushed into source push")
         return watchdog.ask(Push(value))

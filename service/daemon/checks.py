@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from apps.input import rates
+from apps.input.kinds import PathMeans
+from apps.input.rate_spec import from_spec
 from compositions.errors import Fault, RecomposeError
 from compositions.model import Composition
 from service.bodies.refusals import BadValueError, listed
@@ -34,20 +35,20 @@ def check_composition(app: str, name: str | None, choices: Sequence[Composition]
 def check_input(input: InputSpec) -> None:
     """Raises: BadValueError when the rate or pattern is not one."""
     try:
-        rates.from_spec(**input.model_dump())
+        from_spec(input.rate)
     except RecomposeError as error:
         raise BadValueError(f"input refused: {error}", [Fault("input", str(error))]) from error
 
 
 def check_source(spec: RunSpec) -> None:
     """Raises: BadValueError when the source cannot be read from this machine."""
-    kind, path = spec.source.kind, spec.source.path
+    means, path = spec.source.of.path, spec.source.path
     if spec.source.fault is not None:
         raise BadValueError(spec.source.fault, [Fault("source", spec.source.fault)])
-    if kind in ("video", "spark"):
-        return  # a camera or a URL is no path, and whoever opens it says best what is wrong
-    if path is not None and (kind == "push" or not _exists(path)):
-        why = "goes with kind replay only" if kind == "push" else "does not exist on the service's machine"
+    if path is None or means is PathMeans.PLACE:
+        return
+    if means is PathMeans.NOTHING or not _exists(path):
+        why = "does not exist on the service's machine" if means is PathMeans.FILES else "goes with kind replay only"
         message = f"source path {path!r} {why}; give a file or folder, or null for the app's own data set"
         raise BadValueError(message, [Fault("source.path", message)])
 

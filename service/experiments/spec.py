@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from apps.input.rates import Rate, from_spec
+from apps.input.rate_spec import RateSpec, from_spec
+from apps.input.rates import Rate
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
 from profiler.slo import Slo, parse_slo
@@ -66,14 +67,13 @@ class Load(Closed):
         if self.steps:
             return steps([(from_s, per_s * unit) for from_s, per_s in self.steps])
         if self.pattern == "trace":
-            return _checked(pattern="trace", path=self.trace_file, period_s=self.period_s)
-        more = {"size_percent": self.size_percent} if self.pattern == "spike" else {}
-        top = None if self.max is None else self.max * unit
-        return _checked(pattern=self.pattern, period_s=self.period_s, min_per_s=self.min * unit, max_per_s=top, **more)
+            return _checked(RateSpec(pattern="trace", path=self.trace_file, period_s=self.period_s))
+        low, top = self.min * unit, None if self.max is None else self.max * unit
+        return _checked(RateSpec(None, self.pattern, self.period_s, low, top, self.size_percent))
 
 
-def _checked(**fields: Any) -> Rate:
-    rate = from_spec(**fields)
+def _checked(spec: RateSpec) -> Rate:
+    rate = from_spec(spec)
     assert rate is not None, "a pattern was given"
     return rate
 

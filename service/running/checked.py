@@ -8,8 +8,10 @@ from pathlib import Path
 from time import monotonic
 
 from apps import registry
-from apps.input.rates import Rate, from_spec
-from apps.input.sources import Source, open_source
+from apps.input.kinds import open_source
+from apps.input.rate_spec import from_spec
+from apps.input.rates import Rate
+from apps.input.sources import Source
 from compositions.errors import RecomposeError
 from compositions.model import Composition, all_sequential
 from compositions.settings import overridden
@@ -61,11 +63,11 @@ class CheckedSpec:
 
     def _source(self) -> Source:
         spec = self.spec.source
-        if spec.kind == "spark" and self.link is not None:
+        if spec.of.driven and self.link is not None:
             return self.link
         return open_source(self.app, spec.kind, spec.path, clock=monotonic, loop=spec.loop)
 
 
 def rate_of(spec: InputSpec) -> Rate | None:
     """None: unpaced. Raises: RecomposeError for a pattern that is not one."""
-    return from_spec(**spec.model_dump())
+    return from_spec(spec.rate)

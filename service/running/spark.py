@@ -25,7 +25,7 @@ def open_link(spec: RunSpec, app: App) -> SparkLink | None:
     """
     if spec.source.fault is not None:
         raise RecomposeError(spec.source.fault)
-    is_stream = spec.source.kind == "spark"
+    is_stream = spec.source.of.driven
     if not is_stream and spec.sink is None:
         return None
     from datapipe.live.link import SparkLink, new_query

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from apps.input.rates import from_spec
+from apps.input.rate_spec import RateSpec, from_spec
 from compositions.document.loader import load
 from compositions.enumeration import generate
 from compositions.model import Composition, Stage
@@ -95,7 +95,7 @@ def slo_of(spec: Any) -> Any:
 
 
 def rate_of(spec: Any) -> Any:
-    return steps([(from_s, rate) for from_s, rate in spec]) if isinstance(spec, list) else from_spec(**spec)
+    return steps([(from_s, rate) for from_s, rate in spec]) if isinstance(spec, list) else from_spec(RateSpec(**spec))
 
 
 def happening_of(spec: dict[str, Any], stages: list[Stage]) -> Happening:

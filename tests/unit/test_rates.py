@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.input.rates import Binary, Custom, Decreasing, Fixed, Increasing, Spike, Trace, Wave, from_spec
+from apps.input.rate_spec import RateSpec, from_spec
+from apps.input.rates import Binary, Custom, Decreasing, Fixed, Increasing, Spike, Trace, Wave
 from apps.input.traces import read_arrivals
 from compositions.errors import RecomposeError
 
@@ -63,13 +64,13 @@ def test_trace_scaled_to_a_busiest_rate():
     ],
 )
 def test_from_spec(spec, pattern):
-    assert from_spec(**spec) == pattern
+    assert from_spec(RateSpec(**spec)) == pattern
 
 
 def test_from_spec_reads_a_trace_file(tmp_path):
     file = tmp_path / "trace.txt"
     file.write_text("# arrivals\n3.0\n\n1\n2\n")
-    assert from_spec(pattern="trace", path=str(file), period_s=6) == Trace((1.0, 2.0, 3.0), 6)
+    assert from_spec(RateSpec(pattern="trace", path=str(file), period_s=6)) == Trace((1.0, 2.0, 3.0), 6)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_from_spec_reads_a_trace_file(tmp_path):
 )
 def test_from_spec_refuses_with_a_sentence(spec, sentence):
     with pytest.raises(RecomposeError, match="^.*" + sentence.replace("(", r"\(")):
-        from_spec(**spec)
+        from_spec(RateSpec(**spec))
 
 
 @pytest.mark.parametrize("returned", [-1.0, math.nan, math.inf, "5", None])

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from apps.contract import App
-from apps.input.sources import Video, open_source
+from apps.input.kinds import open_source
+from apps.input.sources import Video
 from apps.input.video import Frames, open_capture
 from compositions.errors import RecomposeError
 from compositions.model import Stage
