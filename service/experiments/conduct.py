@@ -6,23 +6,19 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from math import inf, isinf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from apps import registry
 from apps.input.rates import Rate
 from compositions.errors import RecomposeError
-from compositions.model import Composition, Stage
-from compositions.notation import parse
-from service.experiments.contender import Contender, Run, contenders
+from compositions.model import Composition
+from service.experiments.contender import Contender, Run, compositions_of, contenders
+from service.experiments.figures import results
 from service.experiments.live import LiveDriver
 from service.experiments.plots import plots
-from service.experiments.report import results
+from service.experiments.report import Finding
 from service.experiments.spec import Experiment
 from service.experiments.store import Store
 from service.experiments.virtual import VirtualDriver
-from service.running.shipped import choices_for
-
-Finding = tuple[Experiment, dict[str, Any], dict[str, bytes]]
 
 
 class Driver(Protocol):
@@ -42,11 +38,11 @@ def conduct(experiment: Experiment, folder: Path, tell: Callable[[str], None]) -
     turns = _turns(experiment, contenders(experiment, choices))
     runs = list(_runs(experiment, store, driver, turns, choices, tell))
     found = results(experiment, runs, store.metadata, _known_sustainable(store))
-    (folder / "results.json").write_text(json.dumps(found, indent=1, allow_nan=False))
+    (folder / "results.json").write_text(json.dumps(found.as_json(), indent=1, allow_nan=False))
     images = plots(experiment, runs)
     for name, png in images.items():
         (folder / f"{name}.png").write_bytes(png)
-    return experiment, found, images
+    return Finding(experiment, found, images)
 
 
 def seconds_of(experiment: Experiment) -> float:
@@ -55,23 +51,6 @@ def seconds_of(experiment: Experiment) -> float:
         return 2.0
     count = len(contenders(experiment, compositions_of(experiment))) * experiment.repetitions
     return count * (experiment.duration_s + 5.0)
-
-
-def compositions_of(experiment: Experiment) -> tuple[Composition, ...]:
-    """Raises: RecomposeError for an unknown app, bad options or notations, a profile of other stages."""
-    app = registry.create(experiment.app, experiment.options)
-    stages: list[Stage] = list(app.stages)
-    names = [stage.name for stage in stages]
-    if experiment.driver == "simulated" and list(experiment.profile) != names:
-        raise RecomposeError(
-            f"the profile is of {', '.join(experiment.profile)}; {experiment.app} has {', '.join(names)}"
-        )
-    if not experiment.compositions:
-        return choices_for(app)
-    return tuple(
-        parse(text, stages, app=experiment.app, name=name, default_replicas=2)
-        for name, text in experiment.compositions.items()
-    )
 
 
 def _driver(experiment: Experiment, choices: Sequence[Composition]) -> Driver:

@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
+from apps import registry
 from compositions.errors import RecomposeError
-from compositions.model import Composition
+from compositions.model import Composition, Stage
+from compositions.notation import parse
 from service.experiments.spec import Experiment
+from service.running.shipped import choices_for
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,23 @@ class Run:
         return Run(**{**stored, "samples": tuple(Sample(**sample) for sample in stored["samples"])})
 
 
+def compositions_of(experiment: Experiment) -> tuple[Composition, ...]:
+    """Raises: RecomposeError for an unknown app, bad options or notations, a profile of other stages."""
+    app = registry.create(experiment.app, experiment.options)
+    stages: list[Stage] = list(app.stages)
+    names = [stage.name for stage in stages]
+    if experiment.driver == "simulated" and list(experiment.profile) != names:
+        raise RecomposeError(
+            f"the profile is of {', '.join(experiment.profile)}; {experiment.app} has {', '.join(names)}"
+        )
+    if not experiment.compositions:
+        return choices_for(app)
+    return tuple(
+        parse(text, stages, app=experiment.app, name=name, default_replicas=2)
+        for name, text in experiment.compositions.items()
+    )
+
+
 def contenders(experiment: Experiment, known: Sequence[Composition]) -> list[Contender]:
     """Raises: RecomposeError for a composition that is not there."""
     by_name = {composition.name: composition for composition in known}
@@ -76,23 +96,30 @@ def contenders(experiment: Experiment, known: Sequence[Composition]) -> list[Con
     return fixed + [Contender(strategy, strategy=strategy) for strategy in experiment.strategies]
 
 
-def run_of(
-    contender: str, repetition: int, samples: Sequence[Sample], latencies_ms: Sequence[float], warm_up_s: float,
-    switches: int, trials: int,
-) -> Run:  # fmt: skip
-    """Sums up. ``latencies_ms``: of the items, or of the samples, after the warm-up."""
-    counted = [sample for sample in samples if sample.at_s > warm_up_s]
+@dataclass(frozen=True)
+class Seen:
+    """What a driver has seen of one run; latencies are of the items, or of the samples, after the warm-up."""
+
+    samples: Sequence[Sample]
+    latencies_ms: Sequence[float]
+    switches: int
+    trials: int
+
+
+def run_of(contender: str, repetition: int, seen: Seen, warm_up_s: float) -> Run:
+    """Sums up."""
+    counted = [sample for sample in seen.samples if sample.at_s > warm_up_s]
     known = [sample.met for sample in counted if sample.met is not None]
     asked = [sample.rate_per_s for sample in counted if sample.rate_per_s is not None]
     return Run(
         contender=contender,
         repetition=repetition,
-        samples=tuple(samples),
+        samples=tuple(seen.samples),
         achieved_per_s=fmean(sample.throughput_per_s for sample in counted) if counted else 0.0,
         asked_per_s=fmean(asked) if asked else 0.0,
-        latency_ms=fmean(latencies_ms) if latencies_ms else None,
+        latency_ms=fmean(seen.latencies_ms) if seen.latencies_ms else None,
         met_share=sum(known) / len(known) if known else None,
-        switches=switches,
-        trials=trials,
+        switches=seen.switches,
+        trials=seen.trials,
         workers=fmean(sample.workers for sample in counted) if counted else 0.0,
     )

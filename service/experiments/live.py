@@ -13,7 +13,7 @@ from compositions.model import Composition
 from control.decisions import Mode
 from service.bodies.spec import InputSpec, RunSpec
 from service.bodies.status import Status
-from service.experiments.contender import Contender, Run, Sample, run_of
+from service.experiments.contender import Contender, Run, Sample, Seen, run_of
 from service.experiments.spec import Experiment
 from service.running.requests import ReadDecisions, ReadStatus, ReadSummary, SetRate, Start, Stop
 from service.running.runner import Runner
@@ -49,7 +49,7 @@ class LiveDriver:
             trials = sum(decision.trials for decision in runner.ask(ReadDecisions(-1, 1000)))
         latencies = [s.latency_ms for s in samples if s.latency_ms is not None and s.at_s > experiment.warm_up_s]
         switches = summary.switches
-        return run_of(contender.name, repetition, samples, latencies, experiment.warm_up_s, switches, trials)
+        return run_of(contender.name, repetition, Seen(samples, latencies, switches, trials), experiment.warm_up_s)
 
     def _watch(self, runner: Runner, rate: Rate) -> Iterator[Sample]:
         began_s, before = time.monotonic(), (0.0, runner.ask(ReadStatus()).items)

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from service.experiments.contender import Run
 from service.experiments.spec import Experiment
 
 
-def metadata(experiment: Experiment) -> dict[str, Any]:
+def metadata(experiment: Experiment) -> dict[str, str]:
     """What must be the same for two runs to be compared. A simulated run does not depend on the machine."""
     written = json.dumps(experiment.model_dump(mode="json"), sort_keys=True)
     found = {
@@ -55,7 +56,7 @@ class Store:
             self._compare(json.loads(known.read_text()))
         _write(known, self.metadata)
 
-    def _compare(self, stored: dict[str, Any]) -> None:
+    def _compare(self, stored: Mapping[str, str]) -> None:
         for name in {*stored, *self.metadata}:
             old, new = stored.get(name), self.metadata.get(name)
             if old != new:

@@ -8,7 +8,7 @@ from apps.input.rates import Fixed, Rate
 from compositions.model import Composition
 from profiler.slo import SloStatus
 from runtime.pools.simulated import Machine
-from service.experiments.contender import Contender, Run, Sample, run_of
+from service.experiments.contender import Contender, Run, Sample, Seen, run_of
 from service.experiments.spec import Experiment
 from service.running.simulation import Happening, Scenario, SimulatedStage, Trace, simulate
 
@@ -37,7 +37,7 @@ class VirtualDriver:
         switches = trace.switches_between(0, experiment.duration_s)
         trials = sum(decision.trials for decision in trace.decisions)
         samples = _samples(trace, rate, experiment.duration_s)
-        return run_of(contender.name, repetition, samples, latencies_ms, experiment.warm_up_s, switches, trials)
+        return run_of(contender.name, repetition, Seen(samples, latencies_ms, switches, trials), experiment.warm_up_s)
 
     def _simulate(self, contender: Contender, repetition: int, rate: Rate, duration_s: float) -> Trace:
         experiment, fixed = self._experiment, contender.composition
