@@ -23,7 +23,7 @@ SUB_ROOMS = ("service", "runtime")
 """Packages whose sub-packages are rooms of their own."""
 
 FILE_LINES, FUNCTION_LINES = 300, 40
-METHODS, ATTRIBUTES, PARAMETERS, OWN_IMPORTS = 20, 14, 6, 12
+METHODS, ATTRIBUTES, FIELDS, PARAMETERS, OWN_IMPORTS = 20, 14, 20, 6, 12
 
 CALLS_BY_NAME = {"ask", "call", "change", "methodcaller"}
 LOOKS_BY_NAME = {"getattr", "hasattr", "setattr", "attrgetter"}
@@ -128,17 +128,29 @@ def classes_with_many_methods(house: House) -> Iterator[Offence]:
 
 
 def classes_with_many_attributes(house: House) -> Iterator[Offence]:
+    """What an object keeps and changes: fields, and what methods put on ``self``."""
     for module in house.modules:
         for each in module.classes():
-            if (count := len(_attributes(each))) > ATTRIBUTES:
+            if _stored(each) and (count := len(_attributes(each))) > ATTRIBUTES:
                 yield Offence(f"{module.at(each)} {each.name}", f"{count} attributes")
 
 
+def values_with_many_fields(house: House) -> Iterator[Offence]:
+    """Values and documents, which keep no state: what they say is their interface, and still one thing."""
+    for module in house.modules:
+        for each in module.classes():
+            if not _stored(each) and (count := len(_attributes(each))) > FIELDS:
+                yield Offence(f"{module.at(each)} {each.name}", f"{count} fields")
+
+
 def _attributes(of: ast.ClassDef) -> set[str]:
-    """Declared fields, and what methods put on ``self``."""
     fields = (node.target for node in of.body if isinstance(node, ast.AnnAssign))
+    return {_name(each) for each in fields} | _stored(of)
+
+
+def _stored(of: ast.ClassDef) -> set[str]:
     stored = (node for node in ast.walk(of) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
-    return {_name(each) for each in fields} | {each.attr for each in stored if _name(each.value) == "self"}
+    return {each.attr for each in stored if _name(each.value) == "self"}
 
 
 def long_files(house: House) -> Iterator[Offence]:
@@ -220,6 +232,7 @@ RULES = (
     Rule("circles between modules or packages", 0, circles),
     Rule(f"classes above {METHODS} methods", 0, classes_with_many_methods),
     Rule(f"classes above {ATTRIBUTES} attributes", 0, classes_with_many_attributes),
+    Rule(f"values above {FIELDS} fields", 0, values_with_many_fields),
     Rule(f"files above {FILE_LINES} lines", 0, long_files),
     Rule(f"files that import more than {OWN_IMPORTS} of our modules", 0, files_with_many_imports),
     Rule(f"functions above {FUNCTION_LINES} lines", 0, long_functions),

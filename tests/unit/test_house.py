@@ -8,14 +8,15 @@ import pytest
 from benchmarks.house import RULES, House, Module, Rule, ours, table
 
 TODAY = {
-    "circles": 3,
-    "methods": 9,
-    "attributes": 17,
-    "files above": 6,
-    "our modules": 12,
-    "parameters": 6,
-    "names in strings": 32,
-    "dict[str, Any]": 90,
+    "circles": 2,
+    "methods": 4,
+    "attributes": 5,
+    "fields": 1,
+    "files above": 2,
+    "our modules": 14,
+    "parameters": 4,
+    "names in strings": 8,
+    "dict[str, Any]": 75,
 }
 """Until all rooms are divided: today's figures, and a little for what lands before what it replaces goes."""
 
@@ -35,8 +36,10 @@ BAD = "\n".join(
     [
         "class City:",
         *(f"    field{number}: dict[str, Any]" for number in range(31)),
-        *(f"    def method{number}(self): self.other_room" for number in range(21)),
+        *(f"    def method{number}(self): self.kept = 1" for number in range(21)),
         "    def wide(self, a, b, c, d, e, f, *g): self.call('method1')",
+        "class Wide:",
+        *(f"    field{number}: int" for number in range(21)),
         "def long():",
         *["    pass"] * 300,
     ]
