@@ -1,8 +1,8 @@
-"""What a tick of the manager costs when it decides among 20 and among 10,000 compositions.
+"""What a tick of the manager costs when it decides among 20 and among 10,000 compositions, and what pricing them costs.
 
     python benchmarks/manager_tick.py [--rounds 20]
 
-The contract: at most 5 ms with 20 and 50 ms with 10,000.
+The contract: at most 5 ms with 20 and 50 ms with 10,000; 10,000 are priced at one rate in 25 ms.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from dataclasses import replace
 from itertools import islice
 from time import perf_counter
 
+from compositions.capacity.costs import Conditions, StageCost
+from compositions.capacity.predict import predict_all
+from compositions.capacity.table import CompositionTable
 from compositions.enumeration import generate
 from compositions.model import Composition, Stage, all_sequential
 from control.choices import Choices
@@ -29,6 +32,7 @@ from profiler.snapshot import LatencyStats, Snapshot, StageProfile
 
 STAGES = tuple(Stage(name) for name in ("decode", "segment", "extract", "vectorize", "rank", "encode"))
 LIMITS_MS = {20: 5.0, 9_995: 50.0}  # the most of this kind that may be generated
+PRICED_MS = 25.0
 SLOS = {"throughput": Slo("throughput", "input_rate"), "latency": Slo("latency", 400.0, 0.2, "p95")}
 
 
@@ -96,6 +100,17 @@ def quiet_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
     return took
 
 
+def pricing(count: int, rounds: int) -> list[float]:
+    """Seconds that the capacity model takes for all of them at one rate, from a table that is kept."""
+    table, took = CompositionTable(compositions(count)), []
+    costs = {stage.name: StageCost(0.01 * number, 0.01 * number, 0.3) for number, stage in enumerate(STAGES, start=1)}
+    for _ in range(rounds):
+        began = perf_counter()
+        predict_all(table, costs, Conditions(cores=4, hop_s=1e-4, input_rate_per_s=10))
+        took.append(perf_counter() - began)
+    return took
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
@@ -109,7 +124,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             figures = [1e3 * f for f in (statistics.median(quiet), statistics.median(deciding), max(deciding))]
             print(f"{count:12} {name:>12} " + " ".join(f"{f:8.2f}" for f in figures) + f" {limit_ms:8.1f}")
             good = good and figures[1] <= limit_ms
-    return 0 if good else 1
+    count = max(LIMITS_MS)
+    priced_ms = 1e3 * min(pricing(count, rounds))
+    print(f"{count} compositions priced: {priced_ms:.2f} ms, limit {PRICED_MS:.1f}")
+    return 0 if good and priced_ms <= PRICED_MS else 1
 
 
 if __name__ == "__main__":

@@ -151,6 +151,23 @@ def interrupted(error: BaseException | None) -> bool:
     return error is not None
 
 
+@contextmanager
+def told_in_a_sentence(what: str) -> Iterator[None]:
+    """Spark's errors while ``what`` is in the making. Raises: RecomposeError."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except RecomposeError:
+        raise
+    except (PySparkException, Py4JError, OSError) as error:
+        if interrupted(error):
+            raise KeyboardInterrupt from None
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise RecomposeError(f"{what}: {lines[0][:300]}") from error
+
+
 def _reason(error: Exception, talk: str) -> str:
     told = [line for line in talk.splitlines() if re.search(r"ERROR|Exception|refused|unresponsive", line)]
     text = (told[-1] if told else str(error).strip().splitlines()[0]).strip()

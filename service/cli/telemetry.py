@@ -13,6 +13,7 @@ import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from compositions.errors import RecomposeError
+from datapipe.session import open_session, told_in_a_sentence
 from service.cli import render
 from service.daemon.database import default_directory
 
@@ -51,8 +52,6 @@ def telemetry(source: Path | None, out: Path | None, batch: bool, once: bool, ma
 
 @contextmanager
 def _session(master: str | None) -> Iterator[Any]:
-    from datapipe.session import open_session
-
     spark = open_session("recompose telemetry", master)
     try:
         yield spark
@@ -66,7 +65,7 @@ def _batch(spark: Any, source: Path, out: Path, say: Any) -> None:
     if (out / store.CHECKPOINT).exists():
         raise RecomposeError(f"{str(out)!r} belongs to a streaming job; give another folder with --out")
     say("aggregating all records")
-    with _told(f"cannot make the table in {str(out)!r}"):
+    with told_in_a_sentence(f"cannot make the table in {str(out)!r}"):
         store.put_whole(windows.batch_table(store.raw(spark, source)), out)
 
 
@@ -82,7 +81,7 @@ def _stream(spark: Any, source: Path, out: Path, once: bool, say: Any) -> None:
         while query.isActive and not stop.is_set():
             say(_progress_of(query))
             stop.wait(LOOK_S)
-        with _told("the streaming job failed"):
+        with told_in_a_sentence("the streaming job failed"):
             query.stop() if stop.is_set() else query.awaitTermination()
     finally:
         signal.signal(signal.SIGINT, before)
@@ -93,25 +92,6 @@ def _progress_of(query: Any) -> str:
     if not last:
         return "reading the first files"
     return f"micro-batch {last['batchId']}: {last['numInputRows']} records"
-
-
-@contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Spark's errors as one sentence. Raises: RecomposeError."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    from datapipe.session import interrupted
-
-    try:
-        yield
-    except RecomposeError:
-        raise
-    except (PySparkException, Py4JError, OSError) as error:
-        if interrupted(error):
-            raise KeyboardInterrupt from None
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise RecomposeError(f"{what}: {lines[0][:300]}") from error
 
 
 @contextmanager

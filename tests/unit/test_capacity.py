@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 import random
-import time
 from collections import deque
 
 import numpy as np
@@ -15,7 +14,6 @@ from compositions.capacity.costs import Conditions, StageCost
 from compositions.capacity.predict import predict, predict_all
 from compositions.capacity.queueing import reorder_wait
 from compositions.capacity.table import CompositionTable
-from compositions.enumeration import generate
 from compositions.errors import CompositionError
 from compositions.model import Composition, Stage
 from compositions.notation import parse
@@ -231,20 +229,3 @@ def test_predicted_latency_is_near_the_simulated(
     assert prediction.latency_s == pytest.approx(float(np.mean(latencies)), rel=0.15)
     assert prediction.p50_s == pytest.approx(float(np.quantile(latencies, 0.5)), rel=0.2)
     assert prediction.p95_s == pytest.approx(float(np.quantile(latencies, 0.95)), rel=0.35)
-
-
-# --- cost -----------------------------------------------------------------------------------------------------------
-
-
-def test_ten_thousand_compositions_are_priced_well_within_a_tick() -> None:
-    stages = [Stage(f"s{number}") for number in range(6)]
-    some = list(generate(stages, max_workers=12, replicas=[1, 2, 3]))
-    table = CompositionTable((some * 4)[:10_000])
-    costs = {stage.name: StageCost(0.01 * number, 0.01 * number, 0.3) for number, stage in enumerate(stages, start=1)}
-    took_s = []
-    for _ in range(5):
-        started = time.perf_counter()
-        predict_all(table, costs, Conditions(cores=4, hop_s=1e-4, input_rate_per_s=10))
-        took_s.append(time.perf_counter() - started)
-    assert len(table) == 10_000
-    assert min(took_s) < 0.025
