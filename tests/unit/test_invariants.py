@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from compositions.document.notation import parse
 from compositions.model import Stage, StageKind
+from compositions.notation import parse
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import ItemAdmitted, SwitchRequested, WorkerJoined
 from runtime.dispatch.invariants import Invariants

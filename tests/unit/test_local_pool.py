@@ -9,8 +9,8 @@ from time import monotonic
 import pytest
 
 from apps.contract import App
-from compositions.document.notation import parse
 from compositions.model import Stage
+from compositions.notation import parse
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import Delivered, WorkerJoined, WorkersChanged
 from runtime.engine import Engine
