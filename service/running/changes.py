@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.running.checked import rate_of
+from apps.input.rate_spec import from_spec
 from service.running.requests import Handler, ResetGaps, SetCompositions, SetInput, SetMode, SetRate, SetSlo
 from service.running.run import Run
 
@@ -28,7 +28,7 @@ class Changes:
         self._manager.set_slo(request.slo)
 
     def _set_input(self, request: SetInput) -> None:
-        self._run.intake.set_rate(rate_of(request.input))
+        self._run.intake.set_rate(from_spec(request.input.rate))
 
     def _set_rate(self, request: SetRate) -> None:
         self._run.intake.set_rate(request.rate)

@@ -5,23 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import monotonic
 
 from apps import registry
-from apps.input.kinds import open_source
 from apps.input.rate_spec import from_spec
-from apps.input.rates import Rate
-from apps.input.sources import Source
 from compositions.errors import RecomposeError
 from compositions.model import Composition, all_sequential
 from compositions.settings import overridden
 from control.settings import Settings
 from control.strategies import make_strategy
 from profiler.snapshot import LatencyFrom
-from service.bodies.spec import InputSpec, RunSpec
+from service.bodies.spec import RunSpec
 from service.running.pushes import PushDoor
 from service.running.settings import RunSettings
 from service.running.shipped import choices_for
+from service.running.sources import source_of
 from service.running.spark import open_link
 
 
@@ -39,9 +36,9 @@ class CheckedSpec:
         self.latency_from = LatencyFrom(spec.latency_from) if spec.latency_from else self.strategy.latency_from
         self.compositions = spec.compositions or choices_for(self.app)
         self.first = self._first()
-        self.rate = rate_of(spec.input)
+        self.rate = from_spec(spec.input.rate)
         self.link = open_link(spec, self.app)
-        self.source = self._source()
+        self.source = source_of(spec.source, self.app, self.link)
         self.pushes = PushDoor(self.app, self.source, spec.source.kind)
 
     @property
@@ -60,14 +57,3 @@ class CheckedSpec:
             return sequential
         known = ", ".join(composition.name for composition in self.compositions)
         raise RecomposeError(f"unknown composition {name!r}; {self.spec.app} has {known}")
-
-    def _source(self) -> Source:
-        spec = self.spec.source
-        if spec.of.driven and self.link is not None:
-            return self.link
-        return open_source(self.app, spec.kind, spec.path, clock=monotonic, loop=spec.loop)
-
-
-def rate_of(spec: InputSpec) -> Rate | None:
-    """None: unpaced. Raises: RecomposeError for a pattern that is not one."""
-    return from_spec(spec.rate)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from apps.input.rate_spec import from_spec
 from service.bodies.compositions import WhatIf
 from service.bodies.refusals import UnavailableError
 from service.bodies.results import Summary
 from service.bodies.spec import RunSpec
 from service.bodies.status import Status
 from service.running import requests as ask
-from service.running.checked import CheckedSpec, rate_of
+from service.running.checked import CheckedSpec
 from service.running.mailbox import Mailbox
 from service.running.standing import Standing
 
@@ -55,7 +56,7 @@ class Resting:
         self._later(request, slo=request.slo)
 
     def _set_input(self, request: ask.SetInput) -> None:
-        rate_of(request.input)
+        from_spec(request.input.rate)
         self._later(request, input=request.input)
 
     def _set_mode(self, request: ask.SetMode) -> None:

@@ -8,15 +8,14 @@ import pytest
 from benchmarks.house import RULES, House, Module, Rule, ours, table
 
 TODAY = {
-    "circles": 2,
     "methods": 4,
-    "attributes": 5,
+    "attributes": 3,
     "fields": 1,
-    "files above": 2,
-    "our modules": 14,
-    "parameters": 4,
-    "names in strings": 8,
-    "dict[str, Any]": 75,
+    "files above": 3,
+    "our modules": 8,
+    "parameters": 3,
+    "names in strings": 6,
+    "dict[str, Any]": 34,
 }
 """Until all rooms are divided: today's figures, and a little for what lands before what it replaces goes."""
 
