@@ -5,7 +5,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: setup run test check browser setup-java lock clean
+.PHONY: setup run test check lint quick-tests browser setup-java lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,16 +27,25 @@ setup: $(VENV)/.ready
 run: setup
 	$(BIN)/recompose demo ferret
 
+# On two cores linters and tests go side by side; so do tests that have no eye on the clock.
 check: setup
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint quick-tests
+
+lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/unit tests/property
+
+quick-tests:
+	$(BIN)/pytest -q -n 2 tests/unit tests/property
+
+CLOCKLESS := tests/simulation tests/datapipe/test_telemetry_tables.py tests/datapipe/test_ingest_spark.py
 
 test: setup check
 	-@$(MAKE) --no-print-directory browser setup-java
-	$(BIN)/pytest -q --ignore=tests/unit --ignore=tests/property tests
+	$(BIN)/pytest -q -n 2 --dist loadfile $(CLOCKLESS)
+	$(BIN)/pytest -q --ignore=tests/unit --ignore=tests/property $(addprefix --ignore=,$(CLOCKLESS)) tests
 
 # The tests of the dashboard drive a real browser. Needs root and Debian's packages; does nothing where both are there.
 browser:
