@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compositions.document.notation import parse
 from compositions.model import Stage, StageKind
+from compositions.notation import parse
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import Delivered, WorkerStartFailed
 from runtime.dispatch.settings import DispatcherSettings
