@@ -35,7 +35,7 @@ ITEMS = [
     _field("app", pa.string(), "name of the app"),
     _field("run", pa.string(), "name of the run, unique"),
     _field("serial", pa.int64(), "place in the run's input, from 0"),
-    _field("arrived", INSTANT, "instant, at the source"),
+    _field("arrived", INSTANT, "instant since which a user waited: it was due, or came by itself"),
     _field("delivered", INSTANT, "instant, at the sink; or of its place there"),
     _field("composition", pa.string(), "name; empty for a shed item"),
     _field("outcome", pa.string(), "delivered, failed or shed"),
@@ -45,6 +45,7 @@ ITEMS = [
     _field("target_us", pa.int64(), "us, latency target of the SLO in force; null without one"),
     _field("threshold", pa.float64(), "ratio, of that SLO"),
     _field("stages", pa.list_(STAGE), "one for each stage that ran"),
+    _field("read", INSTANT, "instant, when the source read it; null in older files, which counted from then"),
 ]
 
 SNAPSHOT_STAGE = pa.struct([
@@ -74,6 +75,10 @@ SNAPSHOTS = [
     _field("slo_status", pa.string(), "met, violated, infeasible, unknown or none"),
     _field("drain_estimate_ms", pa.float64(), "ms, what a drain would take at most"),
     _field("stages", pa.list_(SNAPSHOT_STAGE), "one for each stage that was measured"),
+    _field("offered_per_s", pa.float64(), "items/s due, or come by themselves, over the monitor's window"),
+    _field("admitted_per_s", pa.float64(), "items/s, over the monitor's window"),
+    _field("missed", pa.int64(), "items that were due and never read, since the start"),
+    _field("lag_s", pa.float64(), "s for which the next item to be read has been due"),
 ]
 
 DECISIONS = [

@@ -81,6 +81,11 @@ def _slo_bound(status: Status) -> Iterator[Sample]:
         yield (slo.metric,), _scaled(slo.bound, _IN_BASE_UNITS[slo.metric])
 
 
+def _from_read(status: Status) -> Iterator[Sample]:
+    latency = status.latency_from_read_ms
+    return iter(()) if latency is None else _each(lambda _: latency, 1e-3)(status)
+
+
 def _telemetry(status: Status) -> Iterator[Sample]:
     telemetry = status.telemetry
     if telemetry is not None:
@@ -118,6 +123,30 @@ METRICS = (
         _one(lambda status: status.input_rate_per_s),
     ),
     Metric(
+        "recompose_offered_rate", "gauge", "items per second", (),
+        "Items due, or come by themselves, whether the source gets to them or not.",
+        "Above the admitted rate: the source is held back; see recompose_lag_seconds.",
+        _one(lambda status: status.offered_per_s),
+    ),
+    Metric(
+        "recompose_admitted_rate", "gauge", "items per second", (),
+        "Items that entered.",
+        "Below the offered rate for long: the load is more than the active composition can do.",
+        _one(lambda status: status.admitted_per_s),
+    ),
+    Metric(
+        "recompose_missed_items_total", "counter", "items", (),
+        "Items that were due and never read, or refused by a push source, since the runner started.",
+        "Grows: the source is held back for longer than it makes up for (setting catch_up_s).",
+        _one(lambda status: status.missed),
+    ),
+    Metric(
+        "recompose_lag_seconds", "gauge", "seconds", (),
+        "How long the next item to be read has been due.",
+        "Grows: more is asked for than comes out; see /decisions for what limits.",
+        _one(lambda status: status.lag_s),
+    ),
+    Metric(
         "recompose_throughput", "gauge", "items per second", (),
         "Items delivered.",
         "Below the input rate: the active composition is too slow, or a switch is under way.",
@@ -125,9 +154,15 @@ METRICS = (
     ),
     Metric(
         "recompose_latency_seconds", "gauge", "seconds", ("statistic",),
-        "Arrival at the source to delivery at the sink, over the monitor's window.",
+        "From when an item was due, or came, to its delivery at the sink, over the monitor's window.",
         "Above the bound: the manager reacts within its check interval; if not, see /decisions.",
         _each(lambda status: status.latency_ms, 1e-3),
+    ),
+    Metric(
+        "recompose_latency_from_read_seconds", "gauge", "seconds", ("statistic",),
+        "The same from when an item was read, as the papers measure.",
+        "Far below recompose_latency_seconds: the source is held back.",
+        _from_read,
     ),
     Metric(
         "recompose_items_total", "counter", "items", ("outcome",),

@@ -70,7 +70,9 @@ class Telemetry:
     def _item(self, outcome: Delivered | Shed, composition: str, fate: str) -> None:
         # A tuple of plain values: the garbage collector does not look at it again while it waits.
         timings = tuple(self._timings.pop(outcome.serial, ()))
-        times = (outcome.serial, outcome.arrived_s, outcome.at_s)
+        due_s = outcome.due_s if isinstance(outcome, Delivered) else None
+        since_s = outcome.arrived_s if due_s is None else due_s
+        times = (outcome.serial, since_s, outcome.arrived_s, outcome.at_s)
         self._writer.put("items", (*times, composition, fate, self._target_us, self._threshold, timings))
 
     def tick(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> None:
@@ -101,7 +103,7 @@ class Telemetry:
         self._writer.close()
 
     def _snapshot(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> Record:
-        objective, latency = loop.manager.objective, snapshot.latency
+        objective, latency, demand = loop.manager.objective, snapshot.latency, snapshot.demand
         tagged = bottlenecks(snapshot.stages)
         stages = [(s.name, s.service_time_s * 1e3, s.cpu_time_s * 1e3, s.name in tagged) for s in snapshot.stages]
         rate = snapshot.input_rate_per_s
@@ -113,6 +115,8 @@ class Telemetry:
             objective and objective.slo.metric, objective and objective.target(rate),
             objective and objective.bound(rate), str(result.slo_status),
             ms(loop.drain.status().estimate_s), stages,
+            demand and demand.offered_per_s, demand and demand.admitted_per_s, demand and demand.missed,
+            demand and demand.lag_s,
         )  # fmt: skip
 
     def _decision(self, loop: ControlLoop, decision: Decision) -> Record:
@@ -136,10 +140,11 @@ class Telemetry:
     # --- in the writer's thread -------------------------------------------------------------------------------------
 
     def _item_columns(self, records: Sequence[Record]) -> dict[str, Any]:
-        serials, arrived, delivered, compositions, fates, targets, thresholds, timings = zip(*records, strict=True)
+        serials, due, read, delivered, compositions, fates, targets, thresholds, timings = zip(*records, strict=True)
         return {
             "serial": pa.array(serials, pa.int64()),
-            "arrived": self._instants(arrived),
+            "arrived": self._instants(due),
+            "read": self._instants(read),
             "delivered": self._instants(delivered),
             "composition": pa.array(compositions, pa.string()),
             "outcome": pa.array(fates, pa.string()),
@@ -175,7 +180,7 @@ SWITCH_FIELDS = (
 SNAPSHOT_FIELDS = (
     "at", "composition", "state", "switching", "input_rate_per_s", "throughput_per_s", "latency_mean_ms",
     "latency_p95_ms", "queued", "in_flight", "workers", "slo_metric", "slo_target", "slo_bound", "slo_status",
-    "drain_estimate_ms", "stages",
+    "drain_estimate_ms", "stages", "offered_per_s", "admitted_per_s", "missed", "lag_s",
 )  # fmt: skip
 SNAPSHOT_STAGE_FIELDS = ("stage", "service_ms", "cpu_ms", "bottleneck")
 
