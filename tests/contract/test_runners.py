@@ -81,7 +81,7 @@ def started(make: MakeRunner) -> RunnerPort:
 
 
 READS: list[ask.Request[Any]] = [
-    ask.ReadStatus(), ask.ReadDecisions(-1, 10), ask.ReadNoChanges(10), ask.ReadResults(-1, 10),
+    ask.ReadSpec(), ask.ReadStatus(), ask.ReadDecisions(-1, 10), ask.ReadNoChanges(10), ask.ReadResults(-1, 10),
     ask.ReadCompositions(), ask.ReadHistory(60.0), ask.ReadSwitches(), ask.ReadSummary(),
     ask.ReadSpec(),
 ]  # fmt: skip
@@ -115,6 +115,21 @@ def test_what_is_pushed_comes_out_in_order_and_can_still_be_read_after_the_end(m
     assert (status.state, status.items.delivered) == ("stopped", 3)
     assert [each.serial for each in runner.ask(ask.ReadResults(-1, 10))] == [0, 1, 2]
     assert [each.serial for each in runner.ask(ask.ReadResults(0, 1))] == [1]
+
+
+def test_a_runner_tells_what_it_was_told_and_starts_once(make: MakeRunner) -> None:
+    runner = started(make)
+    runner.ask(ask.Start())
+    changes: list[ask.Change] = [
+        ask.SetSlo(Slo("latency", 250.0)),
+        ask.SetMode(Mode.PINNED, "7"),
+        ask.SetInput(InputSpec(rate_per_s=9)),
+    ]
+    wanted = runner.ask(ask.ReadSpec())
+    for change in changes:
+        runner.ask(change)
+        wanted = ask.changed(wanted, change)
+    assert runner.ask(ask.ReadSpec()) == wanted
 
 
 def test_a_refusal_is_a_sentence_and_the_runner_goes_on(make: MakeRunner) -> None:
