@@ -1,1 +1,1 @@
-"""Manager and strategies (pure), runner, control plane, command line, state."""
+"""How people reach it: one running app, many in a daemon, and command line, REST and page in front of them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import io
 from collections.abc import Sequence
@@ -56,12 +55,6 @@ def png(made: Figure) -> bytes:
     with matplotlib.rc_context(RULES):
         made.savefig(file, format="png", dpi=144)
     return file.getvalue()
-
-
-def png_element(image: bytes, alternative: str) -> str:
-    """A PNG inside the page."""
-    data = base64.b64encode(image).decode()
-    return f'<img alt="{html.escape(alternative)}" src="data:image/png;base64,{data}">'
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
