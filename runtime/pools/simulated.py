@@ -61,6 +61,16 @@ class _Worker:
     steps: int = 0
     """Counts what it began and ended to compute: what was planned for an earlier step is void."""
 
+    def timings(self, task: Task, now_s: float, hop_cpu_s: float) -> tuple[StageTiming, ...]:
+        """Each stage's share of the time it took: its CPU work stretched by the contention, plus its waiting."""
+        wait_s = sum(cost.wait_s for cost in self.costs)
+        cpu_s = sum(cost.cpu_s for cost in self.costs) + hop_cpu_s
+        stretch = (now_s - self.began_s - wait_s) / cpu_s if cpu_s else 1.0
+        return tuple(
+            StageTiming(stage, cost.cpu_s * stretch + cost.wait_s, cost.cpu_s)
+            for stage, cost in zip(task.stages, self.costs, strict=True)
+        )
+
 
 class _Cores:
     """Processor sharing: all that compute share the cores evenly. Times are read on a clock that counts the CPU seconds
@@ -218,23 +228,13 @@ class SimulatedPool:
         return event
 
     def _result(self, worker: _Worker, task: Task) -> TaskDone | TaskFailed:
-        timings = self._timings(worker, task)
+        timings = worker.timings(task, self._now_s, self._machine.hop_cpu_s)
         if worker.app is None:
             return TaskDone(self._now_s, worker.worker, task.task_id, task.payload, timings)
         result = run_task(worker.app, worker.worker, task, self.now_s)
         if isinstance(result, TaskFailed):
             return result
         return TaskDone(self._now_s, worker.worker, task.task_id, result.payload, timings, result.states)
-
-    def _timings(self, worker: _Worker, task: Task) -> tuple[StageTiming, ...]:
-        """Each stage's share of the time it took: its CPU work stretched by the contention, plus its waiting."""
-        wait_s = sum(cost.wait_s for cost in worker.costs)
-        cpu_s = sum(cost.cpu_s for cost in worker.costs) + self._machine.hop_cpu_s
-        stretch = (self._now_s - worker.began_s - wait_s) / cpu_s if cpu_s else 1.0
-        return tuple(
-            StageTiming(stage, cost.cpu_s * stretch + cost.wait_s, cost.cpu_s)
-            for stage, cost in zip(task.stages, worker.costs, strict=True)
-        )
 
 
 def constant_cost(service_s: Mapping[str, float], *, wait: bool = False) -> CostFunction:
