@@ -8,14 +8,13 @@ import pytest
 from benchmarks.house import RULES, House, Module, Rule, ours, table
 
 TODAY = {
-    "methods": 4,
-    "attributes": 3,
+    "methods": 2,
+    "attributes": 2,
     "fields": 3,
-    "files above": 3,
-    "our modules": 9,
-    "parameters": 3,
-    "names in strings": 6,
-    "dict[str, Any]": 34,
+    "files above": 2,
+    "our modules": 7,
+    "names in strings": 5,
+    "dict[str, Any]": 33,
 }
 """Until all rooms are divided: today's figures, and a little for what lands before what it replaces goes."""
 
