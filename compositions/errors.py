@@ -9,6 +9,9 @@ from dataclasses import dataclass
 class RecomposeError(Exception):
     """Root of all errors whose text is a sentence for the user."""
 
+    faults: tuple[Fault, ...] = ()
+    """Each thing that is wrong, where the error is about a document or a body."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:

@@ -81,13 +81,15 @@ def refusal(request: Request, error: Exception) -> Response:
     status = status_of(error)
     headers = {}
     if status in (429, 503):
-        headers["Retry-After"] = str(max(1, math.ceil(getattr(error, "retry_after_s", 1.0))))
+        headers["Retry-After"] = str(
+            max(1, math.ceil(error.retry_after_s if isinstance(error, UnavailableError) else 1.0))
+        )
     return problem(status, str(error), headers=headers) if status != 422 else refused(error)
 
 
 def refused(error: RecomposeError, lines: Mapping[Fault, int | None] | None = None) -> Response:
     """422 with every fault of ``error``, and the ``lines`` that were looked for."""
-    faults: Sequence[Fault] = getattr(error, "faults", ()) or (Fault("", str(error)),)
+    faults: Sequence[Fault] = error.faults or (Fault("", str(error)),)
     return problem(422, str(error), errors=[_of_fault(each, lines or {}) for each in faults])
 
 
