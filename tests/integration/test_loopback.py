@@ -32,16 +32,26 @@ class Looks(App):
 """
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("RECOMPOSE_TOKEN", TOKEN)
-        apps = tmp_path_factory.mktemp("apps")
-        (apps / "looks.py").write_text(APP)
-        with daemon(tmp_path_factory.mktemp("state"), "--apps", str(apps)) as up:
-            up.send("POST", "/apps/looks/start", {"input": {"rate_per_s": 20}})
-            up.wait_for(lambda: up.status("looks")["items"]["delivered"] >= 5, 60, "results")
-            yield up
+def test_the_folder_of_its_ray_is_private_and_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as short:  # a socket's path has 107 bytes at most
+        monkeypatch.setenv("RAY_TMPDIR", short)
+        with daemon(tmp_path) as up:
+            assert up.process is not None
+            (folder,) = Path(short).iterdir()
+            assert folder.name.startswith(f"{PREFIX}{up.process.pid}-")
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert list(Path(short).iterdir()) == []
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    """One a test: its workers come and go, and all of them end with it."""
+    monkeypatch.setenv("RECOMPOSE_TOKEN", TOKEN)
+    (tmp_path / "looks.py").write_text(APP)
+    with daemon(tmp_path, "--apps", str(tmp_path)) as up:
+        up.send("POST", "/apps/looks/start", {"input": {"rate_per_s": 20}})
+        up.wait_for(lambda: up.status("looks")["items"]["delivered"] >= 5, 60, "results")
+        yield up
 
 
 def family(up: Daemon) -> list[psutil.Process]:
@@ -80,14 +90,3 @@ def test_ray_asks_for_a_token_that_only_this_user_can_read(served: Daemon) -> No
     assert {result["value"]["mode"] for result in served.results("looks")} == {"token"}
     kept = Path.home() / ".ray" / "auth_token"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-
-
-def test_the_folder_of_its_ray_is_private_and_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with tempfile.TemporaryDirectory() as short:  # a socket's path has 107 bytes at most
-        monkeypatch.setenv("RAY_TMPDIR", short)
-        with daemon(tmp_path) as up:
-            assert up.process is not None
-            (folder,) = Path(short).iterdir()
-            assert folder.name.startswith(f"{PREFIX}{up.process.pid}-")
-            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert list(Path(short).iterdir()) == []
