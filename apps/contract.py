@@ -87,6 +87,10 @@ class App:
         """Turns a pushed JSON value into an item. Raises: ValueError with a sentence when it is not acceptable."""
         return value
 
+    def from_binary(self, value: bytes | NDArray[Any]) -> Any:
+        """Turns pushed bytes or a pushed array into an item. Raises: ValueError when it is not acceptable."""
+        return value
+
     def from_frame(self, frame: NDArray[np.uint8], number: int) -> Any:
         """Turns a video frame (height × width × 3, BGR, as OpenCV reads it) into an item, for source ``video``."""
         raise RecomposeError(f"app {self.name!r} takes no video; start it with source replay or push")

@@ -1,4 +1,7 @@
-"""The one-line notation of compositions: ``Seq(segment,extract)-Par(vectorize)-Par*3(rank)``."""
+"""The one-line notation of compositions: ``Seq(segment,extract)-Par(vectorize)-Par*3(rank)``.
+
+``Par × 3``, as it is drawn for people, is read as well.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from compositions.rules import group_faults, resolve, what_app_has
 DEFAULT_REPLICAS = 2
 """Workers of a Par group that does not say (Vogel et al., section 4: two replicas per parallel stage)."""
 
-_GROUP = re.compile(r"\s*(?P<pattern>Seq|Par)(?:\s*\*\s*(?P<replicas>-?[0-9]+))?(?:\s*\((?P<stages>[^()]*)\))?\s*")
+_GROUP = re.compile(r"\s*(?P<pattern>Seq|Par)(?:\s*[*×]\s*(?P<replicas>-?[0-9]+))?(?:\s*\((?P<stages>[^()]*)\))?\s*")
 _MAX_DIGITS = 9
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from compositions.errors import Fault, RecomposeError
 Metric = Literal["latency", "throughput"]
 Statistic = Literal["mean", "p50", "p95", "p99"]
 INPUT_RATE: Literal["input_rate"] = "input_rate"
+MAX_TARGET = 1e9
+"""Milliseconds, or items/s: more is a slip of the hand, from wherever it comes."""
 
 
 class SloStatus(StrEnum):
@@ -87,8 +88,9 @@ def _target_faults(slo: Slo) -> Iterator[Fault]:
             yield Fault("target", "target 'input_rate' is for throughput; a latency takes milliseconds, such as 400")
     elif isinstance(target, bool) or not isinstance(target, int | float):
         yield Fault("target", f"target {target!r} is not a number above 0 nor 'input_rate'")
-    elif not 0 < target < math.inf:
-        yield Fault("target", f"target {target} must be a finite number of {form.spelled_out} above 0")
+    elif not 0 < target <= MAX_TARGET:
+        limits = f"above 0 and at most {MAX_TARGET:,.0f}"
+        yield Fault("target", f"target {target} must be a finite number of {form.spelled_out} {limits}")
 
 
 def _other_faults(slo: Slo) -> Iterator[Fault]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal, cast
 
 from compositions.errors import RecomposeError
 from control.strategies.base import Strategy
@@ -11,7 +12,8 @@ from control.strategies.pdp21 import Pdp21
 from control.strategies.static import Static
 from control.strategies.vogel import Vogel
 
-STRATEGIES: Mapping[str, Callable[[], Strategy]] = {
+StrategyName = Literal["model", "vogel", "pdp21", "static"]
+STRATEGIES: Mapping[StrategyName, Callable[[], Strategy]] = {
     "model": Model,
     "vogel": Vogel,
     "pdp21": Pdp21,
@@ -25,6 +27,7 @@ class StrategyError(RecomposeError):
 
 def make_strategy(name: str) -> Strategy:
     """A fresh strategy. Raises: StrategyError when there is none called ``name``."""
-    if name not in STRATEGIES:
+    make = STRATEGIES.get(cast(StrategyName, name))
+    if make is None:
         raise StrategyError(f"unknown strategy {name!r}; there are {', '.join(STRATEGIES)}")
-    return STRATEGIES[name]()
+    return make()

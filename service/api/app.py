@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
-from service.api import apps, compositions, dashboard, operation, problems, slo, status
+from service.api import apps, compositions, dashboard, items, operation, problems, slo, status
 from service.api.docs import add_schemas, add_security, yaml_body
 from service.api.guard import Access, Guard
 from service.api.sse import Broadcaster
@@ -30,7 +30,7 @@ def create_app(daemon: Daemon, access: Access | None = None) -> FastAPI:
     )
     app.state.daemon, seen = daemon, daemon.observation
     app.state.broadcaster = Broadcaster(lambda name: seen.status(name) if name else seen.statuses())
-    topics = (slo, apps, status, compositions, operation, dashboard)
+    topics = (slo, apps, items, status, compositions, operation, dashboard)
     for topic in topics:
         app.include_router(topic.router)
     app.state.routes = [route for topic in topics for route in topic.router.routes]

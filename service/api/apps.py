@@ -1,16 +1,15 @@
-"""``/apps``: what is registered; start, stop, input, mode, and items pushed in."""
+"""``/apps``: what is registered; start, stop, input, mode."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
 from service.api import problems
-from service.api.deps import ExpectJson, PushedValue, ThisDaemon
-from service.api.docs import Responses, item_body
+from service.api.deps import ExpectJson, ThisDaemon
+from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.bodies.apps import AppInfo
 from service.bodies.requests import ModeRequest, StartRequest
-from service.bodies.results import Accepted
 from service.bodies.spec import InputSpec
 from service.bodies.status import Status
 
@@ -48,14 +47,3 @@ def set_input(app: str, daemon: ThisDaemon, input: InputSpec) -> Response:
 def set_mode(app: str, daemon: ThisDaemon, request: ModeRequest) -> Response:
     """auto adapts, observe decides and reports without acting, pinned keeps one composition."""
     return problems.Body(daemon.apps.set_mode(app, request.mode, request.composition))
-
-
-@router.post(
-    "/apps/{app}/items",
-    status_code=202,
-    openapi_extra=item_body(),
-    responses={202: {"model": Accepted}, **documented(404, 409, 415, 429, 503)},
-)
-def push(app: str, daemon: ThisDaemon, value: PushedValue) -> Response:
-    """Pushes one item, the body itself, into an app whose source is push."""
-    return problems.Body(Accepted(serial=daemon.apps.push(app, value)), 202)

@@ -26,7 +26,9 @@ WHEN = {
 ALWAYS = (400, 401, 403, 413, 422)
 
 
-Responses = dict[int | str, dict[str, Any]]
+Json = dict[str, Any]
+"""A part of the document."""
+Responses = dict[int | str, Json]
 """What a route may answer, as FastAPI takes it."""
 
 
@@ -35,14 +37,14 @@ def problems(*statuses: int) -> Responses:
     return {status: _problem(status) for status in sorted({*ALWAYS, *statuses})}
 
 
-def _problem(status: int) -> dict[str, Any]:
+def _problem(status: int) -> Json:
     model = "ValidationProblem" if status == 422 else "Problem"
     content = {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{model}"}}}
     headers = {"Retry-After": {"schema": {"type": "integer"}}} if status in (429, 503) else {}
     return {"description": WHEN[status], "content": content} | ({"headers": headers} if headers else {})
 
 
-def add_schemas(document: dict[str, Any]) -> None:
+def add_schemas(document: Json) -> None:
     """The schemas that ``problems`` refers to."""
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     for model in (Problem, ValidationProblem):
@@ -51,22 +53,26 @@ def add_schemas(document: dict[str, Any]) -> None:
         schemas[model.__name__] = schema
 
 
-def add_security(document: dict[str, Any]) -> None:
+def add_security(document: Json) -> None:
     """Says that every call but the liveness probe needs the token."""
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}]
     document["paths"]["/healthz"]["get"]["security"] = []
 
 
-def item_body() -> dict[str, Any]:
-    """Any JSON value; the app says which it takes."""
-    content = {"schema": {"description": "The item: any JSON value that the app accepts."}}
-    return {"requestBody": {"required": True, "content": {"application/json": content}}}
+def item_body() -> Json:
+    """Any JSON value, JSON lines, bytes or an array; the app says which it takes."""
+    value = {"schema": {"description": "The item: any JSON value that the app accepts; or an array of items."}}
+    lines = {"schema": {"type": "string", "description": "An item a line, each any JSON value."}}
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    kinds = {"application/json": value, "application/x-ndjson": lines}
+    kinds |= {"application/octet-stream": binary, "application/x-npy": binary}
+    return {"requestBody": {"required": True, "content": kinds}}
 
 
-def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> dict[str, Any]:
+def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> Json:
     """COMPOSITIONS.md as a schema, with the apps that are registered here."""
-    text: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 100}
+    text: Json = {"type": "string", "minLength": 1, "maxLength": 100}
     count = {"type": "integer", "minimum": 1, "maximum": MAX_REPLICAS}
     group = {
         "type": "object",

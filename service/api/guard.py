@@ -26,6 +26,7 @@ OPEN_FOLDER = "/dashboard/"
 """The page and its scripts hold no data: what they show they ask for, with the token."""
 MAX_BODY_BYTES = 1024 * 1024
 PARSED_AT_ONCE_BYTES = 16 * 1024
+LARGER_ITEMS = ", or in several requests; recompose serve --max-item-bytes allows more"
 BODY_S = 60.0
 """For a whole body, whatever its size: who needs longer sends it in parts."""
 
@@ -68,14 +69,16 @@ class Guard:
     async def _read(self, scope: Scope, receive: Receive, headers: Headers) -> bytes | Response:
         try:
             async with asyncio.timeout(self._access.body_s):
-                return await _read(receive, headers, self._limit(scope))
+                if _pushes(scope):
+                    return await _read(receive, headers, self._access.max_item_bytes, LARGER_ITEMS)
+                return await _read(receive, headers, self._access.max_body_bytes, "")
         except TimeoutError:
             detail = f"the body of the request took longer than {self._access.body_s:g} s; send it at once"
             return problem(408, detail, headers={"Connection": "close"})
 
-    def _limit(self, scope: Scope) -> int:
-        pushes = scope["path"].startswith("/apps/") and scope["path"].endswith("/items")
-        return self._access.max_item_bytes if pushes else self._access.max_body_bytes
+
+def _pushes(scope: Scope) -> bool:
+    return bool(scope["path"].startswith("/apps/") and scope["path"].endswith("/items"))
 
 
 def _is_open(path: str) -> bool:
@@ -122,9 +125,9 @@ def _name_of(host: str) -> str:
     return host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
 
 
-async def _read(receive: Receive, headers: Headers, limit: int) -> bytes | Response:
+async def _read(receive: Receive, headers: Headers, limit: int, advice: str) -> bytes | Response:
     """The body, or 413 as soon as it is known to be too large, also without Content-Length."""
-    too_large = f"the body is larger than {limit:,} bytes; send at most that much"
+    too_large = f"the body is larger than {limit:,} bytes; send at most that much{advice}"
     announced = headers.get("content-length", "0")
     if announced.isdecimal() and int(announced[:20]) > limit:
         return problem(413, too_large, headers={"Connection": "close"})

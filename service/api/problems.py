@@ -63,6 +63,15 @@ def problem(
     return Body(body, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
+def cut_short(error: RecomposeError, detail: str, serials: Sequence[int]) -> Response:
+    """Of many items those before one that is refused were taken; ``serials`` names them."""
+    status = status_of(error)
+    body = Problem(
+        type="about:blank", title=HTTPStatus(status).phrase, status=status, detail=detail, serials=list(serials)
+    )
+    return Body(body, status, headers=_retry_after(status, error), media_type=MEDIA_TYPE)
+
+
 def status_of(error: RecomposeError) -> int:
     """The HTTP status of a refusal; what has no status of its own is a bad value."""
     if isinstance(error, NotFoundError | UnknownApp):
@@ -79,12 +88,12 @@ def status_of(error: RecomposeError) -> int:
 def refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, RecomposeError)
     status = status_of(error)
-    headers = {}
-    if status in (429, 503):
-        headers["Retry-After"] = str(
-            max(1, math.ceil(error.retry_after_s if isinstance(error, UnavailableError) else 1.0))
-        )
-    return problem(status, str(error), headers=headers) if status != 422 else refused(error)
+    return problem(status, str(error), headers=_retry_after(status, error)) if status != 422 else refused(error)
+
+
+def _retry_after(status: int, error: RecomposeError) -> dict[str, str]:
+    after_s = error.retry_after_s if isinstance(error, UnavailableError) else 1.0
+    return {"Retry-After": str(max(1, math.ceil(after_s)))} if status in (429, 503) else {}
 
 
 def refused(error: RecomposeError, lines: Mapping[Fault, int | None] | None = None) -> Response:

@@ -12,6 +12,8 @@ class Problem(Answer):
     title: str
     status: int
     detail: str
+    serials: list[int] | None = None
+    """Of many items that were pushed, those that were taken before one was refused."""
 
 
 class FieldError(Answer):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from control.decisions import Mode
-from profiler.slo import INPUT_RATE, Slo, Statistic
-from service.bodies.spec import Frozen, InputSpec, Number, RunSpec, SinkSpec, SourceSpec
+from control.strategies import StrategyName
+from profiler.slo import INPUT_RATE, MAX_TARGET, Slo, Statistic
+from service.bodies.spec import Frozen, InputSpec, Number, RunSpec, SinkSpec, SourceKind, SourceSpec
 
-MAX_TARGET = 1e9
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
 
@@ -18,7 +18,7 @@ Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the ta
 def _throughput_target(value: Any) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_TARGET
     if value != INPUT_RATE and not number:
-        raise ValueError(f'must be items/s above 0 and at most {MAX_TARGET:.0e}, or "{INPUT_RATE}"')
+        raise ValueError(f'must be items/s above 0 and at most {MAX_TARGET:,.0f}, or "{INPUT_RATE}"')
     return float(value) if number else value
 
 
@@ -54,17 +54,25 @@ class ThroughputSlo(Frozen):
 SloRequest = Annotated[LatencySlo | ThroughputSlo, Field(discriminator="metric")]
 
 
+def _source(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+Source = Annotated[SourceSpec, BeforeValidator(_source, json_schema_input_type=SourceSpec | SourceKind)]
+"""With nothing but its kind, the kind alone."""
+
+
 class StartRequest(Frozen):
     """All fields have defaults: the app's own data set, unpaced, adapted by strategy ``model``."""
 
     options: dict[str, Any] = Field(default_factory=dict, description="The app's own options; see GET /apps.")
-    source: SourceSpec = SourceSpec()
+    source: Source = SourceSpec()
     sink: SinkSpec | None = Field(default=None, description="A table that Spark writes; null: results in the API only.")
     input: InputSpec = InputSpec()
     overload: Literal["block", "shed"] = "block"
     composition: str | None = Field(default=None, description="The first one; null: all stages sequential.")
     mode: Mode = Mode.AUTO
-    strategy: Literal["model", "vogel", "pdp21", "static"] = "model"
+    strategy: StrategyName = "model"
     switch_style: Literal["seamless", "drain"] = "seamless"
     latency_from: Literal["due", "read"] | None = Field(
         default=None,

@@ -21,6 +21,11 @@ class Accepted(Answer):
     serial: int
 
 
+class AcceptedMany(Answer):
+    serials: list[int]
+    """Of the items, in their order. They have gaps where others pushed meanwhile."""
+
+
 class CheckedItems(Items):
     """With what must never happen, told from the serial numbers of the results."""
 

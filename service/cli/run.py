@@ -14,6 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from apps import registry
 from control.decisions import Mode
+from control.strategies import STRATEGIES
 from profiler.slo import Slo, parse_slo
 from service import logs
 from service.bodies.base import plain
@@ -35,9 +36,7 @@ LOOK_S = 0.25
 @click.argument("app")
 @click.option("--slo", callback=as_usage(parse_slo, "--slo"), help="latency=400ms, throughput=10/s or input_rate.")
 @click.option("--composition", help="The first one; without --slo the only one.")
-@click.option(
-    "--strategy", type=click.Choice(["model", "vogel", "pdp21", "static"]), default="model", show_default=True
-)
+@click.option("--strategy", type=click.Choice(list(STRATEGIES)), default="model", show_default=True)
 @click.option("--rate", callback=as_usage(parse_rate, "--rate"), help="Items a second; default: as they are taken.")
 @click.option("--pattern", callback=as_usage(parse_pattern, "--pattern"), help="wave:period=60,min=1,max=10, binary: …")
 @click.option("--items", type=click.IntRange(1), help="End after this many items.")

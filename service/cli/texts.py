@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,8 @@ from service.bodies.spec import InputSpec, SinkSpec, SourceSpec
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
-PATTERN_FIELDS = {"period": "period_s", "min": "min_per_s", "max": "max_per_s", "size": "size_percent", "path": "path"}
+SHORT = {"period": "period_s", "min": "min_per_s", "max": "max_per_s", "size": "size_percent", "path": "path"}
+"""Parameters of a pattern; their names in the API are understood as well."""
 PATTERN_EXAMPLE = "such as wave:period=60,min=1,max=10"
 
 
@@ -36,12 +37,15 @@ def as_usage(parse: Callable[[str], T], option: str) -> Callable[[click.Context,
 def parse_pattern(text: str) -> InputSpec:
     """Raises: ValueError with a sentence."""
     name, _, rest = text.partition(":")
-    fields: dict[str, Any] = {"pattern": name}
+    fields: dict[str, str | float] = {"pattern": name}
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")
-        if key not in PATTERN_FIELDS or not equals:
-            raise ValueError(f"{pair!r} is not one of {', '.join(PATTERN_FIELDS)} with a value, {PATTERN_EXAMPLE}")
-        fields[PATTERN_FIELDS[key]] = value if key == "path" else _number(key, value)
+        field = SHORT.get(key, key)
+        if field not in SHORT.values() or not equals:
+            raise ValueError(f"{pair!r} is not one of {', '.join(SHORT)} with a value, {PATTERN_EXAMPLE}")
+        if field in fields:
+            raise ValueError(f"{field} is given twice in {text!r}; give it once, {PATTERN_EXAMPLE}")
+        fields[field] = value if key == "path" else _number(key, value)
     return _checked(fields)
 
 
@@ -82,7 +86,7 @@ def parse_sink(text: str) -> SinkSpec:
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
     """``KEY=VALUE`` pairs; lists and objects as JSON, everything else as text that the app's options convert."""
-    options: dict[str, Any] = {}
+    options = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
@@ -107,13 +111,13 @@ def _number(key: str, text: str) -> float:
         raise ValueError(f"{key} = {text!r} is not a number, {PATTERN_EXAMPLE}") from error
 
 
-def _checked(fields: dict[str, Any]) -> InputSpec:
+def _checked(fields: Mapping[str, object]) -> InputSpec:
     return _valid(InputSpec, fields)
 
 
-def _valid(model: type[M], fields: dict[str, Any]) -> M:
+def _valid(model: type[M], fields: Mapping[str, object]) -> M:
     try:
-        return model(**fields)
+        return model.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
         said = first["msg"].removeprefix("Value error, ")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from apps.contract import App
 from apps.input.sources import Push, Source
 from compositions.errors import RecomposeError
@@ -35,7 +37,8 @@ class PushDoor:
         if self._source is None:
             raise RecomposeError(f"{name} reads its items from source {self._kind!r}; start it with source 'push'")
         try:
-            item = self._app.from_json(value)
+            binary = isinstance(value, bytes | np.ndarray)
+            item = self._app.from_binary(value) if binary else self._app.from_json(value)
         except (ValueError, TypeError, KeyError) as error:
             raise RecomposeError(f"{name} does not take this item: {error}") from error
         return self._source.put(item)

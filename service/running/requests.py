@@ -94,7 +94,7 @@ class Push(Request[int]):
     """An item; answered with its serial number. Raises also: BufferFull, and for another source than ``push``."""
 
     value: Any
-    """JSON, as the app's ``from_json`` takes it."""
+    """JSON, as the app's ``from_json`` takes it; bytes or an array, as its ``from_binary`` does."""
 
 
 @dataclass(frozen=True, slots=True)

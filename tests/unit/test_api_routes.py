@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
 from service.daemon.fake_daemon import fake_daemon
+from service.daemon.fake_runner import FakeRunner
 from service.daemon.store import DaemonStore
 
 LATENCY = {"app": "synthetic", "metric": "latency", "target": 400, "threshold": 0.2, "statistic": "mean"}
@@ -280,3 +283,68 @@ def test_what_is_not_there_and_what_is_not_accepted(client: TestClient) -> None:
     response = client.put("/slo", json={})
     assert "PUT is not accepted here; accepted is GET, POST" in detail(response, 405)
     assert response.headers["allow"] == "GET, POST"
+
+
+# --- items by many ---------------------------------------------------------------------------------------------------
+
+LINES = {"content-type": "application/x-ndjson"}
+
+
+def test_the_source_can_be_given_by_its_kind_alone(client: TestClient) -> None:
+    assert client.post("/apps/synthetic/start", json={"source": "push"}).status_code == 200
+    assert client.post("/apps/synthetic/items", json=1).json() == {"serial": 0}
+    assert "source.kind = 'pull'" in detail(client.post("/apps/synthetic/start", json={"source": "pull"}), 422)
+
+
+def test_a_list_and_lines_push_many_items(running: TestClient) -> None:
+    many = running.post("/apps/synthetic/items", params={"many": True}, json=[1, None, [2]])
+    assert (many.status_code, many.json()) == (202, {"serials": [0, 1, 2]})
+    lines = running.post("/apps/synthetic/items", content=b'{"n": 3}\n\n[4]\n', headers=LINES)
+    assert lines.json() == {"serials": [3, 4]}
+    whole = running.post("/apps/synthetic/items", json=[5, 6])
+    assert whole.json() == {"serial": 5}, "without many=true an array is one item"
+    values = [each["value"] for each in running.get("/results/synthetic").json()]
+    assert values == [1, None, [2], {"n": 3}, [4], [5, 6]]
+
+
+def test_what_was_taken_before_a_refusal_is_told(running: TestClient) -> None:
+    refused = running.post("/apps/synthetic/items", params={"many": True}, json=[1, "refuse me", 3])
+    assert detail(refused, 422).startswith("item 2 of 3: item 'refuse me' is refused by synthetic")
+    assert refused.json()["serials"] == [0]
+    assert len(running.get("/results/synthetic").json()) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "sentence"),
+    [
+        (LINES, b"1\n{bad}\n", "line 2: the body is not JSON"),
+        (LINES, b"1\nNaN\n", "line 2: NaN is not JSON"),
+        (LINES, b"\n\n", "the body has no line with an item"),
+        ({"content-type": "application/json"}, b"{}", "with many=true the body is an array"),
+        ({"content-type": "application/octet-stream"}, b"x", "application/octet-stream is one item"),
+    ],
+)
+def test_many_items_that_are_none(running: TestClient, headers: dict[str, str], body: bytes, sentence: str) -> None:
+    many = {} if headers is LINES else {"many": True}
+    assert sentence in detail(running.post("/apps/synthetic/items", content=body, headers=headers, params=many), 422)
+
+
+def test_bytes_and_arrays_are_items_too(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[object] = []
+    monkeypatch.setattr(FakeRunner, "push", lambda self, value: taken.append(value) or len(taken) - 1)
+    client.post("/apps/synthetic/start", json=PUSHED)
+    file = io.BytesIO()
+    np.save(file, np.eye(2))
+    for kind, body in (("octet-stream", b"\x00\xff"), ("x-npy", file.getvalue())):
+        answer = client.post("/apps/synthetic/items", content=body, headers={"content-type": f"application/{kind}"})
+        assert answer.status_code == 202, answer.text
+    assert taken[0] == b"\x00\xff"
+    assert np.array_equal(taken[1], np.eye(2))  # type: ignore[call-overload]
+    wrong = client.post("/apps/synthetic/items", content=b"no", headers={"content-type": "application/x-npy"})
+    assert "is not an array in NumPy's format" in detail(wrong, 422)
+
+
+def test_the_cap_of_a_push_is_explained(running: TestClient) -> None:
+    told = detail(running.post("/apps/synthetic/items", json="x" * 1024 * 1024), 413)
+    assert told.startswith("the body is larger than 1,048,576 bytes")
+    assert told.endswith("recompose serve --max-item-bytes allows more")

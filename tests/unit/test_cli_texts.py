@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import get_args
 
 import click
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
+from control.strategies import STRATEGIES, StrategyName
+from profiler.slo import SloError, parse_slo
+from service.bodies.requests import SloRequest
 from service.bodies.spec import InputSpec, SourceSpec
+from service.cli.run import run
 from service.cli.texts import parse_options, parse_pattern, parse_rate, parse_source
 
 SPIKE = InputSpec(pattern="spike", period_s=9, min_per_s=0, max_per_s=2, size_percent=20)
@@ -71,3 +78,34 @@ def test_options_keep_their_text_but_for_lists_and_objects() -> None:
     for text in ("novalue", "=1"):
         with pytest.raises(click.BadParameter, match="is not KEY=VALUE"):
             parse_options([text])
+
+
+@pytest.mark.parametrize("metric", ["latency", "throughput"])
+def test_the_command_line_and_the_api_have_the_same_limit_of_a_target(metric: str) -> None:
+    unit = {"latency": "ms", "throughput": "/s"}[metric]
+    for target, accepted in ((1e9, True), (1.1e9, False)):
+        assert _accepted(lambda target=target: parse_slo(f"{metric}={target:.0f}{unit}")) is accepted
+        body = {"app": "x", "metric": metric, "target": target}
+        assert _accepted(lambda body=body: TypeAdapter(SloRequest).validate_python(body)) is accepted
+
+
+def _accepted(parse: Callable[[], object]) -> bool:
+    try:
+        parse()
+    except (SloError, ValidationError):
+        return False
+    return True
+
+
+def test_strategies_have_one_list() -> None:
+    assert get_args(StrategyName) == tuple(STRATEGIES)
+    (strategy,) = (each for each in run.params if each.name == "strategy")
+    assert isinstance(strategy.type, click.Choice)
+    assert list(strategy.type.choices) == list(STRATEGIES)
+
+
+def test_the_parameters_of_a_pattern_have_the_names_of_the_api_and_short_ones() -> None:
+    long = parse_pattern("spike:period_s=9,min_per_s=0,max_per_s=2,size_percent=20")
+    assert long == parse_pattern("spike:period=9,min=0,max=2,size=20") == SPIKE
+    with pytest.raises(ValueError, match="period_s is given twice"):
+        parse_pattern("wave:period=60,period_s=60,min=1,max=10")

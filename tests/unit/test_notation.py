@@ -80,3 +80,8 @@ def test_a_stateful_stage_may_not_be_replicated() -> None:
     assert parse("Par-Seq", COUNTER).workers == 3
     with pytest.raises(CompositionError, match="stage 'count' is stateful and may not be in a Par group"):
         parse("Par(split,count)", COUNTER)
+
+
+def test_what_is_drawn_for_people_is_read_as_well() -> None:
+    drawn = parse("Seq(segment)-Par × 3(extract)-Par×2-Seq", FERRET)
+    assert drawn.groups == parse("Seq(segment)-Par*3(extract)-Par*2-Seq", FERRET).groups

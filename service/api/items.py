@@ -1,0 +1,100 @@
+"""``POST /apps/{app}/items``: items pushed in, one a request or many, as JSON, bytes or an array."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from compositions.errors import RecomposeError
+from service.api import problems, strict_json
+from service.api.deps import ThisDaemon, expect_json
+from service.api.docs import item_body
+from service.api.docs import problems as documented
+from service.api.guard import media_type
+from service.bodies.refusals import BadValueError
+from service.bodies.results import Accepted, AcceptedMany
+from service.daemon.daemon import Daemon
+
+router = APIRouter(tags=["apps"])
+LINES, BYTES, ARRAY = "application/x-ndjson", "application/octet-stream", "application/x-npy"
+Many = Annotated[bool, Query(description="The body is an array of items, not one item.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What a body holds."""
+
+    items: tuple[Any, ...]
+    many: bool
+
+
+async def pushed(request: Request, many: Many = False) -> Pushed:
+    """Raises: BadValueError for a body that is not what its media type says; HTTPException (415) for another type."""
+    kind, body = media_type(request.headers), await request.body()
+    if not body:
+        raise BadValueError("the body is empty; send the item as JSON")
+    if kind == LINES:
+        return Pushed(tuple(_lines(body)), many=True)
+    if kind in (BYTES, ARRAY) and many:
+        raise BadValueError(f"{kind} is one item; many go as an array of JSON, or as {LINES}")
+    if kind == BYTES:
+        return Pushed((body,), many=False)
+    if kind == ARRAY:
+        return Pushed((_array(body),), many=False)
+    await expect_json(request)
+    value = json.loads(body)
+    if not many:
+        return Pushed((value,), many=False)
+    if not isinstance(value, list) or not value:
+        raise BadValueError("with many=true the body is an array with at least one item")
+    return Pushed(tuple(value), many=True)
+
+
+def _lines(body: bytes) -> Iterator[Any]:
+    lines = [(number, line) for number, line in enumerate(body.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise BadValueError("the body has no line with an item")
+    for number, line in lines:
+        try:
+            strict_json.check(line)
+        except strict_json.JsonRefusedError as error:
+            raise BadValueError(f"line {number}: {error}") from error
+        yield json.loads(line)
+
+
+def _array(body: bytes) -> Any:
+    try:
+        return np.load(io.BytesIO(body), allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise BadValueError(f"the body is not an array in NumPy's format npy: {error}") from error
+
+
+@router.post(
+    "/apps/{app}/items",
+    status_code=202,
+    openapi_extra=item_body(),
+    responses={202: {"model": Accepted | AcceptedMany}, **documented(404, 409, 415, 429, 503)},
+)
+def push(app: str, daemon: ThisDaemon, body: Annotated[Pushed, Depends(pushed)]) -> Response:
+    """Pushes one item, the body itself, into an app whose source is push; or many, as an array with ``many=true`` or
+    as JSON lines (``application/x-ndjson``). Of many, those before one that is refused are taken: the refusal names
+    their ``serials``. A body is at most 1 MiB, or what ``recompose serve --max-item-bytes`` says."""
+    if body.many:
+        return _push_all(app, daemon, body.items)
+    return problems.Body(Accepted(serial=daemon.apps.push(app, body.items[0])), 202)
+
+
+def _push_all(app: str, daemon: Daemon, items: tuple[Any, ...]) -> Response:
+    serials: list[int] = []
+    for number, item in enumerate(items, 1):
+        try:
+            serials.append(daemon.apps.push(app, item))
+        except RecomposeError as error:
+            return problems.cut_short(error, f"item {number} of {len(items)}: {error}", serials)
+    return problems.Body(AcceptedMany(serials=serials), 202)
