@@ -72,7 +72,7 @@ _FORMS: Mapping[str, _Form] = {
     "latency": _Form({"ms": 1.0, "s": 1e3}, "milliseconds", False, get_args(Statistic)),
     "throughput": _Form({"/s": 1.0}, "items/s", True, ("mean",)),
 }
-_ACCEPTED = "accepted are latency=400ms, latency=0.4s, throughput=10/s and throughput=input_rate"
+_ACCEPTED = "accepted are latency=400ms, latency=0.4s, p95=400ms (p50, p99), throughput=10/s and throughput=input_rate"
 _NUMBER = r"([-+]?[\d.]+(?:e[-+]?\d+)?)"
 
 
@@ -103,11 +103,14 @@ def _other_faults(slo: Slo) -> Iterator[Fault]:
 
 
 def parse_slo(text: str, *, threshold: float = 0.2, statistic: Statistic = "mean") -> Slo:
-    """An SLO in the form of the command line: ``latency=400ms``, ``throughput=10/s`` or ``throughput=input_rate``.
+    """An SLO in the form of the command line: ``latency=400ms``, ``p95=400ms``, ``throughput=10/s`` or
+    ``throughput=input_rate``.
 
     Raises: SloError with a sentence on what is wrong with ``text`` and what would be accepted.
     """
     metric, equals, target = (part.strip() for part in text.partition("="))
+    if metric in get_args(Statistic):
+        metric, statistic = "latency", cast(Statistic, metric)
     if metric not in _FORMS or not equals:
         raise _unreadable(text, "it must begin with latency= or throughput=")
     if target == INPUT_RATE:

@@ -20,6 +20,7 @@ from service.bodies.status import Status
 from service.cli import render
 from service.cli.app_client import AppClient
 from service.cli.http import DEFAULT_URL, Client, read, segment
+from service.cli.slo_options import threshold_option
 from service.cli.texts import as_usage
 from service.cli.watch_view import DECISIONS, WatchView
 
@@ -46,15 +47,19 @@ def show(answer: Any, as_json: bool, view: Callable[[Any], RenderableType]) -> N
 @click.command()
 @click.argument("app")
 @click.argument("objective", callback=as_usage(parse_slo, "OBJECTIVE"))
-@click.option("--threshold", type=click.FloatRange(0, 1), default=0.2, show_default=True)
+@threshold_option
 @click.option("--statistic", type=click.Choice(["mean", "p50", "p95", "p99"]), help="Of a latency; default mean.")
 @url_option
 @json_option
 def slo(app: str, objective: Slo, threshold: float, statistic: str | None, url: str, as_json: bool) -> None:
-    """Sets the SLO of APP: latency=400ms, throughput=10/s or throughput=input_rate."""
+    """Sets the SLO of APP: latency=400ms, p95=400ms, throughput=10/s or throughput=input_rate."""
+    if statistic and objective.statistic not in ("mean", statistic):
+        raise click.UsageError(f"--statistic {statistic} and {objective.statistic}=… exclude each other")
     body = {"app": app, "metric": objective.metric, "target": objective.target, "threshold": threshold}
+    if statistic or objective.statistic != "mean":
+        body["statistic"] = statistic or objective.statistic
     with connected(url) as client:
-        stored = client.request("POST", "/slo", json=body | ({"statistic": statistic} if statistic else {}))
+        stored = client.request("POST", "/slo", json=body)
     show(stored, as_json, lambda answer: render.slo_line(read(StoredSlo, answer)))
 
 

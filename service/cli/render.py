@@ -68,7 +68,8 @@ def slo_text(status: Status) -> Text:
 
 def slo_line(slo: StoredSlo) -> str:
     """What was accepted, in a sentence."""
-    return f"{slo.app}: {slo.metric} {slo.target}, violated beyond {slo.bound}"
+    name = slo.metric if slo.statistic in (None, "mean") else f"{slo.statistic} {slo.metric}"
+    return f"{slo.app}: {name} {slo.target}, violated beyond {slo.bound}"
 
 
 def status_view(status: Status) -> RenderableType:

@@ -6,6 +6,7 @@ import json
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from service.bodies.status import Status
 from service.cli import render
 from service.cli.check import apps_option
 from service.cli.endings import CODES, ending
+from service.cli.slo_options import threshold_option
 from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_sink, parse_source
 from service.running.requests import ReadStatus, ReadSummary, Start, Stop
 from service.running.runner import Runner
@@ -34,7 +36,10 @@ LOOK_S = 0.25
 
 @click.command(help=f"Runs APP once: its data set once through, or --items, or --duration.\n\n{CODES}")
 @click.argument("app")
-@click.option("--slo", callback=as_usage(parse_slo, "--slo"), help="latency=400ms, throughput=10/s or input_rate.")
+@click.option(
+    "--slo", callback=as_usage(parse_slo, "--slo"), help="latency=400ms, p95=400ms, throughput=10/s or input_rate."
+)
+@threshold_option
 @click.option("--composition", help="The first one; without --slo the only one.")
 @click.option("--strategy", type=click.Choice(list(STRATEGIES)), default="model", show_default=True)
 @click.option("--rate", callback=as_usage(parse_rate, "--rate"), help="Items a second; default: as they are taken.")
@@ -74,6 +79,7 @@ def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
 def _spec(
     app: str,
     slo: Slo | None,
+    threshold: float,
     composition: str | None,
     rate: InputSpec | None,
     pattern: InputSpec | None,
@@ -102,7 +108,7 @@ def _spec(
         input=rate or pattern or InputSpec(),
         compositions=choices_for(instance),
         composition=composition,
-        slo=slo,
+        slo=replace(slo, threshold=threshold) if slo else None,
         mode=Mode.PINNED if composition is not None and slo is None else Mode.AUTO,
         items=items,
         duration_s=duration,

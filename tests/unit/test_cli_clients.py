@@ -143,3 +143,10 @@ def test_fields_of_a_later_version_are_no_trouble_and_missing_ones_are_told(invo
     assert read(Status, later).items.delivered == 0
     with pytest.raises(ServiceError, match=r"not understood \(items: Field required\); is it another version's"):
         read(Status, {key: value for key, value in known.items() if key != "items"})
+
+
+def test_a_percentile_is_an_objective(invoke: Invoke) -> None:
+    assert told(invoke("slo", "synthetic", "p95=200ms")) == "synthetic: p95 latency 200.0, violated beyond 240.0\n"
+    stored = json.loads(told(invoke("slo", "synthetic", "p99=0.2s", "--threshold", "0", "--json")))
+    assert (stored["statistic"], stored["target"], stored["bound"]) == ("p99", 200.0, 200.0)
+    assert "exclude each other" in told(invoke("slo", "synthetic", "p95=1s", "--statistic", "p50"), 2)

@@ -8,12 +8,15 @@ from typing import get_args
 
 import click
 import pytest
+from click.testing import CliRunner
 from pydantic import TypeAdapter, ValidationError
 
+from compositions.errors import RecomposeError
 from control.strategies import STRATEGIES, StrategyName
-from profiler.slo import SloError, parse_slo
+from profiler.slo import Slo, SloError, parse_slo
 from service.bodies.requests import SloRequest
-from service.bodies.spec import InputSpec, SourceSpec
+from service.bodies.spec import InputSpec, RunSpec, SourceSpec
+from service.cli import run as run_module
 from service.cli.run import run
 from service.cli.texts import parse_options, parse_pattern, parse_rate, parse_source
 
@@ -109,3 +112,13 @@ def test_the_parameters_of_a_pattern_have_the_names_of_the_api_and_short_ones() 
     assert long == parse_pattern("spike:period=9,min=0,max=2,size=20") == SPIKE
     with pytest.raises(ValueError, match="period_s is given twice"):
         parse_pattern("wave:period=60,period_s=60,min=1,max=10")
+
+
+def test_a_run_takes_percentiles_and_a_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    specs: list[RunSpec] = []
+    monkeypatch.setattr(
+        run_module, "Runner", lambda spec: specs.append(spec) or (_ for _ in ()).throw(RecomposeError("x"))
+    )
+    words = ["synthetic", "--pool", "local", "--slo", "p95=200ms", "--threshold", "0.1"]
+    CliRunner().invoke(run, words)
+    assert specs[0].slo == Slo("latency", 200.0, 0.1, "p95")
