@@ -56,9 +56,9 @@ LOOK_S = 0.25
 @click.option("--fail-on-slo", is_flag=True, help="Exit code 5 when the SLO is not met at the end.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
 @click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True)
-def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
+def run(as_json: bool, fail_on_slo: bool, slo: Slo | None, threshold: float, **given: Any) -> None:
     logs.configure("warning")
-    spec = _spec(**given)
+    spec = _spec(slo=replace(slo, threshold=threshold) if slo else None, **given)
     if spec.pool == "ray":
         from runtime.pools import ray_cluster  # imported here: it takes seconds that a usage error need not cost
 
@@ -79,7 +79,6 @@ def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
 def _spec(
     app: str,
     slo: Slo | None,
-    threshold: float,
     composition: str | None,
     rate: InputSpec | None,
     pattern: InputSpec | None,
@@ -108,7 +107,7 @@ def _spec(
         input=rate or pattern or InputSpec(),
         compositions=choices_for(instance),
         composition=composition,
-        slo=replace(slo, threshold=threshold) if slo else None,
+        slo=slo,
         mode=Mode.PINNED if composition is not None and slo is None else Mode.AUTO,
         items=items,
         duration_s=duration,

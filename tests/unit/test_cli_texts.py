@@ -116,9 +116,12 @@ def test_the_parameters_of_a_pattern_have_the_names_of_the_api_and_short_ones() 
 
 def test_a_run_takes_percentiles_and_a_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     specs: list[RunSpec] = []
-    monkeypatch.setattr(
-        run_module, "Runner", lambda spec: specs.append(spec) or (_ for _ in ()).throw(RecomposeError("x"))
-    )
+
+    def refuse(spec: RunSpec) -> None:
+        specs.append(spec)
+        raise RecomposeError("the spec is all that is looked at")
+
+    monkeypatch.setattr(run_module, "Runner", refuse)
     words = ["synthetic", "--pool", "local", "--slo", "p95=200ms", "--threshold", "0.1"]
     CliRunner().invoke(run, words)
     assert specs[0].slo == Slo("latency", 200.0, 0.1, "p95")
