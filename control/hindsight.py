@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from compositions.wording import figure
 from control.assess import Assessment
 from control.decisions import Decision
 from profiler.snapshot import Snapshot
@@ -47,8 +48,8 @@ def outcome_text(decision: Decision, seen: Assessment) -> str:
 
 
 def _rate(value: float | None) -> str:
-    return "an unknown rate" if value is None else f"{value:.3g} items/s"
+    return "an unknown rate" if value is None else f"{figure(value)} items/s"
 
 
 def _milliseconds(value: float | None) -> str:
-    return "an unknown latency" if value is None else f"{value * 1e3:.3g} ms"
+    return "an unknown latency" if value is None else f"{figure(value * 1e3)} ms"

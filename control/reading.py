@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compositions.wording import figure
 from profiler.monitor import AT_HAND
 from profiler.snapshot import Snapshot
 from profiler.windows import input_rate_change
@@ -43,7 +44,7 @@ def held_s(snapshot: Snapshot) -> float:
 
 def grows(backlog: int, growth_per_s: float) -> str:
     """A backlog that grows, in words."""
-    return f"{backlog} items wait and {growth_per_s:.3g} more each second"
+    return f"{backlog} items wait and {figure(growth_per_s)} more each second"
 
 
 def current_rate(snapshot: Snapshot) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from compositions.wording import figure
 from control.assess import Assessment
 from control.decisions import Trigger
 from control.reading import current_rate
@@ -78,7 +79,7 @@ class Watch:
         for name, before in self._costs.items():
             after = now.get(name, before)
             if max(after, before) >= _MINOR_SHARE * total and differ(after, before, self._rhythm.change_ratio):
-                return f"service time of {name} went from {before * 1e3:.3g} to {after * 1e3:.3g} ms"
+                return f"service time of {name} went from {figure(before * 1e3)} to {figure(after * 1e3)} ms"
         return None
 
     def _count_met(self, now_s: float, assessment: Assessment) -> None:
@@ -100,7 +101,7 @@ class Watch:
         if rate < before and now_s - self._changed_since_s < self._rhythm.down_after_s:
             return None
         self._rate, self._changed_since_s = rate, None
-        return Due(Trigger.INPUT_RATE, f"input rate went from {before:.3g} to {rate:.3g} items/s")
+        return Due(Trigger.INPUT_RATE, f"input rate went from {figure(before)} to {figure(rate)} items/s")
 
     def _new_rate(self, snapshot: Snapshot) -> float | None:
         threshold, mean = self._rhythm.change_ratio, snapshot.input_rate_per_s

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from compositions.wording import figure
 from control.objectives.objective import Array, Expectation, Objective, Ratios, Ruling, Wording
 from control.reading import drained_in_s, growing_per_s, grows, held_s
 from profiler.slo import SloStatus, Statistic
@@ -82,9 +83,9 @@ class Latency(Objective):
         return bound_s / np.maximum(latency_s, 1e-9)
 
     def described(self, value: float | None) -> str:
-        return "no latency" if value is None else f"{value:.4g} ms"
+        return "no latency" if value is None else f"{figure(value, 4)} ms"
 
     def foretold(self, throughput_per_s: float, latency_s: float) -> str:
         if not isfinite(latency_s):
-            return f"predicted {throughput_per_s:.3g} items/s, so the queue grows"
-        return f"predicted {self.slo.statistic} latency {latency_s * 1e3:.4g} ms"
+            return f"predicted {figure(throughput_per_s)} items/s, so the queue grows"
+        return f"predicted {self.slo.statistic} latency {figure(latency_s * 1e3, 4)} ms"

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from compositions.wording import figure
 from profiler.slo import Slo, SloStatus, Statistic, Verdict
 from profiler.snapshot import LatencyStats, Snapshot
 
@@ -153,4 +154,4 @@ class Objective(ABC):
         metric, statistic, wording = self.slo.metric, self.slo.statistic, self.wording
         name = metric if statistic == "mean" else f"{statistic} {metric}"
         verb = wording.met if status is SloStatus.MET else wording.missed
-        return f"{name} {value:.4g} {wording.unit} {verb} {bound:.4g} {wording.unit}"
+        return f"{name} {figure(value, 4)} {wording.unit} {verb} {figure(bound, 4)} {wording.unit}"

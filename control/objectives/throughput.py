@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from compositions.wording import figure
 from control.objectives.objective import Expectation, Objective, Ratios, Ruling, Wording
 from control.reading import growing_per_s, grows, held_s, waiting
 from profiler.slo import INPUT_RATE, SloStatus, Statistic
@@ -61,7 +62,7 @@ class Throughput(Objective):
             return Ruling(SloStatus.VIOLATED, False, miss)
         rate, bound = snapshot.input_rate_per_s, self.bound(snapshot.input_rate_per_s)
         if rate is not None and bound is not None and rate < bound:
-            limit = f"{miss}, because only {rate:.3g} items/s come in: no composition can deliver more"
+            limit = f"{miss}, because only {figure(rate)} items/s come in: no composition can deliver more"
             return Ruling(SloStatus.INFEASIBLE, True, limit)
         return Ruling(SloStatus.MET, True, f"{miss}, but nothing waits: it follows the input")
 
@@ -70,10 +71,10 @@ class Throughput(Objective):
         return likely / (1 + error), likely, likely * (1 + error)
 
     def described(self, value: float | None) -> str:
-        return "no throughput" if value is None else f"{value:.3g} items/s"
+        return "no throughput" if value is None else f"{figure(value)} items/s"
 
     def foretold(self, throughput_per_s: float, latency_s: float) -> str:
-        return f"predicted up to {throughput_per_s:.3g} items/s"
+        return f"predicted up to {figure(throughput_per_s)} items/s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class KeepingUp(Throughput):
         growth, rate = growing_per_s(snapshot), snapshot.input_rate_per_s
         if growth is None or rate is None or min(snapshot.backlog / rate, held_s(snapshot)) <= _HORIZON_S:
             return None
-        return f"{grows(snapshot.backlog, growth)}: it does not keep up with {rate:.3g} items/s"
+        return f"{grows(snapshot.backlog, growth)}: it does not keep up with {figure(rate)} items/s"
 
     def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
         likely = expected(1.0).throughput_per_s / (rate_per_s or 1e-9)

@@ -8,6 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from compositions.wording import figure
 from service.bodies.compositions import Choice
 from service.bodies.decisions import Entry, NoChange
 from service.bodies.slo import StoredSlo
@@ -61,7 +62,7 @@ def slo_text(status: Status) -> Text:
     if slo is None:
         return Text("none")
     unit = _UNITS[slo.metric]
-    target = slo.target if isinstance(slo.target, str) else f"{slo.target:g} {unit}"
+    target = slo.target if isinstance(slo.target, str) else f"{figure(slo.target, 6)} {unit}"
     verdict = (status.slo_status.value, SLO_COLORS.get(status.slo_status, ""))
     return Text.assemble(f"{slo.metric} {target} (bound {number(slo.bound, f' {unit}', 0)}): ", verdict)
 
