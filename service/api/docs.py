@@ -63,8 +63,8 @@ def add_security(document: Json) -> None:
 def item_body() -> Json:
     """Any JSON value, JSON lines, bytes or an array; the app says which it takes."""
     value = {"schema": {"description": "The item: any JSON value that the app accepts; or an array of items."}}
-    lines = {"schema": {"type": "string", "description": "An item a line, each any JSON value."}}
-    binary = {"schema": {"type": "string", "format": "binary"}}
+    lines = {"schema": {"description": "An item a line, each any JSON value."}}
+    binary: Json = {"schema": {}}  # as OpenAPI 3.1 has it for what is no JSON
     kinds = {"application/json": value, "application/x-ndjson": lines}
     kinds |= {"application/octet-stream": binary, "application/x-npy": binary}
     return {"requestBody": {"required": True, "content": kinds}}
