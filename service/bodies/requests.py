@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 from control.decisions import Mode
 from control.strategies import StrategyName
 from profiler.slo import INPUT_RATE, MAX_TARGET, Slo, Statistic
-from service.bodies.spec import Frozen, InputSpec, Number, RunSpec, SinkSpec, SourceKind, SourceSpec
+from service.bodies.spec import Frozen, InputSpec, KindName, Number, RunSpec, SinkSpec, SourceSpec
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
@@ -58,7 +58,7 @@ def _source(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
-Source = Annotated[SourceSpec, BeforeValidator(_source, json_schema_input_type=SourceSpec | SourceKind)]
+Source = Annotated[SourceSpec, BeforeValidator(_source, json_schema_input_type=SourceSpec | KindName)]
 """With nothing but its kind, the kind alone."""
 
 

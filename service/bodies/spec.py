@@ -20,13 +20,13 @@ class Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
-SourceKind = Literal["replay", "video", "push", "spark"]
+KindName = Literal["replay", "video", "push", "spark"]
 
 
 class SourceSpec(Frozen):
     """Where items come from."""
 
-    kind: SourceKind = "replay"
+    kind: KindName = "replay"
     path: str | None = None
     """Files of the user; None for the app's own data set. For ``video`` a file, the number of a camera, or a URL; for
     ``spark`` what its format loads, where that takes a path."""
