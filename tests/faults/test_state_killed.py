@@ -13,12 +13,13 @@ WRITER = """
 import sys
 from pathlib import Path
 from profiler.slo import Slo
+from service.daemon.fake_bodies import decision
 from service.daemon.store import DaemonStore
 
 state, number = DaemonStore(Path(sys.argv[1])), 0
 while True:
     number += 1
-    state.put_decisions("words", [{"id": number, "body": "x" * 5000}])
+    state.put_decisions("words", [decision(number, "start", "x" * 2500, "y" * 2500)])
     state.put_slo("words", Slo("latency", float(number)))
     print(number, flush=True)
 """
