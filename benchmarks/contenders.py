@@ -16,7 +16,7 @@ from apps.contract import App
 from benchmarks.workloads import identity
 from compositions.model import Composition, Stage
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import Delivered
+from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.ray_pool import RayPool, RayPoolSettings

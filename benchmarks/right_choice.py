@@ -27,7 +27,7 @@ from control.decisions import State
 from control.objectives import objective_of
 from profiler.slo import Slo
 from profiler.stats import latency_stats
-from runtime.pools.simulated import Machine
+from runtime.pools.simulated_machine import Machine
 from service.running.simulation import Scenario, SimulatedStage, Trace, simulate
 
 STRATEGIES = ("model", "vogel", "pdp21")

@@ -16,7 +16,7 @@ from benchmarks.contenders import Recompose, rate_per_s
 from benchmarks.harness import Goal, Table, report
 from benchmarks.workloads import SMALL, Empty
 from compositions.model import all_sequential
-from runtime.dispatch.events import Delivered
+from runtime.dispatch.outcomes import Delivered
 from runtime.pools import ray_cluster
 from service.bodies.spec import TelemetrySpec
 from service.bodies.status import TelemetryStatus

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from control.decisions import Decision, Handover, NoChange
-from runtime.dispatch.events import SwitchEnded
+from runtime.dispatch.outcomes import SwitchEnded
 
 
 @dataclass(slots=True)

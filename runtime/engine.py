@@ -7,21 +7,10 @@ from collections.abc import Iterable
 
 from compositions.model import Composition
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import (
-    DispatcherView,
-    Event,
-    Instruction,
-    ItemAdmitted,
-    KillWorker,
-    Outcome,
-    Payload,
-    SendTask,
-    StartWorkers,
-    StopWorker,
-    SwitchRequested,
-    SwitchStyle,
-    Tick,
-)
+from runtime.dispatch.events import Event, ItemAdmitted, Payload, SwitchRequested, SwitchStyle, Tick
+from runtime.dispatch.instructions import Instruction, KillWorker, SendTask, StartWorkers, StopWorker
+from runtime.dispatch.outcomes import Outcome
+from runtime.dispatch.views import DispatcherView
 from runtime.pools.port import WorkerPool
 
 TICK_S = 0.25

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from runtime.dispatch.events import WorkerId, WorkerJoined, WorkerView
-from runtime.dispatch.pipeline import GroupState, Item, Pipeline, TaskInWork, WorkerState
+from runtime.dispatch.events import WorkerId, WorkerJoined
+from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
 
 
 class Crew:
@@ -19,7 +19,6 @@ class Crew:
         self.restarts = 0
         self._vacancies: deque[int] = deque()
         """Restarts of each lost worker that has no replacement yet."""
-        self.tasks_given = 0
         self.short = False
         """There are fewer workers than a composition at work has groups: they are shared over the groups in time."""
 
@@ -62,32 +61,6 @@ class Crew:
         self._start_again_s = start_again_s
         return self._start_failures
 
-    # --- tasks ------------------------------------------------------------------------------------------------------
-
-    def give(self, worker: WorkerState, group: GroupState, item: Item, now_s: float) -> int:
-        """Books a task to a worker; returns its number."""
-        task_id = self.tasks_given
-        self.tasks_given += 1
-        if worker.outstanding:
-            worker.outstanding.append(TaskInWork(task_id, item, group, prefetched=True))
-        else:
-            worker.outstanding.append(TaskInWork(task_id, item, group, prefetched=False))
-            worker.head_since_s = now_s
-        return task_id
-
-    def take_back(
-        self, worker_id: WorkerId, task_id: int, now_s: float
-    ) -> tuple[WorkerState, TaskInWork, float] | None:
-        """The task that a worker returns and since when it was the first in line there; None for a word of a worker
-        given up."""
-        worker = self.workers.get(worker_id)
-        if worker is None or not worker.outstanding or worker.outstanding[0].task_id != task_id:
-            return None
-        task, since_s = worker.outstanding.popleft(), worker.head_since_s
-        worker.head_since_s = worker.idle_since_s = now_s
-        task.group.load -= 1
-        return worker, task, since_s
-
     # --- bindings ---------------------------------------------------------------------------------------------------
 
     def free(self) -> list[WorkerState]:
@@ -100,15 +73,6 @@ class Crew:
         for worker in surplus:
             self.remove(worker)
         return surplus
-
-    def views(self, active: Pipeline) -> tuple[WorkerView, ...]:
-        return tuple(self._view(worker, active) for worker in self.workers.values())
-
-    @staticmethod
-    def _view(worker: WorkerState, active: Pipeline) -> WorkerView:
-        bound = worker.group if worker.group and worker.group.pipeline is active else None
-        index = bound.index if bound else None
-        return WorkerView(worker.worker, worker.pid, worker.node, index, len(worker.outstanding), worker.restarts)
 
     def bind(self, worker: WorkerState, group: GroupState) -> None:
         self.unbind(worker)
@@ -148,13 +112,13 @@ class Crew:
         changed = []
         self.short = any(len(self.workers) < len(each.groups) for each in (draining, active) if each is not None)
         free = self.free()
-        for group in list(self._wanting(draining, active)):
+        for group in list(_wanting(draining, active)):
             if not free:
                 break
             self.bind(free.pop(), group)
             changed.append(group)
         for group in active.groups:
-            if not group.workers and (lender := self._lender(active)):
+            if not group.workers and (lender := _lender(active)):
                 self.bind(min(lender.workers, key=lambda worker: len(worker.outstanding)), group)
                 changed.append(group)
         return changed
@@ -162,19 +126,19 @@ class Crew:
     def idle(self) -> list[WorkerState]:
         return [worker for worker in self.workers.values() if not worker.outstanding]
 
-    @staticmethod
-    def _wanting(draining: Pipeline | None, active: Pipeline) -> Iterable[GroupState]:
-        if draining is not None:
-            ahead = 0
-            for group in draining.groups:
-                ahead += group.load
-                if ahead and not group.workers:
-                    yield group
-        yield from [group for group in active.groups if not group.workers]
-        for group in active.groups:
-            yield from [group] * (group.group.replicas - max(1, len(group.workers)))
 
-    @staticmethod
-    def _lender(active: Pipeline) -> GroupState | None:
-        lender = max(active.groups, key=lambda group: len(group.workers))
-        return lender if len(lender.workers) > 1 else None
+def _wanting(draining: Pipeline | None, active: Pipeline) -> Iterable[GroupState]:
+    if draining is not None:
+        ahead = 0
+        for group in draining.groups:
+            ahead += group.load
+            if ahead and not group.workers:
+                yield group
+    yield from [group for group in active.groups if not group.workers]
+    for group in active.groups:
+        yield from [group] * (group.group.replicas - max(1, len(group.workers)))
+
+
+def _lender(active: Pipeline) -> GroupState | None:
+    lender = max(active.groups, key=lambda group: len(group.workers))
+    return lender if len(lender.workers) > 1 else None

@@ -8,37 +8,19 @@ inside), a result enters the reorder buffer once (exactly once, in order, at the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from compositions.model import Composition, Stage
 from runtime.dispatch.event_log import DispatcherError, EventLog
-from runtime.dispatch.events import (
-    DispatcherView,
-    Event,
-    Instruction,
-    ItemAdmitted,
-    Outcome,
-    Payload,
-    SizeOf,
-    Started,
-    SwitchRequested,
-    TaskDone,
-    TaskFailed,
-    Tick,
-    WorkerJoined,
-    WorkerLost,
-    WorkerStartFailed,
-)
-from runtime.dispatch.failures import Failures
+from runtime.dispatch.events import Event, Payload, SizeOf, Started
+from runtime.dispatch.handlers import Handlers
+from runtime.dispatch.instructions import Instruction
 from runtime.dispatch.invariants import Invariants
-from runtime.dispatch.results import Results
+from runtime.dispatch.outcomes import Outcome
 from runtime.dispatch.settings import DispatcherSettings
-from runtime.dispatch.staffing import Staffing
 from runtime.dispatch.state import State
-from runtime.dispatch.transition import Transition
 from runtime.dispatch.turn import Turn
-from runtime.dispatch.work import Work
+from runtime.dispatch.views import DispatcherView, view_of
 
 
 def _unknown(payload: Payload) -> int:
@@ -48,9 +30,7 @@ def _unknown(payload: Payload) -> int:
 class Dispatcher:
     """Owns the work lists, bindings, order, retries, in-flight limits and the switch of one running app.
 
-    What it remembers is in ``State``; its parts act on it, each with a question of its own, and speak through one
-    ``Turn``: ``Work`` (who runs what next), ``Results`` (what came back), ``Failures`` (what did not), ``Staffing``
-    (how many workers, and where), ``Transition`` (the switch).
+    What it remembers is in ``State``; ``Handlers`` act on it, and speak through one ``Turn``.
     """
 
     def __init__(
@@ -75,28 +55,13 @@ class Dispatcher:
         return made
 
     def _set_up(self, state: State, settings: DispatcherSettings, size_of: SizeOf, validate: bool) -> None:
-        self._size_of = size_of
         self._invariants = Invariants(state) if validate else None
         self.log = EventLog(state, settings, size_of)
-        self._turn = turn = Turn()
+        self._turn = Turn()
         self._state = state
         self._crew = state.crew
-        self._work = work = Work(state, turn, settings)
-        self._staffing = staffing = Staffing(state, turn, settings, work)
-        self._transition = transition = Transition(state, turn, settings, work, staffing)
-        self._failures = failures = Failures(state, turn, settings, work, staffing, transition)
-        self._results = results = Results(state, turn, settings, work, transition)
-        self._handlers: Mapping[type, Callable[[Any], None]] = {
-            Started: self._noted(self._started),
-            ItemAdmitted: self._admit,
-            TaskDone: self._task_done,
-            TaskFailed: self._noted(results.failed),
-            WorkerJoined: self._noted(self._worker_joined),
-            WorkerLost: self._noted(failures.lost),
-            WorkerStartFailed: self._noted(failures.start_failed),
-            SwitchRequested: self._noted(transition.request),
-            Tick: self._noted(self._tick),
-        }
+        handlers = Handlers(state, self._turn, settings, size_of, self.log)
+        self._handlers, self._share = handlers.table, handlers.share
 
     # --- events -----------------------------------------------------------------------------------------------------
 
@@ -114,51 +79,12 @@ class Dispatcher:
         try:
             self._handlers[type(event)](event)
             if self._crew.short:
-                self._staffing.share()
+                self._share()
         except Exception as error:
             raise DispatcherError(f"{type(error).__name__}: {error}", event, self.log) from error
         if self._invariants is not None and (faults := self._invariants.faults()):
             raise DispatcherError("; ".join(faults), event, self.log)
         return turn.instructions, turn.outcomes
-
-    def _noted(self, handle: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Every event is noted before it is handled, so that the one that fails is in the log."""
-
-        def note_and_handle(event: Event) -> None:
-            self.log.note(event)
-            handle(event)
-
-        return note_and_handle
-
-    def _admit(self, event: ItemAdmitted) -> None:
-        size_bytes = self._size_of(event.payload)
-        self.log.note_admitted(event, size_bytes)
-        too_many = self._state.admission.take(event, size_bytes)
-        if too_many is not None:
-            self._work.shed(too_many)
-        self._work.feed()
-
-    def _task_done(self, event: TaskDone) -> None:
-        busy_s, size_bytes = 0.0, self._size_of(event.payload)
-        for timing in event.timings:
-            busy_s += timing.wall_s
-        self.log.note_done(event, busy_s, size_bytes)
-        self._results.done(event, busy_s, size_bytes)
-
-    def _started(self, event: Started) -> None:
-        self._staffing.start_missing()
-
-    def _worker_joined(self, event: WorkerJoined) -> None:
-        self._staffing.joined(event)
-        self._transition.worker_joined()
-        self._staffing.assign()
-
-    def _tick(self, event: Tick) -> None:
-        self._failures.kill_hung()
-        self._transition.tick()
-        self._staffing.stop_surplus()
-        self._staffing.start_missing()
-        self._work.feed()
 
     # --- views ------------------------------------------------------------------------------------------------------
 
@@ -185,20 +111,4 @@ class Dispatcher:
 
     def view(self, now_s: float) -> DispatcherView:
         """The state at ``now_s``, which is not before the last event."""
-        state, course = self._state, self._state.course
-        active, outbox = course.active, state.outbox
-        return DispatcherView(
-            composition=active.composition,
-            switching=course.phase is not None,
-            queued=len(state.admission.queue),
-            in_flight=sum(pipeline.in_flight for pipeline in course.pipelines),
-            positions=active.positions(course.stages),
-            pending=active.pending(course.stages, now_s),
-            accepted=state.admission.accepted,
-            delivered=outbox.delivered,
-            failed=outbox.failed,
-            shed=outbox.shed,
-            restarts=state.crew.restarts,
-            workers=state.crew.views(active),
-            short_of_workers=state.crew.short,
-        )
+        return view_of(self._state, now_s)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.dispatch.events import (
-    KillWorker,
-    StartFailed,
-    WorkerId,
-    WorkerLost,
-    WorkersChanged,
-    WorkerStartFailed,
-)
+from runtime.dispatch.events import WorkerId, WorkerLost, WorkerStartFailed
+from runtime.dispatch.instructions import KillWorker
+from runtime.dispatch.outcomes import StartFailed, WorkersChanged
 from runtime.dispatch.pipeline import TaskInWork
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.staffing import Staffing

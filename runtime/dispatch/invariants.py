@@ -48,7 +48,7 @@ def _marks(state: State) -> dict[str, int]:
         "accepted": state.admission.accepted,
         "the next serial to leave": state.outbox.next_serial,
         "the next turn to leave": state.outbox.next_turn,
-        "tasks given": state.crew.tasks_given,
+        "tasks given": state.tasks.given,
         **gates,
     }
 
@@ -122,8 +122,8 @@ def _tasks(state: State) -> Iterator[str]:
     """A worker has no more tasks than may be given to it, each with a number of its own, in the order given."""
     numbers = Counter(task.task_id for task in _all_tasks(state))
     for number, count in numbers.items():
-        if count > 1 or number >= state.crew.tasks_given:
-            yield f"task {number} is in work {count} times; {state.crew.tasks_given} were given"
+        if count > 1 or number >= state.tasks.given:
+            yield f"task {number} is in work {count} times; {state.tasks.given} were given"
     for worker in state.crew.workers.values():
         given = [task.task_id for task in worker.outstanding]
         if len(given) > DEEPEST or given != sorted(given):

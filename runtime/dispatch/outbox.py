@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from runtime.dispatch.events import Delivered, Shed
 from runtime.dispatch.ordering import ReorderBuffer
+from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.pipeline import Item
 
 

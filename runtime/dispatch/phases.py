@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from runtime.dispatch.events import SwitchEnded, SwitchRequested, SwitchStyle
+from runtime.dispatch.events import SwitchRequested, SwitchStyle
+from runtime.dispatch.outcomes import SwitchEnded
 from runtime.dispatch.pipeline import Pipeline
 
 

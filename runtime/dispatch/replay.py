@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import read
-from runtime.dispatch.events import Instruction, Outcome
+from runtime.dispatch.instructions import Instruction
+from runtime.dispatch.outcomes import Outcome
 from runtime.dispatch.plain import Blob
 
 

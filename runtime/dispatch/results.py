@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.dispatch.events import TaskDone, TaskFailed, TaskTimed
+from runtime.dispatch.events import TaskDone, TaskFailed
+from runtime.dispatch.outcomes import TaskTimed
 from runtime.dispatch.pipeline import GroupState, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
@@ -18,6 +19,7 @@ class Results:
         self, state: State, turn: Turn, settings: DispatcherSettings, work: Work, transition: Transition
     ) -> None:
         self._crew = state.crew
+        self._tasks = state.tasks
         self._course = state.course
         self._stateful = state.stateful
         self._turn = turn
@@ -27,10 +29,11 @@ class Results:
 
     def done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
         """A task ran to its end: ``busy_s`` in its stages, and returned a payload of ``size_bytes``."""
-        back = self._crew.take_back(event.worker, event.task_id, event.at_s)
-        if back is None:
+        worker = self._crew.workers.get(event.worker)
+        back = self._tasks.take_back(worker, event.task_id, event.at_s)
+        if worker is None or back is None:
             return
-        worker, task, since_s = back
+        task, since_s = back
         item, group = task.item, task.group
         group.note_busy(busy_s)
         hop_s = None if task.prefetched else max(0.0, event.at_s - since_s - busy_s)
@@ -45,10 +48,11 @@ class Results:
 
     def failed(self, event: TaskFailed) -> None:
         """A stage raised: the task runs again, here or elsewhere, until its attempts are used up."""
-        back = self._crew.take_back(event.worker, event.task_id, event.at_s)
-        if back is None:
+        worker = self._crew.workers.get(event.worker)
+        back = self._tasks.take_back(worker, event.task_id, event.at_s)
+        if worker is None or back is None:
             return
-        worker, task, _ = back
+        task, _ = back
         self._transition.disturb(task)
         task.item.attempts += 1
         self._work.retry(task.item, event.error, hopeless=task.item.attempts >= self._attempts)

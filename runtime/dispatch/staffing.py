@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.dispatch.events import StartWorkers, StopWorker, WorkerJoined, WorkersChanged
+from runtime.dispatch.events import WorkerJoined
+from runtime.dispatch.instructions import StartWorkers, StopWorker
+from runtime.dispatch.outcomes import WorkersChanged
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 from runtime.dispatch.turn import Turn

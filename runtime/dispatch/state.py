@@ -15,6 +15,7 @@ from runtime.dispatch.phases import Draining, Preparing
 from runtime.dispatch.pipeline import GroupState, Item, Pipeline, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.stateful import StatefulStages
+from runtime.dispatch.task_book import TaskBook
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +26,19 @@ class State:
     admission: Admission
     course: Course
     crew: Crew
+    tasks: TaskBook
     stateful: StatefulStages
     outbox: Outbox
 
     @staticmethod
     def initial(stages: Sequence[Stage], composition: Composition, settings: DispatcherSettings) -> State:
-        return State(Admission(settings), Course(stages, composition), Crew(), StatefulStages(stages), Outbox())
+        return State(
+            Admission(settings), Course(stages, composition), Crew(), TaskBook(), StatefulStages(stages), Outbox()
+        )
 
 
 CLASSES: tuple[type, ...] = (
     *(Admission, Course, Crew, Draining, Fate, GroupState, Item, OrderGate, Outbox, Pipeline, Preparing, ReorderBuffer),
-    *(ShedRun, State, StatefulStages, TaskInWork, WorkerState),
+    *(ShedRun, State, StatefulStages, TaskBook, TaskInWork, WorkerState),
 )
 """All that a state is made of."""

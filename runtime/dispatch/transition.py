@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.dispatch.events import SwitchOverdue, SwitchRequested
+from runtime.dispatch.events import SwitchRequested
+from runtime.dispatch.outcomes import SwitchOverdue
 from runtime.dispatch.phases import Draining, Preparing
 from runtime.dispatch.pipeline import TaskInWork
 from runtime.dispatch.settings import DispatcherSettings

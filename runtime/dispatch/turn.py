@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.dispatch.events import Instruction, Outcome
+from runtime.dispatch.instructions import Instruction
+from runtime.dispatch.outcomes import Outcome
 
 
 class Turn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from runtime.dispatch.events import SendTask, Task
+from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.pipeline import GroupState, Item, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
@@ -16,7 +16,7 @@ class Work:
 
     def __init__(self, state: State, turn: Turn, settings: DispatcherSettings) -> None:
         self._turn = turn
-        self._crew = state.crew
+        self._tasks = state.tasks
         self._course = state.course
         self._queue = state.admission.queue
         self._stateful = state.stateful
@@ -74,7 +74,7 @@ class Work:
 
     def _send(self, worker: WorkerState, group: GroupState, item: Item) -> None:
         states = self._stateful.needed_by(group, item) if group.ordered else {}
-        task_id = self._crew.give(worker, group, item, self._turn.now_s)
+        task_id = self._tasks.give(worker, group, item, self._turn.now_s)
         task = Task(task_id, item.serial, group.stages_from(item.next_stage), item.payload, states)
         self._turn.instructions.append(SendTask(worker.worker, task))
 

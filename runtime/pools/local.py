@@ -16,7 +16,6 @@ from apps.contract import App
 from runtime.dispatch.events import (
     Event,
     Payload,
-    Task,
     TaskDone,
     TaskFailed,
     WorkerId,
@@ -24,6 +23,7 @@ from runtime.dispatch.events import (
     WorkerLost,
     WorkerStartFailed,
 )
+from runtime.dispatch.instructions import Task
 from runtime.pools.execute import StageError, run_stages
 
 

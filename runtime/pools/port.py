@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from runtime.dispatch.events import Event, Payload, Task, WorkerId
+from runtime.dispatch.events import Event, Payload, WorkerId
+from runtime.dispatch.instructions import Task
 
 
 class WorkerPool(Protocol):

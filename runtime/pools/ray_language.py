@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import Task, TaskDone, TaskFailed, WorkerId
+from runtime.dispatch.events import TaskDone, TaskFailed, WorkerId
+from runtime.dispatch.instructions import Task
 from runtime.transport.wire import Frame, Frames, Kind, Message
 
 

@@ -15,14 +15,14 @@ from ray.util import get_node_ip_address
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from compositions.settings import check
-from runtime.dispatch.events import Event, Task, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.dispatch.events import Event, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.dispatch.instructions import Task
 from runtime.pools.desk import Desk
 from runtime.pools.places import NodeId, Places
 from runtime.pools.processes import Process
 from runtime.pools.ray_actors import Actors
 from runtime.pools.ray_language import Language, Whereabouts
-from runtime.pools.ray_settings import WAYS, RayPoolSettings
+from runtime.pools.ray_settings import RayPoolSettings, ways_of
 from runtime.transport.hub import Hub
 from runtime.transport.wire import FrameCodec, Kind, Message
 
@@ -52,8 +52,7 @@ class RayPool:
         if not ray.is_initialized():
             raise RecomposeError("the ray pool needs a connected Ray; call runtime.pools.ray_cluster.connect first")
         self._settings = settings or RayPoolSettings()
-        check(self._settings)
-        self._ways = WAYS[self._settings.transport]
+        self._ways = ways_of(self._settings)
         self._host: str = get_node_ip_address()
         self._hub = Hub(unix=self._ways.unix, settings=self._settings.lobby)
         self._language = Language(stages)

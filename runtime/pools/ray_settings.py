@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from compositions.settings import ranged
+from compositions.settings import check, ranged
 from runtime.transport.settings import LobbySettings
 
 
@@ -43,3 +43,9 @@ class RayPoolSettings:
     """For so long no worker is started on a machine whose last worker was lost, if there is another: Ray takes some
     12 s to notice that a machine is gone, and places workers there until then."""
     lobby: LobbySettings = field(default_factory=LobbySettings)
+
+
+def ways_of(settings: RayPoolSettings) -> Ways:
+    """The ways that its transport stands for. Raises: SettingsError for a setting out of range."""
+    check(settings)
+    return WAYS[settings.transport]

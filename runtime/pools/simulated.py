@@ -1,53 +1,22 @@
 """The ``simulated`` pool: virtual time, workers that share a given number of cores.
 
-Cores are shared as an operating system does it: with more busy workers than cores all run at the same reduced speed
-(processor sharing). A task is CPU work, which contends for cores, then waiting, which does not.
+A task is CPU work, which contends for cores, then waiting, which does not.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from apps.contract import App
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import (
-    Event,
-    Task,
-    TaskDone,
-    TaskFailed,
-    WorkerId,
-    WorkerJoined,
-    WorkerLost,
-    WorkerStartFailed,
-)
+from runtime.dispatch.events import Event, TaskDone, TaskFailed, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.dispatch.instructions import Task
 from runtime.pools.local import run_task
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one stage takes for one item: seconds of CPU, and seconds of waiting for something else."""
-
-    cpu_s: float
-    wait_s: float = 0.0
-
-
-CostFunction = Callable[[str, int], Cost]
-"""(stage, serial) -> cost; deterministic, so that every composition meets the same work."""
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The simulated machine. A hop delays a task that its worker was idle for, and always takes CPU."""
-
-    cores: int = 2
-    hop_s: float = 0.0001
-    hop_cpu_s: float = 0.0001
-    start_s: float = 1.0
+from runtime.pools.simulated_machine import Cores, Cost, CostFunction, Machine, VirtualTime
 
 
 @dataclass(slots=True, eq=False)
@@ -72,48 +41,6 @@ class _Worker:
         )
 
 
-class _Cores:
-    """Processor sharing: all that compute share the cores evenly. Times are read on a clock that counts the CPU seconds
-    which each of them has got so far."""
-
-    def __init__(self, cores: int) -> None:
-        self._cores = cores
-        self._busy = 0
-        self._got_s = 0.0
-        self._order = itertools.count()
-        self._ends: list[tuple[float, int, _Worker, int]] = []
-
-    def begin(self, worker: _Worker, cpu_s: float) -> None:
-        worker.computing = True
-        worker.steps += 1
-        self._busy += 1
-        heapq.heappush(self._ends, (self._got_s + cpu_s, next(self._order), worker, worker.steps))
-
-    def stop(self, worker: _Worker) -> None:
-        if worker.computing:
-            worker.computing = False
-            worker.steps += 1
-            self._busy -= 1
-
-    def first_done(self) -> _Worker:
-        """Who has just got what it needs."""
-        worker = heapq.heappop(self._ends)[2]
-        self.stop(worker)
-        return worker
-
-    def next_in_s(self) -> float:
-        """Until the first is done, if nobody else begins."""
-        while self._ends and self._ends[0][2].steps != self._ends[0][3]:
-            heapq.heappop(self._ends)
-        return max(0.0, self._ends[0][0] - self._got_s) / self._speed() if self._ends else math.inf
-
-    def pass_s(self, elapsed_s: float) -> None:
-        self._got_s += elapsed_s * self._speed()
-
-    def _speed(self) -> float:
-        return min(1.0, self._cores / self._busy) if self._busy else 1.0
-
-
 class SimulatedPool:
     """Virtual time moves in ``wait`` only. Without an app, tasks carry their payload through unchanged."""
 
@@ -121,20 +48,18 @@ class SimulatedPool:
         self._cost = cost
         self._machine = machine or Machine()
         self._make_app = make_app
-        self._now_s = 0.0
         self._workers: dict[WorkerId, _Worker] = {}
         self._numbers = itertools.count(1)
-        self._order = itertools.count()
-        self._timers: list[tuple[float, int, Callable[[], Event | None]]] = []
-        self._cores = _Cores(self._machine.cores)
+        self._time = VirtualTime[Event | None]()
+        self._cores = Cores[_Worker](self._machine.cores)
 
     def now_s(self) -> float:
-        return self._now_s
+        return self._time.now_s
 
     def start(self, count: int) -> None:
         for _ in range(count):
             worker = _Worker(f"w{next(self._numbers)}")
-            self._at(self._now_s + self._machine.start_s, lambda worker=worker: self._join(worker))  # type: ignore[misc]
+            self._time.at(self._time.now_s + self._machine.start_s, lambda worker=worker: self._join(worker))  # type: ignore[misc]
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         gone = self._workers.pop(worker, None)
@@ -145,9 +70,9 @@ class SimulatedPool:
         state = self._workers.get(worker)
         if state is None:
             return
-        state.tasks.append((task, self._now_s))
+        state.tasks.append((task, self._time.now_s))
         if len(state.tasks) == 1:
-            self._begin(state, self._now_s + self._machine.hop_s)
+            self._begin(state, self._time.now_s + self._machine.hop_s)
 
     def wait(self, until_s: float) -> Sequence[Event]:
         while True:
@@ -156,7 +81,7 @@ class SimulatedPool:
                 self._pass(until_s)
                 return []
             self._pass(at_s)
-            event = self._computed() if compute else heapq.heappop(self._timers)[2]()
+            event = self._computed() if compute else self._time.do_next()
             if event is not None:
                 return [event]
 
@@ -170,23 +95,20 @@ class SimulatedPool:
         """For scenarios of worker loss: it dies now."""
         if worker in self._workers:
             self.end(worker)
-            self._at(self._now_s, lambda: WorkerLost(self._now_s, worker, "lost in the simulation"))
+            self._time.at(self._time.now_s, lambda: WorkerLost(self._time.now_s, worker, "lost in the simulation"))
 
     # --- time -------------------------------------------------------------------------------------------------------
 
-    def _at(self, at_s: float, action: Callable[[], Event | None]) -> None:
-        heapq.heappush(self._timers, (at_s, next(self._order), action))
-
     def _next(self) -> tuple[float, bool]:
         """When the next thing happens, and whether it is the end of a computation."""
-        compute_s = self._now_s + self._cores.next_in_s()
-        timer_s = self._timers[0][0] if self._timers else math.inf
+        compute_s = self._time.now_s + self._cores.next_in_s()
+        timer_s = self._time.next_s
         return (compute_s, True) if compute_s < timer_s else (timer_s, False)
 
     def _pass(self, at_s: float) -> None:
-        if at_s > self._now_s and not math.isinf(at_s):
-            self._cores.pass_s(at_s - self._now_s)
-            self._now_s = at_s
+        if at_s > self._time.now_s and not math.isinf(at_s):
+            self._cores.pass_s(at_s - self._time.now_s)
+            self._time.now_s = at_s
 
     # --- a task: [hop] -> compute -> wait -> done --------------------------------------------------------------------
 
@@ -196,19 +118,19 @@ class SimulatedPool:
                 worker.app = self._make_app()
                 worker.app.setup()
             except Exception as error:
-                return WorkerStartFailed(self._now_s, f"{type(error).__name__}: {error}")
+                return WorkerStartFailed(self._time.now_s, f"{type(error).__name__}: {error}")
         self._workers[worker.worker] = worker
-        return WorkerJoined(self._now_s, worker.worker, 0, "simulated")
+        return WorkerJoined(self._time.now_s, worker.worker, 0, "simulated")
 
     def _begin(self, worker: _Worker, at_s: float) -> None:
         expected = worker.steps
-        self._at(at_s, lambda: self._compute(worker, expected))
+        self._time.at(at_s, lambda: self._compute(worker, expected))
 
     def _compute(self, worker: _Worker, step: int) -> None:
         if worker.steps != step or worker.worker not in self._workers:
             return
         task = worker.tasks[0][0]
-        worker.began_s = self._now_s
+        worker.began_s = self._time.now_s
         worker.costs = tuple(self._cost(stage, task.serial) for stage in task.stages)
         self._cores.begin(worker, self._machine.hop_cpu_s + sum(cost.cpu_s for cost in worker.costs))
 
@@ -217,27 +139,21 @@ class SimulatedPool:
         wait_s = sum(cost.wait_s for cost in worker.costs)
         if not wait_s:
             return self._done(worker)
-        self._at(self._now_s + wait_s, lambda: self._done(worker) if worker.worker in self._workers else None)
+        self._time.at(self._time.now_s + wait_s, lambda: self._done(worker) if worker.worker in self._workers else None)
         return None
 
     def _done(self, worker: _Worker) -> Event:
         task, _ = worker.tasks.popleft()
         event = self._result(worker, task)
         if worker.tasks:
-            self._begin(worker, self._now_s)
+            self._begin(worker, self._time.now_s)
         return event
 
     def _result(self, worker: _Worker, task: Task) -> TaskDone | TaskFailed:
-        timings = worker.timings(task, self._now_s, self._machine.hop_cpu_s)
+        timings = worker.timings(task, self._time.now_s, self._machine.hop_cpu_s)
         if worker.app is None:
-            return TaskDone(self._now_s, worker.worker, task.task_id, task.payload, timings)
+            return TaskDone(self._time.now_s, worker.worker, task.task_id, task.payload, timings)
         result = run_task(worker.app, worker.worker, task, self.now_s)
         if isinstance(result, TaskFailed):
             return result
-        return TaskDone(self._now_s, worker.worker, task.task_id, result.payload, timings, result.states)
-
-
-def constant_cost(service_s: Mapping[str, float], *, wait: bool = False) -> CostFunction:
-    """Every item costs the same; ``wait`` makes the stages sleep instead of compute."""
-    costs = {stage: Cost(0.0, s) if wait else Cost(s) for stage, s in service_s.items()}
-    return lambda stage, serial: costs[stage]
+        return TaskDone(self._time.now_s, worker.worker, task.task_id, result.payload, timings, result.states)

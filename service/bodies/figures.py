@@ -9,7 +9,7 @@ from control.output_gaps import OutputGaps
 from profiler.drain import DrainStatus
 from profiler.service_time import bottlenecks
 from profiler.snapshot import LatencyStats, Snapshot
-from runtime.dispatch.events import DispatcherView, WorkerView
+from runtime.dispatch.views import DispatcherView, WorkerView
 from service.bodies.base import Answer, ms, rounded
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from apps.input.rates import Fixed, Rate
 from compositions.model import Composition
 from profiler.slo import SloStatus
-from runtime.pools.simulated import Machine
+from runtime.pools.simulated_machine import Machine
 from service.experiments.contender import Contender, Run, Sample, Seen, run_of
 from service.experiments.spec import Experiment
 from service.running.simulation import Happening, Scenario, SimulatedStage, Trace, simulate

@@ -41,4 +41,4 @@ class Changes:
         self._manager.set_compositions(request.compositions)
 
     def _reset_gaps(self, request: ResetGaps) -> None:
-        self._run.loop.gaps.reset()
+        self._run.loop.handovers.gaps.reset()

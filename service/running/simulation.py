@@ -25,10 +25,12 @@ from profiler.monitor import Monitor, MonitorSettings
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyFrom
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import Delivered, Shed, SwitchStyle
+from runtime.dispatch.events import SwitchStyle
+from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from runtime.pools.simulated import Cost, CostFunction, Machine, SimulatedPool
+from runtime.pools.simulated import SimulatedPool
+from runtime.pools.simulated_machine import Cost, CostFunction, Machine
 from service.running.loop import ControlLoop, LoopSettings
 from service.running.simulated_source import Arrivals
 

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from apps.contract import App
 from apps.output_file import OutputFailed, OutputFile
 from compositions.errors import RecomposeError
-from runtime.dispatch.events import Delivered, Payload, Shed
+from runtime.dispatch.events import Payload
+from runtime.dispatch.outcomes import Delivered, Shed
 from service.bodies.base import utc_now
 from service.bodies.results import Result
 

@@ -22,7 +22,7 @@ from datapipe.telemetry.schema import INSTANT, STAGE
 from datapipe.telemetry.writer import TelemetryWriter, WriterSettings
 from profiler.service_time import bottlenecks
 from profiler.snapshot import Snapshot
-from runtime.dispatch.events import Delivered, Outcome, Shed, TaskTimed
+from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
 from service.bodies import decisions as bodies
 from service.bodies.base import ms, plain, time_text
 from service.bodies.spec import TelemetrySpec
@@ -114,7 +114,7 @@ class Telemetry:
             snapshot.queued, snapshot.in_flight, snapshot.workers_alive,
             objective and objective.slo.metric, objective and objective.target(rate),
             objective and objective.bound(rate), str(result.slo_status),
-            ms(loop.drain.status().estimate_s), stages,
+            ms(loop.handovers.drain.status().estimate_s), stages,
             demand and demand.offered_per_s, demand and demand.admitted_per_s, demand and demand.missed,
             demand and demand.lag_s,
         )  # fmt: skip

@@ -9,8 +9,9 @@ from typing import Any
 from compositions.model import Composition, Stage
 from compositions.notation import parse
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import Delivered, Outcome, Shed, SwitchEnded, WorkerView
+from runtime.dispatch.outcomes import Delivered, Outcome, Shed, SwitchEnded
 from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.views import WorkerView
 from runtime.engine import Engine
 from runtime.pools.port import Codec, WorkerPool
 

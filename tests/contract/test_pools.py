@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from rig import Rig, expected
 
-from runtime.dispatch.events import Delivered, Shed, StartFailed, SwitchStyle, WorkersChanged
+from runtime.dispatch.events import SwitchStyle
+from runtime.dispatch.outcomes import Delivered, Shed, StartFailed, WorkersChanged
 from runtime.dispatch.settings import DispatcherSettings
 
 SHAPES = [

@@ -15,7 +15,8 @@ import psutil
 from ray.cluster_utils import Cluster
 
 from apps.registry import create
-from runtime.dispatch.events import Event, Task, TaskDone, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.dispatch.events import Event, TaskDone, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.dispatch.instructions import Task
 from runtime.pools import ray_cluster
 from runtime.pools.ray_pool import RayPool
 

@@ -16,7 +16,8 @@ import pytest
 
 from apps.registry import create
 from compositions.errors import CompositionError, Fault
-from runtime.dispatch.events import Task, TaskDone, WorkerJoined
+from runtime.dispatch.events import TaskDone, WorkerJoined
+from runtime.dispatch.instructions import Task
 from runtime.pools import ray_cluster
 from runtime.pools.ray_pool import RayPool
 

@@ -17,7 +17,8 @@ import pytest
 
 from apps.registry import create
 from compositions.errors import RecomposeError
-from runtime.dispatch.events import Event, Task, TaskDone, TaskFailed, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.dispatch.events import Event, TaskDone, TaskFailed, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.dispatch.instructions import Task
 from runtime.pools import ray_cluster
 from runtime.pools.ray_pool import RayPool, RayPoolSettings
 

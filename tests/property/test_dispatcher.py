@@ -18,25 +18,18 @@ from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from runtime.dispatch import event_log
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
-    Delivered,
     Event,
-    Instruction,
     ItemAdmitted,
-    KillWorker,
-    SendTask,
-    Shed,
-    StartWorkers,
-    StopWorker,
-    SwitchEnded,
     SwitchRequested,
     SwitchStyle,
-    Task,
     TaskDone,
     TaskFailed,
     Tick,
     WorkerJoined,
     WorkerLost,
 )
+from runtime.dispatch.instructions import Instruction, KillWorker, SendTask, StartWorkers, StopWorker, Task
+from runtime.dispatch.outcomes import Delivered, Shed, SwitchEnded
 from runtime.dispatch.replay import replay
 from runtime.dispatch.settings import DispatcherSettings
 

@@ -23,7 +23,7 @@ from control.decisions import CandidateStatus, Decision, Mode
 from control.settings import Settings
 from profiler.slo import parse_slo
 from profiler.snapshot import LatencyFrom
-from runtime.pools.simulated import Machine
+from runtime.pools.simulated_machine import Machine
 from service.running.simulation import Happening, Scenario, SimulatedStage, Trace, simulate, steps
 
 HERE = Path(__file__).parent

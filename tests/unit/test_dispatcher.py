@@ -9,28 +9,20 @@ from compositions.notation import parse
 from profiler.snapshot import StageTiming
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
-    Delivered,
     Event,
     ItemAdmitted,
-    KillWorker,
-    SendTask,
-    StartFailed,
-    StartWorkers,
-    StopWorker,
-    SwitchEnded,
-    SwitchOverdue,
     SwitchRequested,
     SwitchStyle,
-    Task,
     TaskDone,
     TaskFailed,
-    TaskTimed,
     Tick,
     WorkerJoined,
     WorkerLost,
     WorkerStartFailed,
 )
+from runtime.dispatch.instructions import KillWorker, SendTask, StartWorkers, StopWorker, Task
 from runtime.dispatch.ordering import OrderGate, ReorderBuffer
+from runtime.dispatch.outcomes import Delivered, StartFailed, SwitchEnded, SwitchOverdue, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
 
 STAGES = (Stage("a", time_limit_s=5.0), Stage("b"), Stage("c"))

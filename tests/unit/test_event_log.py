@@ -9,7 +9,8 @@ from profiler.snapshot import StageTiming
 from runtime.dispatch import event_log
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError, read
-from runtime.dispatch.events import ItemAdmitted, SendTask, TaskDone, Tick, WorkerJoined
+from runtime.dispatch.events import ItemAdmitted, TaskDone, Tick, WorkerJoined
+from runtime.dispatch.instructions import SendTask
 from runtime.dispatch.outbox import Outbox
 from runtime.dispatch.plain import Blob
 from runtime.dispatch.replay import replay

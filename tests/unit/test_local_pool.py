@@ -12,7 +12,8 @@ from apps.contract import App
 from compositions.model import Stage
 from compositions.notation import parse
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import Delivered, WorkerJoined, WorkersChanged
+from runtime.dispatch.events import WorkerJoined
+from runtime.dispatch.outcomes import Delivered, WorkersChanged
 from runtime.engine import Engine
 from runtime.pools.local import LocalPool, PickleCodec
 

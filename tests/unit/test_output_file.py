@@ -17,7 +17,7 @@ import pytest
 from apps.contract import App
 from apps.output_file import OutputFailed, OutputFile
 from compositions.model import Stage
-from runtime.dispatch.events import Delivered
+from runtime.dispatch.outcomes import Delivered
 from service.running.sink import ResultSink
 
 ROOT = Path(__file__).parents[2]

@@ -7,10 +7,12 @@ import pytest
 from compositions.model import Stage, StageKind
 from compositions.notation import parse
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import Delivered, WorkerStartFailed
+from runtime.dispatch.events import WorkerStartFailed
+from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from runtime.pools.simulated import Machine, SimulatedPool, constant_cost
+from runtime.pools.simulated import SimulatedPool
+from runtime.pools.simulated_machine import Machine, constant_cost
 
 STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
 LONGEST_GAP_S = 2.0

@@ -12,7 +12,8 @@ from profiler.monitor import Monitor, MonitorSettings
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from runtime.pools.simulated import SimulatedPool, constant_cost
+from runtime.pools.simulated import SimulatedPool
+from runtime.pools.simulated_machine import constant_cost
 from service.running.loop import ControlLoop, LoopSettings
 
 STAGES = (Stage("a"),)

@@ -14,7 +14,7 @@ from apps.contract import App
 from apps.video_out import Shown, video_output
 from compositions.errors import RecomposeError
 from compositions.model import Stage
-from runtime.dispatch.events import Delivered
+from runtime.dispatch.outcomes import Delivered
 from service.running.sink import ResultSink
 
 

@@ -1,0 +1,74 @@
+"""A look inside the dispatcher, for status and the drain estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compositions.model import Composition
+from profiler.drain_samples import Pending
+from runtime.dispatch.events import WorkerId
+from runtime.dispatch.pipeline import Pipeline, WorkerState
+from runtime.dispatch.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    worker: WorkerId
+    pid: int
+    node: str
+    group: int | None
+    """Index of the group it is bound to in the active composition; ``None`` for a warm spare."""
+    outstanding: int
+    restarts: int
+    """Lost workers in whose place it stands, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherView:
+    composition: Composition
+    switching: bool
+    queued: int
+    """Admitted items that no worker has started."""
+    in_flight: int
+    """Started items whose results are not back."""
+    positions: Mapping[str, int]
+    """In-flight items of the active composition by the next stage they need."""
+    pending: Mapping[str, tuple[Pending, ...]]
+    """The same items one by one."""
+    accepted: int
+    delivered: int
+    failed: int
+    shed: int
+    restarts: int
+    """Workers started in place of lost ones."""
+    workers: tuple[WorkerView, ...]
+    short_of_workers: bool = False
+    """Fewer workers than groups: they are shared over the groups in time, and the stream goes on slowly."""
+
+
+def view_of(state: State, now_s: float) -> DispatcherView:
+    """The state as it is at ``now_s``, which is not before the last event."""
+    course, outbox = state.course, state.outbox
+    active = course.active
+    return DispatcherView(
+        composition=active.composition,
+        switching=course.phase is not None,
+        queued=len(state.admission.queue),
+        in_flight=sum(pipeline.in_flight for pipeline in course.pipelines),
+        positions=active.positions(course.stages),
+        pending=active.pending(course.stages, now_s),
+        accepted=state.admission.accepted,
+        delivered=outbox.delivered,
+        failed=outbox.failed,
+        shed=outbox.shed,
+        restarts=state.crew.restarts,
+        workers=tuple(_worker(worker, active) for worker in state.crew.workers.values()),
+        short_of_workers=state.crew.short,
+    )
+
+
+def _worker(worker: WorkerState, active: Pipeline) -> WorkerView:
+    bound = worker.group if worker.group and worker.group.pipeline is active else None
+    index = bound.index if bound else None
+    return WorkerView(worker.worker, worker.pid, worker.node, index, len(worker.outstanding), worker.restarts)

@@ -1,0 +1,116 @@
+"""The simulated machine: what work costs on it, cores shared as an operating system does it, and virtual time.
+
+With more busy workers than cores all run at the same reduced speed (processor sharing).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one stage takes for one item: seconds of CPU, and seconds of waiting for something else."""
+
+    cpu_s: float
+    wait_s: float = 0.0
+
+
+CostFunction = Callable[[str, int], Cost]
+"""(stage, serial) -> cost; deterministic, so that every composition meets the same work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The simulated machine. A hop delays a task that its worker was idle for, and always takes CPU."""
+
+    cores: int = 2
+    hop_s: float = 0.0001
+    hop_cpu_s: float = 0.0001
+    start_s: float = 1.0
+
+
+def constant_cost(service_s: Mapping[str, float], *, wait: bool = False) -> CostFunction:
+    """Every item costs the same; ``wait`` makes the stages sleep instead of compute."""
+    costs = {stage: Cost(0.0, s) if wait else Cost(s) for stage, s in service_s.items()}
+    return lambda stage, serial: costs[stage]
+
+
+class Computing(Protocol):
+    """Someone who computes."""
+
+    computing: bool
+    steps: int
+    """Counts what it began and ended to compute: what was planned for an earlier step is void."""
+
+
+W = TypeVar("W", bound=Computing)
+R = TypeVar("R")
+
+
+class Cores(Generic[W]):
+    """Processor sharing: all that compute share the cores evenly. Times are read on a clock that counts the CPU seconds
+    which each of them has got so far."""
+
+    def __init__(self, cores: int) -> None:
+        self._cores = cores
+        self._busy = 0
+        self._got_s = 0.0
+        self._order = itertools.count()
+        self._ends: list[tuple[float, int, W, int]] = []
+
+    def begin(self, worker: W, cpu_s: float) -> None:
+        worker.computing = True
+        worker.steps += 1
+        self._busy += 1
+        heapq.heappush(self._ends, (self._got_s + cpu_s, next(self._order), worker, worker.steps))
+
+    def stop(self, worker: W) -> None:
+        if worker.computing:
+            worker.computing = False
+            worker.steps += 1
+            self._busy -= 1
+
+    def first_done(self) -> W:
+        """Who has just got what it needs."""
+        worker = heapq.heappop(self._ends)[2]
+        self.stop(worker)
+        return worker
+
+    def next_in_s(self) -> float:
+        """Until the first is done, if nobody else begins."""
+        while self._ends and self._ends[0][2].steps != self._ends[0][3]:
+            heapq.heappop(self._ends)
+        return max(0.0, self._ends[0][0] - self._got_s) / self._speed() if self._ends else math.inf
+
+    def pass_s(self, elapsed_s: float) -> None:
+        self._got_s += elapsed_s * self._speed()
+
+    def _speed(self) -> float:
+        return min(1.0, self._cores / self._busy) if self._busy else 1.0
+
+
+class VirtualTime(Generic[R]):
+    """A clock that moves when it is told to, and what is to be done at which time."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._order = itertools.count()
+        self._timers: list[tuple[float, int, Callable[[], R]]] = []
+
+    def at(self, at_s: float, action: Callable[[], R]) -> None:
+        """``action`` is due then; of equal times the first planned comes first."""
+        heapq.heappush(self._timers, (at_s, next(self._order), action))
+
+    @property
+    def next_s(self) -> float:
+        """When the next action is due; infinite when none is."""
+        return self._timers[0][0] if self._timers else math.inf
+
+    def do_next(self) -> R:
+        return heapq.heappop(self._timers)[2]()
