@@ -66,6 +66,8 @@ class _Status(Answer):
     output_gap_ms: Gaps | None = None
     no_change: str | None = None
     """Why the manager last changed nothing."""
+    held_up: str | None = None
+    """What holds the stream up: too few workers for the groups, a source that waits for room."""
     slo_met_share: float | None = None
     """Of the seconds with a verdict, those in which the SLO was met."""
     telemetry: TelemetryStatus | None = None

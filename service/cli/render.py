@@ -81,7 +81,8 @@ def status_view(status: Status) -> RenderableType:
 def _figures(status: Status) -> Text:
     counts = ", ".join(f"{name} {count:,}" for name, count in status.items)
     line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {status.switches}"
-    return Text.assemble(line, *([("\n" + status.failure, "red")] if status.failure else []))
+    told = ((status.held_up, "yellow"), (status.failure, "red"))
+    return Text.assemble(line, *(("\n" + text, style) for text, style in told if text))
 
 
 def stages_table(status: Status) -> Table:

@@ -44,6 +44,8 @@ class WatchView:
         name = f"composition {composition.name}, {composition.workers} workers" if composition else "not running"
         parts: list[RenderableType] = [self._figures(status), Text("")]
         parts.append(Panel(pipeline(status), title=f"{name}", title_align="left", border_style="dim"))
+        if status.held_up:
+            parts.append(Text(status.held_up, style="yellow"))
         if status.failure:
             parts.append(Text(status.failure.strip().splitlines()[-1], style="red"))
         parts += [Text(""), Text("last decisions", style="bold"), render.decisions_table(self._entries)]

@@ -29,7 +29,7 @@ export class AppPage {
     const head = h("div", { class: "head" }, h("div", { class: "row" }, this.heading, this.chips), this.description, this.jumps());
     const course = h("div", { class: "course" }, this.pipeline.element, this.charts.element, this.decisions.element, this.whatIf.element);
     this.body = h("div", { class: "columns" }, course, this.act.element);
-    this.element = h("div", { class: "app" }, head, this.lost, this.notice.element, loading(), this.figures.element, this.body);
+    this.element = h("div", { class: "app" }, head, this.lost, this.notice.element, loading(), this.figures.element, this.figures.held, this.body);
     this.element.dataset.waiting = "true";
     this.chartDue = 0;
   }

@@ -7,6 +7,7 @@ export class Figures {
   constructor() {
     this.tiles = Object.fromEntries(["Input rate", "Throughput", "Latency", "Workers", "Items"].map((label) => [label, tile(label)]));
     this.element = h("dl", { class: "tiles" }, Object.values(this.tiles).map((each) => each.element));
+    this.held = h("p", { class: "held-up", hidden: true });
   }
 
   show(status) {
@@ -21,6 +22,8 @@ export class Figures {
     this.tiles.Workers.set(format.whole(workers), "", status.composition ? `composition ${status.composition.name}` : "");
     const lost = [items.failed && `${format.whole(items.failed)} failed`, items.shed && `${format.whole(items.shed)} dropped`].filter(Boolean).join(", ");
     this.tiles.Items.set(format.whole(items.delivered), "out", lost || `${format.whole(items.accepted)} in`);
+    say(this.held, status.held_up ?? "");
+    this.held.hidden = !status.held_up;
   }
 }
 

@@ -12,6 +12,7 @@ from service.bodies.decisions import Decision, Switch
 from service.bodies.figures import Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
 from service.bodies.slo import SloInForce
 from service.bodies.status import SparkStatus, Status, TelemetryStatus
+from service.running.held_up import held_up
 from service.running.loop import ControlLoop
 
 
@@ -56,6 +57,7 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         last_switch=Switch.of(journal.switches[-1], at) if journal.switches else None,
         output_gap_ms=Gaps.of(loop.handovers.gaps),
         no_change=journal.no_changes[-1].reason if journal.no_changes else None,
+        held_up=held_up(view, snapshot.demand if snapshot else None),
         slo_met_share=beside.slo_met_share,
         telemetry=beside.telemetry,
         spark=beside.spark,

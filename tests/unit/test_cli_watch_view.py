@@ -17,6 +17,7 @@ from service.bodies.figures import Items, Latency, StageStatus, Worker
 from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
 from service.bodies.status import Status, resting
+from service.cli import render
 from service.cli.http import ServiceError
 from service.cli.watch_view import WatchView, spark, waiting
 
@@ -137,3 +138,11 @@ def test_a_course_as_bars(values: list[float | None], bars: str) -> None:
 def test_what_a_worker_holds_does_not_wait() -> None:
     assert waiting({"rank": 1}, GROUPS[1], [a_worker(1, 2)]) == 0
     assert waiting({}, GROUPS[1], []) == 0
+
+
+def test_what_holds_the_stream_up_is_shown() -> None:
+    status = a_status(held_up="3 workers for 4 groups, shared in turn")
+    out = io.StringIO()
+    Console(file=out, width=120, color_system=None, markup=False).print(render.status_view(status))
+    assert "3 workers for 4 groups, shared in turn" in out.getvalue()
+    assert "3 workers for 4 groups, shared in turn" in drawn(WatchView(list), status)
