@@ -28,7 +28,7 @@ class FewWorkers(SimulatedPool):
     def start(self, count: int) -> None:
         super().start(min(count, self._coming))
         for _ in range(max(0, count - self._coming)):
-            self._at(self.now_s(), lambda: WorkerStartFailed(self.now_s(), "no room for more"))
+            self._time.at(self.now_s(), lambda: WorkerStartFailed(self.now_s(), "no room for more"))
         self._coming -= min(count, self._coming)
 
 
