@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from compositions.errors import RecomposeError
 from service.api import problems, strict_json
 from service.api.deps import ThisDaemon, expect_json
 from service.api.docs import item_body
@@ -91,10 +90,8 @@ def push(app: str, daemon: ThisDaemon, body: Annotated[Pushed, Depends(pushed)])
 
 
 def _push_all(app: str, daemon: Daemon, items: tuple[Any, ...]) -> Response:
-    serials: list[int] = []
-    for number, item in enumerate(items, 1):
-        try:
-            serials.append(daemon.apps.push(app, item))
-        except RecomposeError as error:
-            return problems.cut_short(error, f"item {number} of {len(items)}: {error}", serials)
-    return problems.Body(AcceptedMany(serials=serials), 202)
+    taken = daemon.apps.push_many(app, items)
+    if taken.refusal is None:
+        return problems.Body(AcceptedMany(serials=taken.serials), 202)
+    which = f"item {len(taken.serials) + 1} of {len(items)}"
+    return problems.cut_short(taken.refusal, f"{which}: {taken.refusal}", taken.serials)

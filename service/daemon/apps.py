@@ -15,7 +15,8 @@ from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.specs import Specs
 from service.daemon.store import DaemonStore, Started
-from service.running.requests import Push, SetInput, SetMode
+from service.daemon.watchdog import Watchdog
+from service.running.requests import Push, PushMany, SetInput, SetMode, Taken
 
 STOP_TIMEOUT_S = 600.0
 """For a stop that the user asks for. What was accepted is delivered however slow the stages are; a hung one has its own
@@ -90,8 +91,15 @@ class Apps:
 
     def push(self, name: str, value: Any) -> int:
         """Serial number of the item. Raises: ConflictError, UnavailableError, BufferFull; what the app refuses."""
+        return self._pushed_into(name).ask(Push(value))
+
+    def push_many(self, name: str, values: tuple[Any, ...]) -> Taken:
+        """Those before the first that is refused. Raises: ConflictError, UnavailableError."""
+        return self._pushed_into(name).ask(PushMany(values))
+
+    def _pushed_into(self, name: str) -> Watchdog:
         watchdog = self._runs.expect(name)
         if not watchdog.wanted.spec.source.of.pushed:
             kind = watchdog.wanted.spec.source.kind
             raise ConflictError(f"the source of {name} is {kind}; items are pushed into source push")
-        return watchdog.ask(Push(value))
+        return watchdog

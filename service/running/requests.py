@@ -5,11 +5,12 @@ They cross processes; fields and answers can be pickled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, assert_never
 
 from apps.input.rates import Rate
+from compositions.errors import RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode
 from profiler.slo import Slo
@@ -95,6 +96,32 @@ class Push(Request[int]):
 
     value: Any
     """JSON, as the app's ``from_json`` takes it; bytes or an array, as its ``from_binary`` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Of many items: the serial numbers of those that were taken, and why the next one was not."""
+
+    serials: list[int]
+    refusal: RecomposeError | None
+
+    @staticmethod
+    def by(put: Callable[[Any], int], values: Iterable[Any]) -> Taken:
+        """``put`` says an item's serial number, or raises RecomposeError for one that it refuses."""
+        serials: list[int] = []
+        for value in values:
+            try:
+                serials.append(put(value))
+            except RecomposeError as error:
+                return Taken(serials, error)
+        return Taken(serials, None)
+
+
+@dataclass(frozen=True, slots=True)
+class PushMany(Request[Taken]):
+    """Items one after the other, up to the first that is refused."""
+
+    values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,19 @@ from service.running.failure import told
 from service.running.mailbox import Answers, Mailbox
 from service.running.port import ANSWER_S
 from service.running.record import record_of
-from service.running.requests import Change, Handler, Push, ReadSpec, ReadStatus, Request, Start, Stop, changed
+from service.running.requests import (
+    Change,
+    Handler,
+    Push,
+    PushMany,
+    ReadSpec,
+    ReadStatus,
+    Request,
+    Start,
+    Stop,
+    Taken,
+    changed,
+)
 from service.running.resting import Resting
 from service.running.run import Run
 from service.running.standing import Standing
@@ -105,6 +117,7 @@ class Runner:
             ReadSpec.by(lambda _: self.spec),
             Stop.by(self._stop),
             Push.by(lambda request: self._checked.pushes.put(request.value)),
+            PushMany.by(lambda request: Taken.by(self._checked.pushes.put, request.values)),
         )
 
     def _start(self, _: Start) -> None:

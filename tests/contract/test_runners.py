@@ -102,7 +102,7 @@ def test_every_request_is_answered_before_during_and_after_a_run(make: MakeRunne
 
 
 def test_every_kind_of_request_is_in_this_suite() -> None:
-    others = {"Start", "Stop", "Push", "ReadWhatIf"}
+    others = {"Start", "Stop", "Push", "PushMany", "ReadWhatIf"}
     tried = {type(each).__name__ for each in [*READS, *CHANGES]}
     assert tried | others == {each.__name__ for each in ask.Request.__subclasses__()}
 
@@ -166,3 +166,10 @@ def test_a_killed_runner_is_gone(make: MakeRunner) -> None:
     assert not runner.alive()
     with pytest.raises(ConnectionError):
         runner.ask(ask.ReadStatus())
+
+
+def test_of_many_items_those_before_one_that_is_refused_are_taken(make: MakeRunner) -> None:
+    runner = started(make)
+    taken = runner.ask(ask.PushMany((1, 2, "refuse me", 3)))
+    assert (taken.serials, "refuse me" in str(taken.refusal)) == ([0, 1], True)
+    assert runner.ask(ask.PushMany((4, 5))) == ask.Taken([2, 3], None)
