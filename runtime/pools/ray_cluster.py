@@ -1,21 +1,20 @@
 """Ray for those who may not import it: connect, host any object in a named process of the cluster, find it again.
 
-A hosted object lives in an actor of its own and is called by method name, from several threads at once. It may start
+A hosted object lives in an actor of its own and is asked from several threads at once. It may start
 a ``RayPool`` itself: the workers then belong to it and end with it.
 """
 
 from __future__ import annotations
 
 import atexit
-import importlib
 import logging
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from compositions.errors import RecomposeError
 
@@ -57,6 +56,15 @@ class RemoteTimeout(ClusterError):  # noqa: N818 - the same
 
 class RemoteFault(RuntimeError):  # noqa: N818 - the same
     """A hosted object raised what is no sentence for the user: a fault in the program, told with its traceback."""
+
+
+class Hosted(Protocol):
+    """What can be hosted: it answers whatever it is asked."""
+
+    def ask(self, request: Any, *, timeout_s: float) -> Any: ...
+
+
+Factory = Callable[..., Hosted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,31 +138,27 @@ class RemoteObject:
         self.name = name
         self._actor = actor
 
-    def call(self, method: str, *args: Any, timeout_s: float | None = None) -> Any:
-        """Calls a method and waits for its value; arguments and value are pickled.
+    def ask(self, request: Any, *, timeout_s: float) -> Any:
+        """The object's answer; request and answer are pickled.
 
-        Raises: what the method raised when that is a RecomposeError; RemoteFault for any other error; RemoteGone;
+        Raises: what the object raised when that is a RecomposeError; RemoteFault for any other error; RemoteGone;
         RemoteTimeout.
         """
-        return self._answer(method, self._actor.call.remote(method, args), timeout_s)
+        return self._answer(type(request).__name__, self._actor.ask.remote(request, timeout_s), timeout_s)
 
-    def ask(self, request: object, timeout_s: float | None = None) -> Any:
-        """Of an object that answers requests: its answer to one. Raises: as ``call``."""
-        return self._answer(type(request).__name__, self._actor.ask.remote(request), timeout_s)
+    def build(self, factory: Factory, args: tuple[Any, ...]) -> None:
+        """Makes the object; ``spawn`` does. Raises: as ``ask``."""
+        self._answer("its factory", self._actor.build.remote(factory, args), None)
 
-    def build(self, factory_path: str, args: tuple[Any, ...]) -> None:
-        """Makes the object; ``spawn`` does. Raises: as ``call``."""
-        self._answer(factory_path, self._actor.build.remote(factory_path, args), None)
-
-    def _answer(self, method: str, promise: Any, timeout_s: float | None) -> Any:
+    def _answer(self, what: str, promise: Any, timeout_s: float | None) -> Any:
         try:
             answer = ray.get(promise, timeout=timeout_s)
         except GetTimeoutError:
-            raise RemoteTimeout(f"{self.name} did not answer {method} within {timeout_s:g} s") from None
+            raise RemoteTimeout(f"{self.name} did not answer {what} within {timeout_s:g} s") from None
         except RayActorError as error:
             raise RemoteGone(f"{self.name} has ended: {_first_line(error)}") from error
         except RayTaskError as error:
-            raise RemoteFault(f"{method} of {self.name} failed: {error.cause!r}\n{error}") from error
+            raise RemoteFault(f"{what} of {self.name} failed: {error.cause!r}\n{error}") from error
         if isinstance(answer, _Raised):
             raise answer.error()
         return answer
@@ -175,11 +179,12 @@ class RemoteObject:
             time.sleep(0.02)  # Ray tells nobody when a name becomes free
 
 
-def spawn(name: str, factory_path: str, *args: Any, detached: bool = False) -> RemoteObject:
-    """Builds ``module:Class`` with ``args`` in a process of its own, under a name that ``find`` knows.
+def spawn(name: str, factory: Factory, *args: Any, detached: bool = False) -> RemoteObject:
+    """Calls ``factory``, which the other process imports by its name, with ``args`` in a process of its own, which
+    ``find`` knows under ``name``.
 
     A ``detached`` one outlives this process if the Ray does. Raises: ClusterError when the name is taken; what the
-    factory raised, as ``RemoteObject.call`` does.
+    factory raised, as ``RemoteObject.ask`` does.
     """
     lifetime = "detached" if detached else None
     options = {"name": name, "lifetime": lifetime, "num_cpus": 0, "max_concurrency": THREADS}
@@ -189,7 +194,7 @@ def spawn(name: str, factory_path: str, *args: Any, detached: bool = False) -> R
         raise ClusterError(f"{name!r} cannot be started: {error}") from error
     remote = RemoteObject(name, actor)
     try:
-        remote.build(factory_path, args)
+        remote.build(factory, args)
     except BaseException:
         remote.kill()
         raise
@@ -211,27 +216,22 @@ class _Host:
     """The actor around an object."""
 
     def __init__(self) -> None:
-        self._object: Any = None
+        self._object: Hosted
 
-    def build(self, factory_path: str, args: tuple[Any, ...]) -> _Raised | None:
-        module, _, name = factory_path.partition(":")
+    def build(self, factory: Factory, args: tuple[Any, ...]) -> _Raised | None:
         try:
-            self._object = getattr(importlib.import_module(module), name)(*args)
+            self._object = factory(*args)
         except RecomposeError as error:
             return _Raised.of(error)
         return None
 
-    def ask(self, request: object) -> Any:
+    def ask(self, request: Any, timeout_s: float) -> Any:
         try:
-            return self._object.ask(request)
+            return self._object.ask(request, timeout_s=timeout_s)
         except RecomposeError as error:
             return _Raised.of(error)
-
-    def call(self, method: str, args: tuple[Any, ...]) -> Any:
-        try:
-            return getattr(self._object, method)(*args)
-        except RecomposeError as error:
-            return _Raised.of(error)
+        except TimeoutError as error:
+            return _Raised.of(RemoteTimeout(str(error)))
 
     def ping(self) -> None:
         """Answers as soon as the process is there."""

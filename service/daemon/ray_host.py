@@ -10,7 +10,6 @@ from service.running.port import ANSWER_S, RunnerPort
 from service.running.requests import Request
 
 A = TypeVar("A")
-RUNNER = "service.running.runner:Runner"
 
 
 class RayRunner:
@@ -20,7 +19,7 @@ class RayRunner:
     def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
         """Trouble of the cluster is not the user's: it must not look like a refusal."""
         try:
-            answer: A = self._remote.ask(request, timeout_s)
+            answer: A = self._remote.ask(request, timeout_s=timeout_s)
             return answer
         except ray_cluster.RemoteTimeout as error:
             raise TimeoutError(str(error)) from error
@@ -45,7 +44,7 @@ class RayHost:
         if left_over is not None:
             left_over.kill()
         try:
-            return RayRunner(ray_cluster.spawn(name, RUNNER, spec, detached=True))
+            return RayRunner(ray_cluster.spawn(name, _runner, spec, detached=True))
         except ray_cluster.ClusterError as error:
             raise ConnectionError(str(error)) from error
 
@@ -61,3 +60,9 @@ class RayHost:
 
     def close(self) -> None:
         ray_cluster.shutdown()
+
+
+def _runner(spec: RunSpec) -> RunnerPort:
+    from service.running.runner import Runner  # imported where it runs: the daemon needs none of it
+
+    return Runner(spec)

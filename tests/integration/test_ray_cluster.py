@@ -22,32 +22,37 @@ from runtime.pools import ray_cluster
 from runtime.pools.ray_pool import RayPool
 
 APPS = Path(__file__).parent / "ray_apps"
-HERE = f"{Path(__file__).stem}:"
 
 
 class Hosted:
-    """What the tests host; picked up by path in the other process."""
+    """What the tests host; imported in the other process. A request is a name and its arguments."""
 
     def __init__(self, start: int = 0) -> None:
         if start < 0:
             raise CompositionError([Fault("start", f"{start} is negative")])
         self.number = start
 
+    def ask(self, request: tuple[Any, ...], *, timeout_s: float) -> Any:
+        match request:
+            case ("add", more):
+                return self.add(more)
+            case ("pid",):
+                return os.getpid()
+            case ("refuse",):
+                raise CompositionError([Fault("a.b", "is wrong"), Fault("a.c", "too")])
+            case ("break_down",):
+                return self.number / 0
+            case ("hold", seconds):
+                time.sleep(seconds)
+            case ("be_late",):
+                raise TimeoutError("the loop did not come to it")
+            case ("open_pool",):
+                return self.open_pool()
+        return None
+
     def add(self, more: int) -> int:
         self.number += more
         return self.number
-
-    def pid(self) -> int:
-        return os.getpid()
-
-    def refuse(self) -> None:
-        raise CompositionError([Fault("a.b", "is wrong"), Fault("a.c", "too")])
-
-    def break_down(self) -> float:
-        return self.number / 0
-
-    def hold(self, seconds: float) -> None:
-        time.sleep(seconds)
 
     def open_pool(self) -> int:
         """Starts a worker and returns its process id once it has joined."""
@@ -94,58 +99,58 @@ def gone(pid: int, within_s: float = 10.0) -> bool:
 
 
 def test_a_hosted_object_keeps_its_state_in_a_process_of_its_own() -> None:
-    remote = ray_cluster.spawn("adder", HERE + "Hosted", 5)
-    assert (remote.call("add", 2), remote.call("add", 3)) == (7, 10)
-    assert remote.call("pid") != os.getpid()
+    remote = ray_cluster.spawn("adder", Hosted, 5)
+    assert (remote.ask(("add", 2), timeout_s=30.0), remote.ask(("add", 3), timeout_s=30.0)) == (7, 10)
+    assert remote.ask(("pid",), timeout_s=30.0) != os.getpid()
     assert remote.alive()
     remote.kill()
 
 
 def test_a_name_is_found_until_it_is_killed_and_then_free_again() -> None:
-    remote = ray_cluster.spawn("named", HERE + "Hosted", 1)
+    remote = ray_cluster.spawn("named", Hosted, 1)
     found = ray_cluster.find("named")
     assert found is not None
-    assert found.call("add", 1) == 2
+    assert found.ask(("add", 1), timeout_s=30.0) == 2
     with pytest.raises(ray_cluster.ClusterError, match="'named' cannot be started"):
-        ray_cluster.spawn("named", HERE + "Hosted")
+        ray_cluster.spawn("named", Hosted)
     found.kill()
     assert ray_cluster.find("named") is None
     assert not remote.alive()
     with pytest.raises(ray_cluster.RemoteGone, match="named has ended"):
-        remote.call("add", 1)
-    ray_cluster.spawn("named", HERE + "Hosted").kill()
+        remote.ask(("add", 1), timeout_s=30.0)
+    ray_cluster.spawn("named", Hosted).kill()
 
 
 def test_errors_for_the_user_arrive_as_themselves_and_others_with_their_traceback() -> None:
-    remote = ray_cluster.spawn("refuser", HERE + "Hosted")
+    remote = ray_cluster.spawn("refuser", Hosted)
     with pytest.raises(CompositionError) as caught:
-        remote.call("refuse")
+        remote.ask(("refuse",), timeout_s=30.0)
     assert caught.value.faults == (Fault("a.b", "is wrong"), Fault("a.c", "too"))
     assert str(caught.value) == "a.b: is wrong\na.c: too"
     with pytest.raises(ray_cluster.RemoteFault, match="ZeroDivisionError") as broken:
-        remote.call("break_down")
+        remote.ask(("break_down",), timeout_s=30.0)
     assert "self.number / 0" in str(broken.value)
-    assert remote.call("add", 1) == 1
+    assert remote.ask(("add", 1), timeout_s=30.0) == 1
     remote.kill()
 
 
 def test_an_object_that_refuses_to_be_built_leaves_nothing_behind() -> None:
     with pytest.raises(CompositionError, match="start: -1 is negative"):
-        ray_cluster.spawn("unborn", HERE + "Hosted", -1)
+        ray_cluster.spawn("unborn", Hosted, -1)
     assert ray_cluster.find("unborn") is None
 
 
 def test_calls_are_answered_while_another_runs_and_a_late_one_says_so() -> None:
-    remote = ray_cluster.spawn("busy", HERE + "Hosted")
-    with pytest.raises(ray_cluster.RemoteTimeout, match=r"busy did not answer hold within 0\.1 s"):
-        remote.call("hold", 3.0, timeout_s=0.1)
-    assert remote.call("add", 1, timeout_s=2.0) == 1
+    remote = ray_cluster.spawn("busy", Hosted)
+    with pytest.raises(ray_cluster.RemoteTimeout, match=r"busy did not answer tuple within 0\.1 s"):
+        remote.ask(("hold", 3.0), timeout_s=0.1)
+    assert remote.ask(("add", 1), timeout_s=2.0) == 1
     remote.kill()
 
 
 def test_workers_started_by_a_hosted_object_end_with_it() -> None:
-    remote = ray_cluster.spawn("runner", HERE + "Hosted")
-    worker_pid = remote.call("open_pool", timeout_s=60.0)
+    remote = ray_cluster.spawn("runner", Hosted)
+    worker_pid = remote.ask(("open_pool",), timeout_s=60.0)
     assert psutil.pid_exists(worker_pid)
     remote.kill()
     assert gone(worker_pid)
