@@ -27,6 +27,7 @@ from service.cli.check import apps_option
 from service.cli.endings import CODES, ending
 from service.cli.slo_options import threshold_option
 from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_sink, parse_source
+from service.running.patience import Patient
 from service.running.requests import ReadStatus, ReadSummary, Start, Stop
 from service.running.runner import Runner
 from service.running.shipped import choices_for
@@ -134,10 +135,11 @@ def _follow(runner: Runner, quiet: bool) -> bool:
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     runner.ask(Start())
+    asked = Patient(runner)
     try:
         with _progress(quiet, runner.spec.items) as show:
             while not runner.wait(LOOK_S):
-                show(runner.ask(ReadStatus()))
+                show(asked.ask(ReadStatus()))
     finally:
         runner.ask(Stop(drain=False, timeout_s=5))
         for number, handler in before.items():

@@ -15,6 +15,7 @@ from service.bodies.spec import InputSpec, RunSpec
 from service.bodies.status import Status
 from service.experiments.contender import Contender, Run, Sample, Seen, run_of
 from service.experiments.spec import Experiment
+from service.running.patience import Patient
 from service.running.requests import ReadDecisions, ReadStatus, ReadSummary, SetRate, Start, Stop
 from service.running.runner import Runner
 
@@ -33,25 +34,25 @@ class LiveDriver:
     def sustainable_per_s(self, composition: Composition) -> float:
         """Throughput when there is always an item."""
         runner = Runner(self._spec(Contender(composition.name, composition=composition)))
-        with _Running(runner):
-            before = _delivered(runner, CALIBRATE_FROM_S)
-            after = _delivered(runner, CALIBRATE_S - CALIBRATE_FROM_S)
+        with _Running(runner) as asked:
+            before = _delivered(asked, CALIBRATE_FROM_S)
+            after = _delivered(asked, CALIBRATE_S - CALIBRATE_FROM_S)
         return (after - before) / (CALIBRATE_S - CALIBRATE_FROM_S)
 
     def run(self, contender: Contender, repetition: int, rate: Rate) -> Run:
         experiment = self._experiment
         spec = self._spec(contender, InputSpec(rate_per_s=max(rate(0.0), 0.1)))
         runner = Runner(spec)
-        with _Running(runner):
-            runner.ask(SetRate(rate))
-            samples = list(self._watch(runner, rate))
-            summary = runner.ask(ReadSummary())
-            trials = sum(decision.trials for decision in runner.ask(ReadDecisions(-1, 1000)))
+        with _Running(runner) as asked:
+            asked.ask(SetRate(rate))
+            samples = list(self._watch(asked, rate))
+            summary = asked.ask(ReadSummary())
+            trials = sum(decision.trials for decision in asked.ask(ReadDecisions(-1, 1000)))
         latencies = [s.latency_ms for s in samples if s.latency_ms is not None and s.at_s > experiment.warm_up_s]
         switches = summary.switches
         return run_of(contender.name, repetition, Seen(samples, latencies, switches, trials), experiment.warm_up_s)
 
-    def _watch(self, runner: Runner, rate: Rate) -> Iterator[Sample]:
+    def _watch(self, runner: Patient, rate: Rate) -> Iterator[Sample]:
         began_s, before = time.monotonic(), (0.0, runner.ask(ReadStatus()).items)
         psutil.cpu_percent()
         while (at_s := before[0] + SAMPLE_S) <= self._experiment.duration_s:
@@ -93,14 +94,15 @@ class _Running:
     """A runner from its first result on, ended without waiting for the rest."""
 
     def __init__(self, runner: Runner) -> None:
-        self._runner = runner
+        self._runner, self._asked = runner, Patient(runner)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Patient:
         self._runner.ask(Start())
         _wait(self._up, UP_S)
+        return self._asked
 
     def _up(self) -> bool:
-        status = self._runner.ask(ReadStatus())
+        status = self._asked.ask(ReadStatus())
         _check(status)
         return bool(status.items.delivered)
 
@@ -113,7 +115,7 @@ def _check(status: Status) -> None:
         raise RecomposeError(f"{status.app} failed: {str(status.failure).strip().splitlines()[-1]}")
 
 
-def _delivered(runner: Runner, after_s: float) -> int:
+def _delivered(runner: Patient, after_s: float) -> int:
     time.sleep(after_s)
     return runner.ask(ReadStatus()).items.delivered
 

@@ -92,8 +92,8 @@ class Runner:
         """As :class:`service.running.port.RunnerPort` says; ``Stop`` takes its own time."""
         if self._killed:
             raise ConnectionError("the runner was killed")
-        at_once = request in self._at_once
-        answer = self._at_once.answer(request) if at_once else self._mailbox.ask(request, timeout_s)
+        at_once = self._at_once  # read once: another takes its place when the run begins
+        answer = at_once.answer(request) if request in at_once else self._mailbox.ask(request, timeout_s)
         if isinstance(request, Change):
             self.spec = changed(self.spec, request)
         return answer

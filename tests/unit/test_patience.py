@@ -1,0 +1,110 @@
+"""A run whose loop is held up is waited for: told once, ended never."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from apps import registry
+from apps.contract import App
+from compositions.model import Stage
+from service.bodies.spec import RunSpec, SourceSpec
+from service.running.patience import Patient
+from service.running.requests import ReadSpec, ReadStatus, ReadSummary, Request, SetRate, Start
+from service.running.runner import Runner
+
+PATIENCE_S = 20.0
+
+
+class Late:
+    """A runner that is late ``times`` times, and refuses a rate."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+        self.waits_s: list[float] = []
+
+    def ask(self, request: Request[Any], *, timeout_s: float = 1.0) -> Any:
+        self.waits_s.append(timeout_s)
+        if isinstance(request, SetRate):
+            raise ConnectionError("gone")
+        self.left -= 1
+        if self.left >= 0:
+            raise TimeoutError("the loop did not come to it")
+        return "the answer"
+
+    def alive(self) -> bool:
+        return True
+
+    def kill(self) -> None: ...
+
+
+def test_an_answer_that_is_late_is_waited_for_and_told_once() -> None:
+    late = Late(3)
+    with capture_logs() as logs:
+        patient = Patient(late, answer_s=0.5)
+        assert patient.ask(ReadSpec()) == "the answer"  # type: ignore[comparison-overlap]
+        late.left = 2
+        patient.ask(ReadSpec())
+    assert late.waits_s == [0.5] * 7
+    assert [(each["log_level"], each["without_answer_s"]) for each in logs] == [("warning", 0.5)]
+
+
+def test_what_is_no_delay_is_raised() -> None:
+    with pytest.raises(ConnectionError, match="gone"):
+        Patient(Late(0)).ask(SetRate(lambda _: 1.0))
+
+
+class Blocking(App):
+    """Its output keeps the loop until ``go``."""
+
+    name = "blocking"
+    stages = (Stage("work"),)
+    entered, go = threading.Event(), threading.Event()
+
+    def items(self, path: Path | None) -> Iterator[Any]:
+        return iter(range(3))
+
+    def work(self, value: Any) -> Any:
+        return value
+
+    def open_output(self, path: Path) -> Any:
+        return self
+
+    def write(self, serial: int, value: Any) -> None:
+        self.entered.set()
+        assert self.go.wait(PATIENCE_S)
+
+    def close(self) -> None: ...
+
+
+class Freed(Runner):
+    """Its output goes on once somebody was not answered."""
+
+    late = 0
+
+    def ask(self, request: Request[Any], *, timeout_s: float = 5.0) -> Any:
+        try:
+            return super().ask(request, timeout_s=timeout_s)
+        except TimeoutError:
+            self.late += 1
+            Blocking.go.set()
+            raise
+
+
+def test_a_run_whose_output_blocks_goes_on_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "create", lambda *_: Blocking())
+    runner = Freed(RunSpec(app="blocking", pool="local", source=SourceSpec(loop=False), out_path="blocked.out"))
+    runner.ask(Start())
+    assert Blocking.entered.wait(PATIENCE_S)
+    with capture_logs() as logs:
+        Patient(runner, answer_s=0.05).ask(ReadStatus())
+    assert (runner.late >= 1, len(logs)) == (True, 1)
+    assert runner.wait(PATIENCE_S)
+    items = runner.ask(ReadSummary()).items
+    assert items is not None
+    assert (items.delivered, items.lost) == (3, 0)
