@@ -34,6 +34,8 @@ class Actors:
     ) -> None:
         self._make_app, self._stages, self._settings, self._ended = make_app, stages, settings, ended
         self._actors: dict[WorkerId, Any] = {}
+        owner = ray.get_runtime_context().get_actor_name()
+        self._owner = f"{owner} " if owner else ""
 
     def nodes(self) -> list[NodeId]:
         """The machines that Ray believes alive."""
@@ -41,7 +43,9 @@ class Actors:
 
     def start(self, invitation: Invitation, node: NodeId | None) -> None:
         """On ``node``, if that is possible; Ray chooses where it is None."""
-        actor = _WorkerActor.options(**self._where(node), resources=dict(self._settings.resources)).remote()
+        actor = _WorkerActor.options(**self._where(node), resources=dict(self._settings.resources)).remote(
+            self._owner + invitation.worker
+        )
         self._actors[invitation.worker] = actor
         running = actor.run.remote(invitation, self._make_app, self._stages)
         running.future().add_done_callback(partial(self._over, invitation.worker))
@@ -66,6 +70,13 @@ class Actors:
 
 
 class _Actor:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        """Who printed, where somebody listens."""
+        return self._name
+
     def run(self, invitation: Invitation, make_app: Callable[[], App], stages: Sequence[str]) -> str | None:
         context = ray.get_runtime_context()
         why_not = run_worker(invitation, make_app, stages, (get_node_ip_address(), context.get_node_id()))

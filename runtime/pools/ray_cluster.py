@@ -29,7 +29,7 @@ os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed"
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
-from runtime.pools import ray_own
+from runtime.pools import ray_own, ray_prints
 
 NAMESPACE = "recompose"
 OBJECT_STORE_BYTES = 200 * 2**20
@@ -76,14 +76,15 @@ class Node:
     cores: float
 
 
-def connect(address: str | None = None, namespace: str = NAMESPACE) -> None:
+def connect(address: str | None = None, namespace: str = NAMESPACE, *, hear: ray_prints.Hear | None = None) -> None:
     """Joins the Ray at ``address``, or starts one on this machine that ends with this process. Twice is once.
 
+    ``hear`` gets what apps print in it, a line at a time; without it nobody does.
     Raises: ClusterError when there is no Ray at that address.
     """
     if ray.is_initialized():
         return
-    common = {"namespace": namespace, "logging_level": logging.ERROR, "log_to_driver": False}
+    common = {"namespace": namespace, "logging_level": logging.ERROR, "log_to_driver": hear is not None}
     try:
         if address is not None:
             _knock(address)
@@ -93,6 +94,8 @@ def connect(address: str | None = None, namespace: str = NAMESPACE) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         where = f"at {address!r} cannot be reached" if address else "could not be started on this machine"
         raise ClusterError(f"Ray {where}: {error}") from error
+    if hear is not None:
+        ray_prints.listen(hear)
 
 
 def _start_own(common: Mapping[str, Any]) -> None:
@@ -111,9 +114,15 @@ def _start_own(common: Mapping[str, Any]) -> None:
         )
 
 
+def hear_out() -> None:
+    """Waits until whoever listens has heard what was printed so far."""
+    ray_prints.hear_out()
+
+
 def shutdown() -> None:
     """Leaves the cluster; ends it when ``connect`` started it, and removes its folder."""
     ray.shutdown()
+    ray_prints.forget()
     while _folders:
         ray_own.remove_folder(_folders.pop())
 
@@ -189,7 +198,7 @@ def spawn(name: str, factory: Factory, *args: Any, detached: bool = False) -> Re
     lifetime = "detached" if detached else None
     options = {"name": name, "lifetime": lifetime, "num_cpus": 0, "max_concurrency": THREADS}
     try:
-        actor = ray.remote(_Host).options(**options).remote()
+        actor = ray.remote(_Host).options(**options).remote(name)
     except ValueError as error:
         raise ClusterError(f"{name!r} cannot be started: {error}") from error
     remote = RemoteObject(name, actor)
@@ -215,8 +224,13 @@ def find(name: str) -> RemoteObject | None:
 class _Host:
     """The actor around an object."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._object: Hosted
+
+    def __repr__(self) -> str:
+        """Who printed, where somebody listens."""
+        return self._name
 
     def build(self, factory: Factory, args: tuple[Any, ...]) -> _Raised | None:
         try:

@@ -25,6 +25,7 @@ from service.bodies.status import Status
 from service.cli import render
 from service.cli.check import apps_option
 from service.cli.endings import CODES, ending
+from service.cli.prints import prints_on_stderr
 from service.cli.slo_options import threshold_option
 from service.cli.texts import as_usage, parse_options, parse_pattern, parse_rate, parse_sink, parse_source
 from service.running.patience import Patient
@@ -60,12 +61,9 @@ LOOK_S = 0.25
 def run(as_json: bool, fail_on_slo: bool, slo: Slo | None, threshold: float, **given: Any) -> None:
     logs.configure("warning")
     spec = _spec(slo=replace(slo, threshold=threshold) if slo else None, **given)
-    if spec.pool == "ray":
-        from runtime.pools import ray_cluster  # imported here: it takes seconds that a usage error need not cost
-
-        ray_cluster.connect()
-    runner = Runner(spec)
-    interrupted = _follow(runner, as_json)
+    with prints_on_stderr(spec.pool):
+        runner = Runner(spec)
+        interrupted = _follow(runner, as_json)
     summary = runner.ask(ReadSummary())
     if as_json:
         click.echo(json.dumps(plain(summary)))

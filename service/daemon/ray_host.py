@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+import structlog
+
 from runtime.pools import ray_cluster
 from service.bodies.spec import RunSpec
+from service.printed import Printed
 from service.running.port import ANSWER_S, RunnerPort
 from service.running.requests import Request
 
@@ -37,7 +40,7 @@ class RayHost:
     """Joins the Ray at ``address``, or starts one here. Raises: ClusterError when there is none at that address."""
 
     def __init__(self, address: str | None = None) -> None:
-        ray_cluster.connect(address)
+        ray_cluster.connect(address, hear=Printed(_log).line)
 
     def spawn(self, name: str, spec: RunSpec) -> RunnerPort:
         left_over = ray_cluster.find(name)
@@ -66,3 +69,7 @@ def _runner(spec: RunSpec) -> RunnerPort:
     from service.running.runner import Runner  # imported where it runs: the daemon needs none of it
 
     return Runner(spec)
+
+
+def _log(who: str, line: str) -> None:
+    structlog.get_logger().info("printed", by=who, line=line)
