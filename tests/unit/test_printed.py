@@ -1,0 +1,84 @@
+"""What apps print reaches the user with who printed it, by whole lines, and not faster than it can be read."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from service.cli import main
+from service.printed import LINES_PER_S, Printed, PrintedHere
+
+CHATTY = """
+import logging
+from apps.contract import App
+from compositions.model import Stage
+
+class Chatty(App):
+    name = "chatty"
+    description = "Says what it does."
+    stages = (Stage("say"),)
+
+    def items(self, path):
+        return iter(range(3))
+
+    def say(self, number):
+        print("item", number)
+        logging.getLogger("chatty").warning("logged %d", number)
+        return number
+"""
+
+
+class Told:
+    """Keeps what it is told, by a clock of its own."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.now_s = 0.0
+        self.printed = Printed(lambda who, line: self.lines.append((who, line)), lambda: self.now_s)
+
+
+def test_what_is_too_much_for_a_second_is_counted_and_told() -> None:
+    told = Told()
+    for number in range(LINES_PER_S + 1234):
+        told.printed.line("w1", str(number))
+    assert told.lines == [("w1", str(number)) for number in range(LINES_PER_S)]
+    told.now_s = 1.0
+    told.printed.line("w1", "the next second")
+    left_out = ("recompose", "1,234 lines left out; at most 200 a second are shown")
+    assert told.lines[LINES_PER_S:] == [left_out, ("w1", "the next second")]
+    told.printed.close()
+    assert told.lines[-1] == ("w1", "the next second")
+
+
+def test_lines_of_threads_do_not_mix_and_a_begun_one_waits_for_its_end() -> None:
+    told, begun, go = Told(), threading.Event(), threading.Event()
+
+    def other() -> None:
+        print("from ", end="")
+        begun.set()
+        assert go.wait(10)
+        print("another")
+
+    with redirect_stdout(PrintedHere(told.printed)):
+        worker = threading.Thread(target=other, name="recompose-w7")
+        worker.start()
+        assert begun.wait(10)
+        print("two\nlines")
+        go.set()
+        worker.join()
+    main_thread = threading.current_thread().name
+    assert told.lines == [(main_thread, "two"), (main_thread, "lines"), ("w7", "from another")]
+
+
+def test_prints_of_a_local_run_go_to_stderr_by_worker_and_stdout_is_the_summary(tmp_path: Path) -> None:
+    (tmp_path / "chatty.py").write_text(CHATTY)
+    ran = CliRunner().invoke(main, ["run", "chatty", "--apps", str(tmp_path), "--pool", "local", "--json"])
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout)["items"]["delivered"] == 3
+    said = [line for line in ran.stderr.splitlines() if line.startswith("(w1)")]
+    assert said == ["(w1) item 0", "(w1) item 1", "(w1) item 2"]
+    assert all(f"logged {number}" in ran.stderr for number in range(3))
