@@ -57,6 +57,8 @@ class SourceThread:
         self._abandoned = False
         self._ended = False
         self._error: str | None = None
+        self._read = 0
+        self._last_offer: Offer | None = None
         self._pacing = FrequencyManager(pattern, clock=clock, wait=self._stopping.wait, catch_up_s=limits.catch_up_s)
         self._thread = threading.Thread(target=self._run, name="source", daemon=True)
 
@@ -103,8 +105,11 @@ class SourceThread:
         return self._pacing.missed
 
     def offer(self) -> Offer:
-        """What the input rate asked for so far, or what came by itself, and how far behind it the source is."""
-        return self._source.offer() if isinstance(self._source, Push) else self._pacing.offer()
+        """What the input rate asked for so far, or what came by itself, and how far behind it the source is. When the
+        source has ended, nothing more is asked for."""
+        if isinstance(self._source, Push):
+            return self._source.offer()
+        return self._last_offer or self._pacing.offer()
 
     def set_pattern(self, pattern: Rate | None) -> None:
         self._pacing.set_pattern(pattern)
@@ -121,9 +126,16 @@ class SourceThread:
         except Exception:  # an app's own code: whatever it raises ends the stream, and must be seen
             self._error = traceback.format_exc()
         self._source.close()
+        self._last_offer = self._offer_at_end()
         with self._changed:
             self._ended = True
         self._wake()
+
+    def _offer_at_end(self) -> Offer:
+        """Of a source that ended by itself, no item is due any more; of one that was stopped, what was due by then."""
+        known = self._pacing.offer()
+        behind, lag_s = (known.behind, known.lag_s) if self._stopping.is_set() else (0, 0.0)
+        return Offer(self._read + known.missed + behind, known.missed, behind, lag_s)
 
     def _pump(self) -> None:
         arrivals = iter(self._source)
@@ -133,6 +145,7 @@ class SourceThread:
             arrival = next(arrivals, None)
             if arrival is None:
                 return
+            self._read += 1
             self._hand_over(arrival._replace(value=self._encode(arrival.value), due_s=_due_s(arrival, slot)))
             left -= 1
 

@@ -48,9 +48,13 @@ class Intake:
         """Often enough for the manager, which looks four times a second."""
         if now_s - self._counted_s < DEMAND_EVERY_S:
             return
-        self._counted_s, offer = now_s, self._source.offer()
-        demand = Demand(offer.slots, self._engine.view().accepted, offer.missed, offer.lag_s)
-        self._monitor.record_demand(now_s, demand)
+        self._counted_s = now_s
+        self._monitor.record_demand(now_s, self.demand())
+
+    def demand(self) -> Demand:
+        """What was asked for of the source so far, and what became of it."""
+        offer = self._source.offer()
+        return Demand(offer.slots, self._engine.view().accepted, offer.missed, offer.lag_s)
 
     def _begin(self) -> bool:
         self.reading = len(self._engine.view().workers) >= self._workers

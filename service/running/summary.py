@@ -44,6 +44,7 @@ class RunningSummary:
     def view(self, run: Run) -> Summary:
         view, journal, sink = run.loop.engine.view(), run.loop.journal, run.sink
         last = self._last
+        demand = run.intake.demand()
         elapsed_s = last.now_s - self._first_s if last and self._first_s is not None else None
         return Summary(
             app=run.checked.spec.app,
@@ -56,6 +57,10 @@ class RunningSummary:
             settle_s=[round(decision.duration_s, 3) for decision in journal.decisions],
             throughput_per_s=rounded(_throughput_per_s(run)),
             latency_ms=ms(last.latency.mean_s) if last and last.latency else None,
+            offered=demand.offered,
+            admitted=demand.admitted,
+            missed=demand.missed,
+            lag_s=rounded(demand.lag_s),
             slo_met_share=self.slo_met_share,
             slo_status=run.loop.result.slo_status if run.loop.result else None,
             workers=view.composition.workers,

@@ -315,3 +315,13 @@ def test_a_push_source_counts_what_it_was_offered_and_what_it_refused():
         source.put("c")
     now_s[0] = 12.5
     assert source.offer() == (3, 1, 2, 2.5)
+
+
+def test_of_a_source_that_has_ended_nothing_more_is_asked_for(consumer):
+    now_s = [0.0]
+    source = open_source(Numbers(), "replay", clock=lambda: now_s[0], loop=False)
+    thread = consumer.run(source, Fixed(1e6), clock=lambda: now_s[0], catch_up_s=60.0)
+    now_s[0] = 1.0
+    read = len(consumer.rest())
+    now_s[0] = 100.0
+    assert thread.offer() == (read, 0, 0, 0.0)

@@ -1,0 +1,51 @@
+"""What can be said to ``recompose run``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from control.strategies import STRATEGIES
+from profiler.slo import parse_slo
+from service.cli.check import apps_option
+from service.cli.slo_options import threshold_option
+from service.cli.texts import as_usage, parse_pattern, parse_rate, parse_sink, parse_source
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.argument("app"),
+    click.option(
+        "--slo", callback=as_usage(parse_slo, "--slo"), help="latency=400ms, p95=400ms, throughput=10/s or input_rate."
+    ),
+    threshold_option,
+    click.option("--composition", help="The first one; without --slo the only one."),
+    click.option("--strategy", type=click.Choice(list(STRATEGIES)), default="model", show_default=True),
+    click.option("--rate", callback=as_usage(parse_rate, "--rate"), help="Items a second; default: as they are taken."),
+    click.option(
+        "--pattern", callback=as_usage(parse_pattern, "--pattern"), help="wave:period=60,min=1,max=10, binary: …"
+    ),
+    click.option("--items", type=click.IntRange(1), help="End after this many items."),
+    click.option("--duration", type=click.FloatRange(0, min_open=True), help="End after this many seconds."),
+    click.option(
+        "--source", callback=as_usage(parse_source, "--source"), help="KIND:PATH; default: the app's own data."
+    ),
+    click.option("--sink", callback=as_usage(parse_sink, "--sink"), help="FORMAT:PATH, a table that Spark writes."),
+    click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app."),
+    click.option("--out", type=click.Path(dir_okay=False), help="Results as JSON lines, in input order."),
+    click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry; see recompose report."),
+    click.option("--dead-letters", type=click.Path(dir_okay=False), help="Items that failed, with their tracebacks."),
+    apps_option,
+    click.option("--fail-on-slo", is_flag=True, help="Exit code 5 when the SLO is not met at the end."),
+    click.option("--json", "as_json", is_flag=True, help="The summary as JSON."),
+    click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True),
+)
+
+
+def run_options(command: C) -> C:
+    """In the order of the help page."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command

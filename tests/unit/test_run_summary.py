@@ -1,0 +1,59 @@
+"""The summary tells what was asked for beside what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps import registry
+from apps.contract import App
+from compositions.model import Stage
+from service.bodies.results import CheckedItems, Summary
+from service.bodies.spec import InputSpec, RunSpec, SourceSpec
+from service.cli.summary_view import summary_rows
+from service.running.requests import ReadSummary, Start
+from service.running.runner import Runner
+
+PATIENCE_S = 30.0
+
+
+class Plain(App):
+    name = "plain"
+    stages = (Stage("work"),)
+
+    def items(self, path: Path | None) -> Iterator[Any]:
+        return iter(range(20))
+
+    def work(self, value: Any) -> Any:
+        return value
+
+
+def summary(delivered: int, **known: Any) -> Summary:
+    items = CheckedItems(accepted=delivered, delivered=delivered, failed=0, shed=0, lost=0, misordered=0)
+    return Summary(items=items, **known)
+
+
+@pytest.mark.parametrize("input", [InputSpec(), InputSpec(rate_per_s=1000)])
+def test_a_source_that_was_read_to_its_end_was_asked_for_what_it_had(
+    monkeypatch: pytest.MonkeyPatch, input: InputSpec
+) -> None:
+    monkeypatch.setattr(registry, "create", lambda *_: Plain())
+    runner = Runner(RunSpec(app="plain", pool="local", source=SourceSpec(loop=False), input=input))
+    runner.ask(Start())
+    assert runner.wait(PATIENCE_S)
+    known = runner.ask(ReadSummary())
+    assert (known.admitted, known.missed, known.lag_s) == (20, known.missed, 0.0)
+    assert known.offered == 20 + (known.missed or 0)
+
+
+def test_the_table_tells_what_was_asked_for_where_it_did_not_come_out() -> None:
+    rows = dict(summary_rows(summary(60, offered=100, admitted=60, missed=30, lag_s=10.04)))
+    assert rows["asked for"] == "offered 100, admitted 60, missed 30; the next item due for 10.0 s"
+
+
+def test_the_table_is_silent_where_all_came_out_or_nothing_is_known() -> None:
+    assert "asked for" not in dict(summary_rows(summary(60, offered=60, admitted=60, missed=0, lag_s=0.0)))
+    assert "asked for" not in dict(summary_rows(Summary(failure="it never began")))
