@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -28,6 +28,11 @@ class Stage:
     name: str
     kind: StageKind = StageKind.STATELESS
     time_limit_s: float | None = None
+
+
+def stateful_names(stages: Iterable[Stage]) -> frozenset[str]:
+    """Those of which there is only one, whatever the number of workers."""
+    return frozenset(stage.name for stage in stages if stage.kind is StageKind.STATEFUL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from compositions.errors import RecomposeError
-from compositions.model import Composition, Stage, all_sequential
+from compositions.model import Composition, Stage, all_sequential, stateful_names
 
 
 class ManagerError(RecomposeError):
@@ -19,6 +19,7 @@ class Choices:
         self, stages: Iterable[Stage], compositions: Iterable[Composition], first: Composition | None = None
     ) -> None:
         self.stages = tuple(stages)
+        self.stateful = stateful_names(self.stages)
         self.compositions = tuple(compositions)
         self._active = first
         self._barred: dict[str, tuple[float, str]] = {}

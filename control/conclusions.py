@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from control.assess import Assessment
-from control.decisions import Decision
+from control.decisions import Decision, Trigger
 from control.episode import Episode
 from control.strategies.base import Settle, Try
 from profiler.slo import SloStatus
@@ -17,15 +17,28 @@ class Conclusions:
         self._advice: Decision | None = None
         self.infeasible: str | None = None
         """Why no known composition can meet the objective; ``None`` while one may."""
+        self._closest: str | None = None
+        """The composition that was last told to come closest when none can."""
 
     def forget(self) -> None:
         """The question is a new one."""
-        self.infeasible, self._advice = None, None
+        self.infeasible, self._advice, self._closest = None, None, None
 
     def conclude(self, episode: Episode, now_s: float, step: Settle) -> Decision:
         """The decision that ``step`` ends, which has been carried out."""
         self.infeasible = f"infeasible: {step.reason}" if step.infeasible else None
+        self._closest = step.composition.name if step.infeasible else None
         return episode.decision(self._next_id(), now_s, step, step.reason)
+
+    def repeats(self, episode: Episode, step: Settle) -> bool:
+        """A violation, nothing was tried, and nothing can help: as told before."""
+        idle = episode.trigger is Trigger.VIOLATION and not episode.trials
+        return idle and step.infeasible and step.composition.name == episode.origin.name == self._closest
+
+    def again(self, step: Settle) -> str:
+        """That nothing can help, with the figures of now."""
+        self.infeasible = f"infeasible: {step.reason}"
+        return self.infeasible
 
     def advise(self, episode: Episode, now_s: float, step: Try | Settle) -> Decision | str:
         """What would be done; for the same advice again only that it still holds."""

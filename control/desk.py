@@ -50,7 +50,7 @@ class Desk:
         """The strategy needs no full window to tell."""
         return self.strategy.pace(self.settings).foresees
 
-    def situation(self, turn: Turn, trigger: Trigger) -> Situation:
+    def situation(self, turn: Turn, trigger: Trigger, floor_workers: int = 0) -> Situation:
         """What the strategy may look at. Raises: ManagerError without an objective."""
         objective = turn.aim.objective
         if objective is None:
@@ -64,6 +64,8 @@ class Desk:
             self.choices.compositions,
             self.settings,
             self.choices.unavailable(turn.snapshot.now_s),
+            floor_workers,
+            self.choices.stateful,
         )
 
     def hold(self, now_s: float, reason: str) -> None:

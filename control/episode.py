@@ -19,6 +19,13 @@ class Episode:
     began_s: float
     origin: Composition
     trials: tuple[Trial, ...] = ()
+    rising: bool = False
+    """It was set off by an input rate that rose."""
+
+    @property
+    def floor_workers(self) -> int:
+        """The fewest that it may end with."""
+        return self.origin.workers if self.rising else 0
 
     def and_then(self, trial: Trial) -> Episode:
         return replace(self, trials=(*self.trials, trial))

@@ -27,6 +27,10 @@ class Situation:
     settings: Settings
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Compositions that could not be switched to of late, by name, with the reason."""
+    floor_workers: int = 0
+    """The fewest to choose: a rate that rises is no reason to give workers back."""
+    stateful: frozenset[str] = frozenset()
+    """Stages of which there is only one, whatever the number of workers."""
 
     @property
     def now_s(self) -> float:

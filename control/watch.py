@@ -26,6 +26,8 @@ class Due:
 
     trigger: Trigger
     reason: str
+    rising: bool = False
+    """The input rate rose."""
 
 
 class Watch:
@@ -101,7 +103,8 @@ class Watch:
         if rate < before and now_s - self._changed_since_s < self._rhythm.down_after_s:
             return None
         self._rate, self._changed_since_s = rate, None
-        return Due(Trigger.INPUT_RATE, f"input rate went from {figure(before)} to {figure(rate)} items/s")
+        went = f"input rate went from {figure(before)} to {figure(rate)} items/s"
+        return Due(Trigger.INPUT_RATE, went, rising=rate > before)
 
     def _new_rate(self, snapshot: Snapshot) -> float | None:
         threshold, mean = self._rhythm.change_ratio, snapshot.input_rate_per_s

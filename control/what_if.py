@@ -39,6 +39,8 @@ class Present:
     objective: Objective | None
     strategy: Strategy
     settings: Settings
+    stateful: frozenset[str] = frozenset()
+    """Stages of which there is only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def _chosen(asked: Present) -> tuple[str | None, str]:
         asked.active,
         asked.compositions,
         asked.settings,
+        stateful=asked.stateful,
     )
     strategy = asked.strategy.fork()
     strategy.prepare(asked.compositions)

@@ -12,7 +12,7 @@ from control.turn import Turn
 
 def advance(turn: Turn, desk: Desk, episode: Episode) -> Answer:
     """Ask the strategy for the next step of ``episode`` and carry it out."""
-    proposal = desk.strategy.propose(desk.situation(turn, episode.trigger), episode.trials)
+    proposal = desk.strategy.propose(desk.situation(turn, episode.trigger, episode.floor_workers), episode.trials)
     if isinstance(proposal, Stay):
         desk.watch.rebase(turn.snapshot)
         return rest(turn, proposal.reason)
@@ -33,7 +33,10 @@ def leave(turn: Turn, episode: Episode, step: Try | Settle) -> Answer:
 
 
 def close(turn: Turn, desk: Desk, episode: Episode, step: Settle) -> Answer:
-    """The composition of ``step`` is active: that is the decision."""
+    """The composition of ``step`` is active: that is the decision, unless it was told already."""
+    if desk.conclusions.repeats(episode, step):
+        desk.watch.rebase(turn.snapshot)
+        return rest(turn, desk.conclusions.again(step))
     decision = desk.conclusions.conclude(episode, turn.now_s, step)
     desk.hindsight.expect(decision)
     desk.watch.rebase(turn.snapshot)

@@ -61,4 +61,4 @@ def _open(turn: Turn, desk: Desk, due: Due) -> Answer:
     evidence = due.reason if due.trigger is Trigger.VIOLATION else f"{due.reason}; {turn.seen.reason}"
     if turn.seen.meets is False:
         desk.strategy.learn(desk.situation(turn, due.trigger))
-    return advance(turn, desk, Episode(due.trigger, evidence, turn.now_s, desk.choices.active))
+    return advance(turn, desk, Episode(due.trigger, evidence, turn.now_s, desk.choices.active, rising=due.rising))

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from control.decisions import Trigger
+from control.forecast.beyond import wanting
 from control.forecast.forecasts import Forecast, Forecasts
 from control.situation import Situation
 from control.strategies.base import Proposal, Stay, Trial
@@ -53,7 +54,7 @@ def _fewer(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) 
     """All is well: would fewer workers do? Only what is predicted to have room to spare is worth the move."""
     home = _home(situation, forecasts, trials)
     tried = {trial.composition.name for trial in trials}
-    fewer = (forecasts.workers < home.composition.workers) & ~forecasts.missed_lately
+    fewer = (forecasts.workers < home.composition.workers) & ~forecasts.missed_lately & _allowed(situation, forecasts)
     for forecast in forecasts.where(fewer & (forecasts.column("likely") >= 1 + situation.settings.trust.down_margin)):
         name, workers = forecast.composition.name, forecast.composition.workers
         if forecast.low >= 1:
@@ -72,15 +73,23 @@ def _home(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -
     active = forecasts.of(situation.active)
     if not trials:
         return active
-    return next((f for f in forecasts.where(~forecasts.unseen()) if f.seen), active)
+    known = ~forecasts.unseen() & _allowed(situation, forecasts)
+    return next((f for f in forecasts.where(known) if f.seen), active)
+
+
+def _allowed(situation: Situation, forecasts: Forecasts) -> npt.NDArray[np.bool_]:
+    """Rows with as many workers as there have to be; all where none has."""
+    enough = forecasts.workers >= situation.floor_workers
+    return enough if enough.any() else ~enough
 
 
 def _enough(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> Proposal:
     """The SLO is missed, or will be: the cheapest that surely meets it, after trying cheaper likely ones."""
     low, likely, high = (forecasts.column(name) for name in ("low", "likely", "high"))
-    certain = next(forecasts.where((low >= 1) & (likely >= 1 + situation.settings.trust.up_margin)), None)
+    allowed = _allowed(situation, forecasts)
+    certain = next(forecasts.where(allowed & (low >= 1) & (likely >= 1 + situation.settings.trust.up_margin)), None)
     least = 1.0 if certain is not None else 0.0  # with a sure way out, only what is more likely than not
-    doubtful = (low < 1) & (high >= 1) & (likely >= least) & forecasts.unseen()
+    doubtful = allowed & (low < 1) & (high >= 1) & (likely >= least) & forecasts.unseen()
     worth = _worth_trying(forecasts, doubtful, certain, trials)
     if worth and len(trials) < situation.settings.trials.model_trials:
         return try_out(situation, forecasts, worth[0], "it may be enough")
@@ -89,9 +98,19 @@ def _enough(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial])
         sure = "surely meets" if certain else "is most likely to meet"
         why = f"{chosen.composition.name} {sure} the SLO ({tell(situation, chosen)})"
         return settle(situation, forecasts, chosen, why)
-    best = _closest(forecasts)
+    best = _closest(forecasts, allowed)
     why = f"no known composition can meet the SLO here; {best.composition.name} comes closest"
-    return settle(situation, forecasts, best, f"{why} ({tell(situation, best)})", infeasible=True)
+    why = f"{why} ({tell(situation, best)}){_list_ends(situation, forecasts, best)}"
+    return settle(situation, forecasts, best, why, infeasible=True)
+
+
+def _list_ends(situation: Situation, forecasts: Forecasts, best: Forecast) -> str:
+    """What is to be done where the list limits and not the machine."""
+    stages = wanting(situation, best.composition)
+    if not stages:
+        return ""
+    ends = f"; the list ends at {forecasts.workers.max()} workers; more replicas of {' and '.join(stages)} could do it"
+    return f"{ends}: add compositions or generate with a larger max_workers"
 
 
 def _worth_trying(
@@ -116,7 +135,7 @@ def _undecided(forecasts: Forecasts, trials: Sequence[Trial]) -> list[Forecast]:
     return [forecast for trial in asked if (forecast := forecasts.of(trial.composition)).high >= 1]
 
 
-def _closest(forecasts: Forecasts) -> Forecast:
+def _closest(forecasts: Forecasts, allowed: npt.NDArray[np.bool_]) -> Forecast:
     """The cheapest of those as good as the best; by capacity where no queue would ever end."""
-    goodness = forecasts.column("likely" if forecasts.column("likely").max() > 0 else "capacity")
-    return next(forecasts.where(goodness >= _AS_GOOD * goodness.max()))
+    goodness = forecasts.column("likely" if forecasts.column("likely")[allowed].max() > 0 else "capacity")
+    return next(forecasts.where(allowed & (goodness >= _AS_GOOD * goodness[allowed].max())))
