@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from compositions.capacity.prediction import Prediction
-from compositions.model import Composition, Group, Pattern
+from compositions.model import Composition, Group, Pattern, Stage, stateful_names
 from control.assess import Assessment
 from control.decisions import Trigger
 from control.forecast.expect import Unmeasured, expect
@@ -39,8 +39,7 @@ class Present:
     objective: Objective | None
     strategy: Strategy
     settings: Settings
-    stateful: frozenset[str] = frozenset()
-    """Stages of which there is only one."""
+    stages: tuple[Stage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def _chosen(asked: Present) -> tuple[str | None, str]:
         asked.active,
         asked.compositions,
         asked.settings,
-        stateful=asked.stateful,
+        stateful=stateful_names(asked.stages),
     )
     strategy = asked.strategy.fork()
     strategy.prepare(asked.compositions)

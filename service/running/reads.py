@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from time import monotonic
 
-from compositions.model import stateful_names
 from control.what_if import Present, Question, outlook
 from service.bodies.compositions import Choice, WhatIf
 from service.bodies.decisions import Decision, QuietRun, Switch
@@ -70,8 +69,7 @@ class Reads:
             raise UnavailableError(f"nothing is measured of {checked.spec.app} yet; try again in a moment")
         active, objective = loop.engine.view().composition, loop.manager.objective
         choices, settings = self._run.compositions, checked.settings.manager
-        stateful = stateful_names(checked.stages)
-        known = Present(loop.snapshot, active, choices, objective, checked.strategy, settings, stateful)
+        known = Present(loop.snapshot, active, choices, objective, checked.strategy, settings, checked.stages)
         question = Question(request.cores, request.replicas, request.rate_per_s)
         return what_if_body(checked.spec.app, outlook(question, known))
 
