@@ -79,11 +79,12 @@ class Daemon:
         status: dict[str, Any] = self.get(f"/status/{app}")
         return status
 
-    def results(self, app: str, after: int = -1) -> Iterator[dict[str, Any]]:
+    def results(self, app: str) -> Iterator[dict[str, Any]]:
         """All results that the daemon still keeps, page by page."""
-        while page := self.get(f"/results/{app}", after=after, limit=1000):
+        cursor: dict[str, Any] = {}
+        while page := self.get(f"/results/{app}", limit=1000, **cursor):
             yield from page
-            after = page[-1]["serial"]
+            cursor = {"after": page[-1]["serial"], "run": page[-1]["run"]}
 
     @staticmethod
     def wait_for(true: Callable[[], bool], seconds: float, what: str) -> None:

@@ -50,7 +50,7 @@ def measure(folder: Path, rounds: int, items: int) -> list[Table]:
         f"… and of an item's time at {PACED_PER_S:.0f} items/s", "%", [Goal("of that", COST, LIMIT, 1.0, True)]
     )
     contender = Told(Empty, Empty.stages, all_sequential(Empty.stages))
-    telemetry = Telemetry(TelemetrySpec(folder=str(folder)), "empty", time.time() - time.monotonic())
+    telemetry = Telemetry(TelemetrySpec(folder=str(folder)), "empty", "run", time.time() - time.monotonic())
     values = [SMALL] * items
 
     def one(told: Telemetry | None) -> float:

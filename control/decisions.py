@@ -16,7 +16,8 @@ class Trigger(StrEnum):
     PROFILE = "profile"
     COMPOSITIONS = "compositions"
     FAILURE = "failure"
-    """In the contract; nothing sets it off: a lost worker is replaced, a failed switch stays within its decision."""
+    """A runner was started again: the service's doing, not the manager's. A lost worker is replaced, a failed switch
+    stays within its decision."""
     MANUAL = "manual"
 
 

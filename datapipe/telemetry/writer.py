@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -40,14 +38,15 @@ class WriterSettings:
 
 
 class TelemetryWriter:
-    """``put`` costs an append. Failures of the disk lose records; ``lost`` and ``written`` count them."""
+    """Of one ``run`` of ``app``. ``put`` costs an append. Failures of the disk lose records; ``lost`` and ``written``
+    count them."""
 
     def __init__(
-        self, directory: Path, app: str, columns: dict[str, Columns], settings: WriterSettings | None = None
+        self, directory: Path, app: str, run: str, columns: dict[str, Columns], settings: WriterSettings | None = None
     ) -> None:
         self._directory, self._app, self._columns = directory, app, columns
         self._settings = settings or WriterSettings()
-        self.run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
+        self.run = run
         self._buffers: dict[str, deque[Any]] = {kind: deque() for kind in columns}
         self._due_s = {kind: monotonic() + self._roll_s(kind) for kind in columns}
         self._swept_s = 0.0

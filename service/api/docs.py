@@ -8,7 +8,7 @@ from typing import Any
 from compositions.model import Stage
 from compositions.rules import MAX_REPLICAS
 from service.api.problems import MEDIA_TYPE
-from service.bodies.problems import Problem, ValidationProblem
+from service.bodies.problems import Problem, ResultsGone, ValidationProblem
 
 WHEN = {
     400: "the request is not HTTP that can be read",
@@ -16,6 +16,7 @@ WHEN = {
     403: "a host or origin that is not accepted",
     404: "no such app",
     409: "not in the present state of the app",
+    410: "the results asked for are gone: too old, or of another run; the answer says what is kept",
     413: "the body is too large",
     415: "a media type that is not accepted",
     422: "a value that is not accepted",
@@ -23,6 +24,8 @@ WHEN = {
     503: "the runner does not answer now; Retry-After says when to try again",
     507: "there is no room on the disk of the state; nothing was changed",
 }
+MODELS: dict[int, type[Problem]] = {410: ResultsGone, 422: ValidationProblem}
+"""Of those problems that say more."""
 ALWAYS = (400, 401, 403, 413, 422)
 
 
@@ -38,7 +41,7 @@ def problems(*statuses: int) -> Responses:
 
 
 def _problem(status: int) -> Json:
-    model = "ValidationProblem" if status == 422 else "Problem"
+    model = MODELS.get(status, Problem).__name__
     content = {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{model}"}}}
     headers = {"Retry-After": {"schema": {"type": "integer"}}} if status in (429, 503) else {}
     return {"description": WHEN[status], "content": content} | ({"headers": headers} if headers else {})
@@ -47,7 +50,8 @@ def _problem(status: int) -> Json:
 def add_schemas(document: Json) -> None:
     """The schemas that ``problems`` refers to."""
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    for model in (Problem, ValidationProblem):
+    models: tuple[type[Problem], ...] = (Problem, *MODELS.values())
+    for model in models:
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas.update(schema.pop("$defs", {}))
         schemas[model.__name__] = schema

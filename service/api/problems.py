@@ -19,8 +19,8 @@ from apps.input.sources import BufferFull, SourceClosed
 from apps.registry import UnknownApp
 from compositions.errors import Fault, RecomposeError
 from service.bodies.base import plain
-from service.bodies.problems import FieldError, Problem, ValidationProblem
-from service.bodies.refusals import ConflictError, DiskFullError, NotFoundError, UnavailableError
+from service.bodies.problems import FieldError, Problem, ResultsGone, ValidationProblem
+from service.bodies.refusals import ConflictError, DiskFullError, NotFoundError, ResultsGoneError, UnavailableError
 
 MEDIA_TYPE = "application/problem+json"
 UNION_MEMBERS = ("latency", "throughput")
@@ -58,7 +58,7 @@ def problem(
     errors: Sequence[FieldError] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    about = Problem(type="about:blank", title=HTTPStatus(status).phrase, status=status, detail=detail)
+    about = _about(status, detail)
     body = about if errors is None else ValidationProblem(errors=list(errors), **dict(about))
     return Body(body, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
@@ -66,10 +66,18 @@ def problem(
 def cut_short(error: RecomposeError, detail: str, serials: Sequence[int]) -> Response:
     """Of many items those before one that is refused were taken; ``serials`` names them."""
     status = status_of(error)
-    body = Problem(
-        type="about:blank", title=HTTPStatus(status).phrase, status=status, detail=detail, serials=list(serials)
-    )
+    body = _about(status, detail).model_copy(update={"serials": list(serials)})
     return Body(body, status, headers=_retry_after(status, error), media_type=MEDIA_TYPE)
+
+
+def _about(status: int, detail: str) -> Problem:
+    return Problem(type="about:blank", title=HTTPStatus(status).phrase, status=status, detail=detail)
+
+
+def gone(error: ResultsGoneError) -> Response:
+    """410, with what is kept."""
+    about = plain(_about(410, str(error)))
+    return Body(ResultsGone(run=error.run, from_=error.first, to=error.last, **about), 410, media_type=MEDIA_TYPE)
 
 
 def status_of(error: RecomposeError) -> int:
@@ -78,6 +86,8 @@ def status_of(error: RecomposeError) -> int:
         return 404
     if isinstance(error, ConflictError | SourceClosed):
         return 409
+    if isinstance(error, ResultsGoneError):
+        return 410
     if isinstance(error, BufferFull):
         return 429
     if isinstance(error, DiskFullError):
@@ -87,6 +97,8 @@ def status_of(error: RecomposeError) -> int:
 
 def refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, RecomposeError)
+    if isinstance(error, ResultsGoneError):
+        return gone(error)
     status = status_of(error)
     return problem(status, str(error), headers=_retry_after(status, error)) if status != 422 else refused(error)
 

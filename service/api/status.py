@@ -17,12 +17,14 @@ from service.bodies.decisions import Entry
 from service.bodies.results import Result
 from service.bodies.status import Sample, Status
 from service.running.history import KEPT_S
+from service.running.requests import ReadResults
 
 router = APIRouter(tags=["observation"])
 GRACE_S = 2.0
 """At shutdown a stream ends by itself after its next status; only then its connection is cut."""
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
-After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one.")]
+After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one; none: from the oldest.")]
+OfRun = Annotated[str, Query(max_length=100, description="The run in which `after` was read; any other is gone.")]
 LastSeconds = Annotated[int, Query(ge=1, le=KEPT_S, description="Seconds back from now.")]
 EVENTS: Responses = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}
 
@@ -70,7 +72,10 @@ def decisions(app: str, daemon: ThisDaemon, limit: Limit = 100) -> Response:
     return problems.Body(daemon.observation.decisions(app, limit))
 
 
-@router.get("/results/{app}", responses={200: {"model": list[Result]}, **documented(404, 503)})
-def results(app: str, daemon: ThisDaemon, after: After = -1, limit: Limit = 100) -> Response:
-    """Delivered results in order, of the present or the last run, from a bounded window."""
-    return problems.Body(daemon.observation.results(app, after, limit))
+@router.get("/results/{app}", responses={200: {"model": list[Result]}, **documented(404, 410, 503)})
+def results(
+    app: str, daemon: ThisDaemon, run: OfRun | None = None, after: After | None = None, limit: Limit = 100
+) -> Response:
+    """Delivered results in order, of the present or the last run, from a bounded window; read on with the `run` and the
+    `serial` of the last one. What cannot be had any more is told, never left out."""
+    return problems.Body(daemon.observation.results(app, ReadResults(after, limit, run)))

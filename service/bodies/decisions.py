@@ -11,6 +11,7 @@ from control import decisions as control
 from control.decisions import CandidateStatus, Trigger
 from control.journal import NoChangeRun, SwitchRecord
 from service.bodies.base import Answer, Clock, Time, ms, read_time, rounded
+from service.bodies.spec import RunSpec
 
 
 class Candidate(Answer):
@@ -59,9 +60,11 @@ class Decision(Answer):
     """What came of it: the prediction against what was measured once the window was full."""
     kind: Literal["decision"] = "decision"
     """In ``GET /decisions``, where the other kind is there too."""
+    run: str | None = None
+    """In which it was made; null where that was not noted."""
 
     @classmethod
-    def of(cls, decision: control.Decision, at: Clock) -> Decision:
+    def of(cls, decision: control.Decision, at: Clock, run: str | None) -> Decision:
         return cls(
             id=decision.id,
             at=at(decision.at_s),
@@ -78,6 +81,26 @@ class Decision(Answer):
             drain_estimate_ms=ms(decision.handover.drain_estimate_s),
             drain_actual_ms=ms(decision.handover.drain_actual_s),
             outcome=decision.outcome,
+            run=run,
+        )
+
+    @classmethod
+    def to_start_again(cls, number: int, at: str, spec: RunSpec) -> Decision:
+        """Of the service: ``spec`` has another runner than its first one."""
+        return cls(
+            id=number,
+            at=at,
+            trigger=Trigger.FAILURE,
+            from_=spec.begins_with,
+            to=spec.begins_with,
+            reason=f"the runner was started again: {spec.started_again}",
+            candidates=[],
+            trials=0,
+            duration_s=0.0,
+            gap_ms=None,
+            drain_estimate_ms=None,
+            drain_actual_ms=None,
+            run=spec.run,
         )
 
 
@@ -88,10 +111,13 @@ class QuietRun(Answer):
     first_at: Time
     last_at: Time
     count: int
+    run: str | None = None
+    """Of the app, in which it was; null where that was not noted."""
 
     @classmethod
-    def of(cls, run: NoChangeRun, at: Clock) -> QuietRun:
-        return cls(reason=run.reason, first_at=at(run.first_at_s), last_at=at(run.last_at_s), count=run.count)
+    def of(cls, quiet: NoChangeRun, at: Clock, run: str | None) -> QuietRun:
+        first, last = at(quiet.first_at_s), at(quiet.last_at_s)
+        return cls(reason=quiet.reason, first_at=first, last_at=last, count=quiet.count, run=run)
 
 
 class _NotDecided(Answer):
@@ -127,7 +153,7 @@ Entry = Decision | NoChange
 
 def history_of(decisions: Iterable[Decision], runs: Iterable[QuietRun], limit: int) -> list[Entry]:
     """Decisions and runs of "no change" in one list, newest first."""
-    entries: list[Entry] = [each.model_copy(update={"kind": "decision"}) for each in decisions]
+    entries: list[Entry] = [each.model_copy(update={"kind": "decision", "run": each.run}) for each in decisions]
     entries += [NoChange.listed(run) for run in runs]
     return sorted(entries, key=lambda entry: (read_time(entry.at), entry.id or 0), reverse=True)[:limit]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from service.bodies.base import Answer
 
 
@@ -14,6 +16,16 @@ class Problem(Answer):
     detail: str
     serials: list[int] | None = None
     """Of many items that were pushed, those that were taken before one was refused."""
+
+
+class ResultsGone(Problem):
+    """What is kept instead; null where there is nothing."""
+
+    run: str | None
+    from_: int | None = Field(validation_alias="from", serialization_alias="from")
+    """The oldest serial number."""
+    to: int | None
+    """The latest one."""
 
 
 class FieldError(Answer):

@@ -39,6 +39,15 @@ class DiskFullError(NotStoredError):
     """There is no room for it."""
 
 
+class ResultsGoneError(RecomposeError):
+    """What comes next for a reader is not kept: of another run, or too old. ``first`` and ``last`` serial numbers are
+    what is kept of ``run``; None where there is nothing."""
+
+    def __init__(self, message: str, run: str | None = None, first: int | None = None, last: int | None = None) -> None:
+        super().__init__(message)
+        self.run, self.first, self.last = run, first, last
+
+
 def listed(names: Iterable[str]) -> str:
     """Names for a sentence: ``ferret, synthetic``, or ``none``; long lists are cut."""
     known = sorted(names)

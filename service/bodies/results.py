@@ -15,6 +15,8 @@ class Result(Answer):
     serial: int
     value: Any = None
     error: str | None = None
+    run: str | None = None
+    """Of the serial number; where results are read. Files have none: they are equal for every run of equal input."""
 
 
 class Accepted(Answer):
@@ -37,6 +39,8 @@ class Summary(Answer):
     """What a run came to. Only ``failure`` is known of one that never began."""
 
     app: str | None = None
+    run: str | None = None
+    """As in the telemetry."""
     elapsed_s: float | None = None
     items: CheckedItems | None = None
     composition: str | None = None

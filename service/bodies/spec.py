@@ -95,6 +95,12 @@ class RunSpec(Frozen):
     """Everything a runner needs; picklable."""
 
     app: str
+    run: str | None = None
+    """Names the serial numbers, which begin at 0 with each runner; None: the runner makes one."""
+    epoch: int = 1
+    """Counts the runners of one start."""
+    started_again: str | None = None
+    """Why there is another runner than the first one."""
     apps_dirs: tuple[str, ...] = ()
     options: dict[str, Any] = Field(default_factory=dict)
     source: SourceSpec = SourceSpec()
@@ -121,3 +127,11 @@ class RunSpec(Frozen):
     """None: none is written."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Overrides of settings of manager, monitor and dispatcher, for experiments (``trial_s``, ``drain_limit_s`` …)."""
+
+    @property
+    def begins_with(self) -> str:
+        """The name of the first composition."""
+        if self.composition is not None:
+            return self.composition
+        plain = (each.name for each in self.compositions if all(len(g.stages) * g.replicas == 1 for g in each.groups))
+        return next(plain, "sequential")

@@ -75,7 +75,19 @@ class _Status(Answer):
     runner_restarts: int = 0
 
 
-class Status(Demand, _Status):
+class Origin(Answer):
+    """Of the present runner, or the last one."""
+
+    run: str | None = None
+    """Names its serial numbers; results, decisions and telemetry carry it."""
+    epoch: int | None = None
+    """Counts the runners since the app was started."""
+    began_at: Time | None = None
+    started_again: str | None = None
+    """Why it is not the first one; null when it is."""
+
+
+class Status(Origin, Demand, _Status):
     """Of one app. What its runner alone knows is left out while it is not up."""
 
 
@@ -100,6 +112,9 @@ def resting(app: type[App], state: State, spec: RunSpec, last_decision: Decision
         switches=0,
         last_decision=last_decision,
         updated_at=utc_now(),
+        run=spec.run,
+        epoch=None if spec.run is None else spec.epoch,
+        started_again=spec.started_again,
     )
 
 

@@ -45,6 +45,7 @@ class AppClient:
         return read(list[Entry], self._get("decisions", limit=limit))
 
     def results(self, after: int, limit: int) -> list[Result]:
+        """Raises: ServiceError also for results that are gone."""
         return read(list[Result], self._get("results", after=after, limit=limit))
 
     def compositions(self) -> list[Choice]:

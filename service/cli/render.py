@@ -82,7 +82,16 @@ def _figures(status: Status) -> Text:
     counts = ", ".join(f"{name} {count:,}" for name, count in status.items)
     line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {status.switches}"
     told = ((status.held_up, "yellow"), (status.failure, "red"))
-    return Text.assemble(line, *(("\n" + text, style) for text, style in told if text))
+    return Text.assemble(line, _begin(status), *(("\n" + text, style) for text, style in told if text))
+
+
+def _begin(status: Status) -> str:
+    """Of the present runner, and why it is not the first one."""
+    if status.run is None:
+        return ""
+    since = f" since {clock(status.began_at)}" if status.began_at else ""
+    again = f", started again: {status.started_again}" if status.started_again else ""
+    return f"\nrun {status.run}{since}{again}"
 
 
 def stages_table(status: Status) -> Table:

@@ -24,11 +24,11 @@ def figures(active: Composition, spec: RunSpec, waiting: int, delivered: int) ->
     }
 
 
-def quiet_run(at: str) -> QuietRun:
-    return QuietRun(reason="no SLO is set", first_at=at, last_at=at, count=1)
+def quiet_run(at: str, run: str | None) -> QuietRun:
+    return QuietRun(reason="no SLO is set", first_at=at, last_at=at, count=1, run=run)
 
 
-def decision(number: int, trigger: Trigger, before: str, to: str) -> Decision:
+def decision(number: int, trigger: Trigger, before: str, to: str, run: str | None) -> Decision:
     return Decision(
         id=number,
         at=utc_now(),
@@ -42,6 +42,7 @@ def decision(number: int, trigger: Trigger, before: str, to: str) -> Decision:
         gap_ms=None,
         drain_estimate_ms=None,
         drain_actual_ms=None,
+        run=run,
     )
 
 

@@ -85,4 +85,4 @@ class FakeRun:
 
     def _decide(self, trigger: Trigger, to: str) -> None:
         before = self.decided[-1].to if self.decided else to
-        self.decided.append(bodies.decision(len(self.decided) + 1, trigger, before, to))
+        self.decided.append(bodies.decision(len(self.decided) + 1, trigger, before, to, self.spec.run))

@@ -17,6 +17,7 @@ from service.daemon.fake_run import FakeRun
 from service.running import requests as r
 from service.running.mailbox import Answers
 from service.running.port import ANSWER_S
+from service.running.window import Window
 
 A = TypeVar("A")
 
@@ -61,19 +62,23 @@ class FakeRunner(FakeRun):
             r.ReadStatus.by(lambda _: self.status()),
             r.ReadDecisions.by(lambda ask: [each for each in self.decided if each.id > ask.after_id][: ask.limit]),
             r.ReadNoChanges.by(lambda ask: self.quiet_runs()[-ask.limit :]),
-            r.ReadResults.by(lambda ask: [each for each in self.delivered if each.serial > ask.after][: ask.limit]),
+            r.ReadResults.by(lambda request: self.window().read(request)),
             r.ReadCompositions.by(lambda _: self.compositions()),
             r.ReadHistory.by(lambda _: []),
             r.ReadWhatIf.by(self.what_if),
             r.ReadSwitches.by(lambda _: []),
-            r.ReadSummary.by(lambda _: Summary(app=self.spec.app, composition=self.active.name)),
+            r.ReadSummary.by(lambda _: Summary(app=self.spec.app, run=self.spec.run, composition=self.active.name)),
         )
 
     def _note(self, request: r.SetInput | r.SetCompositions) -> None:
         self.spec = r.changed(self.spec, request)
 
+    def window(self) -> Window:
+        out = len(self.delivered)
+        return Window(self.spec.run, self.delivered, out, out + len(self.waiting))
+
     def quiet_runs(self) -> list[QuietRun]:
-        return [] if self.spec.slo else [bodies.quiet_run(self.began)]
+        return [] if self.spec.slo else [bodies.quiet_run(self.began, self.spec.run)]
 
     def compositions(self) -> list[Choice]:
         return [Choice.offered(self.spec.app, each, each.name == self.active.name) for each in self._choices()]

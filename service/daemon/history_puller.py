@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from service.bodies.base import utc_now
 from service.bodies.decisions import Decision
 from service.bodies.refusals import NotStoredError
+from service.bodies.spec import RunSpec
 from service.daemon.slot import Slot
 from service.daemon.store import DaemonStore
 from service.running.requests import ReadDecisions, ReadNoChanges
@@ -29,12 +31,22 @@ class HistoryPuller:
         self._quiet_runs_due_s = float("-inf")
         self._lock = threading.Lock()
 
-    def begin_anew(self) -> int:
-        """The next runner's ids go on behind all that are stored: behind the one returned."""
+    def begin_anew(self, spec: RunSpec) -> int:
+        """The ids of the runner of ``spec`` go on behind all that are stored: behind the one returned. That there is
+        another runner is a decision too."""
         with self._lock:
+            if spec.started_again is not None:
+                self._note_start(spec)
             self._first_decision = self._store.last_decision_id(self._app)
             self._seen = 0
             return self._first_decision
+
+    def _note_start(self, spec: RunSpec) -> None:
+        number = self._store.last_decision_id(self._app) + 1
+        try:
+            self._store.put_decisions(self._app, [Decision.to_start_again(number, utc_now(), spec)])
+        except NotStoredError:  # costs history, not the stream
+            return
 
     def pull(self, now_s: float) -> None:
         """What is due. Raises: as the runner's port."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from apps.contract import App
 from control.decisions import State
 from service.bodies.decisions import Entry, history_of
 from service.bodies.refusals import UnavailableError
@@ -14,8 +13,9 @@ from service.daemon.runs import Runs
 from service.daemon.store import DaemonStore
 from service.daemon.watchdog import Watchdog
 from service.running.requests import ReadHistory, ReadResults, ReadStatus
+from service.running.window import Window
 
-KEPT_AFTER_END = {"stages", "items", "drain", "switches", "slo_met_share", "failure", "updated_at"}
+KEPT_AFTER_END = {"stages", "items", "drain", "switches", "slo_met_share", "failure", "updated_at", "began_at"}
 """What the last status of a run still tells when it has ended; rates and workers are gone."""
 
 
@@ -30,27 +30,27 @@ class Observation:
 
     def status(self, name: str) -> Status:
         """From the runner; its last words when it does not answer; what is known without it when it is not up."""
-        app, watchdog = self._runs.app(name), self._runs.last(name)
+        watchdog = self._runs.last(name)
         if watchdog is None:
-            return self._resting(app, State.STOPPED, None)
+            return self._resting(name, State.STOPPED, None)
         remembered = watchdog.remembered.status
         match watchdog.condition:
             case Up():
-                return _live(watchdog) or self._resting(app, State.STARTING, watchdog)
+                return _live(watchdog) or self._resting(name, State.STARTING, watchdog)
             case Ended() if remembered is not None:
-                return self._resting(app, remembered.state, watchdog).model_copy(update=_kept(remembered))
+                return self._resting(name, remembered.state, watchdog).model_copy(update=_kept(remembered))
             case Ended():
-                return self._resting(app, State.STOPPED, watchdog)
+                return self._resting(name, State.STOPPED, watchdog)
             case Failed():
-                return self._resting(app, State.FAILED, watchdog)
-        return self._resting(app, State.STARTING, watchdog)
+                return self._resting(name, State.FAILED, watchdog)
+        return self._resting(name, State.STARTING, watchdog)
 
-    def _resting(self, app: type[App], state: State, watchdog: Watchdog | None) -> Status:
-        accepted = self._store.slo(app.name)
-        spec = watchdog.wanted.spec if watchdog else RunSpec(app=app.name)
+    def _resting(self, name: str, state: State, watchdog: Watchdog | None) -> Status:
+        accepted = self._store.slo(name)
+        spec = watchdog.wanted.spec if watchdog else RunSpec(app=name)
         spec = spec.model_copy(update={"slo": accepted.slo if accepted else None})
-        last = next(iter(self._store.decisions(app.name, 1)), None)
-        status = resting(app, state, spec, last)
+        last = next(iter(self._store.decisions(name, 1)), None)
+        status = resting(self._runs.app(name), state, spec, last)
         if watchdog is None:
             return status
         deaths = watchdog.condition.deaths
@@ -63,14 +63,17 @@ class Observation:
             _pull(up)
         return history_of(self._store.decisions(name, limit), self._store.quiet_runs(name, limit), limit)
 
-    def results(self, name: str, after: int, limit: int) -> list[Result]:
-        """Of the present or the last run. Raises: UnavailableError when the runner does not answer."""
+    def results(self, name: str, cursor: ReadResults) -> list[Result]:
+        """Of the present or the last run.
+
+        Raises: UnavailableError when the runner does not answer; ResultsGoneError when what comes next is not kept.
+        """
         watchdog = self._runs.last(name)
         if watchdog is None:
-            return []
+            return Window(None, given=0).read(cursor)
         if isinstance(watchdog.condition, Up):
-            return watchdog.ask(ReadResults(after, limit))
-        return [result for result in watchdog.remembered.results if result.serial > after][:limit]
+            return watchdog.ask(cursor)
+        return watchdog.remembered.window(watchdog.wanted.spec.run).read(cursor)
 
     def history(self, name: str, last_s: float) -> list[Sample]:
         """Of the present run; after its end, of its last quarter of an hour. Raises: as ``results``."""

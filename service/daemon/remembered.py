@@ -8,6 +8,7 @@ from service.bodies.results import Result
 from service.bodies.status import Sample, Status
 from service.daemon.slot import Slot
 from service.running.requests import ReadHistory, ReadResults, ReadStatus
+from service.running.window import Window
 
 RESULTS_KEPT = 10_000
 """Results that can still be read after the end of a run."""
@@ -23,9 +24,17 @@ class Remembered:
     """Filled when the run has ended, as is ``history``."""
     history: tuple[Sample, ...] = ()
 
+    def window(self, run: str | None) -> Window:
+        """What can still be read of ``run``; nothing of one that is not remembered."""
+        if self.status is None or self.status.run != run:
+            return Window(run)
+        items = self.status.items
+        given = items.accepted if self.results else None
+        return Window(run, self.results, items.delivered + items.failed + items.shed, given)
+
     @classmethod
     def of(cls, slot: Slot) -> Remembered:
         """All that is asked for after the end. Raises: as the runner's port."""
-        results = slot.ask(ReadResults(-1, RESULTS_KEPT))
+        results = slot.ask(ReadResults(None, RESULTS_KEPT))
         history = slot.ask(ReadHistory(HISTORY_KEPT_S))
         return cls(slot.ask(ReadStatus()), tuple(results), tuple(history))

@@ -14,7 +14,9 @@ from service.daemon.slot import Slot
 from service.daemon.store import DaemonStore, Started
 from service.daemon.undo import undone_by_failure
 from service.running.requests import Change, ReadSpec, SetCompositions, changed
+from service.running.run_id import new_run
 
+SERVICE_BEGAN = "the service was started again, and its runner had ended with it"
 Tell = Callable[[Change], None]
 """Asks the runner. Raises: what it refuses, or UnavailableError."""
 
@@ -38,6 +40,14 @@ class Wanted:
     @property
     def spec(self) -> RunSpec:
         return self._spec
+
+    def renew(self, died: str | None) -> RunSpec:
+        """The next runner has serial numbers of its own; ``died``: why the one before did, as far as is known."""
+        with self._lock:
+            before = self._spec
+            again = {"epoch": before.epoch + 1, "started_again": died or SERVICE_BEGAN} if before.run else {}
+            self._spec = before.model_copy(update={"run": new_run(), **again})
+            return self._spec
 
     def begin(self, first_decision: int) -> RunSpec:
         """What the next runner is to be started with; its decisions continue at ``first_decision``."""
@@ -76,6 +86,8 @@ class Wanted:
         has = slot.ask(ReadSpec())
         active = status.composition.name if status.composition is not None else None
         in_use = {each.name: each for each in has.compositions if each.name == active}
+        itself = {"run": has.run, "epoch": has.epoch, "started_again": has.started_again}
+        self._spec = self._spec.model_copy(update=itself)
         self._spec = changed(self._spec, SetCompositions(holding(self._spec.compositions, in_use)))
         for change in differences(has, self._spec):
             slot.ask(change)

@@ -84,7 +84,8 @@ class Watchdog:
         try:
             found = self._slot.find()
             if not found:
-                self._slot.spawn(self.wanted.begin(self.history.begin_anew()))
+                anew = self.wanted.renew(self._condition.deaths.reason)
+                self._slot.spawn(self.wanted.begin(self.history.begin_anew(anew)))
             # one that was found may have been built and no more
             self._slot.ask(Start(), ANSWER_S if found else START_TIMEOUT_S)
         except RecomposeError as error:

@@ -1,6 +1,7 @@
 // One app: what it does now, what it did, why, and what can be done.
 
 import { h, renew, say } from "./dom.js";
+import { clock } from "./format.js";
 import { get, segment } from "./service.js";
 import { Act } from "./act.js";
 import { Charts } from "./charts.js";
@@ -18,6 +19,7 @@ export class AppPage {
     this.heading = h("h1", { "data-app": app }, app);
     this.chips = h("p", { class: "chips" });
     this.description = h("p", { class: "hint" });
+    this.run = h("p", { class: "hint run" });
     this.lost = h("div");
     this.notice = new Notice();
     this.figures = new Figures();
@@ -26,7 +28,7 @@ export class AppPage {
     this.decisions = new Decisions(app);
     this.whatIf = new WhatIf(app);
     this.act = new Act(app, () => this.learn());
-    const head = h("div", { class: "head" }, h("div", { class: "row" }, this.heading, this.chips), this.description, this.jumps());
+    const head = h("div", { class: "head" }, h("div", { class: "row" }, this.heading, this.chips), this.description, this.run, this.jumps());
     const course = h("div", { class: "course" }, this.pipeline.element, this.charts.element, this.decisions.element, this.whatIf.element);
     this.body = h("div", { class: "columns" }, course, this.act.element);
     this.element = h("div", { class: "app" }, head, this.lost, this.notice.element, loading(), this.figures.element, this.figures.held, this.body);
@@ -43,6 +45,7 @@ export class AppPage {
   show([status]) {
     delete this.element.dataset.waiting;
     renew(this.chips, `${status.state} ${status.slo_status} ${status.mode}`, () => chips(status));
+    say(this.run, began(status));
     this.notice.show(status);
     this.figures.show(status);
     this.pipeline.show(status);
@@ -89,6 +92,10 @@ export class AppPage {
     this.pipeline.close();
     this.charts.close();
   }
+}
+
+function began({ run, began_at: at }) {
+  return run ? `Run ${run}${at ? `, begun at ${clock(at)}` : ""}` : "";
 }
 
 function goTo(element) {

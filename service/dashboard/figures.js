@@ -46,12 +46,13 @@ export class Notice {
   }
 
   show(status) {
-    renew(this.element, JSON.stringify([status.state, status.slo_status, status.failure, status.no_change, status.mode]), () => noticesOf(status));
+    renew(this.element, JSON.stringify([status.state, status.slo_status, status.failure, status.no_change, status.mode, status.run]), () => noticesOf(status));
   }
 }
 
 function noticesOf(status) {
   const notices = [];
+  if (status.started_again) notices.push(notice("warn", "Runner started again", `${status.began_at ? `at ${format.clock(status.began_at)}` : "now"} (${status.started_again}). Serial numbers begin at 0 with it.`));
   if (status.state === "stopped") notices.push(notice("", "Stopped.", "Nothing runs. Start it below; figures are those of the last run."));
   if (status.state === "starting") notices.push(notice("", "Starting.", "Workers are being started; a large data set may take a while."));
   if (status.state === "profiling") notices.push(notice("", "Profiling.", "The first items tell what every stage costs; then the manager decides."));

@@ -8,7 +8,7 @@ from control.what_if import Present, Question, outlook
 from service.bodies.compositions import Choice, WhatIf
 from service.bodies.decisions import Decision, QuietRun, Switch
 from service.bodies.refusals import UnavailableError
-from service.bodies.results import Summary
+from service.bodies.results import Result, Summary
 from service.bodies.status import SparkStatus, Status
 from service.bodies.what_if import what_if_body
 from service.running import requests as ask
@@ -24,14 +24,14 @@ class Reads:
     def __init__(self, run: Run, record: Record, standing: Standing) -> None:
         self._run, self._record, self._standing = run, record, standing
         self._loop, self._checked = run.loop, run.checked
-        self._at = record.clock.text
+        self._at, self._name = record.clock.text, run.checked.spec.run
 
     def handlers(self) -> tuple[ask.Handler, ...]:
         return (
             ask.ReadStatus.by(self._status),
             ask.ReadDecisions.by(self._decisions),
             ask.ReadNoChanges.by(self._no_changes),
-            ask.ReadResults.by(lambda request: self._run.sink.results(request.after, request.limit)),
+            ask.ReadResults.by(self._results),
             ask.ReadCompositions.by(self._compositions),
             ask.ReadHistory.by(lambda request: self._record.history.since(monotonic() - request.last_s)),
             ask.ReadWhatIf.by(self._what_if),
@@ -51,10 +51,13 @@ class Reads:
     def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
         journal = self._loop.journal
         found = [each for each in journal.decisions if each.id > request.after_id][: request.limit]
-        return [Decision.of(journal.with_switches(each), self._at) for each in found]
+        return [Decision.of(journal.with_switches(each), self._at, self._name) for each in found]
+
+    def _results(self, request: ask.ReadResults) -> list[Result]:
+        return self._run.window.read(request)
 
     def _no_changes(self, request: ask.ReadNoChanges) -> list[QuietRun]:
-        return [QuietRun.of(each, self._at) for each in self._loop.journal.no_changes][-request.limit :]
+        return [QuietRun.of(each, self._at, self._name) for each in self._loop.journal.no_changes][-request.limit :]
 
     def _switches(self, _: ask.ReadSwitches) -> list[Switch]:
         return [Switch.of(record, self._at) for record in self._loop.journal.switches]

@@ -51,6 +51,7 @@ def record_of(spec: RunSpec, run: Run) -> Record:
         return Record(clock)
     from service.running.telemetry import Telemetry  # imported here: a run without telemetry needs no Arrow
 
-    telemetry = Telemetry(spec.telemetry, spec.app, clock.epoch_s)
+    assert spec.run is not None, "a runner has given it a name"
+    telemetry = Telemetry(spec.telemetry, spec.app, spec.run, clock.epoch_s)
     run.loop.tap = telemetry.observe
     return Record(clock, telemetry)

@@ -177,10 +177,13 @@ class ReadNoChanges(Request[list[QuietRun]]):
 
 @dataclass(frozen=True, slots=True)
 class ReadResults(Request[list[Result]]):
-    """Results with a serial number above ``after``, in order."""
+    """Results with a serial number above ``after``, in order. Raises: ResultsGoneError, also for another ``run``."""
 
-    after: int
+    after: int | None
+    """None: from the oldest one kept."""
     limit: int
+    run: str | None = None
+    """In which ``after`` was given; None: not told."""
 
 
 @dataclass(frozen=True, slots=True)

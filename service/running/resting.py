@@ -17,6 +17,7 @@ from service.running import requests as ask
 from service.running.checked import CheckedSpec
 from service.running.mailbox import Mailbox
 from service.running.standing import Standing
+from service.running.window import Window
 
 
 class Resting:
@@ -32,12 +33,12 @@ class Resting:
             ask.ReadStatus.by(self._status),
             ask.ReadDecisions.by(_nothing),
             ask.ReadNoChanges.by(_nothing),
-            ask.ReadResults.by(_nothing),
+            ask.ReadResults.by(Window(self._spec.run).read),
             ask.ReadCompositions.by(_nothing),
             ask.ReadHistory.by(_nothing),
             ask.ReadSwitches.by(_nothing),
             ask.ReadWhatIf.by(self._what_if),
-            ask.ReadSummary.by(lambda _: Summary(failure=self._standing.failure)),
+            ask.ReadSummary.by(lambda _: Summary(run=self._spec.run, failure=self._standing.failure)),
             ask.SetSlo.by(self._set_slo),
             ask.SetInput.by(self._set_input),
             ask.SetMode.by(self._set_mode),

@@ -12,6 +12,7 @@ from service.running.checked import CheckedSpec
 from service.running.intake import Intake
 from service.running.loop import ControlLoop
 from service.running.sink import ResultSink
+from service.running.window import Window
 
 
 @dataclass(slots=True)
@@ -45,8 +46,17 @@ class Run:
     @property
     def undelivered(self) -> range:
         """Serial numbers of the items that were accepted and are not out."""
-        accepted = max(self.loop.engine.view().accepted, self.checked.pushes.accepted)
-        return range(self.sink.next_serial, accepted)
+        return range(self.sink.next_serial, self.accepted)
+
+    @property
+    def accepted(self) -> int:
+        """Items that were given a serial number."""
+        return max(self.loop.engine.view().accepted, self.checked.pushes.accepted)
+
+    @property
+    def window(self) -> Window:
+        """The results that can still be read."""
+        return Window(self.checked.spec.run, self.sink.kept, self.sink.next_serial, self.accepted)
 
     def close(self) -> None:
         """Each part is closed, whatever the others raise."""

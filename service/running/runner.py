@@ -36,6 +36,7 @@ from service.running.requests import (
 )
 from service.running.resting import Resting
 from service.running.run import Run
+from service.running.run_id import new_run
 from service.running.standing import Standing
 
 A = TypeVar("A")
@@ -72,7 +73,7 @@ class Runner:
     """All public methods may be called from any thread. Raises: RecomposeError for a spec that cannot run."""
 
     def __init__(self, spec: RunSpec) -> None:
-        self.spec = spec
+        self.spec = spec = spec if spec.run else spec.model_copy(update={"run": new_run()})
         self._checked = CheckedSpec(spec)
         self._log = structlog.get_logger().bind(app=spec.app)
         self._standing = Standing()

@@ -55,7 +55,8 @@ class ResultSink:
         table: Table | None = None,
     ) -> None:
         self._app, self._decode = app, decode
-        self._kept: deque[Result] = deque(maxlen=self.KEPT)
+        self.kept: deque[Result] = deque(maxlen=self.KEPT)
+        """The latest, in order."""
         self._output = app.open_output(Path(out_path)) if out_path is not None else None
         self._out = OutputFile(out_path, buffer_bytes=BUFFER_BYTES) if out_path and self._output is None else None
         self._dead_letters = OutputFile(dead_letters_path, append=True) if dead_letters_path else None
@@ -74,7 +75,7 @@ class ResultSink:
         self._check(item.serial)
         self.last_s = item.at_s
         result = self._result(item)
-        self._kept.append(result)
+        self.kept.append(result)
         if self._out is None and self._table is None:
             return
         row = {name: value for name, value in result if name in result.model_fields_set}
@@ -91,10 +92,6 @@ class ResultSink:
     def failed(self) -> str | None:
         """Why no result can be stored any more."""
         return None if self._table is None else self._table.failed
-
-    def results(self, after: int, limit: int) -> list[Result]:
-        """Results with ``serial > after``, oldest first, of those still kept."""
-        return [result for result in self._kept if result.serial > after][:limit]
 
     def flush(self) -> None:
         if self._out is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from apps.contract import App
 from control.decisions import State
+from service.bodies.base import utc_now
 from service.bodies.spec import RunSpec
 from service.bodies.status import Status, resting
 
@@ -17,6 +18,7 @@ class Standing:
 
     state: State = State.STARTING
     failure: str | None = None
+    began_at: str = field(default_factory=utc_now)
 
     def close(self) -> None:
         """Nothing runs any more; what is open is being closed."""
@@ -28,4 +30,5 @@ class Standing:
     def status(self, app: type[App], spec: RunSpec) -> Status:
         """What is known without a run."""
         known = resting(app, self.state, spec, None)
-        return known.model_copy(update={"failure": self.failure, "runner_pid": os.getpid()})
+        own = {"failure": self.failure, "runner_pid": os.getpid(), "began_at": self.began_at}
+        return known.model_copy(update=own)

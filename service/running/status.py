@@ -11,7 +11,7 @@ from service.bodies.compositions import ActiveComposition
 from service.bodies.decisions import Decision, Switch
 from service.bodies.figures import Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
 from service.bodies.slo import SloInForce
-from service.bodies.status import SparkStatus, Status, TelemetryStatus
+from service.bodies.status import Origin, SparkStatus, Status, TelemetryStatus
 from service.running.held_up import held_up
 from service.running.loop import ControlLoop
 
@@ -47,7 +47,7 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         drain=Drain.of(loop.handovers.drain.status()),
         workers=[Worker.of(worker) for worker in view.workers],
         switches=journal.switch_count,
-        last_decision=last_decision(loop, at),
+        last_decision=last_decision(loop, at, known.run),
         updated_at=known.updated_at,
         failure=known.failure,
         runner_pid=known.runner_pid,
@@ -61,9 +61,10 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         slo_met_share=beside.slo_met_share,
         telemetry=beside.telemetry,
         spark=beside.spark,
+        **{name: getattr(known, name) for name in Origin.model_fields},
     )
 
 
-def last_decision(loop: ControlLoop, at: Clock) -> Decision | None:
+def last_decision(loop: ControlLoop, at: Clock, run: str | None) -> Decision | None:
     journal = loop.journal
-    return Decision.of(journal.with_switches(journal.decisions[-1]), at) if journal.decisions else None
+    return Decision.of(journal.with_switches(journal.decisions[-1]), at, run) if journal.decisions else None

@@ -48,6 +48,7 @@ class RunningSummary:
         elapsed_s = last.now_s - self._first_s if last and self._first_s is not None else None
         return Summary(
             app=run.checked.spec.app,
+            run=run.checked.spec.run,
             elapsed_s=rounded(elapsed_s),
             items=CheckedItems(lost=sink.lost, misordered=sink.misordered, **dict(run.items)),
             composition=view.composition.name,

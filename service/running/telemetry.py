@@ -35,9 +35,9 @@ Record = tuple[Any, ...]
 
 
 class Telemetry:
-    """``epoch_s``: the wall clock at 0 of the loop's clock."""
+    """Of one ``run`` of ``app``. ``epoch_s``: the wall clock at 0 of the loop's clock."""
 
-    def __init__(self, spec: TelemetrySpec, app: str, epoch_s: float) -> None:
+    def __init__(self, spec: TelemetrySpec, app: str, run: str, epoch_s: float) -> None:
         self._epoch_s = epoch_s
         self._timings: dict[int, list[Any]] = {}
         """Of items that have not left: stage, wall and CPU time in seconds, one after the other."""
@@ -51,7 +51,7 @@ class Telemetry:
             "switches": _rows(SWITCH_FIELDS),
         }
         settings = WriterSettings(keep=Keep(spec.keep_days, spec.keep_mb))
-        self._writer = TelemetryWriter(Path(spec.folder), app, columns, settings)
+        self._writer = TelemetryWriter(Path(spec.folder), app, run, columns, settings)
 
     # --- in the loop's thread ---------------------------------------------------------------------------------------
 
@@ -120,7 +120,8 @@ class Telemetry:
         )  # fmt: skip
 
     def _decision(self, loop: ControlLoop, decision: Decision) -> Record:
-        body = json.dumps(plain(bodies.Decision.of(loop.journal.with_switches(decision), self._at)), allow_nan=False)
+        told = bodies.Decision.of(loop.journal.with_switches(decision), self._at, self._writer.run)
+        body = json.dumps(plain(told), allow_nan=False)
         head = (decision.id, self._micros(decision.at_s), str(decision.trigger))
         return (*head, decision.from_name, decision.to_name, decision.reason, body)
 

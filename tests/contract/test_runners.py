@@ -14,6 +14,7 @@ from compositions.errors import RecomposeError
 from control.decisions import Mode
 from profiler.slo import Slo
 from runtime.pools import ray_cluster
+from service.bodies.refusals import ResultsGoneError
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
 from service.bodies.status import Status
 from service.daemon.fake_runner import FakeRunner
@@ -130,6 +131,19 @@ def test_a_runner_tells_what_it_was_told_and_starts_once(make: MakeRunner) -> No
         runner.ask(change)
         wanted = ask.changed(wanted, change)
     assert runner.ask(ask.ReadSpec()) == wanted
+
+
+def test_a_cursor_of_another_run_is_told_what_is_kept(make: MakeRunner) -> None:
+    runner = make(SPEC.model_copy(update={"run": "this one"}))
+    runner.ask(ask.Start(), timeout_s=PATIENCE_S)
+    runner.ask(ask.Push(1))
+    status = until(runner, lambda status: status.items.delivered == 1)
+    assert (status.run, status.epoch) == ("this one", 1)
+    assert [each.run for each in runner.ask(ask.ReadResults(None, 10, "this one"))] == ["this one"]
+    for cursor in (ask.ReadResults(0, 10, "another one"), ask.ReadResults(500, 10)):
+        with pytest.raises(ResultsGoneError, match="read on from there with run=this one") as error:
+            runner.ask(cursor)
+        assert (error.value.run, error.value.first, error.value.last) == ("this one", 0, 0)
 
 
 def test_a_refusal_is_a_sentence_and_the_runner_goes_on(make: MakeRunner) -> None:

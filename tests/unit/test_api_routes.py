@@ -158,10 +158,11 @@ def test_pushed_items_come_out_in_order(running: TestClient) -> None:
         accepted = running.post("/apps/synthetic/items", content=json.dumps(item), headers=headers)
         assert (accepted.status_code, accepted.json()) == (202, {"serial": serial})
     results = running.get("/results/synthetic").json()
+    run = running.get("/status/synthetic").json()["run"]
     assert results == [
-        {"serial": 0, "value": {"a": 1}},
-        {"serial": 1, "value": None},
-        {"serial": 2, "value": "text"},
+        {"serial": 0, "value": {"a": 1}, "run": run},
+        {"serial": 1, "value": None, "run": run},
+        {"serial": 2, "value": "text", "run": run},
     ]
     assert running.get("/results/synthetic", params={"after": 0, "limit": 1}).json() == results[1:2]
     running.post("/apps/synthetic/stop")

@@ -145,7 +145,9 @@ def test_the_answers_of_an_app_that_computes_nothing(faked: Document) -> None:
     faked.ask("post", "/compositions", "/compositions", content=WIDE, headers=YAML)
     found = faked.read_all()
     assert len(found["/decisions/{app}"]) == 2
-    assert found["/results/{app}"] == [{"serial": 0, "value": {"any": ["item", None]}}]
+    run = found["/status/{app}"]["run"]
+    assert found["/results/{app}"] == [{"serial": 0, "value": {"any": ["item", None]}, "run": run}]
+    assert {each["run"] for each in found["/decisions/{app}"]} == {run}
     faked.ask("post", "/apps/{app}/stop", "/apps/synthetic/stop")
 
 
@@ -155,9 +157,11 @@ def test_the_refusals(faked: Document) -> None:
     faked.ask("post", "/slo", "/slo", 422, json={**SLO, "target": -1, "more": 1})
     faked.ask("get", "/slo/{app}", "/slo/none", 404)
     faked.ask("post", "/apps/{app}/stop", "/apps/synthetic/stop", 409)
+    gone = faked.ask("get", "/results/{app}", "/results/synthetic?run=other&after=3", 410)
+    assert (gone["run"], gone["from"], gone["to"]) == (None, None, None)
 
 
-def test_the_answers_of_a_real_run(real: Document, daemon: Daemon) -> None:
+def test_the_answers_of_a_real_run(real: Document, daemon: Daemon, tmp_path: Path) -> None:
     real.ask("post", "/slo", "/slo", json=SLO)
     real.ask("post", "/apps/{app}/start", "/apps/synthetic/start", json=CALM)
     real.ask("put", "/apps/{app}/mode", "/apps/synthetic/mode", json={"mode": "pinned", "composition": "7"})
@@ -170,8 +174,15 @@ def test_the_answers_of_a_real_run(real: Document, daemon: Daemon) -> None:
     found = real.read_all()
     assert [found[path] != [] for path in ("/history/{app}", "/decisions/{app}", "/results/{app}")] == [True] * 3
     assert found["/status"][0]["telemetry"]["lost"] == 0
+    run, status = last["run"], found["/status/{app}"]
+    assert (status["run"], status["epoch"], status["started_again"]) == (run, 1, None)
+    entries = [*found["/decisions/{app}"], *found["/results/{app}"], last["last_decision"]]
+    assert {each["run"] for each in entries} == {run}
     stopped = real.ask("post", "/apps/{app}/stop", "/apps/synthetic/stop")
     assert stopped["state"] == "stopped"
+    assert (stopped["run"], stopped["began_at"]) == (run, status["began_at"])
+    written = {path.name.split("--")[1].rpartition("-")[0] for path in tmp_path.rglob("*.parquet")}
+    assert written == {run}, "telemetry is of the same run"
     for path in ("/status/{app}", "/history/{app}", "/decisions/{app}", "/results/{app}"):
         real.ask("get", path, READS[path])
 

@@ -36,7 +36,8 @@ def test_a_restarted_daemon_brings_everything_back() -> None:
     names = [each.name for each in second.compositions.of("synthetic")]
     assert names == ["1", "2", "4", "5", "6", "7", "wide"]
     decisions = [each for each in second.observation.decisions("synthetic", 100) if each.kind == "decision"]
-    assert decisions[1:] == [each for each in history if each.kind == "decision"]
+    assert (decisions[1].trigger, decisions[1].to) == ("failure", "wide"), "its runner is another one"
+    assert decisions[2:] == [each for each in history if each.kind == "decision"]
     second.close()
     store.close()
 

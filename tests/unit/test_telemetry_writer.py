@@ -28,7 +28,7 @@ def columns(records: Sequence[Any]) -> dict[str, Any]:
 
 
 def writer(folder: Path, settings: WriterSettings = PATIENT, make: Any = columns) -> TelemetryWriter:
-    return TelemetryWriter(folder, "a", {"switches": make}, settings)
+    return TelemetryWriter(folder, "a", "r", {"switches": make}, settings)
 
 
 def test_what_was_put_is_in_the_files_and_no_hidden_one_is_left(tmp_path: Path) -> None:

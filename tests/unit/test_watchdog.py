@@ -151,7 +151,63 @@ def test_ids_of_decisions_go_on_after_a_restart() -> None:
     bench.runner.killed = True
     bench.until(lambda: len(bench.host.runners) == 2)
     bench.step(0.5)
-    assert [each.id for each in bench.store.decisions("synthetic", 10)] == [2, 1]
+    assert [each.id for each in bench.store.decisions("synthetic", 10)] == [3, 2, 1]
+
+
+def test_each_runner_has_a_run_of_its_own_and_says_why_it_is_another_one() -> None:
+    bench = up(Bench())
+    first = bench.runner.spec
+    bench.runner.killed = True
+    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    second = bench.runner.spec
+    assert (first.epoch, first.started_again) == (1, None)
+    assert (second.epoch, second.started_again) == (2, "ConnectionError: gone")
+    assert None is not first.run != second.run is not None
+    status = bench.watchdog.ask(ReadStatus())
+    assert (status.run, status.epoch, status.started_again) == (second.run, 2, "ConnectionError: gone")
+    assert bench.store.started()["synthetic"].spec.run == second.run
+
+
+def test_that_a_runner_was_started_again_is_among_the_decisions_with_its_reason() -> None:
+    bench = up(Bench())
+    bench.runner.set_mode(Mode.AUTO, "5")
+    bench.step(2.0)
+    bench.runner.killed = True
+    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    bench.step(0.5)
+    start, again, *earlier = bench.store.decisions("synthetic", 10)
+    assert (again.trigger, again.from_, again.to) == ("failure", "5", "5")
+    assert again.reason == "the runner was started again: ConnectionError: gone"
+    assert again.run == start.run == bench.runner.spec.run
+    assert {each.run for each in earlier} == {bench.host.runners[0].spec.run}
+
+
+def test_a_daemon_that_is_started_again_says_so_where_its_runner_ended_with_it() -> None:
+    bench = up(Bench())
+    later = up(Bench(bench.store.started()["synthetic"].spec))
+    assert (later.runner.spec.epoch, later.runner.spec.run) != (1, bench.runner.spec.run)
+    later.step(0.5)
+    again = later.store.decisions("synthetic", 10)[-1]
+    assert (again.trigger, again.run) == ("failure", later.runner.spec.run)
+    assert "the service was started again" in again.reason
+
+
+def test_a_runner_that_is_found_again_goes_on_with_its_run() -> None:
+    bench = Bench(PUSH.model_copy(update={"run": "known", "epoch": 3}), attach=True)
+    bench.host.left_over = Flaky(PUSH.model_copy(update={"run": "its own", "epoch": 4}))
+    bench.host.left_over.start()
+    up(bench)
+    assert (bench.watchdog.wanted.spec.run, bench.watchdog.wanted.spec.epoch) == ("its own", 4)
+    assert {each.run for each in bench.store.decisions("synthetic", 10)} == {"its own"}
+    assert [each.trigger for each in bench.store.decisions("synthetic", 10)] == ["start"]
+
+
+def test_that_it_was_started_again_costs_no_runner_on_a_full_disk() -> None:
+    bench = up(Bench())
+    fill(bench.store)
+    bench.runner.killed = True
+    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    assert bench.watchdog.ask(ReadStatus()).epoch == 2
 
 
 @pytest.mark.logs_errors("app failed")
@@ -237,7 +293,7 @@ def test_the_end_of_a_run_leaves_its_results_and_frees_the_runner() -> None:
     bench.runner.stop()
     bench.until(lambda: bench.is_in(Ended))
     assert bench.runner.killed
-    assert list(bench.watchdog.remembered.results) == [Result(serial=0, value="last words")]
+    assert list(bench.watchdog.remembered.results) == [Result(serial=0, value="last words", run=bench.runner.spec.run)]
     assert bench.store.started() == {}
 
 
@@ -246,7 +302,7 @@ def test_stop_drains_and_keeps_what_came_out() -> None:
     bench.runner.hold = True
     bench.watchdog.ask(Push(1))
     bench.watchdog.stop()
-    assert list(bench.watchdog.remembered.results) == [Result(serial=0, value=1)]
+    assert list(bench.watchdog.remembered.results) == [Result(serial=0, value=1, run=bench.runner.spec.run)]
     assert bench.watchdog.remembered.status is not None
     assert bench.watchdog.remembered.status.items.delivered == 1
     assert bench.runner.killed

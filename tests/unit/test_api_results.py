@@ -1,0 +1,150 @@
+"""``GET /results`` tells a reader what it cannot have any more: after a restart, out of the window, of an ended run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.api import create_app
+from service.cli.app_client import AppClient
+from service.cli.http import Client, ServiceError
+from service.daemon.daemon import Daemon
+from service.daemon.fake_daemon import fake_daemon
+from service.daemon.fake_runner import FakeRunner
+from service.daemon.restart_policy import Up
+from service.daemon.store import DaemonStore
+
+PUSHED = {"source": {"kind": "push"}}
+
+
+class Service:
+    """With one app, into which items are pushed."""
+
+    def __init__(self, daemon: Daemon, http: TestClient) -> None:
+        self._daemon, self.http = daemon, http
+        self.begin()
+
+    def begin(self) -> None:
+        assert self.http.post("/apps/synthetic/start", json=PUSHED).status_code == 200
+
+    def push(self, *values: Any) -> None:
+        for value in values:
+            assert self.http.post("/apps/synthetic/items", json=value).status_code == 202
+
+    def results(self, **cursor: Any) -> Any:
+        answer = self.http.get("/results/synthetic", params=cursor)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def gone(self, **cursor: Any) -> Any:
+        answer = self.http.get("/results/synthetic", params=cursor)
+        assert (answer.status_code, answer.headers["content-type"]) == (410, "application/problem+json"), answer.text
+        return answer.json()
+
+    @property
+    def status(self) -> Any:
+        return self.http.get("/status/synthetic").json()
+
+    @property
+    def runner(self) -> FakeRunner:
+        runner = self._watchdog._slot._runner
+        assert isinstance(runner, FakeRunner)
+        return runner
+
+    @property
+    def _watchdog(self) -> Any:
+        return self._daemon._runs.last("synthetic")
+
+    def kill_runner(self) -> None:
+        """Until there is another one."""
+        self.runner.killed = True
+        for _ in range(3):
+            self._watchdog.step()
+        assert isinstance(self._watchdog.condition, Up)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    store = DaemonStore(None)
+    daemon = fake_daemon(store)
+    with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as http:
+        yield Service(daemon, http)
+    store.close()
+
+
+def test_a_reader_goes_on_with_the_run_and_the_serial_of_its_last_result(service: Service) -> None:
+    service.push("a", "b", "c")
+    last = service.results(limit=2)[-1]
+    (row,) = service.results(run=last["run"], after=last["serial"])
+    assert row == {"serial": 2, "value": "c", "run": service.status["run"]}
+
+
+def test_a_reader_that_comes_too_late_is_told_what_is_kept(service: Service) -> None:
+    service.push("a", "b", "c", "d")
+    del service.runner.delivered[:2]
+    told = service.gone(after=0)
+    assert (told["run"], told["from"], told["to"]) == (service.status["run"], 2, 3)
+    assert told["detail"].startswith("results 1 to 1 are gone; kept of run ")
+    assert [each["serial"] for each in service.results()] == [2, 3], "without a cursor: from the oldest kept"
+
+
+@pytest.mark.parametrize("after", [{}, {"after": 0}, {"after": 1}])
+def test_a_cursor_over_a_killed_runner_is_told_of_the_other_run(service: Service, after: dict[str, int]) -> None:
+    service.push("a", "b")
+    before = service.status["run"]
+    service.kill_runner()
+    service.push("x", "y", "z")
+    told = service.gone(run=before, **after)
+    assert (told["run"], told["from"], told["to"]) == (service.status["run"], 0, 2)
+    assert told["run"] != before
+
+
+def test_a_number_that_the_new_run_has_not_given_yet_is_told_without_a_run_too(service: Service) -> None:
+    service.push("a", "b")
+    service.kill_runner()
+    service.push("x")
+    assert service.gone(after=1)["to"] == 0
+
+
+def test_a_killed_runner_is_in_status_and_decisions_with_the_reason(service: Service) -> None:
+    service.kill_runner()
+    status, entries = service.status, service.http.get("/decisions/synthetic").json()
+    assert (status["epoch"], status["runner_restarts"]) == (2, 1)
+    assert status["started_again"] == "ConnectionError: the runner was killed"
+    (again,) = [each for each in entries if each["trigger"] == "failure"]
+    assert again["run"] == status["run"]
+    assert again["reason"] == "the runner was started again: ConnectionError: the runner was killed"
+
+
+def test_an_ended_run_can_be_read_to_its_end_and_no_other(service: Service) -> None:
+    service.push("a", "b")
+    run = service.status["run"]
+    service.http.post("/apps/synthetic/stop")
+    assert [each["value"] for each in service.results(run=run, after=0)] == ["b"]
+    assert service.results(run=run, after=1) == []
+    told = service.gone(run="another", after=0)
+    assert (told["run"], told["from"], told["to"]) == (run, 0, 1)
+    service.begin()
+    assert service.gone(run=run, after=1)["run"] == service.status["run"] != run
+
+
+def test_where_nothing_ever_ran_there_is_nothing_and_no_run(service: Service) -> None:
+    store = DaemonStore(None)
+    with TestClient(create_app(fake_daemon(store)), base_url="http://127.0.0.1:8080") as http:
+        assert http.get("/results/synthetic").json() == []
+        told = http.get("/results/synthetic", params={"run": "a", "after": 3})
+        assert (told.status_code, told.json()["run"]) == (410, None)
+    store.close()
+
+
+def test_the_command_line_s_client_tells_it_as_a_sentence(service: Service) -> None:
+    service.push("a", "b", "c")
+    service.kill_runner()
+    client = Client("http://127.0.0.1:8080")
+    client._http.close()
+    client._http = service.http
+    with pytest.raises(ServiceError, match="serial number 2 was not given to an item in this run; kept of run"):
+        AppClient(client, "synthetic").results(2, 10)

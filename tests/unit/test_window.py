@@ -1,0 +1,115 @@
+"""What can still be read of a run: a reader that goes on from its last serial number misses nothing, or is told."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.bodies.refusals import ResultsGoneError
+from service.bodies.results import Result
+from service.running.requests import ReadResults
+from service.running.window import Window
+
+
+def window(first: int = 5, last: int = 9, *, run: str | None = "b", given: int | None = 12) -> Window:
+    return Window(run, [Result(serial=number) for number in range(first, last + 1)], last + 1, given)
+
+
+def serials(found: Window, after: int | None, run: str | None = None, limit: int = 100) -> list[int]:
+    return [each.serial for each in found.read(ReadResults(after, limit, run))]
+
+
+def refused(found: Window, after: int | None, run: str | None = None) -> ResultsGoneError:
+    with pytest.raises(ResultsGoneError) as error:
+        found.read(ReadResults(after, 10, run))
+    return error.value
+
+
+@pytest.mark.parametrize("run", [None, "b"])
+def test_a_cursor_into_what_is_kept_goes_on(run: str | None) -> None:
+    assert serials(window(), None, run) == [5, 6, 7, 8, 9]
+    assert serials(window(), 4, run) == [5, 6, 7, 8, 9]
+    assert serials(window(), 7, run) == [8, 9]
+    assert serials(window(), 9, run) == []
+    assert serials(window(), 4, run, limit=2) == [5, 6]
+
+
+def test_rows_carry_the_run() -> None:
+    assert {each.run for each in window().read(ReadResults(None, 10))} == {"b"}
+
+
+@pytest.mark.parametrize("run", [None, "b"])
+def test_what_fell_out_is_told_with_what_is_kept(run: str | None) -> None:
+    error = refused(window(), 3, run)
+    assert (error.run, error.first, error.last) == ("b", 5, 9)
+    assert str(error) == (
+        "results 4 to 4 are gone; kept of run b is 5 to 9; read on from there with run=b, without after"
+    )
+
+
+@pytest.mark.parametrize("after", [None, -1, 4, 7, 500])
+def test_a_cursor_of_another_run_is_told_whatever_its_number(after: int | None) -> None:
+    error = refused(window(), after, "a")
+    assert (error.run, error.first, error.last) == ("b", 5, 9)
+    assert str(error).startswith("run 'a' is over and its results are gone; kept of run b is 5 to 9")
+
+
+def test_a_number_that_this_run_never_gave_is_another_run_s() -> None:
+    assert refused(window(), 12).run == "b"
+    assert serials(window(), 11) == [], "given, not delivered yet"
+    assert serials(window(given=None), 500) == []
+    assert serials(window(), 500, "b") == [], "whoever names the run knows what it waits for"
+
+
+def test_a_run_that_has_delivered_nothing_yet() -> None:
+    young = Window("b", given=0)
+    assert serials(young, None) == serials(young, -1) == serials(young, -1, "b") == []
+    error = refused(young, 3, "a")
+    assert (error.run, error.first, error.last) == ("b", None, None)
+    assert "kept of run b is nothing yet" in str(error)
+
+
+def test_results_that_died_with_their_runner_are_gone_also_where_nothing_is_kept() -> None:
+    lost = Window("b", (), out=20)
+    assert refused(lost, 7, "b").run == "b"
+    assert serials(lost, 19, "b") == []
+
+
+def test_without_any_run() -> None:
+    nothing = Window(None, given=0)
+    assert serials(nothing, None) == serials(nothing, -1) == []
+    assert "there is no run" in str(refused(nothing, None, "a"))
+    assert refused(nothing, 4).run is None
+
+
+def test_what_is_told_survives_the_way_from_another_process() -> None:
+    error = pickle.loads(pickle.dumps(refused(window(), 0)))
+    assert (error.run, error.first, error.last) == ("b", 5, 9)
+
+
+@given(st.data())
+def test_a_reader_gets_every_result_in_order_or_is_told(data: st.DataObject) -> None:
+    """Items leave, old results fall out of the window, now and then the runner is another one; the reader asks."""
+    run, out, size = 0, 0, data.draw(st.integers(1, 6))
+    cursor, read = ReadResults(None, data.draw(st.integers(1, 4))), []
+    for step in data.draw(st.lists(st.sampled_from(["deliver", "read", "restart"]), max_size=60)):
+        if step == "deliver":
+            out += 1
+        elif step == "restart":
+            run, out = run + 1, 0
+        else:
+            kept = [Result(serial=number) for number in range(max(0, out - size), out)]
+            try:
+                rows = Window(str(run), kept, out, out).read(cursor)
+            except ResultsGoneError:
+                cursor, read = ReadResults(None, cursor.limit), []
+                continue
+            read += [(each.run, each.serial) for each in rows]
+            if rows:
+                cursor = ReadResults(rows[-1].serial, cursor.limit, rows[-1].run)
+        if read:
+            first = read[0][1]
+            assert read == [(read[0][0], number) for number in range(first, first + len(read))]
