@@ -6,10 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from apps.contract import App
 from apps.input.sources import Clock, Push, Replay, Source, Video
 from compositions.errors import RecomposeError
+
+KindName = Literal["replay", "video", "push", "spark"]
+"""What a start body may name; the table ``KINDS`` below has a row for each."""
 
 
 class PathMeans(StrEnum):
@@ -36,7 +40,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class SourceKind:
-    name: str
+    name: KindName
     path: PathMeans
     open: Callable[[Opening], Source] | None = None
     """None: the link to Spark's driver is the source (``datapipe.live``)."""
@@ -90,7 +94,7 @@ SPARK = SourceKind(
     such_as="csv, json, parquet, kafka or rate",
     written=("spark:FILE.yaml",),
 )
-KINDS = {kind.name: kind for kind in (REPLAY, VIDEO, PUSH, SPARK)}
+KINDS: Mapping[str, SourceKind] = {kind.name: kind for kind in (REPLAY, VIDEO, PUSH, SPARK)}
 
 
 def open_source(

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 
+from apps.input.kinds import KindName
 from control.decisions import Mode
 from control.strategies import StrategyName
 from profiler.slo import INPUT_RATE, MAX_TARGET, Slo, Statistic
-from service.bodies.spec import Frozen, InputSpec, KindName, Number, RunSpec, SinkSpec, SourceSpec
+from service.bodies.spec import Frozen, InputSpec, Number, RunSpec, SinkSpec, SourceSpec
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from apps.input.kinds import KINDS, SourceKind
+from apps.input.kinds import KINDS, KindName, SourceKind
 from apps.input.rate_spec import RateSpec
 from compositions.model import Composition
 from control.decisions import Mode
@@ -18,9 +18,6 @@ Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 class Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-
-KindName = Literal["replay", "video", "push", "spark"]
 
 
 class SourceSpec(Frozen):

@@ -70,7 +70,10 @@ def slo_text(status: Status) -> Text:
 def slo_line(slo: StoredSlo) -> str:
     """What was accepted, in a sentence."""
     name = slo.metric if slo.statistic in (None, "mean") else f"{slo.statistic} {slo.metric}"
-    return f"{slo.app}: {name} {slo.target}, violated beyond {slo.bound}"
+    unit = _UNITS[slo.metric]
+    target = slo.target if isinstance(slo.target, str) else f"{figure(slo.target, 6)} {unit}"
+    bound = "" if slo.bound is None else f", violated beyond {figure(slo.bound, 6)} {unit}"
+    return f"{slo.app}: {name} {target}{bound}"
 
 
 def status_view(status: Status) -> RenderableType:

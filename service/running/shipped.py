@@ -9,15 +9,19 @@ from apps import registry
 from apps.contract import App
 from compositions.document import loader
 from compositions.enumeration import own_list
+from compositions.errors import CompositionError, Fault
 from compositions.model import Composition
 
 
 def shipped(app: type[App]) -> tuple[Composition, ...]:
-    """The compositions in the app's own file, or in the one the service ships. Raises: CompositionError."""
+    """The compositions in the app's own file, or in the one the service ships. Raises: CompositionError, with the file."""
     path = registry.compositions_file(app)
     if path is None:
         return ()
-    return tuple(loader.load(path.read_bytes(), {app.name: app.stages}).compositions)
+    try:
+        return tuple(loader.load(path.read_bytes(), {app.name: app.stages}).compositions)
+    except CompositionError as error:
+        raise CompositionError([Fault(f"{path}", str(fault)) for fault in error.faults]) from error
 
 
 def choices_for(app: App, known: Sequence[Composition] | None = None) -> tuple[Composition, ...]:

@@ -110,6 +110,14 @@ def test_check_names_a_broken_file(some_are_broken: Path, tmp_path: Path) -> Non
     assert f"{broken}: cannot be loaded: ModuleNotFoundError: No module named 'nothing_of_that_name'" in done.stderr
 
 
+def test_run_names_the_broken_compositions_beside_an_app(some_are_broken: Path) -> None:
+    file = some_are_broken / "good.yaml"
+    file.write_text("app: good\ncompositions: [{name: a, notation: Seq(fisrt)}]\n")
+    done = CliRunner().invoke(main, ["run", "good", "--pool", "local", "--apps", str(some_are_broken)])
+    assert done.exit_code == 1
+    assert f"{file}: compositions[0].notation: unknown stage 'fisrt'" in done.output
+
+
 def test_serve_names_what_is_broken_and_takes_the_others(some_are_broken: Path) -> None:
     with capture_logs() as told:
         apps = _discover([some_are_broken])

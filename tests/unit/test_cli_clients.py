@@ -51,7 +51,7 @@ def told(result: Result, code: int = 0) -> str:
 
 
 def test_an_slo_is_set_and_shown(invoke: Invoke) -> None:
-    assert told(invoke("slo", "synthetic", "latency=0.4s")) == "synthetic: latency 400.0, violated beyond 480.0\n"
+    assert told(invoke("slo", "synthetic", "latency=0.4s")) == "synthetic: latency 400 ms, violated beyond 480 ms\n"
     stored = json.loads(told(invoke("slo", "synthetic", "latency=100ms", "--statistic", "p95", "--json")))
     assert (stored["target"], stored["statistic"], stored["bound"]) == (100.0, "p95", pytest.approx(120))
     rate = json.loads(told(invoke("slo", "synthetic", "throughput=input_rate", "--threshold", "0.5", "--json")))
@@ -146,7 +146,7 @@ def test_fields_of_a_later_version_are_no_trouble_and_missing_ones_are_told(invo
 
 
 def test_a_percentile_is_an_objective(invoke: Invoke) -> None:
-    assert told(invoke("slo", "synthetic", "p95=200ms")) == "synthetic: p95 latency 200.0, violated beyond 240.0\n"
+    assert told(invoke("slo", "synthetic", "p95=200ms")) == "synthetic: p95 latency 200 ms, violated beyond 240 ms\n"
     stored = json.loads(told(invoke("slo", "synthetic", "p99=0.2s", "--threshold", "0", "--json")))
     assert (stored["statistic"], stored["target"], stored["bound"]) == ("p99", 200.0, 200.0)
     assert "exclude each other" in told(invoke("slo", "synthetic", "p95=1s", "--statistic", "p50"), 2)
