@@ -14,7 +14,7 @@ from compositions.model import Composition
 
 
 def shipped(app: type[App]) -> tuple[Composition, ...]:
-    """The compositions in the app's own file, or in the one the service ships. Raises: CompositionError, with the file."""
+    """The compositions in the app's own file, or in the one shipped. Raises: CompositionError, with the file."""
     path = registry.compositions_file(app)
     if path is None:
         return ()
