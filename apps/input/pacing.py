@@ -52,7 +52,8 @@ class FrequencyManager:
         self._lock = threading.Lock()
         self._taken = 0
         self._missed_before = 0
-        self._schedule = None if pattern is None else Schedule(pattern, clock(), **self._catch_up)
+        self._pattern = pattern
+        self._schedule = self._from_now()
 
     @property
     def missed(self) -> int:
@@ -69,17 +70,22 @@ class FrequencyManager:
             behind = int(self._schedule.due + _ROUNDING)
             return Offer(self._taken + self._missed() + behind, self._missed(), behind, lag_s)
 
+    def begin(self) -> None:
+        """Reading begins: the schedule counts from now, as nothing was due while there was nobody to read it for."""
+        with self._lock:
+            self._schedule = self._from_now()
+
     def set_pattern(self, pattern: Rate | None) -> None:
         """Replaces the pattern; its elapsed time begins now. ``None`` means unpaced."""
         with self._lock:
-            now_s = self._clock()
+            now_s, self._pattern = self._clock(), pattern
             if pattern is not None and self._schedule is not None:
                 self._schedule.replace(pattern, now_s)
                 return
             if self._schedule is not None:
                 self._schedule.advance(now_s)
                 self._missed_before += self._schedule.missed
-            self._schedule = None if pattern is None else Schedule(pattern, now_s, **self._catch_up)
+            self._schedule = self._from_now()
 
     def offered_per_s(self, now_s: float) -> float | None:
         """The rate that the pattern asks for at ``now_s``; ``None`` when unpaced."""
@@ -105,6 +111,9 @@ class FrequencyManager:
                 return Slot(due_s)
             assert self._schedule is not None, "an unpaced item is due at once"
             return self._schedule.next_due_s(now_s) - now_s
+
+    def _from_now(self) -> Schedule | None:
+        return None if self._pattern is None else Schedule(self._pattern, self._clock(), **self._catch_up)
 
     def _missed(self) -> int:
         return self._missed_before + (self._schedule.missed if self._schedule else 0)

@@ -63,6 +63,7 @@ class SourceThread:
         self._thread = threading.Thread(target=self._run, name="source", daemon=True)
 
     def start(self) -> None:
+        self._pacing.begin()
         self._thread.start()
 
     def stop(self, *, drain: bool = True) -> None:

@@ -221,6 +221,16 @@ def test_offer_counts_what_was_asked_for_whether_it_was_read_or_not():
     assert time.manager(None).offer() == (0, 0, 0, 0.0)
 
 
+def test_nothing_was_due_before_reading_began():
+    time = Time()
+    manager = time.manager(Fixed(10.0), catch_up_s=10.0)
+    time.now_s += 6.0
+    manager.begin()
+    assert manager.turn().due_s == time.now_s
+    assert manager.offer().behind == 0
+    assert len(time.released(manager, 1.0)) == pytest.approx(10, abs=1)
+
+
 def test_looking_often_does_not_fill_the_memory():
     slots = schedule(Fixed(5000.0), catch_up_s=60.0)
     for k in range(200_000):
