@@ -12,11 +12,11 @@ from typing import TypeVar
 
 import structlog
 
-from compositions.errors import RecomposeError
 from service.bodies.spec import RunSpec
+from service.running import health
 from service.running.assembly import assemble
 from service.running.checked import CheckedSpec
-from service.running.desk import answers_of
+from service.running.desk import answers_of, handlers_at_rest
 from service.running.failure import told
 from service.running.mailbox import Answers, Mailbox
 from service.running.port import ANSWER_S
@@ -34,7 +34,6 @@ from service.running.requests import (
     Taken,
     changed,
 )
-from service.running.resting import Resting
 from service.running.run import Run
 from service.running.run_id import new_run
 from service.running.standing import Standing
@@ -43,12 +42,8 @@ A = TypeVar("A")
 
 STEP_S = 0.25
 """Longest step of the loop; whatever happens ends it early."""
-START_FAILURES = 3
-"""After so many workers in a row could not start, with none alive, the app has failed."""
 CLOSE_S = 10.0
 """What a stop waits beyond its drain for workers to end."""
-NAMED = 5
-"""Serial numbers that are named where items were given up."""
 
 
 @dataclass(slots=True)
@@ -79,8 +74,8 @@ class Runner:
         self._standing = Standing()
         self._mailbox = Mailbox()
         self._run: Run | None = None
-        resting = Resting(self._checked, self._standing, self._mailbox)
-        self._at_once = Answers(*self._handlers(), *resting.handlers())
+        resting = handlers_at_rest(self._checked, self._standing, self._mailbox)
+        self._at_once = Answers(*self._handlers(), *resting)
         self._unstarted = threading.Lock()
         self._end = _End()
         self._ended = threading.Event()
@@ -179,27 +174,14 @@ class Runner:
             run.loop.step(run.loop.engine.now_s + STEP_S)
             self._look(run)
             note()
-        if self._end.drain and run.undelivered:
-            raise RecomposeError(_given_up(run.undelivered))
+        if self._end.drain:
+            health.check_drained(run)
 
     def _look(self, run: Run) -> None:
         """Raises: RecomposeError when the run cannot go on."""
-        loop, standing = run.loop, self._standing
-        if loop.result is not None and run.intake.reading:
-            standing.state = loop.result.state
-        broken = loop.start_failure
-        if broken is not None and broken.consecutive >= START_FAILURES and not loop.engine.view().workers:
-            raise RecomposeError(f"workers cannot start: {broken.reason}")
-        if run.sink.failed is not None:
-            raise RecomposeError(run.sink.failed)
+        standing = self._standing
+        if run.loop.result is not None and run.intake.reading:
+            standing.state = run.loop.result.state
+        health.check(run)
         if run.intake.failure is not None and standing.failure is None:
             self._fail(f"the source failed: {run.intake.failure}")
-
-
-def _given_up(serials: range) -> str:
-    shown = ", ".join(str(serial) for serial in serials[:NAMED])
-    more = f" and {len(serials) - NAMED} more" if len(serials) > NAMED else ""
-    return (
-        f"the time to drain was over with {len(serials)} accepted items not delivered, serial numbers {shown}{more}; "
-        "give them again, or give the stop more time"
-    )
