@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 from typing import Any, NoReturn
@@ -53,7 +54,7 @@ class Commands(click.Group):
         except RecomposeError as error:
             _end(str(error), 1)
         except (click.Abort, KeyboardInterrupt):
-            _end("interrupted", 1)
+            _end("interrupted", 128 + signal.SIGINT)
 
 
 def _end(sentence: str, code: int) -> NoReturn:

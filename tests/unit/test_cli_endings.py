@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from profiler.slo import SloStatus
 from service.bodies.results import CheckedItems, Summary
-from service.cli import main
+from service.cli import main, run
 from service.cli.endings import ending
 
 
@@ -84,3 +84,12 @@ def test_a_run_whose_items_all_fail_says_so_and_shows_the_first_traceback(tmp_pa
     assert done.exit_code == 3
     assert "Error: all 3 items failed; the first: LookupError: no place for 0" in done.output
     assert 'raise LookupError(f"no place for {value}")' in done.output
+
+
+def test_an_interruption_that_nothing_waits_for_has_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "Runner", interrupt)
+    done = CliRunner().invoke(main, ["run", "synthetic", "--pool", "local"])
+    assert (done.exit_code, "Error: interrupted" in done.stderr) == (130, True)
