@@ -49,6 +49,8 @@ class Printed:
 class PrintedHere(io.TextIOBase):
     """In the place of ``sys.stdout``: what the threads of this process write, each its own lines."""
 
+    encoding = "utf-8"
+
     def __init__(self, printed: Printed) -> None:
         self._printed = printed
         self._begun = threading.local()

@@ -14,12 +14,14 @@ from service.printed import Printed, PrintedHere
 def prints_on_stderr(pool: str) -> Iterator[None]:
     """Of this process and, with pool ``ray``, of the Ray that is joined for it."""
     printed = Printed(lambda who, line: click.echo(f"({who}) {line}", err=True))
-    with redirect_stdout(PrintedHere(printed)):
-        if pool == "ray":
-            from runtime.pools import ray_cluster  # imported here: it takes seconds that a usage error need not cost
+    try:
+        with redirect_stdout(PrintedHere(printed)):
+            if pool == "ray":
+                from runtime.pools import ray_cluster  # imported here: it takes seconds a usage error need not cost
 
-            ray_cluster.connect(hear=printed.line)
-        yield
-        if pool == "ray":
-            ray_cluster.hear_out()
-    printed.close()
+                ray_cluster.connect(hear=printed.line)
+            yield
+            if pool == "ray":
+                ray_cluster.hear_out()
+    finally:
+        printed.close()

@@ -7,9 +7,15 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
+
+from service.bodies.spec import RunSpec, SourceSpec
+from service.daemon.ray_host import RayHost
+from service.running.requests import Start
 
 PATIENCE_S = 120.0
 CHATTY = """
@@ -46,6 +52,23 @@ def test_prints_and_logs_of_ray_workers_come_to_stderr_by_worker(command: list[s
     assert all(said), ran.stderr
     expected = {f"{what} {number}" for number in range(3) for what in ("item", "logged")}
     assert {each[1] for each in said if each} == expected
+
+
+def test_prints_of_an_app_of_a_daemon_are_in_its_log_with_the_runner_and_the_worker(command: list[str]) -> None:
+    folder = command[command.index("--apps") + 1]
+    spec = RunSpec(app="chatty", apps_dirs=(folder,), items=3, source=SourceSpec(loop=False))
+    with capture_logs() as logs:
+        host = RayHost()
+        try:
+            host.spawn("chatty-runner", spec).ask(Start())
+            give_up_s = time.monotonic() + PATIENCE_S
+            while len(printed := [each for each in logs if each["event"] == "printed"]) < 6:
+                assert time.monotonic() < give_up_s, logs
+                time.sleep(0.1)
+        finally:
+            host.close()
+    assert {each["line"] for each in printed} >= {f"item {number}" for number in range(3)}
+    assert all(re.fullmatch(r"chatty-runner w\d+ pid=\d+", each["by"]) for each in printed), printed
 
 
 def test_sigterm_drains_reports_and_says_so(command: list[str], tmp_path: Path) -> None:
