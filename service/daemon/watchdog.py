@@ -175,6 +175,14 @@ class Watchdog:
             self._retire()
         except Exception as error:  # a runner that cannot stop by itself is killed
             log.warning("runner did not stop by itself", app=self.app, error=str(error))
+        else:
+            self._tell_failure()
+
+    def _tell_failure(self) -> None:
+        """What went wrong at the end, as items that were given up: when the daemon ends, nobody can ask any more."""
+        status = self.remembered.status
+        if status is not None and status.failure:
+            log.error("run failed", app=self.app, reason=status.failure)
 
     def _retire(self) -> None:
         """Keeps what is asked for after the end, then frees the runner."""

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import pytest
 from full_disk import fill, free
+from structlog.testing import capture_logs
 
 from apps import registry
 from compositions.errors import RecomposeError
@@ -16,6 +17,7 @@ from profiler.slo import Slo
 from service.bodies.refusals import DiskFullError, UnavailableError
 from service.bodies.results import Result
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
+from service.bodies.status import Status
 from service.daemon.fake_runner import FakeRunner
 from service.daemon.history_puller import HistoryPuller
 from service.daemon.restart_policy import BACK_OFF_S, HEALTHY_S, SILENT_LIMIT, Condition, Ended, Failed, Starting, Up
@@ -42,6 +44,7 @@ class Flaky(FakeRunner):
     def __init__(self, spec: RunSpec, refuse: Exception | None = None) -> None:
         super().__init__(spec)
         self.refuse, self.silent = refuse, False
+        self.failure: str | None = None
 
     def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
         if self.killed:
@@ -50,7 +53,8 @@ class Flaky(FakeRunner):
             raise TimeoutError("silent")
         if isinstance(request, Start) and self.refuse:
             raise self.refuse
-        return super().ask(request)
+        answer = super().ask(request)
+        return answer.model_copy(update={"failure": self.failure}) if isinstance(answer, Status) else answer
 
 
 class Host:
@@ -306,6 +310,17 @@ def test_stop_drains_and_keeps_what_came_out() -> None:
     assert bench.watchdog.remembered.status is not None
     assert bench.watchdog.remembered.status.items.delivered == 1
     assert bench.runner.killed
+
+
+def test_what_a_stop_gave_up_is_in_the_log_of_the_daemon() -> None:
+    bench = up(Bench())
+    bench.runner.failure = "the time to drain was over with 8 accepted items not delivered"
+    with capture_logs() as said:
+        bench.watchdog.stop()
+    told = [each for each in said if each["log_level"] == "error"]
+    assert [(each["event"], each["app"], each["reason"]) for each in told] == [
+        ("run failed", "synthetic", bench.runner.failure)
+    ]
 
 
 def test_a_runner_that_cannot_stop_is_killed() -> None:
