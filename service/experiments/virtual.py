@@ -10,7 +10,9 @@ from profiler.slo import SloStatus
 from runtime.pools.simulated_machine import Machine
 from service.experiments.contender import Contender, Run, Sample, Seen, run_of
 from service.experiments.spec import Experiment
-from service.running.simulation import Happening, Scenario, SimulatedStage, Trace, simulate
+from service.running.scenario import Happening, Scenario, SimulatedStage
+from service.running.simulation import simulate
+from service.running.trace import Trace
 
 SAMPLE_S = 0.5
 CALIBRATE_S, CALIBRATE_FROM_S = 20.0, 5.0
