@@ -15,7 +15,7 @@ from service.api.deps import ThisDaemon, YamlText
 from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.bodies.compositions import Choice, WhatIf
-from service.bodies.refusals import BadValueError
+from service.bodies.refusals import NotFoundError
 from service.running.requests import ReadWhatIf
 
 router = APIRouter(tags=["compositions"])
@@ -32,7 +32,7 @@ AfterBoth = Annotated[str | None, Query(max_length=300, description="Only those 
 CHOICES: Responses = {200: {"model": list[Choice]}}
 
 
-@router.get("/compositions", responses={**CHOICES, **documented(503)})
+@router.get("/compositions", responses={**CHOICES, **documented(404, 503)})
 def all_compositions(daemon: ThisDaemon, limit: Limit = 1000, after: AfterBoth = None) -> Response:
     """The compositions of all apps, a page at a time."""
     every = [each for name in daemon.names() for each in daemon.compositions.of(name)]
@@ -47,9 +47,9 @@ def compositions(app: str, daemon: ThisDaemon, limit: Limit = 1000, after: After
 
 
 def _page(choices: Sequence[Choice], names: Sequence[str], limit: int, after: str | None) -> Sequence[Choice]:
-    """Raises: BadValueError when there is nothing of that name to go on after."""
+    """Raises: NotFoundError when there is nothing of that name to go on after."""
     if after is not None and after not in names:
-        raise BadValueError(f"after = {after!r}: there is no such composition; give the last one of the page before")
+        raise NotFoundError(f"after = {after!r}: there is no such composition; give the last one of the page before")
     first = 0 if after is None else names.index(after) + 1
     return choices[first : first + limit]
 

@@ -12,6 +12,7 @@ from service.bodies.compositions import Choice, WhatIf
 from service.bodies.decisions import QuietRun
 from service.bodies.results import Summary
 from service.bodies.spec import RunSpec
+from service.bodies.status import Sample
 from service.daemon import fake_bodies as bodies
 from service.daemon.fake_run import FakeRun
 from service.running import requests as r
@@ -64,7 +65,7 @@ class FakeRunner(FakeRun):
             r.ReadNoChanges.by(lambda ask: self.quiet_runs()[-ask.limit :]),
             r.ReadResults.by(lambda request: self.window().read(request)),
             r.ReadCompositions.by(lambda _: self.compositions()),
-            r.ReadHistory.by(lambda _: []),
+            r.ReadHistory.by(lambda ask: self.history(ask.last_s)),
             r.ReadWhatIf.by(self.what_if),
             r.ReadSwitches.by(lambda _: []),
             r.ReadSummary.by(lambda _: Summary(app=self.spec.app, run=self.spec.run, composition=self.active.name)),
@@ -76,6 +77,10 @@ class FakeRunner(FakeRun):
     def window(self) -> Window:
         out = len(self.delivered)
         return Window(self.spec.run, self.delivered, out, out + len(self.waiting))
+
+    def history(self, last_s: float) -> list[Sample]:
+        """It keeps none; a scene may."""
+        return []
 
     def quiet_runs(self) -> list[QuietRun]:
         return [] if self.spec.slo else [bodies.quiet_run(self.began, self.spec.run)]

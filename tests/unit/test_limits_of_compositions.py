@@ -74,7 +74,7 @@ def test_a_listing_comes_in_pages(client: TestClient) -> None:
 
 def test_a_page_after_nothing_is_refused(client: TestClient) -> None:
     refused = client.get("/compositions/synthetic", params={"after": "nothing"})
-    assert refused.status_code == 422
+    assert refused.status_code == 404
     assert "after = 'nothing': there is no such composition" in refused.json()["detail"]
 
 
