@@ -46,9 +46,16 @@ def test_a_killed_daemon_comes_back_with_slo_and_history(running: Daemon) -> Non
 def test_a_killed_runner_comes_back_and_leaves_no_worker_behind(running: Daemon) -> None:
     before = running.status("synthetic")
     workers = {worker["pid"] for worker in before["workers"]}
+    cursor = {"run": before["run"], "after": running.get("/results/synthetic", limit=1)[0]["serial"]}
     os.kill(before["runner_pid"], signal.SIGKILL)
     running.wait_for(lambda: running.status("synthetic").get("runner_pid") != before["runner_pid"], 30, "a new runner")
     running.wait_for(lambda: works(running), 60, "the app to run again under its SLO")
     running.wait_for(lambda: not any(map(psutil.pid_exists, workers)), 20, "the old workers to end")
-    assert running.status("synthetic")["slo"]["metric"] == "throughput"
+    after = running.status("synthetic")
+    assert after["slo"]["metric"] == "throughput"
     assert len(decisions(running)) >= 1
+    assert (after["epoch"], after["run"] != before["run"], bool(after["started_again"])) == (2, True, True)
+    (again,) = [entry for entry in decisions(running) if entry["trigger"] == "failure"]
+    assert (again["run"], after["started_again"] in again["reason"]) == (after["run"], True)
+    told = running.http.get("/results/synthetic", params=cursor)
+    assert (told.status_code, told.json()["run"]) == (410, after["run"]), "never the items of another run"
