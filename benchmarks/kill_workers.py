@@ -20,7 +20,7 @@ from apps.synthetic.options import SyntheticOptions
 from benchmarks.harness import metadata
 from runtime.pools import ray_cluster
 from service.bodies.spec import InputSpec, RunSpec
-from service.running.requests import ReadStatus, ResetGaps, Start, Stop
+from service.running.asking.requests import ReadStatus, ResetGaps, Start, Stop
 from service.running.runner import Runner
 
 OPTIONS = {"compute": "wait", "total_ms": 24}

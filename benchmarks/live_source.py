@@ -20,7 +20,7 @@ from apps.contract import App
 from benchmarks.harness import Goal, Table, report
 from compositions.model import Stage
 from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
-from service.running.requests import ReadStatus, ReadSummary, Start
+from service.running.asking.requests import ReadStatus, ReadSummary, Start
 from service.running.runner import Runner
 
 ROW_BYTES = 10_000

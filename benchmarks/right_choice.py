@@ -28,9 +28,9 @@ from control.objectives import objective_of
 from profiler.slo import Slo
 from profiler.stats import latency_stats
 from runtime.pools.simulated_machine import Machine
-from service.running.scenario import Scenario, SimulatedStage
-from service.running.simulation import simulate
-from service.running.trace import Trace
+from service.running.simulated.scenario import Scenario, SimulatedStage
+from service.running.simulated.simulation import simulate
+from service.running.simulated.trace import Trace
 
 STRATEGIES = ("model", "vogel", "pdp21")
 FASTEST_PER_S = 60.0

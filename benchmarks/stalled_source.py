@@ -23,7 +23,7 @@ from control.decisions import Mode
 from profiler.slo import Slo
 from runtime.pools import ray_cluster
 from service.bodies.spec import InputSpec, RunSpec
-from service.running.requests import ReadStatus, Start, Stop
+from service.running.asking.requests import ReadStatus, Start, Stop
 from service.running.runner import Runner
 
 STAGE_MS = 38.0

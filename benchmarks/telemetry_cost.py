@@ -20,7 +20,7 @@ from runtime.dispatch.outcomes import Delivered
 from runtime.pools import ray_cluster
 from service.bodies.spec import TelemetrySpec
 from service.bodies.status import TelemetryStatus
-from service.running.telemetry import Telemetry
+from service.running.recording.telemetry import Telemetry
 
 WITHOUT, WITH, COST, LIMIT = "without telemetry", "with telemetry", "telemetry", "limit"
 PACED_PER_S = 1000.0

@@ -16,7 +16,7 @@ from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.bodies.compositions import Choice, WhatIf
 from service.bodies.refusals import NotFoundError
-from service.running.requests import ReadWhatIf
+from service.running.asking.requests import ReadWhatIf
 
 router = APIRouter(tags=["compositions"])
 Cores = Annotated[int | None, Query(ge=1, le=4096, description="Cores of the workers; default: as it is.")]

@@ -16,8 +16,8 @@ from service.api.docs import problems as documented
 from service.bodies.decisions import Entry
 from service.bodies.results import Result
 from service.bodies.status import Sample, Status
-from service.running.history import KEPT_S
-from service.running.requests import ReadResults
+from service.running.asking.requests import ReadResults
+from service.running.recording.history import KEPT_S
 
 router = APIRouter(tags=["observation"])
 GRACE_S = 2.0

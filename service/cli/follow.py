@@ -11,8 +11,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from service.bodies.status import Status
 from service.cli import render
-from service.running.patience import Patient
-from service.running.requests import ReadStatus, Start, Stop
+from service.running.asking.patience import Patient
+from service.running.asking.requests import ReadStatus, Start, Stop
 from service.running.runner import Runner
 
 LOOK_S = 0.25

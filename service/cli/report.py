@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from compositions.errors import RecomposeError
-from service.daemon.database import default_directory
+from service.daemon.storing.database import default_directory
 
 FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 

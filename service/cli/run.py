@@ -18,7 +18,7 @@ from service.cli.prints import prints_on_stderr
 from service.cli.run_options import run_options
 from service.cli.run_spec import spec_of
 from service.cli.summary_view import summary_rows
-from service.running.requests import ReadSummary
+from service.running.asking.requests import ReadSummary
 from service.running.runner import Runner
 
 

@@ -12,7 +12,7 @@ from control.decisions import Mode
 from profiler.slo import Slo
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
 from service.cli.texts import parse_options
-from service.running.shipped import choices_for
+from service.running.checking.shipped import choices_for
 
 
 def spec_of(

@@ -23,10 +23,10 @@ from service.bodies.spec import RunSpec, TelemetrySpec
 from service.cli.check import apps_option
 from service.cli.listener import listen, serve_on
 from service.daemon.daemon import Daemon
-from service.daemon.database import default_directory
-from service.daemon.hosts import Host, LocalHost
-from service.daemon.store import DaemonStore
-from service.running.shipped import shipped
+from service.daemon.keeping.hosts import Host, LocalHost
+from service.daemon.storing.database import default_directory
+from service.daemon.storing.store import DaemonStore
+from service.running.checking.shipped import shipped
 
 log = structlog.get_logger()
 
@@ -122,7 +122,7 @@ def _host(pool: str, address: str | None) -> Host:
         from service.running.runner import Runner  # here, as Ray below: each costs seconds the other saves
 
         return LocalHost(Runner)
-    from service.daemon.ray_host import RayHost
+    from service.daemon.keeping.ray_host import RayHost
 
     return RayHost(address)
 

@@ -15,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from compositions.errors import RecomposeError
 from datapipe.session import open_session, told_in_a_sentence
 from service.cli import render
-from service.daemon.database import default_directory
+from service.daemon.storing.database import default_directory
 
 LOOK_S = 0.5
 

@@ -11,12 +11,12 @@ from service.bodies.spec import InputSpec, RunSpec
 from service.bodies.status import Status
 from service.daemon.checks import check_composition, check_input, check_source
 from service.daemon.choices import Choices
+from service.daemon.keeping.watchdog import Watchdog
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.specs import Specs
-from service.daemon.store import DaemonStore, Started
-from service.daemon.watchdog import Watchdog
-from service.running.requests import Push, PushMany, SetInput, SetMode, Taken
+from service.daemon.storing.store import DaemonStore, Started
+from service.running.asking.requests import Push, PushMany, SetInput, SetMode, Taken
 
 STOP_TIMEOUT_S = 600.0
 """For a stop that the user asks for. What was accepted is delivered however slow the stages are; a hung one has its own

@@ -15,9 +15,9 @@ from compositions.errors import Fault
 from compositions.model import Composition, Stage, all_sequential
 from compositions.rules import MAX_COMPOSITIONS
 from service.bodies.refusals import BadValueError, ConflictError, NotFoundError, listed
-from service.daemon.store import DaemonStore
-from service.daemon.undo import undone_by_failure
-from service.running.shipped import available_cores, shipped
+from service.daemon.storing.store import DaemonStore
+from service.daemon.storing.undo import undone_by_failure
+from service.running.checking.shipped import available_cores, shipped
 
 
 class Choices:

@@ -10,12 +10,12 @@ from compositions.document import loader
 from compositions.model import Composition, Stage
 from service.bodies.compositions import Choice, WhatIf
 from service.bodies.refusals import ConflictError
-from service.daemon.changes import holding
 from service.daemon.choices import Choices
+from service.daemon.keeping.changes import holding
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.specs import Specs
-from service.running.requests import ReadCompositions, ReadWhatIf, SetCompositions
+from service.running.asking.requests import ReadCompositions, ReadWhatIf, SetCompositions
 
 log = structlog.get_logger()
 

@@ -14,13 +14,13 @@ from service.bodies.spec import RunSpec
 from service.daemon.apps import Apps
 from service.daemon.choices import Choices
 from service.daemon.compositions import Compositions
-from service.daemon.hosts import Host
+from service.daemon.keeping.hosts import Host
+from service.daemon.keeping.ticker import Ticker
 from service.daemon.objectives import Objectives
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.specs import Specs
-from service.daemon.store import DaemonStore
-from service.daemon.ticker import Ticker
+from service.daemon.storing.store import DaemonStore
 
 CLOSE_TIMEOUT_S = 30.0
 """At the end of the daemon, whose own supervisor does not wait for long."""

@@ -7,9 +7,9 @@ from service.bodies.refusals import NotFoundError
 from service.bodies.slo import AcceptedSlo, StoredSlo
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
-from service.daemon.store import DaemonStore
-from service.daemon.undo import undone_by_failure
-from service.running.requests import SetSlo
+from service.daemon.storing.store import DaemonStore
+from service.daemon.storing.undo import undone_by_failure
+from service.running.asking.requests import SetSlo
 
 
 class Objectives:

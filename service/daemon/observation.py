@@ -8,12 +8,12 @@ from service.bodies.refusals import UnavailableError
 from service.bodies.results import Result
 from service.bodies.spec import RunSpec
 from service.bodies.status import Sample, Status, resting
-from service.daemon.restart_policy import Ended, Failed, Up
+from service.daemon.keeping.restart_policy import Ended, Failed, Up
+from service.daemon.keeping.watchdog import Watchdog
 from service.daemon.runs import Runs
-from service.daemon.store import DaemonStore
-from service.daemon.watchdog import Watchdog
-from service.running.requests import ReadHistory, ReadResults, ReadStatus
-from service.running.window import Window
+from service.daemon.storing.store import DaemonStore
+from service.running.asking.requests import ReadHistory, ReadResults, ReadStatus
+from service.running.asking.window import Window
 
 KEPT_AFTER_END = {"stages", "items", "drain", "switches", "slo_met_share", "failure", "updated_at", "began_at"}
 """What the last status of a run still tells when it has ended; rates and workers are gone."""

@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager
 
 from apps.contract import App
 from service.bodies.refusals import ConflictError, NotFoundError, listed
-from service.daemon.history_puller import HistoryPuller
-from service.daemon.hosts import Host
-from service.daemon.restart_policy import Starting, Up
-from service.daemon.slot import Slot
-from service.daemon.store import DaemonStore, Started
-from service.daemon.ticker import Ticker
-from service.daemon.wanted import Wanted
-from service.daemon.watchdog import Watchdog
+from service.daemon.keeping.history_puller import HistoryPuller
+from service.daemon.keeping.hosts import Host
+from service.daemon.keeping.restart_policy import Starting, Up
+from service.daemon.keeping.slot import Slot
+from service.daemon.keeping.ticker import Ticker
+from service.daemon.keeping.wanted import Wanted
+from service.daemon.keeping.watchdog import Watchdog
+from service.daemon.storing.store import DaemonStore, Started
 
 
 class Runs:

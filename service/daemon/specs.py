@@ -8,8 +8,8 @@ from apps import registry
 from compositions.model import Composition
 from service.bodies.spec import RunSpec
 from service.daemon.choices import Choices
-from service.daemon.store import DaemonStore
-from service.running.shipped import choices_for
+from service.daemon.storing.store import DaemonStore
+from service.running.checking.shipped import choices_for
 
 
 class Specs:

@@ -12,7 +12,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage
 from compositions.notation import parse
 from service.experiments.spec import Experiment
-from service.running.shipped import choices_for
+from service.running.checking.shipped import choices_for
 
 
 @dataclass(frozen=True)

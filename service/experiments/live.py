@@ -15,8 +15,8 @@ from service.bodies.spec import InputSpec, RunSpec
 from service.bodies.status import Status
 from service.experiments.contender import Contender, Run, Sample, Seen, run_of
 from service.experiments.spec import Experiment
-from service.running.patience import Patient
-from service.running.requests import ReadDecisions, ReadStatus, ReadSummary, SetRate, Start, Stop
+from service.running.asking.patience import Patient
+from service.running.asking.requests import ReadDecisions, ReadStatus, ReadSummary, SetRate, Start, Stop
 from service.running.runner import Runner
 
 SAMPLE_S = 0.5

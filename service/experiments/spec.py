@@ -13,7 +13,7 @@ from apps.input.rates import Rate
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
 from profiler.slo import Slo, parse_slo
-from service.running.scenario import steps
+from service.running.simulated.scenario import steps
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -10,9 +10,9 @@ from profiler.slo import SloStatus
 from runtime.pools.simulated_machine import Machine
 from service.experiments.contender import Contender, Run, Sample, Seen, run_of
 from service.experiments.spec import Experiment
-from service.running.scenario import Happening, Scenario, SimulatedStage
-from service.running.simulation import simulate
-from service.running.trace import Trace
+from service.running.simulated.scenario import Happening, Scenario, SimulatedStage
+from service.running.simulated.simulation import simulate
+from service.running.simulated.trace import Trace
 
 SAMPLE_S = 0.5
 CALIBRATE_S, CALIBRATE_FROM_S = 20.0, 5.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compositions.errors import RecomposeError
-from service.running.run import Run
+from service.running.building.run import Run
 
 START_FAILURES = 3
 """After so many workers in a row could not start, with none alive, the app has failed."""

@@ -1,4 +1,4 @@
-"""One running app in a thread of its own, behind :class:`service.running.port.RunnerPort`: its life, start to end."""
+"""One running app in a thread of its own, behind ``RunnerPort``: its life, start to end."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ import structlog
 
 from service.bodies.spec import RunSpec
 from service.running import health
-from service.running.assembly import assemble
-from service.running.checked import CheckedSpec
-from service.running.desk import answers_of, handlers_at_rest
-from service.running.failure import told
-from service.running.mailbox import Answers, Mailbox
-from service.running.port import ANSWER_S
-from service.running.record import record_of
-from service.running.requests import (
+from service.running.answering.desk import answers_of, handlers_at_rest
+from service.running.answering.standing import Standing
+from service.running.asking.mailbox import Answers, Mailbox
+from service.running.asking.port import ANSWER_S
+from service.running.asking.requests import (
     Change,
     Handler,
     Push,
@@ -34,9 +31,12 @@ from service.running.requests import (
     Taken,
     changed,
 )
-from service.running.run import Run
+from service.running.building.assembly import assemble
+from service.running.building.run import Run
+from service.running.checking.checked import CheckedSpec
+from service.running.failure import told
+from service.running.recording.record import record_of
 from service.running.run_id import new_run
-from service.running.standing import Standing
 
 A = TypeVar("A")
 
@@ -85,7 +85,7 @@ class Runner:
     # --- the port ---------------------------------------------------------------------------------------------------
 
     def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
-        """As :class:`service.running.port.RunnerPort` says; ``Stop`` takes its own time."""
+        """As :class:`service.running.asking.port.RunnerPort` says; ``Stop`` takes its own time."""
         if self._killed:
             raise ConnectionError("the runner was killed")
         at_once = self._at_once  # read once: another takes its place when the run begins

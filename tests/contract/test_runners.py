@@ -17,12 +17,12 @@ from runtime.pools import ray_cluster
 from service.bodies.refusals import ResultsGoneError
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
 from service.bodies.status import Status
-from service.daemon.fake_runner import FakeRunner
-from service.daemon.ray_host import RayHost
-from service.running import requests as ask
-from service.running.port import RunnerPort
+from service.daemon.fakes.fake_runner import FakeRunner
+from service.daemon.keeping.ray_host import RayHost
+from service.running.asking import requests as ask
+from service.running.asking.port import RunnerPort
+from service.running.checking.shipped import choices_for
 from service.running.runner import Runner
-from service.running.shipped import choices_for
 
 PATIENCE_S = 60.0
 CHOICES = choices_for(registry.create("synthetic"))

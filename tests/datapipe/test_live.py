@@ -19,7 +19,7 @@ from datapipe.live.messages import StreamSource
 from datapipe.live.query import in_order_of_text, keeps_order, streaming_rows, texts_of
 from service.bodies.results import Summary
 from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
-from service.running.requests import ReadSummary, Start
+from service.running.asking.requests import ReadSummary, Start
 from service.running.runner import Runner
 
 APPS = Path(__file__).parent / "live_apps"

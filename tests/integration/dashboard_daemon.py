@@ -31,11 +31,11 @@ from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
 from service.bodies.status import Sample, Status
 from service.daemon.daemon import Daemon
-from service.daemon.fake_daemon import PromptTicker
-from service.daemon.fake_runner import FakeRunner
-from service.daemon.hosts import LocalHost
-from service.daemon.store import DaemonStore
-from service.running.requests import ReadWhatIf
+from service.daemon.fakes.fake_daemon import PromptTicker
+from service.daemon.fakes.fake_runner import FakeRunner
+from service.daemon.keeping.hosts import LocalHost
+from service.daemon.storing.store import DaemonStore
+from service.running.asking.requests import ReadWhatIf
 
 COSTS_MS = {"segment": 11.2, "extract": 24.5, "vectorize": 31.0, "rank": 96.4, "f1": 8.0, "f2": 8.0, "f3": 8.0}
 FAST_STEP_S = 0.25

@@ -19,8 +19,8 @@ from service.api import create_app
 from service.bodies.requests import StartRequest
 from service.bodies.spec import SourceSpec
 from service.daemon.daemon import Daemon
-from service.daemon.fake_daemon import fake_daemon
-from service.daemon.store import DaemonStore
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.storing.store import DaemonStore
 
 HERE = {"Host": "localhost"}
 STREAM = "/status/{app}/stream"

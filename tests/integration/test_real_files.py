@@ -20,7 +20,7 @@ from apps.registry import create
 from benchmarks.daemon import Daemon, daemon
 from service import logs
 from service.cli import main
-from service.running.shipped import shipped
+from service.running.checking.shipped import shipped
 
 DATA = os.environ.get("RECOMPOSE_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="RECOMPOSE_DATA is not set: the filmed persons and texts are not here")

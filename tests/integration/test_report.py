@@ -20,7 +20,7 @@ from profiler.slo import Slo
 from service.bodies.base import plain
 from service.bodies.spec import InputSpec, RunSpec, TelemetrySpec
 from service.cli import main
-from service.running.requests import ReadDecisions, ReadStatus, ReadSummary, ReadSwitches, Start, Stop
+from service.running.asking.requests import ReadDecisions, ReadStatus, ReadSummary, ReadSwitches, Start, Stop
 from service.running.runner import Runner
 
 ITEMS = 1200

@@ -14,8 +14,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from service.bodies.spec import RunSpec, SourceSpec
-from service.daemon.ray_host import RayHost
-from service.running.requests import Start
+from service.daemon.keeping.ray_host import RayHost
+from service.running.asking.requests import Start
 
 PATIENCE_S = 120.0
 CHATTY = """

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from service.running.simulation import simulate
+from service.running.simulated.simulation import simulate
 
 SEEDS = range(1000, 1020)
 

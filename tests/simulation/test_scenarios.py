@@ -24,9 +24,9 @@ from control.settings import Settings
 from profiler.slo import parse_slo
 from profiler.snapshot import LatencyFrom
 from runtime.pools.simulated_machine import Machine
-from service.running.scenario import Happening, Scenario, SimulatedStage, steps
-from service.running.simulation import simulate
-from service.running.trace import Trace
+from service.running.simulated.scenario import Happening, Scenario, SimulatedStage, steps
+from service.running.simulated.simulation import simulate
+from service.running.simulated.trace import Trace
 
 HERE = Path(__file__).parent
 SHIPPED = HERE.parent.parent / "compositions"

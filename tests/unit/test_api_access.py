@@ -9,8 +9,8 @@ from fastapi.testclient import TestClient
 
 from service.api import create_app
 from service.api.guard import Access, is_loopback
-from service.daemon.fake_daemon import fake_daemon
-from service.daemon.store import DaemonStore
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.storing.store import DaemonStore
 
 TOKEN = "s3cret"
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}

@@ -9,8 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
-from service.daemon.fake_daemon import fake_daemon
-from service.daemon.store import DaemonStore
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.storing.store import DaemonStore
 
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}
 RATE = {"app": "synthetic", "metric": "throughput", "target": 10}

@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 
 from compositions.document import loader
 from service.api import create_app
-from service.daemon.fake_daemon import fake_daemon
-from service.daemon.store import DaemonStore
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.storing.store import DaemonStore
 
 LATENCY = {"app": "synthetic", "metric": "latency", "target": 400, "threshold": 0.2, "statistic": "mean"}
 PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}

@@ -12,10 +12,10 @@ from service.api import create_app
 from service.cli.app_client import AppClient
 from service.cli.http import Client, ServiceError
 from service.daemon.daemon import Daemon
-from service.daemon.fake_daemon import fake_daemon
-from service.daemon.fake_runner import FakeRunner
-from service.daemon.restart_policy import Up
-from service.daemon.store import DaemonStore
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.fakes.fake_runner import FakeRunner
+from service.daemon.keeping.restart_policy import Up
+from service.daemon.storing.store import DaemonStore
 
 PUSHED = {"source": {"kind": "push"}}
 

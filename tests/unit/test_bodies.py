@@ -18,9 +18,9 @@ from service.api import create_app
 from service.api.sse import Broadcaster
 from service.bodies.spec import RunSpec, TelemetrySpec
 from service.daemon.daemon import Daemon
-from service.daemon.fake_daemon import fake_daemon
-from service.daemon.hosts import LocalHost
-from service.daemon.store import DaemonStore
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.keeping.hosts import LocalHost
+from service.daemon.storing.store import DaemonStore
 from service.running.runner import Runner
 
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}

@@ -15,8 +15,8 @@ from service.api import create_app
 from service.bodies.status import Status
 from service.cli import clients, main
 from service.cli.http import Client, ServiceError, read
-from service.daemon.fake_daemon import fake_daemon
-from service.daemon.store import DaemonStore
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.storing.store import DaemonStore
 
 Invoke = Callable[..., Result]
 

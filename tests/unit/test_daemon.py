@@ -6,9 +6,9 @@ from apps import registry
 from control.decisions import Mode
 from profiler.slo import Slo
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
-from service.daemon.fake_daemon import fake_daemon
-from service.daemon.store import DaemonStore
-from service.running.shipped import shipped
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.storing.store import DaemonStore
+from service.running.checking.shipped import shipped
 
 PUSH = RunSpec(app="synthetic", source=SourceSpec(kind="push"), input=InputSpec(rate_per_s=5))
 WIDE = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]\n'

@@ -22,9 +22,9 @@ from runtime.pools.simulated import SimulatedPool
 from runtime.pools.simulated_machine import Machine, constant_cost
 from service.bodies.spec import RunSpec
 from service.bodies.status import resting
-from service.running.held_up import held_up
+from service.running.answering.held_up import held_up
+from service.running.answering.status import Beside, running_status
 from service.running.loop import ControlLoop, LoopSettings
-from service.running.status import Beside, running_status
 
 STAGES = tuple(Stage(name) for name in "abcd")
 FOUR = Composition("four", tuple(Group((stage.name,)) for stage in STAGES))

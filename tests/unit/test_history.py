@@ -6,7 +6,7 @@ from apps import registry
 from control.decisions import State
 from service.bodies.spec import RunSpec
 from service.bodies.status import Sample, resting
-from service.running.history import KEPT_S, History
+from service.running.recording.history import KEPT_S, History
 
 UNKNOWN = Sample.of(resting(registry.find("synthetic"), State.STARTING, RunSpec(app="synthetic"), None), "0")
 

@@ -14,9 +14,9 @@ from compositions.rules import MAX_COMPOSITIONS
 from service.api import create_app
 from service.daemon import choices
 from service.daemon.checks import WORKERS_PER_CORE
-from service.daemon.fake_daemon import fake_daemon
-from service.daemon.store import DaemonStore
-from service.running.shipped import available_cores
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.storing.store import DaemonStore
+from service.running.checking.shipped import available_cores
 
 YAML = {"content-type": "application/yaml"}
 

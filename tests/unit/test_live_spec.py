@@ -14,7 +14,7 @@ from service.bodies.refusals import BadValueError
 from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
 from service.cli.texts import parse_sink, parse_source
 from service.daemon.checks import check_source
-from service.running.spark import open_link
+from service.running.checking.spark import open_link
 
 MORE = {"maxFilesPerTrigger": 4, "header": True}
 SPARK: dict[str, Any] = {"kind": "spark", "format": "csv", "path": "in"}

@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 from service import logs
 from service.api import create_app
 from service.api.guard import Access
-from service.daemon.fake_daemon import fake_daemon
-from service.daemon.store import DaemonStore
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.storing.store import DaemonStore
 
 
 @pytest.fixture(autouse=True)

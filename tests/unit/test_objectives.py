@@ -14,7 +14,7 @@ from control.objectives import objective_of
 from control.objectives.objective import Expectation
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot
-from service.daemon.codec import slo_from_json, slo_to_json
+from service.daemon.storing.codec import slo_from_json, slo_to_json
 
 HOUSE = Path(__file__).parent.parent.parent
 LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))

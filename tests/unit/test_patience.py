@@ -14,8 +14,8 @@ from apps import registry
 from apps.contract import App
 from compositions.model import Stage
 from service.bodies.spec import RunSpec, SourceSpec
-from service.running.patience import Patient
-from service.running.requests import ReadSpec, ReadStatus, ReadSummary, Request, SetRate, Start
+from service.running.asking.patience import Patient
+from service.running.asking.requests import ReadSpec, ReadStatus, ReadSummary, Request, SetRate, Start
 from service.running.runner import Runner
 
 PATIENCE_S = 20.0

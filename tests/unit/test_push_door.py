@@ -11,7 +11,7 @@ from apps.contract import App
 from apps.input.sources import Push
 from compositions.errors import RecomposeError
 from compositions.model import Stage
-from service.running.pushes import PushDoor
+from service.running.checking.pushes import PushDoor
 
 
 class Pictures(App):

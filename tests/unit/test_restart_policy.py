@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.daemon.restart_policy import (
+from service.daemon.keeping.restart_policy import (
     BACK_OFF_S,
     HEALTHY_S,
     LOOK_S,

@@ -8,8 +8,8 @@ from compositions.model import Composition, Group, Pattern
 from control.decisions import Trigger
 from profiler.slo import Slo
 from runtime.pools.simulated_machine import Machine
-from service.running.scenario import Scenario, SimulatedStage, steps
-from service.running.simulation import simulate
+from service.running.simulated.scenario import Scenario, SimulatedStage, steps
+from service.running.simulated.simulation import simulate
 
 WIDE = tuple(Composition(f"wide{n}", (Group(("a",), Pattern.PAR, n),)) for n in (2, 3, 4, 8))
 WORKERS = {each.name: each.workers for each in WIDE}

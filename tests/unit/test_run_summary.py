@@ -14,7 +14,7 @@ from compositions.model import Stage
 from service.bodies.results import CheckedItems, Summary
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
 from service.cli.summary_view import summary_rows
-from service.running.requests import ReadSummary, Start
+from service.running.asking.requests import ReadSummary, Start
 from service.running.runner import Runner
 
 PATIENCE_S = 30.0

@@ -15,7 +15,7 @@ from compositions.model import Composition, Group, Stage
 from control.decisions import Mode, State
 from profiler.slo import Slo
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
-from service.running.requests import (
+from service.running.asking.requests import (
     Push,
     ReadResults,
     ReadSpec,

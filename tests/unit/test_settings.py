@@ -7,7 +7,7 @@ from control.settings import Measuring, Settings, Trials
 from profiler.monitor import MonitorSettings
 from profiler.service_time import ProfileSettings
 from runtime.dispatch.settings import DispatcherSettings
-from service.running.settings import RunSettings
+from service.running.checking.settings import RunSettings
 
 
 def test_defaults_are_those_of_the_paper() -> None:

@@ -16,8 +16,8 @@ from profiler.slo import Slo
 from service.bodies.decisions import Decision, QuietRun
 from service.bodies.refusals import DiskFullError, NotStoredError
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
-from service.daemon import store as store_module
-from service.daemon.store import DaemonStore, Started
+from service.daemon.storing import store as store_module
+from service.daemon.storing.store import DaemonStore, Started
 
 WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))))
 SPEC = RunSpec(

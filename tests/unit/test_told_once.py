@@ -8,8 +8,8 @@ from control.decisions import NoChange, Trigger
 from control.journal import Journal
 from profiler.slo import Slo
 from runtime.pools.simulated_machine import Machine
-from service.running.scenario import Scenario, SimulatedStage
-from service.running.simulation import simulate
+from service.running.simulated.scenario import Scenario, SimulatedStage
+from service.running.simulated.simulation import simulate
 
 WIDE = tuple(Composition(f"wide{n}", (Group(("a", "b", "c"), Pattern.PAR, n),)) for n in (2, 3, 4))
 

@@ -15,7 +15,7 @@ from apps.video_out import Shown, video_output
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered
-from service.running.sink import ResultSink
+from service.running.building.sink import ResultSink
 
 
 def show(value: tuple[int, tuple[int, int]]) -> Shown:

@@ -18,17 +18,26 @@ from service.bodies.refusals import DiskFullError, UnavailableError
 from service.bodies.results import Result
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
 from service.bodies.status import Status
-from service.daemon.fake_runner import FakeRunner
-from service.daemon.history_puller import HistoryPuller
-from service.daemon.restart_policy import BACK_OFF_S, HEALTHY_S, SILENT_LIMIT, Condition, Ended, Failed, Starting, Up
-from service.daemon.slot import Slot
-from service.daemon.store import DaemonStore, Started
-from service.daemon.ticker import Ticker
-from service.daemon.wanted import Wanted
-from service.daemon.watchdog import Watchdog
-from service.running.port import ANSWER_S, RunnerPort
-from service.running.requests import Push, ReadStatus, Request, SetInput, SetMode, SetSlo, Start
-from service.running.shipped import choices_for
+from service.daemon.fakes.fake_runner import FakeRunner
+from service.daemon.keeping.history_puller import HistoryPuller
+from service.daemon.keeping.restart_policy import (
+    BACK_OFF_S,
+    HEALTHY_S,
+    SILENT_LIMIT,
+    Condition,
+    Ended,
+    Failed,
+    Starting,
+    Up,
+)
+from service.daemon.keeping.slot import Slot
+from service.daemon.keeping.ticker import Ticker
+from service.daemon.keeping.wanted import Wanted
+from service.daemon.keeping.watchdog import Watchdog
+from service.daemon.storing.store import DaemonStore, Started
+from service.running.asking.port import ANSWER_S, RunnerPort
+from service.running.asking.requests import Push, ReadStatus, Request, SetInput, SetMode, SetSlo, Start
+from service.running.checking.shipped import choices_for
 
 A = TypeVar("A")
 PUSH = RunSpec(

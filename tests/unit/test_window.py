@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from service.bodies.refusals import ResultsGoneError
 from service.bodies.results import Result
-from service.running.requests import ReadResults
-from service.running.window import Window
+from service.running.asking.requests import ReadResults
+from service.running.asking.window import Window
 
 
 def window(first: int = 5, last: int = 9, *, run: str | None = "b", given: int | None = 12) -> Window:

@@ -1,0 +1,1 @@
+"""A daemon whose runners compute nothing: for tests of everything above it."""

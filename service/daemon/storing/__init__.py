@@ -1,0 +1,1 @@
+"""What survives a restart: tables in one file, readable by their owner alone."""

@@ -1,0 +1,130 @@
+"""The file that survives a restart: SQLite in the state directory, for one daemon at a time.
+
+Every change is one transaction in a write-ahead log, so a daemon killed at any moment leaves a consistent file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from compositions.errors import RecomposeError
+from service.bodies.refusals import DiskFullError, NotStoredError
+from service.daemon.storing.private import make_private
+
+FILE = "recompose.sqlite"
+LOCK = "lock"
+PRIVATE = 0o600
+log = structlog.get_logger()
+
+
+def default_directory() -> Path:
+    """The user's state directory (XDG base directories: ``$XDG_STATE_HOME``, else ``~/.local/state``)."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "recompose"
+
+
+class Database:
+    """Thread-safe. ``directory`` None keeps everything in memory, for tests and ``run``.
+
+    ``schema`` makes a new file's tables, in version ``version``. Raises: RecomposeError when the directory cannot be
+    used, another daemon has it, or what is there is no file of this version.
+    """
+
+    def __init__(self, directory: Path | None, version: int, schema: str) -> None:
+        self._lock = threading.Lock()
+        self._where = str(directory) if directory else "memory"
+        self._writes = True
+        """As far as the last attempt tells."""
+        self._claim = _claim(directory) if directory else None
+        try:
+            self._db = _open(directory / FILE if directory else None, version, schema)
+        except BaseException:
+            self._release()
+            raise
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+        self._release()
+
+    def _release(self) -> None:
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
+
+    def read(self, sql: str, args: tuple[Any, ...] = ()) -> list[Any]:
+        with self._lock:
+            return self._db.execute(sql, args).fetchall()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: committed at the end, or rolled back by an error.
+
+        Raises: NotStoredError, as DiskFullError where that is why.
+        """
+        try:
+            with self._lock, self._db:
+                yield self._db
+        except sqlite3.DatabaseError as error:
+            raise self._not_stored(error) from error
+        if not self._writes:
+            self._writes = True
+            log.info("state file written again", directory=self._where)
+
+    def _not_stored(self, error: sqlite3.DatabaseError) -> NotStoredError:
+        if self._writes:  # those who try again and again need not say it again and again
+            self._writes = False
+            log.warning("state file not written", directory=self._where, error=str(error))
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return DiskFullError(f"no room on the disk of {self._where}: nothing was changed; free some and try again")
+        return NotStoredError(f"the state file in {self._where} cannot be written ({error}): nothing was changed")
+
+
+def _open(path: Path | None, version: int, schema: str) -> sqlite3.Connection:
+    if path is not None:
+        path.touch(mode=PRIVATE)  # SQLite would make it as the umask says; it gives its log the mode of the file
+    db = sqlite3.connect(path or ":memory:", check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        _migrate(db, path, version, schema)
+    except (sqlite3.DatabaseError, RecomposeError) as error:
+        db.close()
+        if isinstance(error, RecomposeError):
+            raise
+        raise RecomposeError(f"{path} is not a readable state file ({error}); move it away to start afresh") from error
+    return db
+
+
+def _migrate(db: sqlite3.Connection, path: Path | None, version: int, schema: str) -> None:
+    found = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if found > version:
+        raise RecomposeError(
+            f"{path} has schema version {found}, this recompose reads up to {version}; use a newer one"
+        )
+    if found == 0:
+        db.executescript(f"BEGIN; {schema} PRAGMA user_version = {version}; COMMIT;")
+
+
+def _claim(directory: Path) -> int:
+    """Locks the directory for this process; the lock ends with the process, however that ends."""
+    try:
+        make_private(directory)
+        handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
+    except OSError as error:
+        raise RecomposeError(f"state directory {directory} cannot be used: {error.strerror}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise RecomposeError(f"state directory {directory} is in use by another recompose; give --state DIR") from error
+    return handle

@@ -1,0 +1,173 @@
+"""What survives a restart, in tables. Bodies are JSON text: the columns hold only what is searched for."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from compositions.model import Composition
+from profiler.slo import Slo
+from service.bodies.base import plain, utc_now
+from service.bodies.decisions import Decision, QuietRun
+from service.bodies.slo import AcceptedSlo
+from service.bodies.spec import RunSpec
+from service.daemon.storing.codec import composition_from_json, composition_to_json, slo_from_json, slo_to_json
+from service.daemon.storing.database import Database
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE slo (id INTEGER PRIMARY KEY AUTOINCREMENT, app TEXT NOT NULL UNIQUE, body TEXT NOT NULL,
+                  accepted_at TEXT NOT NULL);
+CREATE TABLE started (app TEXT PRIMARY KEY, spec TEXT NOT NULL, first_decision INTEGER NOT NULL);
+CREATE TABLE overlay (app TEXT PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE decision (app TEXT NOT NULL, id INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (app, id));
+CREATE TABLE no_change (app TEXT NOT NULL, first_at TEXT NOT NULL, last_at TEXT NOT NULL, body TEXT NOT NULL,
+                        PRIMARY KEY (app, first_at));
+"""
+HISTORY_LIMIT = 1000
+"""Decisions, and runs of no change, kept for each app."""
+Overlay = dict[str, Composition | None]
+"""Compositions changed through REST, by name; ``None`` marks one removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An app that is meant to run. Its runner counts decisions from 1; the API's ids continue at ``first_decision``."""
+
+    spec: RunSpec
+    first_decision: int
+
+    @property
+    def alone(self) -> Started:
+        """Without what is stored by itself, objective and compositions: a change of these is one write, not two."""
+        return replace(self, spec=self.spec.model_copy(update={"slo": None, "compositions": ()}))
+
+
+class DaemonStore:
+    """The daemon's memory. Thread-safe. ``directory`` None keeps everything in memory, for tests and ``run``."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._database = Database(directory, SCHEMA_VERSION, SCHEMA)
+        self.instance = self._instance()
+
+    def _instance(self) -> str:
+        """Names this state directory, so that daemons sharing a Ray cluster find only their own runners."""
+        with self._database.writing() as db:
+            db.execute("INSERT OR IGNORE INTO meta VALUES ('instance', ?)", (uuid.uuid4().hex[:12],))
+        return str(self._database.read("SELECT value FROM meta WHERE key = 'instance'")[0][0])
+
+    def close(self) -> None:
+        self._database.close()
+
+    # --- SLOs ---
+
+    def put_slo(self, app: str, slo: Slo) -> AcceptedSlo:
+        """Sets or replaces the SLO of ``app``; each gets a new id."""
+        accepted_at = utc_now()
+        with self._database.writing() as db:
+            db.execute("DELETE FROM slo WHERE app = ?", (app,))
+            cursor = db.execute(
+                "INSERT INTO slo (app, body, accepted_at) VALUES (?, ?, ?)", (app, slo_to_json(slo), accepted_at)
+            )
+        return AcceptedSlo(int(cursor.lastrowid or 0), app, slo, accepted_at)
+
+    def slo(self, app: str) -> AcceptedSlo | None:
+        return next((stored for stored in self.slos() if stored.app == app), None)
+
+    def slos(self) -> list[AcceptedSlo]:
+        rows = self._database.read("SELECT id, app, body, accepted_at FROM slo ORDER BY app")
+        return [AcceptedSlo(row[0], row[1], slo_from_json(row[2]), row[3]) for row in rows]
+
+    def put_back_slo(self, app: str, accepted: AcceptedSlo | None) -> None:
+        """As it was, under its old id; None: there was none."""
+        with self._database.writing() as db:
+            db.execute("DELETE FROM slo WHERE app = ?", (app,))
+            if accepted is not None:
+                row = (accepted.id, app, slo_to_json(accepted.slo), accepted.accepted_at)
+                db.execute("INSERT INTO slo (id, app, body, accepted_at) VALUES (?, ?, ?, ?)", row)
+
+    def remove_slo(self, app: str) -> None:
+        self.put_back_slo(app, None)
+
+    # --- apps that are meant to run ---
+
+    def put_started(self, app: str, started: Started) -> None:
+        with self._database.writing() as db:
+            db.execute(
+                "INSERT INTO started VALUES (?, ?, ?) ON CONFLICT (app) DO UPDATE SET"
+                " spec = excluded.spec, first_decision = excluded.first_decision",
+                (app, started.spec.model_dump_json(), started.first_decision),
+            )
+
+    def started(self) -> dict[str, Started]:
+        rows = self._database.read("SELECT app, spec, first_decision FROM started ORDER BY app")
+        return {row[0]: Started(RunSpec.model_validate_json(row[1]), row[2]) for row in rows}
+
+    def remove_started(self, app: str) -> None:
+        with self._database.writing() as db:
+            db.execute("DELETE FROM started WHERE app = ?", (app,))
+
+    # --- compositions changed through REST ---
+
+    def put_overlay(self, app: str, overlay: Mapping[str, Composition | None]) -> None:
+        body = json.dumps([[name, comp and composition_to_json(comp)] for name, comp in overlay.items()])
+        with self._database.writing() as db:
+            db.execute(
+                "INSERT INTO overlay VALUES (?, ?) ON CONFLICT (app) DO UPDATE SET body = excluded.body", (app, body)
+            )
+
+    def overlay(self, app: str) -> Overlay:
+        rows = self._database.read("SELECT body FROM overlay WHERE app = ?", (app,))
+        pairs = json.loads(rows[0][0]) if rows else []
+        return {name: body and composition_from_json(body) for name, body in pairs}
+
+    # --- history ---
+
+    def put_decisions(self, app: str, decisions: Iterable[Decision]) -> None:
+        """Adds decisions, or replaces those whose outcome has become known; unchanged ones cost no write."""
+        rows = [(app, decision.id, json.dumps(plain(decision))) for decision in decisions]
+        with self._database.writing() as db:
+            db.executemany(
+                "INSERT INTO decision VALUES (?, ?, ?) ON CONFLICT (app, id) DO UPDATE SET body = excluded.body"
+                " WHERE body != excluded.body",
+                rows,
+            )
+            db.execute(
+                "DELETE FROM decision WHERE app = ?1 AND id <= (SELECT max(id) FROM decision WHERE app = ?1) - ?2",
+                (app, HISTORY_LIMIT),
+            )
+
+    def put_quiet_runs(self, app: str, runs: Iterable[QuietRun]) -> None:
+        """Adds or extends runs of "no change" (``first_at`` names a run)."""
+        rows = [(app, run.first_at, run.last_at, json.dumps(plain(run))) for run in runs]
+        with self._database.writing() as db:
+            db.executemany(
+                "INSERT INTO no_change VALUES (?, ?, ?, ?) ON CONFLICT (app, first_at) DO UPDATE SET"
+                " last_at = excluded.last_at, body = excluded.body WHERE body != excluded.body",
+                rows,
+            )
+            db.execute(
+                "DELETE FROM no_change WHERE app = ?1 AND first_at NOT IN"
+                " (SELECT first_at FROM no_change WHERE app = ?1 ORDER BY first_at DESC LIMIT ?2)",
+                (app, HISTORY_LIMIT),
+            )
+
+    def decisions(self, app: str, limit: int) -> list[Decision]:
+        """The newest decisions, newest first."""
+        rows = self._database.read("SELECT body FROM decision WHERE app = ? ORDER BY id DESC LIMIT ?", (app, limit))
+        return [Decision.model_validate_json(row[0]) for row in rows]
+
+    def quiet_runs(self, app: str, limit: int) -> list[QuietRun]:
+        """The newest runs of no change, newest first."""
+        rows = self._database.read(
+            "SELECT body FROM no_change WHERE app = ? ORDER BY first_at DESC LIMIT ?", (app, limit)
+        )
+        return [QuietRun.model_validate_json(row[0]) for row in rows]
+
+    def last_decision_id(self, app: str) -> int:
+        """0 when there is none."""
+        return int(self._database.read("SELECT coalesce(max(id), 0) FROM decision WHERE app = ?", (app,))[0][0])

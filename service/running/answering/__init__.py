@@ -1,0 +1,1 @@
+"""Who answers what is asked of a run, before, during and after it."""

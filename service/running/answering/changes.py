@@ -1,0 +1,44 @@
+"""Requests that change a run; answered in the loop's thread."""
+
+from __future__ import annotations
+
+from apps.input.rate_spec import from_spec
+from service.running.asking.requests import Handler, ResetGaps, SetCompositions, SetInput, SetMode, SetRate, SetSlo
+from service.running.building.run import Run
+
+
+class Changes:
+    """Of one run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._manager = run.loop.manager
+
+    def handlers(self) -> tuple[Handler, ...]:
+        return (
+            SetSlo.by(self._set_slo),
+            SetInput.by(self._set_input),
+            SetRate.by(self._set_rate),
+            SetMode.by(self._set_mode),
+            SetCompositions.by(self._set_compositions),
+            ResetGaps.by(self._reset_gaps),
+        )
+
+    def _set_slo(self, request: SetSlo) -> None:
+        self._manager.set_slo(request.slo)
+
+    def _set_input(self, request: SetInput) -> None:
+        self._run.intake.set_rate(from_spec(request.input.rate))
+
+    def _set_rate(self, request: SetRate) -> None:
+        self._run.intake.set_rate(request.rate)
+
+    def _set_mode(self, request: SetMode) -> None:
+        self._manager.set_mode(request.mode, request.composition)
+
+    def _set_compositions(self, request: SetCompositions) -> None:
+        self._run.compositions = request.compositions
+        self._manager.set_compositions(request.compositions)
+
+    def _reset_gaps(self, request: ResetGaps) -> None:
+        self._run.loop.handovers.gaps.reset()

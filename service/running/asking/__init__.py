@@ -1,0 +1,1 @@
+"""How a runner is asked: requests, the port, the mailbox, the window of results."""

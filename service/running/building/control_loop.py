@@ -1,0 +1,35 @@
+"""Builds the loop of a run: what dispatches, what measures, what decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from control.choices import Choices
+from control.decisions import Mode
+from control.manager import Manager
+from profiler.monitor import Monitor
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.events import Payload, SwitchStyle
+from runtime.engine import Engine
+from runtime.pools.port import WorkerPool
+from service.running.checking.checked import CheckedSpec
+from service.running.checking.shipped import available_cores
+from service.running.loop import ControlLoop, LoopSettings, Sink
+
+
+def loop_of(checked: CheckedSpec, pool: WorkerPool, size_bytes: Callable[[Payload], int], sink: Sink) -> ControlLoop:
+    """On ``pool``, whose payloads ``size_bytes`` measures; what comes out goes to ``sink``."""
+    spec, cores = checked.spec, available_cores()
+    settings = replace(checked.settings.dispatcher, overload=spec.overload)
+    engine = Engine(Dispatcher(checked.stages, checked.first, settings, size_bytes), pool)
+    monitor = Monitor(checked.settings.monitor, [stage.name for stage in checked.stages], cores)
+    return ControlLoop(engine, monitor, _manager(checked), LoopSettings(cores, SwitchStyle(spec.switch_style)), sink)
+
+
+def _manager(checked: CheckedSpec) -> Manager:
+    spec, choices = checked.spec, Choices(checked.stages, checked.compositions, checked.first)
+    manager = Manager(checked.manager_settings, checked.strategy, choices, spec.mode, spec.slo)
+    if spec.mode is Mode.PINNED:
+        manager.set_mode(spec.mode, spec.composition)
+    return manager

@@ -1,0 +1,66 @@
+"""What a run consists of, once it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from compositions.model import Composition
+from service.bodies.figures import Items
+from service.running.asking.window import Window
+from service.running.building.intake import Intake
+from service.running.building.sink import ResultSink
+from service.running.checking.checked import CheckedSpec
+from service.running.loop import ControlLoop
+
+
+@dataclass(slots=True)
+class Run:
+    """Owned by the loop's thread."""
+
+    checked: CheckedSpec
+    intake: Intake
+    sink: ResultSink
+    loop: ControlLoop
+    wake: Callable[[], None]
+    """Ends a wait of the loop; from any thread."""
+    compositions: tuple[Composition, ...]
+    """Those that can be chosen."""
+
+    def feed(self) -> None:
+        self.intake.feed(lambda: self.sink.has_room)
+
+    @property
+    def over(self) -> bool:
+        """The input has ended and every item is out."""
+        engine = self.loop.engine
+        return self.intake.finished and engine.idle and not engine.view().switching
+
+    @property
+    def items(self) -> Items:
+        """A result that could not be written did not reach the sink: its item failed."""
+        known, unwritten = Items.of(self.loop.engine.view()), self.sink.unwritten
+        return known.model_copy(update={"delivered": known.delivered - unwritten, "failed": known.failed + unwritten})
+
+    @property
+    def undelivered(self) -> range:
+        """Serial numbers of the items that were accepted and are not out."""
+        return range(self.sink.next_serial, self.accepted)
+
+    @property
+    def accepted(self) -> int:
+        """Items that were given a serial number."""
+        return max(self.loop.engine.view().accepted, self.checked.pushes.accepted)
+
+    @property
+    def window(self) -> Window:
+        """The results that can still be read."""
+        return Window(self.checked.spec.run, self.sink.kept, self.sink.next_serial, self.accepted)
+
+    def close(self) -> None:
+        """Each part is closed, whatever the others raise."""
+        with ExitStack() as closing:
+            closing.callback(self.sink.close)
+            closing.callback(self.loop.engine.close)
+            closing.callback(self.intake.stop, drain=False)

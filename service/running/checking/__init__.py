@@ -1,0 +1,1 @@
+"""What a spec comes to before anything starts: source, compositions, settings."""

@@ -1,0 +1,46 @@
+"""What a spec comes to once everything in it that could not run was refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from apps import registry
+from apps.input.rate_spec import from_spec
+from compositions.settings import overridden
+from control.settings import Settings
+from control.strategies import make_strategy
+from profiler.snapshot import LatencyFrom
+from service.bodies.spec import RunSpec
+from service.running.checking import chosen
+from service.running.checking.pushes import PushDoor
+from service.running.checking.settings import RunSettings
+from service.running.checking.sources import source_of
+from service.running.checking.spark import open_link
+
+
+class CheckedSpec:
+    """Raises: RecomposeError for whatever in the spec cannot run, before anything starts."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        dirs = [Path(directory) for directory in spec.apps_dirs]
+        self.spec = spec
+        self.make_app = partial(registry.create, spec.app, dict(spec.options), dirs)
+        self.app = self.make_app()
+        self.stages = tuple(self.app.stages)
+        self.settings = overridden(RunSettings(), spec.settings)
+        self.strategy = make_strategy(spec.strategy)
+        self.latency_from = LatencyFrom(spec.latency_from) if spec.latency_from else self.strategy.latency_from
+        self.compositions = chosen.compositions(spec, self.app)
+        self.first = chosen.first(spec, self.stages, self.compositions)
+        self.rate = from_spec(spec.input.rate)
+        self.link = open_link(spec, self.app)
+        self.source = source_of(spec.source, self.app, self.link)
+        self.pushes = PushDoor(self.app, self.source, spec.source.kind)
+
+    @property
+    def manager_settings(self) -> Settings:
+        """With what this run judges by."""
+        settings = self.settings.manager
+        return replace(settings, measuring=replace(settings.measuring, latency_from=self.latency_from))

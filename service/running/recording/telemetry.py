@@ -1,0 +1,87 @@
+"""What a running app writes down: items as they leave, the manager's turns, decisions and switches.
+
+Runs in the loop's thread and does as little there as it can; columns are made in the writer's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from control.manager import TickResult
+from datapipe.telemetry.retention import Keep
+from datapipe.telemetry.writer import TelemetryWriter, WriterSettings
+from profiler.snapshot import Snapshot
+from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
+from service.bodies.spec import TelemetrySpec
+from service.bodies.status import TelemetryStatus
+from service.running.loop import ControlLoop
+from service.running.recording.telemetry_columns import columns
+from service.running.recording.telemetry_rows import Record, Rows
+
+LATE = 3
+"""How many known decisions and switches are looked at again: outcome and gap come after them."""
+
+
+class Telemetry:
+    """Of one ``run`` of ``app``. ``epoch_s``: the wall clock at 0 of the loop's clock."""
+
+    def __init__(self, spec: TelemetrySpec, app: str, run: str, epoch_s: float) -> None:
+        self._timings: dict[int, list[Any]] = {}
+        """Of items that have not left: stage, wall and CPU time in seconds, one after the other."""
+        self._target_us: int | None = None
+        self._threshold: float | None = None
+        self._known: dict[tuple[str, int], Record] = {}
+        settings = WriterSettings(keep=Keep(spec.keep_days, spec.keep_mb))
+        self._writer = TelemetryWriter(Path(spec.folder), app, run, columns(epoch_s), settings)
+        self._rows = Rows(self._writer.run, epoch_s)
+
+    # --- in the loop's thread ---------------------------------------------------------------------------------------
+
+    def observe(self, outcome: Outcome) -> None:
+        """One outcome of the dispatcher; the hot path."""
+        if isinstance(outcome, TaskTimed):
+            known = self._timings.setdefault(outcome.serial, [])
+            for timing in outcome.timings:
+                known += (timing.stage, timing.wall_s, timing.cpu_s)
+        elif isinstance(outcome, Delivered):
+            fate = "delivered" if outcome.error is None else "failed"
+            self._item(outcome, outcome.composition, fate)
+        elif isinstance(outcome, Shed):
+            self._item(outcome, "", "shed")
+
+    def _item(self, outcome: Delivered | Shed, composition: str, fate: str) -> None:
+        # A tuple of plain values: the garbage collector does not look at it again while it waits.
+        timings = tuple(self._timings.pop(outcome.serial, ()))
+        due_s = outcome.due_s if isinstance(outcome, Delivered) else None
+        since_s = outcome.arrived_s if due_s is None else due_s
+        times = (outcome.serial, since_s, outcome.arrived_s, outcome.at_s)
+        self._writer.put("items", (*times, composition, fate, self._target_us, self._threshold, timings))
+
+    def tick(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> None:
+        """One turn of the manager."""
+        objective = loop.manager.objective
+        target_ms = None if objective is None else objective.item_target_ms
+        self._target_us = None if target_ms is None else round(target_ms * 1e3)
+        self._threshold = None if objective is None or target_ms is None else objective.slo.threshold
+        self._writer.put("snapshots", self._rows.snapshot(loop, snapshot, result))
+        self._news("decisions", [self._rows.decision(loop, each) for each in list(loop.journal.decisions)[-LATE:]])
+        first = loop.journal.switch_total - len(loop.journal.switches) + 1
+        numbered = list(enumerate(loop.journal.switches, first))[-LATE:]
+        self._news("switches", [self._rows.switch(number, each) for number, each in numbered])
+
+    def _news(self, kind: str, records: Sequence[Record]) -> None:
+        """Puts those that are new or say something new. The first field is the number."""
+        for record in records:
+            if self._known.get((kind, record[0])) != record:
+                self._known[kind, record[0]] = record
+                self._known.pop((kind, record[0] - LATE), None)
+                self._writer.put(kind, record)
+
+    def status(self) -> TelemetryStatus:
+        writer = self._writer
+        return TelemetryStatus(written=writer.written, lost=writer.lost, buffered=writer.buffered, fault=writer.fault)
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,1 @@
+"""A whole run in virtual time: scenario, source, costs, trace."""

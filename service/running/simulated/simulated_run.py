@@ -1,0 +1,33 @@
+"""The parts of a simulated run, put together: they are those of a real one but for the pool."""
+
+from __future__ import annotations
+
+from control.choices import Choices
+from control.manager import Manager
+from control.strategies import make_strategy
+from profiler.monitor import Monitor, MonitorSettings
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.engine import Engine
+from runtime.pools.simulated import SimulatedPool
+from service.running.loop import ControlLoop, LoopSettings, Sink
+from service.running.simulated.scenario import Scenario
+from service.running.simulated.simulated_costs import costs_of
+
+
+def pool_of(scenario: Scenario) -> SimulatedPool:
+    """With workers that take what the scenario says."""
+
+    def now_s() -> float:
+        return pool.now_s()
+
+    pool = SimulatedPool(costs_of(scenario.stages, scenario.seed, now_s), scenario.machine)
+    return pool
+
+
+def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink) -> ControlLoop:
+    """The loop of ``scenario``; what comes out goes to ``sink``."""
+    stages, first, cores = scenario.app_stages, scenario.opening, scenario.machine.cores
+    choices = Choices(stages, scenario.compositions, first)
+    manager = Manager(scenario.settings, make_strategy(scenario.strategy), choices, scenario.mode, scenario.slo)
+    monitor = Monitor(MonitorSettings(), [stage.name for stage in stages], cores)
+    return ControlLoop(Engine(Dispatcher(stages, first), pool), monitor, manager, LoopSettings(cores), sink)

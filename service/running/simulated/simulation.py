@@ -1,0 +1,67 @@
+"""A whole run in virtual time: the real dispatcher, monitor, manager and loop on simulated workers."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from control.decisions import Mode
+from runtime.dispatch.outcomes import Delivered, Shed
+from service.running.simulated.scenario import Happening, Scenario
+from service.running.simulated.simulated_run import loop_on, pool_of
+from service.running.simulated.trace import Trace
+
+
+def simulate(scenario: Scenario) -> Trace:
+    """Runs ``scenario`` to its end."""
+    return _Run(scenario).run()
+
+
+class _Run:
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._pool = pool_of(scenario)
+        self._loop = loop = loop_on(self._pool, scenario, self._take)
+        self._engine, self._manager = loop.engine, loop.manager
+        self._source = scenario.stream.source(loop.engine, loop.monitor, from_due=scenario.from_due)
+        self._happenings = deque(sorted(scenario.happenings, key=lambda happening: happening.at_s))
+        self._trace = Trace(loop.journal)
+
+    def run(self) -> Trace:
+        self._engine.start()
+        while self._engine.now_s < self._scenario.duration_s and not self._settled():
+            self._happen()
+            due_s = self._source.feed()
+            self._loop.step(min(due_s, self._scenario.duration_s))
+            self._note()
+        self._trace.accepted = self._engine.view().accepted
+        return self._trace
+
+    def _take(self, item: Delivered | Shed) -> None:
+        if isinstance(item, Delivered):
+            self._trace.delivered.append(item)
+
+    def _settled(self) -> bool:
+        limit_s = self._scenario.until_settled_s
+        return limit_s is not None and self._engine.now_s - self._trace.quiet_since_s > limit_s
+
+    def _note(self) -> None:
+        snapshot, result = self._loop.snapshot, self._loop.result
+        if snapshot is not None and result is not None:
+            self._trace.note(snapshot, result, self._engine.view().composition, self._manager.slo)
+
+    def _happen(self) -> None:
+        while self._happenings and self._happenings[0].at_s <= self._engine.now_s:
+            self._do(self._happenings.popleft())
+
+    def _do(self, happening: Happening) -> None:
+        match happening.action:
+            case "lose_worker":
+                self._pool.lose(self._engine.view().workers[0].worker)
+            case "slo":
+                self._manager.set_slo(happening.slo)
+            case "compositions":
+                self._manager.set_compositions(happening.compositions)
+            case "pin":
+                self._manager.set_mode(Mode.PINNED, happening.name)
+            case "auto" | "observe":
+                self._manager.set_mode(Mode(happening.action))
