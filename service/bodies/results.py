@@ -35,7 +35,20 @@ class CheckedItems(Items):
     misordered: int
 
 
-class Summary(Answer):
+class AskedFor(Answer):
+    """What the input asked for, and what became of it."""
+
+    offered: int | None = None
+    """Items that were due, or came by themselves, until the input ended."""
+    admitted: int | None = None
+    """Of these, what was taken in."""
+    missed: int | None = None
+    """Of these, what was due for longer than a source that was held back makes up for, and never read."""
+    lag_s: float | None = None
+    """How long the next item had been due when the input ended; 0 when none was."""
+
+
+class Summary(AskedFor):
     """What a run came to. Only ``failure`` is known of one that never began."""
 
     app: str | None = None
@@ -52,14 +65,6 @@ class Summary(Answer):
     """From the moment the workers were there to the last result."""
     latency_ms: float | None = None
     """Mean, at the end."""
-    offered: int | None = None
-    """Items that were due, or came by themselves, until the input ended."""
-    admitted: int | None = None
-    """Of these, what was taken in."""
-    missed: int | None = None
-    """Of these, what was due for longer than a source that was held back makes up for, and never read."""
-    lag_s: float | None = None
-    """How long the next item had been due when the input ended; 0 when none was."""
     slo_met_share: float | None = None
     slo_status: SloStatus | None = None
     """As of the last turn of the manager."""

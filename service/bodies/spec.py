@@ -88,16 +88,33 @@ class TelemetrySpec(Frozen):
     keep_mb: float = 1000.0
 
 
-class RunSpec(Frozen):
-    """Everything a runner needs; picklable."""
+class Beginning(Frozen):
+    """Which of the runs of an app it is."""
 
-    app: str
     run: str | None = None
     """Names the serial numbers, which begin at 0 with each runner; None: the runner makes one."""
     epoch: int = 1
     """Counts the runners of one start."""
     started_again: str | None = None
     """Why there is another runner than the first one."""
+
+
+class Ending(Frozen):
+    """When a run is over, and what it leaves."""
+
+    items: int | None = None
+    """End after this many items; None: when the source ends, or never."""
+    duration_s: float | None = None
+    out_path: str | None = None
+    dead_letters_path: str | None = None
+    telemetry: TelemetrySpec | None = None
+    """None: none is written."""
+
+
+class RunSpec(Beginning, Ending):
+    """Everything a runner needs; picklable."""
+
+    app: str
     apps_dirs: tuple[str, ...] = ()
     options: dict[str, Any] = Field(default_factory=dict)
     source: SourceSpec = SourceSpec()
@@ -115,13 +132,6 @@ class RunSpec(Frozen):
     """What an item's latency counts from where the SLO is judged: when it was due, or (as the papers measure) when it
     was read; None: as the strategy has it."""
     pool: Literal["local", "ray"] = "ray"
-    items: int | None = None
-    """End after this many items; None: when the source ends, or never."""
-    duration_s: float | None = None
-    out_path: str | None = None
-    dead_letters_path: str | None = None
-    telemetry: TelemetrySpec | None = None
-    """None: none is written."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Overrides of settings of manager, monitor and dispatcher, for experiments (``trial_s``, ``drain_limit_s`` …)."""
 

@@ -55,6 +55,9 @@ class _Status(Answer):
     switches: int
     last_decision: Decision | None
     updated_at: Time
+
+
+class _Beside(Answer):
     failure: str | None = None
     """Why it failed, or why its runner had to be started anew."""
     runner_pid: int | None = None
@@ -87,7 +90,7 @@ class Origin(Answer):
     """Why it is not the first one; null when it is."""
 
 
-class Status(Origin, Demand, _Status):
+class Status(Origin, Demand, _Beside, _Status):
     """Of one app. What its runner alone knows is left out while it is not up."""
 
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
 import click
 import structlog
 
-from apps import registry
-from apps.contract import App
-from compositions.document.directory import CompositionDirectory, Problem
 from compositions.errors import RecomposeError
 from service import logs
 from service.api import create_app
@@ -22,11 +17,10 @@ from service.api.guard import MAX_BODY_BYTES, Access, is_loopback
 from service.bodies.spec import RunSpec, TelemetrySpec
 from service.cli.check import apps_option
 from service.cli.listener import listen, serve_on
+from service.cli.served import discover, host_of, watched
 from service.daemon.daemon import Daemon
-from service.daemon.keeping.hosts import Host, LocalHost
 from service.daemon.storing.database import default_directory
 from service.daemon.storing.store import DaemonStore
-from service.running.checking.shipped import shipped
 
 log = structlog.get_logger()
 
@@ -73,7 +67,7 @@ def serve(
     """Runs the service until SIGTERM or Ctrl-C, then delivers what was accepted and ends."""
     access = _access(host, max_item_bytes)
     logs.configure(log_level)
-    apps = _discover(apps_dirs)
+    apps = discover(apps_dirs)
     directory = state_dir or default_directory()
     folder = str((directory / "telemetry").resolve())
     kept = TelemetrySpec(folder=folder, keep_days=telemetry_days, keep_mb=telemetry_mb)
@@ -86,10 +80,10 @@ def serve(
     with (
         closing(listen(host, port)) as listener,
         closing(DaemonStore(directory)) as store,
-        closing(_host(pool, address)) as runners,
+        closing(host_of(pool, address)) as runners,
     ):
         daemon = Daemon(apps, runners, store, base)
-        with _watched(compositions_dirs, daemon):
+        with watched(compositions_dirs, daemon):
             serve_on(listener, create_app(daemon, access))
 
 
@@ -98,54 +92,3 @@ def _access(host: str, max_item_bytes: int) -> Access:
     if token is None and not is_loopback(host):
         raise RecomposeError(f"host {host!r} can be reached from outside; set RECOMPOSE_TOKEN or bind to 127.0.0.1")
     return Access(token, max_item_bytes=max_item_bytes)
-
-
-def _discover(apps_dirs: Sequence[Path]) -> dict[str, type[App]]:
-    found = registry.scan(apps_dirs)
-    for fault in found.faults:
-        log.warning("app left out", place=fault.path, reason=fault.message)
-    return {name: app for name, app in found.apps.items() if _has_sound_compositions(app)}
-
-
-def _has_sound_compositions(app: type[App]) -> bool:
-    """An app beside whose file there is a broken one is left out; the others are served."""
-    try:
-        shipped(app)
-    except (RecomposeError, OSError) as error:
-        log.warning("app left out", place=str(registry.compositions_file(app)), reason=str(error))
-        return False
-    return True
-
-
-def _host(pool: str, address: str | None) -> Host:
-    if pool == "local":
-        from service.running.runner import Runner  # here, as Ray below: each costs seconds the other saves
-
-        return LocalHost(Runner)
-    from service.daemon.keeping.ray_host import RayHost
-
-    return RayHost(address)
-
-
-@contextmanager
-def _watched(paths: Sequence[Path], daemon: Daemon) -> Iterator[None]:
-    """Loads the compositions directories, and again at every change."""
-    if not paths:
-        yield
-        return
-    directory = CompositionDirectory(paths, daemon.compositions.stages)
-
-    def report(problems: list[Problem]) -> None:
-        for problem in problems:
-            log.warning("compositions refused", file=str(problem.file), faults=[str(each) for each in problem.faults])
-        daemon.compositions.load_directory({name: directory.compositions(name) for name in daemon.names()})
-
-    report(directory.refresh())
-    stop = threading.Event()
-    thread = threading.Thread(target=directory.watch, args=(stop, report), name="compositions", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()

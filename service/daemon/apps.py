@@ -11,7 +11,6 @@ from service.bodies.spec import InputSpec, RunSpec
 from service.bodies.status import Status
 from service.daemon.checks import check_composition, check_input, check_source
 from service.daemon.choices import Choices
-from service.daemon.keeping.watchdog import Watchdog
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.specs import Specs
@@ -91,15 +90,8 @@ class Apps:
 
     def push(self, name: str, value: Any) -> int:
         """Serial number of the item. Raises: ConflictError, UnavailableError, BufferFull; what the app refuses."""
-        return self._pushed_into(name).ask(Push(value))
+        return self._runs.pushed_into(name).ask(Push(value))
 
     def push_many(self, name: str, values: tuple[Any, ...]) -> Taken:
         """Those before the first that is refused. Raises: ConflictError, UnavailableError."""
-        return self._pushed_into(name).ask(PushMany(values))
-
-    def _pushed_into(self, name: str) -> Watchdog:
-        watchdog = self._runs.expect(name)
-        if not watchdog.wanted.spec.source.of.pushed:
-            kind = watchdog.wanted.spec.source.kind
-            raise ConflictError(f"the source of {name} is {kind}; items are pushed into source push")
-        return watchdog
+        return self._runs.pushed_into(name).ask(PushMany(values))

@@ -70,6 +70,14 @@ class Runs:
             raise ConflictError(f"{name} is not running; start it with POST /apps/{name}/start")
         return found
 
+    def pushed_into(self, name: str) -> Watchdog:
+        """As ``expect``. Raises also: ConflictError when it reads its items from elsewhere."""
+        watchdog = self.expect(name)
+        source = watchdog.wanted.spec.source
+        if not source.of.pushed:
+            raise ConflictError(f"the source of {name} is {source.kind}; items are pushed into source push")
+        return watchdog
+
     # --- a new one ---
 
     def begin(self, started: Started, *, attach: bool = False) -> None:

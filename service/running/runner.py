@@ -13,7 +13,7 @@ from typing import TypeVar
 import structlog
 
 from service.bodies.spec import RunSpec
-from service.running import health
+from service.running import failure
 from service.running.answering.desk import answers_of, handlers_at_rest
 from service.running.answering.standing import Standing
 from service.running.asking.mailbox import Answers, Mailbox
@@ -34,7 +34,6 @@ from service.running.asking.requests import (
 from service.running.building.assembly import assemble
 from service.running.building.run import Run
 from service.running.checking.checked import CheckedSpec
-from service.running.failure import told
 from service.running.recording.record import record_of
 from service.running.run_id import new_run
 
@@ -146,7 +145,7 @@ class Runner:
         try:
             yield
         except Exception as error:
-            self._fail(told(error, self.spec.app))
+            self._fail(failure.told(error, self.spec.app))
 
     def _fail(self, reason: str) -> None:
         self._standing.failure = self._standing.failure or reason
@@ -175,13 +174,13 @@ class Runner:
             self._look(run)
             note()
         if self._end.drain:
-            health.check_drained(run)
+            failure.check_drained(run)
 
     def _look(self, run: Run) -> None:
         """Raises: RecomposeError when the run cannot go on."""
         standing = self._standing
         if run.loop.result is not None and run.intake.reading:
             standing.state = run.loop.result.state
-        health.check(run)
+        failure.check(run)
         if run.intake.failure is not None and standing.failure is None:
             self._fail(f"the source failed: {run.intake.failure}")
