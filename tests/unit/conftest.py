@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
+
+from service.api import create_app
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.storing.store import DaemonStore
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -14,3 +20,25 @@ sys.path.insert(0, str(Path(__file__).parent))
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What apps keep for themselves goes into the test's own folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def disk() -> Iterator[DaemonStore]:
+    store = DaemonStore(None)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def client(disk: DaemonStore) -> Iterator[TestClient]:
+    with TestClient(create_app(fake_daemon(disk)), base_url="http://127.0.0.1:8080") as client:
+        yield client
+
+
+@pytest.fixture
+def running(client: TestClient) -> TestClient:
+    assert (
+        client.post("/apps/synthetic/start", json={"source": {"kind": "push"}, "input": {"rate_per_s": 10}}).status_code
+        == 200
+    )
+    return client

@@ -3,51 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from full_disk import fill, free
+from synthetic_daemon import LATENCY, PUSHED, WIDE, YAML, detail, known
 
-from service.api import create_app
-from service.daemon.fakes.fake_daemon import fake_daemon
 from service.daemon.storing.store import DaemonStore
-
-LATENCY = {"app": "synthetic", "metric": "latency", "target": 400, "threshold": 0.2, "statistic": "mean"}
-PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
-WIDE = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]\n'
-YAML = {"content-type": "application/yaml"}
-
-
-@pytest.fixture
-def disk() -> Iterator[DaemonStore]:
-    store = DaemonStore(None)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def client(disk: DaemonStore) -> Iterator[TestClient]:
-    with TestClient(create_app(fake_daemon(disk)), base_url="http://127.0.0.1:8080") as client:
-        yield client
-
-
-@pytest.fixture
-def running(client: TestClient) -> TestClient:
-    assert client.post("/apps/synthetic/start", json=PUSHED).status_code == 200
-    return client
-
-
-def detail(response: Any, status: int) -> str:
-    assert response.status_code == status, response.text
-    return str(response.json()["detail"])
-
-
-def known(client: TestClient) -> Any:
-    status = client.get("/status/synthetic").json()
-    told = {key: status[key] for key in ("state", "mode", "composition", "slo", "input_rate_per_s")}
-    return told, client.get("/compositions/synthetic").json(), client.get("/slo").json()
 
 
 @pytest.mark.parametrize(

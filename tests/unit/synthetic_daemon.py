@@ -1,0 +1,23 @@
+"""What tests of a daemon with the synthetic app say and ask; its fixtures are in ``conftest.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+LATENCY = {"app": "synthetic", "metric": "latency", "target": 400, "threshold": 0.2, "statistic": "mean"}
+PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
+WIDE = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]\n'
+YAML = {"content-type": "application/yaml"}
+
+
+def detail(response: Any, status: int) -> str:
+    assert response.status_code == status, response.text
+    return str(response.json()["detail"])
+
+
+def known(client: TestClient) -> Any:
+    status = client.get("/status/synthetic").json()
+    told = {key: status[key] for key in ("state", "mode", "composition", "slo", "input_rate_per_s")}
+    return told, client.get("/compositions/synthetic").json(), client.get("/slo").json()
