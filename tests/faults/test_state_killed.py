@@ -19,7 +19,7 @@ from service.daemon.storing.store import DaemonStore
 state, number = DaemonStore(Path(sys.argv[1])), 0
 while True:
     number += 1
-    state.put_decisions("words", [decision(number, "start", "x" * 2500, "y" * 2500)])
+    state.put_decisions("words", [decision(number, "start", "x" * 2500, "y" * 2500, None)])
     state.put_slo("words", Slo("latency", float(number)))
     print(number, flush=True)
 """
