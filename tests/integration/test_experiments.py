@@ -79,7 +79,7 @@ def test_what_was_interrupted_goes_on_where_it_was(tmp_path: Path, monkeypatch: 
         return true_run(self, contender, repetition, rate)
 
     monkeypatch.setattr(conducting.VirtualDriver, "run", run)
-    experiment(file, "--out", out, code=1)
+    experiment(file, "--out", out, code=130)
     assert not (out / "small" / "results.json").exists()
     experiment(file, "--out", out)
     assert ran == [("1", 0), ("model", 0), ("1", 1), ("1", 1), ("model", 1)]
