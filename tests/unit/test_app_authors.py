@@ -14,7 +14,7 @@ from apps.registry import create, scan
 from compositions.errors import RecomposeError
 from service import logs
 from service.cli import main
-from service.cli.serve import _discover
+from service.cli.served import discover
 
 FOLDER = Path(__file__).parents[2] / "docs" / "own-app"
 HEAD = "from apps.contract import App, Options\nfrom compositions.model import Stage, StageKind\n\n"
@@ -120,7 +120,7 @@ def test_run_names_the_broken_compositions_beside_an_app(some_are_broken: Path) 
 
 def test_serve_names_what_is_broken_and_takes_the_others(some_are_broken: Path) -> None:
     with capture_logs() as told:
-        apps = _discover([some_are_broken])
+        apps = discover([some_are_broken])
     assert "good" in apps
     assert not {"bad", "broken"} & apps.keys()
     places = {Path(each["place"]).name for each in told if each["event"] == "app left out"}
