@@ -65,3 +65,4 @@ def test_a_process_that_has_ended_is_nobody_else() -> None:
     process.kill()
     process.forget()
     Process(child.pid, pid_space()).kill()
+    assert child.returncode == 0, "it ended by itself, and nobody was killed in its place"
