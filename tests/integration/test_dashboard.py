@@ -164,7 +164,7 @@ def test_start_and_stop(ferret: Browser, daemon: SceneDaemon) -> None:
 def test_a_faulty_document_is_marked_at_its_lines(ferret: Browser, daemon: SceneDaemon) -> None:
     ferret.unfold(COMPOSITIONS)
     text = ferret.find("#yaml")
-    assert "app: ferret" in text.get_attribute("value"), "an example to begin with"
+    ferret.until(lambda: "app: ferret" in text.get_attribute("value"), "an example to begin with")
     text.clear()
     text.send_keys("app: ferret\ncompositions:\n- name: good\nnotation: Seq-Seq-Seq-Par\n".replace("\nnot", "\n  not"))
     text.send_keys("- name: bad\n  notation: Seq-Nothing\n")
