@@ -21,7 +21,7 @@ _ALMOST_IDLE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What an item costs in every group of every composition, hops included: shape (compositions, groups)."""
+    """What an item costs in every group of every composition, hops included: shape (groups, compositions)."""
 
     service_s: Array
     cpu_s: Array
@@ -40,19 +40,19 @@ class Latency:
 
 def latency_at(table: CompositionTable, load: Load, cores: float, rate_per_s: float, arrival_cv: float) -> Latency:
     """Sums the ways an item spends time: its service, waits for cores, waits for workers, wait for earlier items."""
-    alone, cpu = load.service_s.sum(axis=1), load.cpu_s.sum(axis=1)
+    alone, cpu = load.service_s.sum(axis=0), load.cpu_s.sum(axis=0)
     arrival_scv = np.full(len(table), arrival_cv**2)
     sharing = _core_sharing(table, load, cores, rate_per_s, arrival_scv)
     shared = (sharing - 1.0) * cpu
     mean, variance, overtaking = alone + shared, shared**2, np.zeros(len(table))
-    for group in range(table.ends.shape[1]):
-        replicas, service = table.replicas[:, group], load.service_s[:, group]
-        stretched = service + (sharing - 1.0) * load.cpu_s[:, group]
+    for group in range(len(table.replicas)):
+        replicas, service = table.replicas[group], load.service_s[group]
+        stretched = service + (sharing - 1.0) * load.cpu_s[group]
         busy = _utilization(rate_per_s * service / replicas, rate_per_s * stretched / replicas)
-        service_scv = _scv(load.variance_s2[:, group], service)
+        service_scv = _scv(load.variance_s2[group], service)
         queued = wait_if_any(busy, replicas, stretched, arrival_scv, service_scv)
         queued *= regular_arrivals(busy, arrival_scv, service_scv)
-        spread = load.variance_s2[:, group] * sharing**2
+        spread = load.variance_s2[group] * sharing**2
         wait = queued * share_that_waits(busy, replicas)
         mean += wait
         # A wait that occurs is taken as exponential (Whitt, Approximations for the GI/G/m queue, 1993).
@@ -71,10 +71,10 @@ def _core_sharing(table: CompositionTable, load: Load, cores: float, rate_per_s:
     The cores are a queue of their own whose customers are whole items. It cannot form with no more workers than cores,
     and forms fully with many more. Regular arrivals help less here: items at all their stages compete.
     """
-    cpu = load.cpu_s.sum(axis=1)
+    cpu = load.cpu_s.sum(axis=0)
     busy = np.maximum(rate_per_s * cpu / cores, _ALMOST_IDLE)
     servers = np.full(len(table), cores)
-    item_scv = _scv(load.variance_s2.sum(axis=1), load.service_s.sum(axis=1))
+    item_scv = _scv(load.variance_s2.sum(axis=0), load.service_s.sum(axis=0))
     queued = wait_if_any(busy, servers, np.ones(len(table)), arrival_scv, item_scv)
     contention = np.maximum(0.0, 1.0 - cores / table.workers)
     return np.where(busy < 1.0, 1.0 + contention * queued * share_that_waits(busy, servers), np.inf)

@@ -39,14 +39,14 @@ def predict_all(
     # Work that costs nothing has no limit: dividing by its zero gives the infinity that is meant.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         group_rates = np.where(table.is_group, table.replicas / load.service_s, np.inf)
-        core_rates = conditions.cores / load.cpu_s.sum(axis=1)
-        capacity = np.minimum(group_rates.min(axis=1), core_rates)
+        core_rates = conditions.cores / load.cpu_s.sum(axis=0)
+        capacity = np.minimum(group_rates.min(axis=0), core_rates)
         columns = _at_rate(table, load, capacity, conditions)
     return Predictions(
         throughput_per_s=capacity,
         workers=table.workers,
-        bottleneck_group=group_rates.argmin(axis=1),
-        limited_by_cores=core_rates < group_rates.min(axis=1),
+        bottleneck_group=group_rates.argmin(axis=0),
+        limited_by_cores=core_rates < group_rates.min(axis=0),
         **columns,
     )
 
@@ -72,7 +72,7 @@ def _at_rate(table: CompositionTable, load: Load, capacity: Array, conditions: C
     if rate_per_s is None:
         unknown = np.full(len(table), np.nan)
         names = ("latency_s", "p50_s", "p95_s", "p99_s", "utilization", "cpu_cores")
-        return dict.fromkeys(names, unknown) | {"base_latency_s": load.service_s.sum(axis=1)}
+        return dict.fromkeys(names, unknown) | {"base_latency_s": load.service_s.sum(axis=0)}
     latency = latency_at(table, load, conditions.cores, rate_per_s, conditions.arrival_cv)
     latencies = {"latency_s": latency.mean_s} | {
         f"{name}_s": value for name, value in percentiles(latency.mean_s, latency.variance_s2).items()
@@ -80,5 +80,5 @@ def _at_rate(table: CompositionTable, load: Load, capacity: Array, conditions: C
     return {name: np.where(rate_per_s < capacity, value, np.inf) for name, value in latencies.items()} | {
         "base_latency_s": latency.base_s,
         "utilization": rate_per_s / capacity,
-        "cpu_cores": np.minimum(rate_per_s, capacity) * load.cpu_s.sum(axis=1),
+        "cpu_cores": np.minimum(rate_per_s, capacity) * load.cpu_s.sum(axis=0),
     }

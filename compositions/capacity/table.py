@@ -13,7 +13,9 @@ from compositions.model import Composition
 
 
 class CompositionTable:
-    """The groups of compositions as arrays of shape (compositions, most groups); missing groups hold no stage.
+    """The groups of compositions as arrays of shape (most groups, compositions); missing groups hold no stage.
+
+    A row is the same group of all compositions, because prices are worked out group by group.
 
     Build it once for a set of compositions and keep it: prices change every tick, the set does not.
 
@@ -31,9 +33,11 @@ class CompositionTable:
         replicas = [[group.replicas for group in each.groups] for each in self.compositions]
         lengths = [[len(group.stages) for group in each.groups] for each in self.compositions]
         self.replicas: Array = _padded(replicas, width, fill=1).astype(float)
-        self.ends = np.cumsum(_padded(lengths, width, fill=0), axis=1, dtype=np.int64)
-        self.starts = np.pad(self.ends, ((0, 0), (1, 0)))[:, :-1]
-        self.is_group = self.ends > self.starts
+        ends = np.cumsum(_padded(lengths, width, fill=0), axis=0)
+        starts = np.vstack((np.zeros_like(ends[:1]), ends[:-1]))
+        self._spans = starts * (len(self.stages) + 1) + ends
+        self.is_group = ends > starts
+        self.groups: npt.NDArray[np.int64] = self.is_group.sum(axis=0)
         self.workers: npt.NDArray[np.int64] = np.array([each.workers for each in self.compositions], dtype=np.int64)
 
     def __len__(self) -> int:
@@ -43,12 +47,11 @@ class CompositionTable:
         """Sums of a quantity over the stages of every group; 0 where there is no group."""
         # Every span is summed from its own start: differences of running sums would not be monotonic to the last bit.
         spans = np.zeros((len(self.stages) + 1, len(self.stages) + 1))
-        for start in range(len(self.stages)):
-            spans[start, start + 1 :] = np.cumsum(per_stage[start:])
-        sums: Array = spans[self.starts, self.ends]
+        spans[:-1, 1:] = np.triu(np.tile(per_stage, (len(self.stages), 1))).cumsum(axis=1)
+        sums: Array = spans.take(self._spans)
         return sums
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, fill: int) -> npt.NDArray[np.int64]:
     filled = [[*row, *[fill] * (width - len(row))] for row in rows]
-    return np.array(filled, dtype=np.int64).reshape(len(rows), width)
+    return np.array(filled, dtype=np.int64).reshape(len(rows), width).T.copy()

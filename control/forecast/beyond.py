@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from itertools import islice
 
 from compositions.capacity.prediction import Prediction
-from compositions.model import Composition, Group, Pattern
+from compositions.capacity.widening import widened
+from compositions.model import Composition
 from control.forecast.expect import Unmeasured, expect
 from control.reading import needed_rate
 from control.situation import Situation
+from profiler.service_time import stage_costs
 
-_DOUBLINGS = 8
-"""Of replicas, one group after the other: far more than cores or patience last."""
+_WIDTHS = 8
+"""Looked at, each with one group doubled: far more than cores or patience last."""
 
 
 def wanting(situation: Situation, composition: Composition) -> tuple[str, ...]:
     """Stages of ``composition`` of which more replicas are predicted to meet the objective with the cores there are;
-    none where the cores limit it, or a stage that there is only one of."""
-    wider, stages = composition, dict[str, None]()
-    for _ in range(_DOUBLINGS):
-        predictions = expect([wider], situation.snapshot)
-        if isinstance(predictions, Unmeasured):
-            return ()
-        told = predictions[0]
+    none where the cores limit it, or a stage that there is only one of. Raises: KeyError without a profile of each."""
+    snapshot = situation.snapshot
+    costs = stage_costs(snapshot.stages, snapshot.cores)
+    wider = tuple(islice(widened(composition, costs, snapshot.hop_s, situation.stateful), _WIDTHS))
+    predictions = expect(wider, snapshot)
+    assert not isinstance(predictions, Unmeasured), "each stage had its cost"
+    for each, told in zip(wider, predictions, strict=True):
         if _meets(situation, told):
-            return tuple(stages)
-        group = wider.groups[told.bottleneck_group]
-        if told.limited_by == "cores" or not situation.stateful.isdisjoint(group.stages):
-            return ()
-        stages.update(dict.fromkeys(group.stages))
-        wider = _doubled(wider, told.bottleneck_group)
+            pairs = zip(composition.groups, each.groups, strict=True)
+            return tuple(stage for now, then in pairs if then.replicas > now.replicas for stage in then.stages)
+        if told.limited_by == "cores":
+            break
     return ()
 
 
@@ -37,9 +37,3 @@ def _meets(situation: Situation, told: Prediction) -> bool:
     objective, rate = situation.objective, needed_rate(situation.snapshot)
     value = objective.value(told.throughput_per_s, told.statistic(objective.slo.statistic))
     return bool(objective.met_by(value, rate)) and not told.overloaded
-
-
-def _doubled(composition: Composition, at: int) -> Composition:
-    group = composition.groups[at]
-    more = Group(group.stages, Pattern.PAR, 2 * group.replicas)
-    return replace(composition, groups=(*composition.groups[:at], more, *composition.groups[at + 1 :]))

@@ -17,10 +17,16 @@ class Catalogue:
             by_shape.setdefault(composition.shape, composition)
         self.rows = {shape: row for row, shape in enumerate(by_shape)}
         self.table = CompositionTable(tuple(by_shape.values()))
+        self._extended: Catalogue | None = None
 
     def including(self, active: Composition) -> Catalogue:
-        """Itself, or one more row when ``active`` is not among them."""
-        return self if active.shape in self.rows else Catalogue((*self.table.compositions, active))
+        """Itself, or one more row when ``active`` is not among them. The last such is kept: it is asked for again, and
+        ten thousand rows take as long as several ticks."""
+        if active.shape in self.rows:
+            return self
+        if self._extended is None or active.shape not in self._extended.rows:
+            self._extended = Catalogue((*self.table.compositions, active))
+        return self._extended
 
     def row_of(self, composition: Composition) -> int:
         """Raises: KeyError when it is not among them."""

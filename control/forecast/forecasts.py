@@ -48,7 +48,7 @@ class Forecasts:
         self._table = table = catalogue.table
         self._columns = columns
         self._verdicts = verdicts
-        self.order = np.lexsort((table.is_group.sum(axis=1), columns["likely"] < ample, table.workers))
+        self.order = np.lexsort((table.groups, columns["likely"] < ample, table.workers))
 
     def __len__(self) -> int:
         return len(self.order)

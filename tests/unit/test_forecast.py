@@ -12,6 +12,7 @@ from compositions.model import Stage
 from compositions.notation import parse
 from control.assess import assess
 from control.decisions import Trigger
+from control.forecast.catalogue import Catalogue
 from control.forecast.expect import Unmeasured, expect
 from control.objectives import objective_of
 from control.settings import Settings
@@ -124,3 +125,14 @@ def _latency_s(snapshot: Snapshot) -> float:
     found = expect(COMPOSITIONS[:1], snapshot)
     assert isinstance(found, Predictions)
     return float(found.latency_s[0])
+
+
+def test_what_runs_and_is_not_to_be_chosen_is_one_more_row_and_is_added_once() -> None:
+    catalogue = Catalogue(COMPOSITIONS[1:])
+    assert catalogue.including(COMPOSITIONS[1]) is catalogue
+    longer = catalogue.including(COMPOSITIONS[0])
+    assert longer.row_of(COMPOSITIONS[0]) == len(catalogue.table) == 3
+    assert catalogue.including(replace(COMPOSITIONS[0], name="renamed")) is longer
+    other = replace(parse("Par*3-Seq-Seq", STAGES), name="other")
+    assert catalogue.including(other).row_of(other) == 3
+    assert COMPOSITIONS[0].shape not in catalogue.including(other).rows
