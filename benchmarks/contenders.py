@@ -55,18 +55,18 @@ class Recompose:
 
     def one(self, value: Any) -> Any:
         engine = self._engine
-        engine.admit(self._codec.encode(value), engine.now_s)
+        engine.admit(self._codec.encode([value]), (engine.now_s,))
         while True:
             for outcome in engine.advance(engine.now_s + 1.0):
                 if isinstance(outcome, Delivered):
-                    return self._codec.decode(outcome.payload)
+                    return self._codec.decode(outcome.payload)[0]
 
     def stream(self, values: Iterable[Any]) -> int:
         engine, delivered = self._engine, 0
         for value in values:
             while not engine.has_room:
                 delivered += self._collect()
-            engine.admit(self._codec.encode(value), engine.now_s)
+            engine.admit(self._codec.encode([value]), (engine.now_s,))
         while not engine.idle:
             delivered += self._collect()
         return delivered + self._collect(0.0)

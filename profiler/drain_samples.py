@@ -14,11 +14,12 @@ from profiler.size_law import SizeLaws
 
 
 class Pending(NamedTuple):
-    """An item in flight. ``age_s``: how long its task has run; None: it waits. ``size_bytes`` of its payload now; 0:
-    not known."""
+    """Items in flight that travel together. ``age_s``: how long their task has run; None: they wait. ``size_bytes``: of
+    the payload of one of them now; 0: not known."""
 
     age_s: float | None = None
     size_bytes: int = 0
+    items: int = 1
 
 
 def paper_sample(in_flight: int, mean_service_s: float, workers: int) -> float:
@@ -106,13 +107,13 @@ def _works(
 
 
 def _work(stages: Sequence[str], item: Pending, costs: Mapping[str, StageCost], laws: SizeLaws | None) -> _Work:
-    mean_s, cpu_s = _service_s(stages, costs), _cpu_s(stages, costs)
+    mean_s, cpu_s = _service_s(stages, costs) * item.items, _cpu_s(stages, costs) * item.items
     law = laws.law(tuple(stages)) if laws is not None and item.size_bytes else None
     factor = law.factor(item.size_bytes) if law else 1.0
     whole_s = mean_s * factor
     if item.age_s is None:
         return _Work(whole_s, whole_s, cpu_s * factor, None)
-    cv = _scatter_s(stages, costs, laws) / mean_s if mean_s > 0 else 0.0
+    cv = _scatter_s(stages, costs, laws) * sqrt(item.items) / mean_s if mean_s > 0 else 0.0
     return _Work(whole_s, left_s(whole_s, cv, item.age_s), cpu_s * factor, item.age_s)
 
 

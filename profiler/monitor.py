@@ -80,23 +80,26 @@ class Monitor:
 
     # --- what happens -------------------------------------------------------------------------------------------
 
-    def record_arrival(self, at_s: float) -> None:
-        self._arrivals.add(at_s)
+    def record_arrivals(self, times_s: Sequence[float]) -> None:
+        for at_s in times_s:
+            self._arrivals.add(at_s)
 
-    def record_delivery(self, at_s: float, arrived_s: float, started_s: float, due_s: float | None = None) -> None:
-        """An item left in order: due at ``due_s`` (None: when it arrived), read at ``arrived_s``, first sent to a
-        worker at ``started_s``."""
-        since_s = arrived_s if due_s is None else due_s
-        self._deliveries.add(at_s, at_s - since_s, at_s - started_s, at_s - arrived_s)
+    def record_deliveries(
+        self, at_s: float, arrived_s: Sequence[float], started_s: float, since_s: Sequence[float]
+    ) -> None:
+        """Items left in order: read at ``arrived_s``, a user waits for each ``since_s``, first sent to a worker at
+        ``started_s``."""
+        for read_s, wait_s in zip(arrived_s, since_s, strict=True):
+            self._deliveries.add(at_s, at_s - wait_s, at_s - started_s, at_s - read_s)
 
     def record_demand(self, at_s: float, demand: Demand) -> None:
         """What was asked for of the source up to now."""
         self._demand = demand
         self._demands.add(at_s, demand.offered, demand.admitted, demand.missed)
 
-    def record_timings(self, at_s: float, timings: Sequence[StageTiming]) -> None:
-        """A task came back. Raises: KeyError for a stage that the app does not have."""
-        self._service_times.add(at_s, timings)
+    def record_timings(self, at_s: float, timings: Sequence[StageTiming], items: int = 1) -> None:
+        """A task of so many items came back. Raises: KeyError for a stage that the app does not have."""
+        self._service_times.add(at_s, timings, items)
 
     def record_hop(self, hop_s: float) -> None:
         self._hops.append(hop_s)

@@ -42,10 +42,11 @@ class ServiceTimes:
         self._settings = settings if settings is not None else ProfileSettings()
         self._samples = {stage: Samples(self._settings.timings_kept) for stage in stages}
 
-    def add(self, at_s: float, timings: Sequence[StageTiming]) -> None:
-        """Take the timings of one task that came back. Raises: KeyError for a stage the app does not have."""
+    def add(self, at_s: float, timings: Sequence[StageTiming], items: int = 1) -> None:
+        """Take the timings of one task of so many items that came back. Raises: KeyError for a stage the app does not
+        have."""
         for timing in timings:
-            self._samples[timing.stage].add(at_s, timing.wall_s, timing.cpu_s)
+            self._samples[timing.stage].add(at_s, timing.wall_s / items, timing.cpu_s / items)
 
     def profiles(self, now_s: float) -> tuple[StageProfile, ...]:
         """One profile a stage, in the app's order; stages without samples are missing."""

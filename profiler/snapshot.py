@@ -17,7 +17,7 @@ class LatencyFrom(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StageTiming:
-    """One execution of one stage on one item, measured in the worker while busy."""
+    """One execution of one stage, on all items of a task together, measured in the worker while busy."""
 
     stage: str
     wall_s: float

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from compositions.model import Composition
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import Event, ItemAdmitted, Payload, SwitchRequested, SwitchStyle, Tick
+from runtime.dispatch.events import BundleAdmitted, Event, Payload, SwitchRequested, SwitchStyle, Tick
 from runtime.dispatch.instructions import Instruction, KillWorker, SendTask, StartWorkers, StopWorker
 from runtime.dispatch.outcomes import Outcome
 from runtime.dispatch.views import DispatcherView
@@ -45,10 +45,11 @@ class Engine:
         """Every admitted item is out."""
         return self._dispatcher.idle
 
-    def admit(self, payload: Payload, arrived_s: float, due_s: float | None = None) -> int:
-        """Takes an encoded item; returns its serial number. Ask ``has_room`` first: this does not refuse."""
+    def admit(self, payload: Payload, arrived_s: tuple[float, ...], due_s: tuple[float, ...] | None = None) -> int:
+        """Takes encoded items, as many as there are times; returns the serial number of the first. Ask ``has_room``
+        first: this does not refuse."""
         serial = self._dispatcher.accepted
-        self._handle(ItemAdmitted(self._pool.now_s(), arrived_s, payload, due_s))
+        self._handle(BundleAdmitted(self._pool.now_s(), arrived_s, payload, due_s))
         return serial
 
     def switch(

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps.input.pacing import FrequencyManager, Slot
 from apps.input.rates import Rate
@@ -17,12 +17,20 @@ from apps.input.sources import Arrival, Clock, Push, Source
 from compositions.errors import RecomposeError
 
 
+class Encoded(NamedTuple):
+    """Items that were read, and travel together: their values encoded as one payload, and their times, one an item."""
+
+    payload: Any
+    arrived_s: tuple[float, ...]
+    due_s: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SourceLimits:
     """How far a source may go."""
 
     capacity: int = 2
-    """Encoded items that are handed over and not taken yet; more, and the source waits."""
+    """Payloads that are handed over and not taken yet; more, and the source waits."""
     items: int | None = None
     """End after so many; None: when the source ends."""
     catch_up_s: float = 0.05
@@ -33,10 +41,10 @@ class SourceLimits:
 class SourceThread:
     """Runs one source. All methods but ``start`` may be called from any thread.
 
-    ``encode`` turns a value into what travels to workers; it may be heavy, so it runs here. ``wake`` is called when
-    there is something to take after there was nothing, and when the source has finished. While the hand-over is full
-    the source waits (overload policy ``block``); a consumer that sheds takes all that is there and drops the oldest
-    itself.
+    ``encode`` turns a list of values into what travels to workers; it may be heavy, so it runs here. ``wake`` is called
+    when there is something to take after there was nothing, and when the source has finished. While the hand-over is
+    full the source waits (overload policy ``block``); a consumer that sheds takes all that is there and drops the
+    oldest itself.
     """
 
     def __init__(
@@ -46,13 +54,13 @@ class SourceThread:
         *,
         clock: Clock,
         wake: Callable[[], None],
-        encode: Callable[[Any], Any] = lambda value: value,
+        encode: Callable[[list[Any]], Any] = lambda values: values,
         limits: SourceLimits | None = None,
     ) -> None:
         self._source, self._encode, self._wake = source, encode, wake
         self._limits = limits = limits or SourceLimits()
         self._changed = threading.Condition()
-        self._ready: deque[Arrival] = deque()
+        self._ready: deque[Encoded] = deque()
         self._stopping = threading.Event()
         self._abandoned = False
         self._ended = False
@@ -80,8 +88,8 @@ class SourceThread:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def take(self, most: int | None = None) -> list[Arrival]:
-        """Up to ``most`` items (all when None) in order, their values encoded; does not wait."""
+    def take(self, most: int | None = None) -> list[Encoded]:
+        """Up to ``most`` payloads (all when None) in order; does not wait."""
         with self._changed:
             taken = list(islice(self._ready, most))
             for _ in taken:
@@ -147,15 +155,16 @@ class SourceThread:
             if arrival is None:
                 return
             self._read += 1
-            self._hand_over(arrival._replace(value=self._encode(arrival.value), due_s=_due_s(arrival, slot)))
+            payload = self._encode([arrival.value])
+            self._hand_over(Encoded(payload, (arrival.arrived_s,), (_due_s(arrival, slot),)))
             left -= 1
 
-    def _hand_over(self, arrival: Arrival) -> None:
+    def _hand_over(self, encoded: Encoded) -> None:
         with self._changed:
             self._changed.wait_for(lambda: len(self._ready) < self._limits.capacity or self._abandoned)
             if self._abandoned:
                 return
-            self._ready.append(arrival)
+            self._ready.append(encoded)
             first = len(self._ready) == 1
         if first:
             self._wake()

@@ -4,27 +4,46 @@ from __future__ import annotations
 
 from collections import deque
 
-from runtime.dispatch.events import ItemAdmitted
-from runtime.dispatch.pipeline import Item
+from runtime.dispatch.events import BundleAdmitted
+from runtime.dispatch.pipeline import Bundle
 from runtime.dispatch.settings import DispatcherSettings
 
 
 class Admission:
-    """The queue before the first group. ``accepted`` items so far is the next serial number."""
+    """The queue before the first group. ``accepted`` items so far is the next serial number; ``queued`` wait."""
 
     def __init__(self, settings: DispatcherSettings) -> None:
-        self.queue: deque[Item] = deque()
-        self.accepted = 0
+        self.queue: deque[Bundle] = deque()
+        self.accepted = self.queued = 0
         self._buffer_items = settings.buffer_items
         self._sheds = settings.overload == "shed"
 
     @property
     def has_room(self) -> bool:
-        """Whether another item is welcome; where the oldest makes room it always is."""
-        return self._sheds or len(self.queue) < self._buffer_items
+        """Whether another bundle is welcome; where the oldest items make room it always is."""
+        return self._sheds or self.queued < self._buffer_items
 
-    def take(self, event: ItemAdmitted, size_bytes: int) -> Item | None:
-        """Queues the item under the next serial number; returns the one that must go for it, if any."""
-        self.queue.append(Item(self.accepted, event.arrived_s, event.payload, size_bytes=size_bytes, due_s=event.due_s))
-        self.accepted += 1
-        return self.queue.popleft() if self._sheds and len(self.queue) > self._buffer_items else None
+    def take(self, event: BundleAdmitted, size_bytes: int) -> list[Bundle]:
+        """Queues the items under the next serial numbers; returns those that must go for them, the oldest first."""
+        bundle = Bundle(self.accepted, event.arrived_s, event.payload, size_bytes=size_bytes, due_s=event.due_s)
+        self.queue.append(bundle)
+        self.accepted += bundle.count
+        self.queued += bundle.count
+        return self._too_many() if self._sheds and self.queued > self._buffer_items else []
+
+    def start(self) -> Bundle:
+        """The oldest leaves the queue."""
+        bundle = self.queue.popleft()
+        self.queued -= bundle.count
+        return bundle
+
+    def _too_many(self) -> list[Bundle]:
+        going = []
+        while (excess := self.queued - self._buffer_items) > 0:
+            bundle = self.start()
+            if bundle.count > excess:
+                self.queue.appendleft(bundle.part(excess, bundle.count))
+                self.queued += bundle.count - excess
+                bundle = bundle.part(0, excess)
+            going.append(bundle)
+        return going

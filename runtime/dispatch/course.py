@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compositions.model import Composition, Stage
 from runtime.dispatch.phases import Draining, Phase, Preparing
-from runtime.dispatch.pipeline import Item, Pipeline
+from runtime.dispatch.pipeline import Bundle, Pipeline
 
 
 class Course:
@@ -44,11 +44,11 @@ class Course:
         self.active.inherit_busy(old)
         self.phase = Draining.begin(phase.request, old, now_s, drain_limit_s)
 
-    def migrate(self, item: Item) -> Pipeline:
-        """Books an item of the draining pipeline over to the active one."""
+    def migrate(self, bundle: Bundle) -> Pipeline:
+        """Books a bundle of the draining pipeline over to the active one."""
         assert isinstance(self.phase, Draining), "items are migrated during a drain"
         self.phase.pipeline.in_flight -= 1
         self.active.in_flight += 1
-        self.phase.migrated += 1
-        item.pipeline = self.active
+        self.phase.migrated += bundle.count
+        bundle.pipeline = self.active
         return self.active

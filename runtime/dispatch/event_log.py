@@ -18,7 +18,7 @@ from typing import Any
 
 from compositions.errors import RecomposeError
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import Event, ItemAdmitted, SizeOf, TaskDone
+from runtime.dispatch.events import BundleAdmitted, Event, SizeOf, TaskDone
 from runtime.dispatch.plain import Blob, Reader, Writer
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
@@ -49,6 +49,8 @@ class EventLog:
         self._noted: list[Any] = []
         """Events side by side in one list, those that carry a payload as what is kept of them: it is written for every
         event, and objects that stay alive would cost more than the rest of it."""
+        self._times = 0
+        """Arrival times among them: a bundle has many."""
         self._opening = self._newer_opening = self._plain_start()
 
     @property
@@ -58,16 +60,19 @@ class EventLog:
 
     def note(self, event: Event) -> None:
         """An event that carries no payload. They are rare, so it is here that a full part is noticed."""
-        if len(self._noted) > PART_CELLS:
+        if len(self._noted) + self._times > PART_CELLS:
             self._begin_part()
         self._noted.append(event)
 
-    def note_admitted(self, event: ItemAdmitted, size_bytes: int) -> None:
-        self._noted.extend((ItemAdmitted, event.at_s, event.arrived_s, event.due_s, size_bytes))
+    def note_admitted(self, event: BundleAdmitted, size_bytes: int) -> None:
+        self._noted.extend((BundleAdmitted, event.at_s, event.arrived_s, event.due_s, size_bytes))
+
+        self._times += len(event.arrived_s)
 
     def note_done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
         states = tuple(event.states) if event.states else ()
-        self._noted.extend((TaskDone, event.at_s, event.worker, event.task_id, busy_s, size_bytes, states))
+        cells = (TaskDone, event.at_s, event.worker, event.task_id, busy_s, size_bytes, states, event.faults)
+        self._noted.extend(cells)
 
     def lines(self) -> Iterator[str]:
         """The log as JSON lines: the opening, then an event a line."""
@@ -82,7 +87,7 @@ class EventLog:
     def _begin_part(self) -> None:
         self._forgotten += sum(1 for _ in _events(self._older))
         self._opening, self._newer_opening = self._newer_opening, self._plain_state()
-        self._older, self._noted = self._noted, []
+        self._older, self._noted, self._times = self._noted, [], 0
 
     def _plain_start(self) -> dict[str, Any]:
         writer, course = Writer(self._size_of), self._state.course
@@ -110,13 +115,13 @@ def _events(cells: Iterable[Any]) -> Iterator[Event]:
     """What was put by as events again, payloads as placeholders, timings as one for the whole task."""
     rest = iter(cells)
     for first in rest:
-        if first is ItemAdmitted:
+        if first is BundleAdmitted:
             at_s, arrived_s, due_s, size_bytes = islice(rest, 4)
-            yield ItemAdmitted(at_s, arrived_s, Blob(size_bytes), due_s)
+            yield BundleAdmitted(at_s, arrived_s, Blob(size_bytes), due_s)
         elif first is TaskDone:
-            at_s, worker, task_id, busy_s, size_bytes, states = islice(rest, 6)
-            timing = StageTiming("", busy_s, 0.0)
-            yield TaskDone(at_s, worker, task_id, Blob(size_bytes), (timing,), {name: Blob(0) for name in states})
+            at_s, worker, task_id, busy_s, size_bytes, names, faults = islice(rest, 7)
+            timing, states = StageTiming("", busy_s, 0.0), {name: Blob(0) for name in names}
+            yield TaskDone(at_s, worker, task_id, Blob(size_bytes), (timing,), states, faults)
         else:
             yield first
 

@@ -35,20 +35,33 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemAdmitted:
-    """The source offers an item; the dispatcher gives it the next serial number."""
+class BundleAdmitted:
+    """The source offers items that travel together; the dispatcher gives them the next serial numbers."""
 
     at_s: float
-    arrived_s: float
-    """When it was read, or came."""
+    arrived_s: tuple[float, ...]
+    """When each was read, or came; there are as many items as times, one at least."""
     payload: Payload
-    due_s: float | None = None
-    """Since when a user waits for it; None: since it arrived."""
+    due_s: tuple[float, ...] | None = None
+    """Since when a user waits for each; None: since it arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFault:
+    """A stage raised on one item of a task; ``error`` is the traceback. The other items have nothing to do with it."""
+
+    position: int
+    """Of the item among those of the task."""
+    stage: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDone:
-    """A worker returns a task: the value after its last stage, the new states, one timing a stage."""
+    """A worker returns a task: the values after its last stage, the new states, one timing a stage for all items.
+
+    The items of ``faults``, by position, were not done; their places in the payload mean nothing.
+    """
 
     at_s: float
     worker: WorkerId
@@ -56,17 +69,20 @@ class TaskDone:
     payload: Payload
     timings: tuple[StageTiming, ...] = ()
     states: Mapping[str, Payload] = field(default_factory=dict)
+    faults: tuple[ItemFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed:
-    """A stage raised; ``error`` is the traceback, the item itself is unharmed."""
+    """A stage raised, and nothing of the task was done; ``error`` is the traceback, the items are unharmed."""
 
     at_s: float
     worker: WorkerId
     task_id: int
     stage: str
     error: str
+    position: int | None = 0
+    """Of the item at fault among those of the task; None: any of them may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +132,7 @@ class Tick:
 
 Event = (
     Started
-    | ItemAdmitted
+    | BundleAdmitted
     | TaskDone
     | TaskFailed
     | WorkerJoined

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.dispatch.events import WorkerId, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import KillWorker
 from runtime.dispatch.outcomes import StartFailed, WorkersChanged
-from runtime.dispatch.pipeline import TaskInWork
+from runtime.dispatch.pipeline import Bundle, TaskInWork
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.staffing import Staffing
 from runtime.dispatch.state import State
@@ -15,7 +15,8 @@ from runtime.dispatch.work import Work
 
 
 class Failures:
-    """An item that has cost too many workers leaves as a dead letter in its place."""
+    """An item that has cost too many workers leaves as a dead letter in its place. Of several that a worker ran
+    together any may be the killer: they are halved until it is alone."""
 
     def __init__(
         self,
@@ -55,15 +56,15 @@ class Failures:
             limit_s = self._limit_s(task)
             if now_s - worker.head_since_s <= limit_s:
                 continue
-            names = ", ".join(task.group.stages_from(task.item.next_stage))
+            names = ", ".join(task.group.stages_from(task.bundle.next_stage))
             why = f"{names} did not return within its time limit of {limit_s:g} s"
             self._turn.instructions.append(KillWorker(worker.worker, why))
             self._turn.outcomes.append(WorkersChanged(now_s, lost=(worker.worker,), reason=why))
             self._give_up(worker.worker, why)
 
     def _limit_s(self, task: TaskInWork) -> float:
-        stages = self._stages[task.item.next_stage : task.group.last + 1]
-        return sum(stage.time_limit_s or self._settings.time_limit_s for stage in stages)
+        stages = self._stages[task.bundle.next_stage : task.group.last + 1]
+        return task.bundle.count * sum(stage.time_limit_s or self._settings.time_limit_s for stage in stages)
 
     def _give_up(self, worker_id: WorkerId, why: str) -> None:
         """A worker is gone: what it ran counts a loss, what it had not begun does not; all of it runs elsewhere."""
@@ -71,9 +72,21 @@ class Failures:
         assert worker is not None, "only a known worker is given up"
         for position, task in enumerate(worker.outstanding):
             task.group.load -= 1
-            task.item.losses += position == 0
             self._transition.disturb(task)
-            self._work.retry(task.item, why, hopeless=task.item.losses >= self._settings.losses)
+            if position:
+                self._work.route(task.bundle)
+            else:
+                self._suspect(task.bundle, why)
         self._staffing.start_missing()
         self._staffing.assign()
         self._transition.advance()
+
+    def _suspect(self, bundle: Bundle, why: str) -> None:
+        if bundle.count == 1:
+            bundle.losses += 1
+            self._work.retry(bundle, why, hopeless=bundle.losses >= self._settings.losses)
+            return
+        halves = bundle.halves()
+        self._work.part(bundle, halves)
+        for half in halves:
+            self._work.route(half)

@@ -7,8 +7,8 @@ from typing import Any
 
 from runtime.dispatch.event_log import EventLog
 from runtime.dispatch.events import (
+    BundleAdmitted,
     Event,
-    ItemAdmitted,
     SizeOf,
     Started,
     SwitchRequested,
@@ -44,7 +44,7 @@ class Handlers:
         self._results = results = Results(state, turn, settings, work, transition)
         self.table: Mapping[type, Callable[[Any], None]] = {
             Started: self._noted(self._started),
-            ItemAdmitted: self._admit,
+            BundleAdmitted: self._admit,
             TaskDone: self._task_done,
             TaskFailed: self._noted(results.failed),
             WorkerJoined: self._noted(self._worker_joined),
@@ -65,11 +65,10 @@ class Handlers:
 
         return note_and_handle
 
-    def _admit(self, event: ItemAdmitted) -> None:
+    def _admit(self, event: BundleAdmitted) -> None:
         size_bytes = self._size_of(event.payload)
         self._log.note_admitted(event, size_bytes)
-        too_many = self._admission.take(event, size_bytes)
-        if too_many is not None:
+        if too_many := self._admission.take(event, size_bytes):
             self._work.shed(too_many)
         self._work.feed()
 

@@ -10,13 +10,16 @@ from runtime.dispatch.events import Payload, WorkerId
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Run adjacent ``stages`` on the item ``serial``. ``states`` holds what the worker needs of stateful stages."""
+    """Run adjacent ``stages`` on ``count`` items, the first of which is ``serial`` and stands at ``start`` in the
+    payload. ``states`` holds what the worker needs of stateful stages."""
 
     task_id: int
     serial: int
     stages: tuple[str, ...]
     payload: Payload
     states: Mapping[str, Payload] = field(default_factory=dict)
+    start: int = 0
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from runtime.dispatch.phases import Draining
-from runtime.dispatch.pipeline import GroupState, TaskInWork
+from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork
 from runtime.dispatch.state import State
 
 DEEPEST = 2
@@ -56,14 +56,9 @@ def _marks(state: State) -> dict[str, int]:
 def _places(state: State) -> Iterator[str]:
     """Every accepted item that is not out is in exactly one place, and nothing else is anywhere."""
     places: dict[int, list[str]] = {}
-    for item in state.admission.queue:
-        places.setdefault(item.serial, []).append("the queue")
-    for group in _groups(state):
-        for _, item in group.waiting:
-            places.setdefault(item.serial, []).append(f"the work list of {_name(group)}")
-    for worker in state.crew.workers.values():
-        for task in worker.outstanding:
-            places.setdefault(task.item.serial, []).append(f"worker {worker.worker}")
+    for bundle, where in _whereabouts(state):
+        for serial in range(bundle.serial, bundle.serial + bundle.count):
+            places.setdefault(serial, []).append(where)
     for serial in state.outbox.waiting:
         places.setdefault(serial, []).append("the outbox")
     for serial in range(state.outbox.next_serial, state.admission.accepted):
@@ -73,11 +68,25 @@ def _places(state: State) -> Iterator[str]:
         yield f"item {serial} is in {', '.join(found)}, but it is out already or was never accepted"
 
 
+def _whereabouts(state: State) -> Iterator[tuple[Bundle, str]]:
+    """Of all that are not in the outbox."""
+    for bundle in state.admission.queue:
+        yield bundle, "the queue"
+    for group in _groups(state):
+        for _, bundle in group.waiting:
+            yield bundle, f"the work list of {_name(group)}"
+    for worker in state.crew.workers.values():
+        for task in worker.outstanding:
+            yield task.bundle, f"worker {worker.worker}"
+
+
 def _order(state: State) -> Iterator[str]:
     """Queue and outbox keep the order of the serial numbers, and what left was counted once."""
-    serials = [item.serial for item in state.admission.queue]
+    serials = [bundle.serial for bundle in state.admission.queue]
     if serials != sorted(serials):
         yield f"the queue is out of order: {serials}"
+    if (queued := sum(bundle.count for bundle in state.admission.queue)) != state.admission.queued:
+        yield f"the queue counts {state.admission.queued} items; {queued} are in it"
     if state.outbox.next_serial in state.outbox.waiting:
         yield f"item {state.outbox.next_serial} could leave and waits in the outbox"
     left = state.outbox.delivered + state.outbox.failed
@@ -87,9 +96,9 @@ def _order(state: State) -> Iterator[str]:
 
 def _counts(state: State) -> Iterator[str]:
     """The counters of a pipeline and its groups say what is there."""
-    waiting = [(item, group) for group in _groups(state) for _, item in group.waiting]
-    in_work = [(task.item, task.group) for task in _all_tasks(state)]
-    in_flight = Counter(id(item.pipeline) for item, _ in (*waiting, *in_work))
+    waiting = [(bundle, group) for group in _groups(state) for _, bundle in group.waiting]
+    in_work = [(task.bundle, task.group) for task in _all_tasks(state)]
+    in_flight = Counter(id(bundle.pipeline) for bundle, _ in (*waiting, *in_work))
     loads = Counter(id(group) for _, group in (*waiting, *in_work))
     for pipeline in state.course.pipelines:
         if pipeline.in_flight != in_flight[id(pipeline)]:
@@ -99,7 +108,7 @@ def _counts(state: State) -> Iterator[str]:
             yield f"{_name(group)} counts a load of {group.load}; it is {loads[id(group)]}"
         if group.waiting and group.pipeline.migrating:
             yield f"{_name(group)} is given up and still has items waiting"
-    if strays := [item.serial for item, group in in_work if group.pipeline not in state.course.pipelines]:
+    if strays := [bundle.serial for bundle, group in in_work if group.pipeline not in state.course.pipelines]:
         yield f"items {strays} are in work for a composition that is over"
 
 
@@ -131,9 +140,9 @@ def _tasks(state: State) -> Iterator[str]:
 
 
 def _gates(state: State) -> Iterator[str]:
-    """A stateful stage has one item at a time, the next one; its gate is never behind what has left."""
+    """A stateful stage has one bundle at a time, the next one; its gate is never behind what has left."""
     for index, gate in state.stateful.gates.items():
-        inside = [task.item.turn for task in _all_tasks(state) if _covers(task, index)]
+        inside = [task.bundle.turn for task in _all_tasks(state) if _covers(task, index)]
         if inside not in ([], [gate.expected]):
             yield f"stage {index} has turns {inside} in work; it is turn {gate.expected}"
         if gate.expected < state.outbox.next_turn:
@@ -159,7 +168,7 @@ def _all_tasks(state: State) -> list[TaskInWork]:
 
 
 def _covers(task: TaskInWork, stage: int) -> bool:
-    return task.item.next_stage <= stage <= task.group.last
+    return task.bundle.next_stage <= stage <= task.group.last
 
 
 def _name(group: GroupState) -> str:

@@ -8,27 +8,31 @@ T = TypeVar("T")
 
 
 class ReorderBuffer(Generic[T]):
-    """Holds finished results until every earlier one is there. Whoever puts the missing one gets all that is ready."""
+    """Holds finished results until every earlier one is there. Whoever puts the missing one gets all that is ready.
+
+    A result may stand for several serial numbers in a row.
+    """
 
     def __init__(self) -> None:
         self.next_serial = 0
-        self.waiting: dict[int, T] = {}
+        self.waiting: dict[int, tuple[T, int]] = {}
+        """By the first serial number, with how many there are."""
 
     def __len__(self) -> int:
         return len(self.waiting)
 
-    def put(self, serial: int, result: T) -> list[T]:
-        """Adds a result; returns those that may leave now, in order.
+    def put(self, serial: int, result: T, count: int = 1) -> list[T]:
+        """Adds the result of ``count`` serial numbers from ``serial`` on; returns those that may leave now, in order.
 
         Raises: ValueError when the serial number left already or waits already, which would be a doubled delivery.
         """
         if serial < self.next_serial or serial in self.waiting:
             raise ValueError(f"serial {serial} was delivered before; next is {self.next_serial}")
-        self.waiting[serial] = result
+        self.waiting[serial] = result, count
         ready = []
         while (head := self.waiting.pop(self.next_serial, None)) is not None:
-            ready.append(head)
-            self.next_serial += 1
+            ready.append(head[0])
+            self.next_serial += head[1]
         return ready
 
 
@@ -37,15 +41,15 @@ class OrderGate:
 
     def __init__(self) -> None:
         self.expected = 0
-        self._passed: set[int] = set()
+        self._passed: dict[int, int] = {}
+        """Those that passed ahead of their turn: the first of a row, and how many."""
 
     def opens_for(self, serial: int) -> bool:
         return serial == self.expected
 
-    def passed(self, serial: int) -> None:
-        """The stage has seen the item, or never will. Said twice, it counts once."""
+    def passed(self, serial: int, count: int = 1) -> None:
+        """The stage has seen ``count`` items from ``serial`` on, or never will. Said twice, it counts once."""
         if serial >= self.expected:
-            self._passed.add(serial)
-        while self.expected in self._passed:
-            self._passed.remove(self.expected)
-            self.expected += 1
+            self._passed[serial] = count
+        while (count := self._passed.pop(self.expected, 0)) > 0:
+            self.expected += count

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runtime.dispatch.ordering import ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, Shed
-from runtime.dispatch.pipeline import Item
+from runtime.dispatch.pipeline import Bundle
 
 
 @dataclass(slots=True, eq=False)
 class Fate:
-    """What became of an item that was started: done, or dead with ``error``."""
+    """What became of items that were started: done, or dead with ``error``."""
 
-    item: Item
+    bundle: Bundle
     error: str | None
 
 
@@ -57,32 +57,33 @@ class Outbox:
     @property
     def waiting(self) -> Collection[int]:
         """The serial numbers of those that are done or shed, and wait for earlier ones."""
-        done = [fate.item.serial for fate in self._reorder.waiting.values()]
-        return [*done, *(serial for run in self._shed_before.values() for serial in run.serials)]
+        done = [fate.bundle for fate, _ in self._reorder.waiting.values()]
+        serials = [serial for bundle in done for serial in range(bundle.serial, bundle.serial + bundle.count)]
+        return [*serials, *(serial for run in self._shed_before.values() for serial in run.serials)]
 
     @property
     def room_taken(self) -> int:
         """Items that were started and have not left."""
         return self.turns_taken - self._reorder.next_serial
 
-    def take_turn(self) -> int:
-        """An item is started, after all that were started before."""
-        self.turns_taken += 1
-        return self.turns_taken - 1
+    def take_turns(self, count: int) -> int:
+        """So many items are started, after all that were started before; returns the turn of the first."""
+        self.turns_taken += count
+        return self.turns_taken - count
 
-    def put(self, item: Item, error: str | None, now_s: float) -> list[Delivered | Shed]:
-        """A started item is done, or dead (``error``); returns the outcomes of all that may leave now, in order."""
+    def put(self, bundle: Bundle, error: str | None, now_s: float) -> list[Delivered | Shed]:
+        """Started items are done, or dead (``error``); returns the outcomes of all that may leave now, in order."""
         out: list[Delivered | Shed] = []
-        for fate in self._reorder.put(item.turn, Fate(item, error)):
-            out.append(self._delivered(fate, now_s))
+        for fate in self._reorder.put(bundle.turn, Fate(bundle, error), bundle.count):
+            out += self._left(fate, now_s)
             if self._shed_before:
-                out += self._leave_shed(fate.item.turn + 1, now_s)
+                out += self._leave_shed(fate.bundle.turn + fate.bundle.count, now_s)
         return out
 
-    def put_shed(self, item: Item, now_s: float) -> list[Delivered | Shed]:
-        """An item that was never started is dropped; what may leave now, as above."""
-        run = self._shed_before.setdefault(self.turns_taken, ShedRun(item.serial, []))
-        run.arrived_s.append(item.arrived_s)
+    def put_shed(self, bundle: Bundle, now_s: float) -> list[Delivered | Shed]:
+        """Items that were never started are dropped; what may leave now, as above."""
+        run = self._shed_before.setdefault(self.turns_taken, ShedRun(bundle.serial, []))
+        run.arrived_s.extend(bundle.arrived_s)
         return self._leave_shed(self.turns_taken, now_s) if self.room_taken == 0 else []
 
     def _leave_shed(self, turn: int, now_s: float) -> list[Delivered | Shed]:
@@ -90,14 +91,27 @@ class Outbox:
         if run is None:
             return []
         self.shed += len(run.arrived_s)
-        return [Shed(now_s, serial, at_s) for serial, at_s in zip(run.serials, run.arrived_s, strict=True)]
+        return [Shed(now_s, run.first, tuple(run.arrived_s))]
 
-    def _delivered(self, fate: Fate, now_s: float) -> Delivered:
-        item, error = fate.item, fate.error
-        self.failed += error is not None
-        self.delivered += error is None
-        assert item.pipeline is not None, "an item in the reorder buffer has started"
-        assert item.started_s is not None, "an item in the reorder buffer has started"
-        payload = item.payload if error is None else None
-        name = item.pipeline.composition.name
-        return Delivered(now_s, item.serial, item.arrived_s, item.started_s, name, payload, error, item.due_s)
+    def _left(self, fate: Fate, now_s: float) -> list[Delivered | Shed]:
+        bundle, error = fate.bundle, fate.error
+        if error is None:
+            self.delivered += bundle.count
+            return [_delivered(bundle, now_s)]
+        self.failed += bundle.count
+        return [_dead(bundle.part(position, position + 1), error, now_s) for position in range(bundle.count)]
+
+
+def _delivered(bundle: Bundle, now_s: float) -> Delivered:
+    assert bundle.pipeline is not None, "what is in the reorder buffer has started"
+    assert bundle.started_s is not None, "what is in the reorder buffer has started"
+    return Delivered(
+        *(now_s, bundle.serial, bundle.arrived_s, bundle.started_s, bundle.pipeline.composition.name),
+        payload=bundle.payload,
+        due_s=bundle.due_s,
+        start=bundle.start,
+    )
+
+
+def _dead(bundle: Bundle, error: str, now_s: float) -> Delivered:
+    return replace(_delivered(bundle, now_s), payload=None, error=error)

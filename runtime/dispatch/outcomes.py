@@ -10,37 +10,59 @@ from runtime.dispatch.events import Payload, SwitchStyle, WorkerId
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """An item left in order. ``error`` instead of a payload marks a dead letter in its place."""
+    """Items left together, in order. ``error`` instead of a payload: a dead letter in its place, alone."""
 
     at_s: float
     serial: int
-    arrived_s: float
+    """Of the first; the others follow."""
+    arrived_s: tuple[float, ...]
+    """One a item."""
     started_s: float
     """First dispatch to a worker."""
     composition: str
     payload: Payload = None
     error: str | None = None
-    due_s: float | None = None
-    """Since when a user waited for it; None: since it arrived."""
+    due_s: tuple[float, ...] | None = None
+    """Since when a user waited for each; None: since it arrived."""
+    start: int = 0
+    """Where they begin in the payload."""
 
     @property
-    def latency_s(self) -> float:
-        """What a user waited."""
-        return self.at_s - (self.arrived_s if self.due_s is None else self.due_s)
+    def count(self) -> int:
+        return len(self.arrived_s)
+
+    @property
+    def serials(self) -> range:
+        return range(self.serial, self.serial + len(self.arrived_s))
+
+    @property
+    def since_s(self) -> tuple[float, ...]:
+        """Since when a user waited for each."""
+        return self.arrived_s if self.due_s is None else self.due_s
 
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """An item was dropped before it started, to make room (overload policy ``shed``); reported in its place."""
+    """Items were dropped before they started, to make room (overload policy ``shed``); reported in their place."""
 
     at_s: float
     serial: int
-    arrived_s: float
+    """Of the first; the others follow."""
+    arrived_s: tuple[float, ...]
+    """One a item."""
+
+    @property
+    def count(self) -> int:
+        return len(self.arrived_s)
+
+    @property
+    def serials(self) -> range:
+        return range(self.serial, self.serial + len(self.arrived_s))
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTimed:
-    """A task came back, with what each stage took."""
+    """A task came back, with what each stage took for all its items."""
 
     at_s: float
     composition: str
@@ -48,9 +70,10 @@ class TaskTimed:
     hop_s: float | None
     """Send to return, less the stages' wall time; None for a task that waited behind another in its worker."""
     size_bytes: int = 0
-    """Of the payload that went in; 0: not known."""
+    """Of what went in; 0: not known."""
     serial: int = -1
-    """Of the item it carried."""
+    """Of the first item it carried."""
+    items: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from compositions.model import Composition, Group, Stage, StageKind
 from profiler.drain_samples import Pending
@@ -12,26 +12,52 @@ from runtime.dispatch.events import Payload, WorkerId
 
 
 @dataclass(slots=True, eq=False)
-class Item:
-    """An admitted item. ``next_stage`` indexes the app's stages; the payload is the input of that stage."""
+class Bundle:
+    """Admitted items in a row that travel together, one at least. ``next_stage`` indexes the app's stages; the items
+    are those of the payload from ``start`` on, inputs of that stage. What happens to one of them is that one's own:
+    a bundle is taken apart where the fates of its items part."""
 
     serial: int
-    arrived_s: float
+    """Of the first; the others follow."""
+    arrived_s: tuple[float, ...]
+    """One a item."""
     payload: Payload
     started_s: float | None = None
     turn: int = -1
-    """Its place among the items that were started; order is kept by it."""
+    """The first one's place among the items that were started; order is kept by it."""
     next_stage: int = 0
     attempts: int = 0
     losses: int = 0
     pipeline: Pipeline | None = None
     size_bytes: int = 0
-    due_s: float | None = None
+    due_s: tuple[float, ...] | None = None
+    start: int = 0
 
-    def advance(self, next_stage: int, payload: Payload, size_bytes: int) -> None:
-        """A task of it succeeded: ``payload`` is what the next stage gets."""
-        self.next_stage, self.payload, self.size_bytes = next_stage, payload, size_bytes
+    @property
+    def count(self) -> int:
+        return len(self.arrived_s)
+
+    def advance(self, next_stage: int, payload: Payload, size_bytes: int, start: int = 0) -> None:
+        """A task of it succeeded: ``payload`` from ``start`` on is what the next stage gets."""
+        self.next_stage, self.payload, self.size_bytes, self.start = next_stage, payload, size_bytes, start
         self.attempts = self.losses = 0
+
+    def part(self, begin: int, end: int) -> Bundle:
+        """Its items from position ``begin`` to before ``end``, as a bundle of their own; this one is given up."""
+        return replace(
+            self,
+            serial=self.serial + begin,
+            arrived_s=self.arrived_s[begin:end],
+            turn=self.turn + begin if self.turn >= 0 else -1,
+            size_bytes=self.size_bytes * (end - begin) // self.count,
+            due_s=None if self.due_s is None else self.due_s[begin:end],
+            start=self.start + begin,
+        )
+
+    def halves(self) -> tuple[Bundle, Bundle]:
+        """It has two items at least."""
+        middle = self.count // 2
+        return self.part(0, middle), self.part(middle, self.count)
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +65,7 @@ class TaskInWork:
     """A task that a worker has, and the group whose load it counts in."""
 
     task_id: int
-    item: Item
+    bundle: Bundle
     group: GroupState
     prefetched: bool
 
@@ -59,7 +85,8 @@ class WorkerState:
 
 
 class GroupState:
-    """The work list of one group: items wait by serial number, oldest first."""
+    """The work list of one group: bundles wait by serial number, oldest first. ``load`` counts those that wait or are
+    in work."""
 
     __slots__ = ("busy_s", "first", "group", "index", "last", "load", "ordered", "pipeline", "waiting", "workers")
 
@@ -71,15 +98,15 @@ class GroupState:
         self.first = first
         self.last = first + len(group.stages) - 1
         self.ordered = ordered
-        self.waiting: list[tuple[int, Item]] = []
+        self.waiting: list[tuple[int, Bundle]] = []
         self.workers: list[WorkerState] = []
         self.load = 0
         self.busy_s: float | None = None
 
-    def put(self, item: Item) -> None:
-        heapq.heappush(self.waiting, (item.serial, item))
+    def put(self, bundle: Bundle) -> None:
+        heapq.heappush(self.waiting, (bundle.serial, bundle))
 
-    def pop(self) -> Item:
+    def pop(self) -> Bundle:
         return heapq.heappop(self.waiting)[1]
 
     def stages_from(self, index: int) -> tuple[str, ...]:
@@ -97,16 +124,16 @@ class GroupState:
         return 2 if not self.ordered and self.busy_s is not None and self.busy_s < prefetch_below_s else 1
 
     def pending(self, now_s: float) -> tuple[Pending, ...]:
-        """All its items, in the order in which they are served: those that workers run, have or will have."""
+        """All its bundles, in the order in which they are served: those that workers run, have or will have."""
         running: list[Pending] = []
         behind: list[Pending] = []
         for worker in self.workers:
             for position, task in enumerate(worker.outstanding):
                 if task.group is self and position == 0:
-                    running.append(Pending(now_s - worker.head_since_s, task.item.size_bytes))
+                    running.append(_pending(task.bundle, now_s - worker.head_since_s))
                 elif task.group is self:
-                    behind.append(Pending(None, task.item.size_bytes))
-        waiting = [Pending(None, item.size_bytes) for _, item in sorted(self.waiting)]
+                    behind.append(_pending(task.bundle))
+        waiting = [_pending(bundle) for _, bundle in sorted(self.waiting)]
         return (*running, *behind, *waiting)
 
     def free_worker(self, depth: int) -> WorkerState | None:
@@ -122,8 +149,12 @@ class GroupState:
         return best
 
 
+def _pending(bundle: Bundle, age_s: float | None = None) -> Pending:
+    return Pending(age_s, bundle.size_bytes // bundle.count, bundle.count)
+
+
 class Pipeline:
-    """A composition with its groups. ``in_flight`` items have started in it and are not out of it."""
+    """A composition with its groups. ``in_flight`` bundles have started in it and are not out of it."""
 
     def __init__(self, composition: Composition, stages: tuple[Stage, ...]) -> None:
         self.composition = composition
@@ -153,7 +184,7 @@ class Pipeline:
         return total_s
 
     def has_room(self, prefetch_below_s: float) -> bool:
-        """Whether another item may start: as many may be in flight as the workers hold, and one waiting at each group
+        """Whether another bundle may start: as many may be in flight as the workers hold, and one waiting at each group
         (buffers of size 1 in Vogel et al., section 4.1). More would not raise the throughput and would lengthen the
         drain."""
         room = 0
@@ -163,14 +194,6 @@ class Pipeline:
                 return True
         return False
 
-    def positions(self, stages: tuple[Stage, ...]) -> dict[str, int]:
-        """In-flight items by the next stage they need; a running task counts at the first stage of its group."""
-        found: dict[str, int] = {}
-        for state in self.groups:
-            if state.load:
-                found[stages[state.first].name] = state.load
-        return found
-
     def pending(self, stages: tuple[Stage, ...], now_s: float) -> dict[str, tuple[Pending, ...]]:
-        """The in-flight items of each group, by the first stage of the group."""
+        """The in-flight bundles of each group, by the first stage of the group."""
         return {stages[state.first].name: items for state in self.groups if (items := state.pending(now_s))}

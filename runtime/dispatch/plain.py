@@ -28,8 +28,22 @@ class Blob:
 
 CLASSES: tuple[type, ...] = (
     *(Blob, Composition, DispatcherSettings, Group, Pattern, Stage, StageKind, StageTiming),
-    *(events.Started, events.ItemAdmitted, events.TaskDone, events.TaskFailed, events.WorkerJoined, events.WorkerLost),
-    *(events.WorkerStartFailed, events.SwitchRequested, events.SwitchStyle, events.Tick),
+    *(
+        events.Started,
+        events.BundleAdmitted,
+        events.TaskDone,
+        events.TaskFailed,
+        events.WorkerJoined,
+        events.WorkerLost,
+    ),
+    *(
+        events.ItemFault,
+        events.WorkerLost,
+        events.WorkerStartFailed,
+        events.SwitchRequested,
+        events.SwitchStyle,
+        events.Tick,
+    ),
     *state.CLASSES,
 )
 _BY_NAME = {cls.__name__: cls for cls in CLASSES}
@@ -103,6 +117,9 @@ class Reader:
         return self._object(kind, plain)
 
     def _object(self, name: str, plain: Any) -> Any:
+        if name == "ItemAdmitted":  # before items travelled in bundles
+            times = {key: [plain[key]] for key in ("arrived_s", "due_s") if plain.get(key) is not None}
+            name, plain = "BundleAdmitted", plain | {key: {"$": "tuple", "items": each} for key, each in times.items()}
         if name not in _BY_NAME:
             raise ValueError(f"{name!r} is no class of the dispatcher; there are {', '.join(sorted(_BY_NAME))}")
         cls = _BY_NAME[name]

@@ -1,10 +1,12 @@
-"""Results: what a worker brings back is booked, its item goes on or runs again, and the worker gets more."""
+"""Results: what a worker brings back is booked, its items go on or run again, and the worker gets more."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from runtime.dispatch.events import TaskDone, TaskFailed
 from runtime.dispatch.outcomes import TaskTimed
-from runtime.dispatch.pipeline import GroupState, WorkerState
+from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 from runtime.dispatch.transition import Transition
@@ -34,17 +36,36 @@ class Results:
         if worker is None or back is None:
             return
         task, since_s = back
-        item, group = task.item, task.group
+        bundle, group = task.bundle, task.group
         group.note_busy(busy_s)
         hop_s = None if task.prefetched else max(0.0, event.at_s - since_s - busy_s)
-        name = group.pipeline.composition.name
-        self._turn.outcomes.append(TaskTimed(event.at_s, name, event.timings, hop_s, item.size_bytes, item.serial))
-        item.advance(group.last + 1, event.payload, size_bytes)
+        name, count = group.pipeline.composition.name, bundle.count
+        timed = TaskTimed(event.at_s, name, event.timings, hop_s, bundle.size_bytes, bundle.serial, count)
+        self._turn.outcomes.append(timed)
         if group.ordered:
             self._stateful.commit(event.states)
-            self._work.pass_gates(group.ordered, item.turn)
-        self._work.route(item)
+            self._work.pass_gates(group.ordered, bundle)
+        if event.faults:
+            self._go_apart(task, event, size_bytes)
+        else:
+            bundle.advance(group.last + 1, event.payload, size_bytes)
+            self._work.route(bundle)
         self._refill(worker, group)
+
+    def _go_apart(self, task: TaskInWork, event: TaskDone, size_bytes: int) -> None:
+        """Items that a stage raised on run again, each alone; those between them go on."""
+        self._transition.disturb(task)
+        bundle, end = task.bundle, task.group.last + 1
+        faults = {fault.position: fault for fault in event.faults}
+        pieces = list(_between(bundle.count, sorted(faults)))
+        self._work.part(bundle, pieces)
+        for begin, stop in pieces:
+            piece = bundle.part(begin, stop)
+            if begin in faults:
+                self._again(piece, faults[begin].error)
+            else:
+                piece.advance(end, event.payload, size_bytes * (stop - begin) // bundle.count, begin)
+                self._work.route(piece)
 
     def failed(self, event: TaskFailed) -> None:
         """A stage raised: the task runs again, here or elsewhere, until its attempts are used up."""
@@ -54,9 +75,27 @@ class Results:
             return
         task, _ = back
         self._transition.disturb(task)
-        task.item.attempts += 1
-        self._work.retry(task.item, event.error, hopeless=task.item.attempts >= self._attempts)
+        if task.bundle.count == 1:
+            self._again(task.bundle, event.error)
+        else:
+            self._find(task.bundle, event)
         self._refill(worker, task.group)
+
+    def _find(self, bundle: Bundle, event: TaskFailed) -> None:
+        """One of several items is at fault, and none is done: that one runs alone, or, not known, each half does."""
+        at = event.position
+        pieces = bundle.halves() if at is None else [bundle.part(*each) for each in _between(bundle.count, [at])]
+        self._work.part(bundle, pieces)
+        for piece in pieces:
+            if at is not None and piece.serial == bundle.serial + at:
+                self._again(piece, event.error)
+            else:
+                self._work.route(piece)
+
+    def _again(self, item: Bundle, error: str) -> None:
+        """A stage raised on this one: it runs again, until its attempts are used up."""
+        item.attempts += 1
+        self._work.retry(item, error, hopeless=item.attempts >= self._attempts)
 
     def _refill(self, worker: WorkerState, group: GroupState) -> None:
         """More work for the worker, and for whoever waited for room."""
@@ -66,3 +105,15 @@ class Results:
             self._transition.advance()
         if group.index or worker.group is not group:
             self._work.feed()
+
+
+def _between(count: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """``count`` positions cut, in order, so that each of ``alone`` stands by itself."""
+    begin = 0
+    for position in alone:
+        if begin < position:
+            yield begin, position
+        yield position, position + 1
+        begin = position + 1
+    if begin < count:
+        yield begin, count

@@ -12,7 +12,7 @@ from runtime.dispatch.crew import Crew
 from runtime.dispatch.ordering import OrderGate, ReorderBuffer
 from runtime.dispatch.outbox import Fate, Outbox, ShedRun
 from runtime.dispatch.phases import Draining, Preparing
-from runtime.dispatch.pipeline import GroupState, Item, Pipeline, TaskInWork, WorkerState
+from runtime.dispatch.pipeline import Bundle, GroupState, Pipeline, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.stateful import StatefulStages
 from runtime.dispatch.task_book import TaskBook
@@ -38,7 +38,20 @@ class State:
 
 
 CLASSES: tuple[type, ...] = (
-    *(Admission, Course, Crew, Draining, Fate, GroupState, Item, OrderGate, Outbox, Pipeline, Preparing, ReorderBuffer),
+    *(
+        Admission,
+        Bundle,
+        Course,
+        Crew,
+        Draining,
+        Fate,
+        GroupState,
+        OrderGate,
+        Outbox,
+        Pipeline,
+        Preparing,
+        ReorderBuffer,
+    ),
     *(ShedRun, State, StatefulStages, TaskBook, TaskInWork, WorkerState),
 )
 """All that a state is made of."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from compositions.model import Stage, StageKind
 from runtime.dispatch.events import Payload
 from runtime.dispatch.ordering import OrderGate
-from runtime.dispatch.pipeline import GroupState, Item
+from runtime.dispatch.pipeline import Bundle, GroupState
 
 
 class StatefulStages:
@@ -27,9 +27,9 @@ class StatefulStages:
         """The indexes of those at or behind stage ``first``."""
         return [index for index in self.gates if index >= first]
 
-    def needed_by(self, group: GroupState, item: Item) -> dict[str, Payload]:
-        """The states that a task of the group needs to run the item."""
-        names = [self._names[index] for index in group.ordered if index >= item.next_stage]
+    def needed_by(self, group: GroupState, bundle: Bundle) -> dict[str, Payload]:
+        """The states that a task of the group needs to run the bundle."""
+        names = [self._names[index] for index in group.ordered if index >= bundle.next_stage]
         return {name: self.states.get(name) for name in names}
 
     def commit(self, states: Mapping[str, Payload]) -> None:

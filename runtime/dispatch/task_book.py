@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.dispatch.pipeline import GroupState, Item, TaskInWork, WorkerState
+from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork, WorkerState
 
 
 class TaskBook:
@@ -14,14 +14,14 @@ class TaskBook:
         self.given = 0
         """Tasks so far, and so the next one's number."""
 
-    def give(self, worker: WorkerState, group: GroupState, item: Item, now_s: float) -> int:
+    def give(self, worker: WorkerState, group: GroupState, bundle: Bundle, now_s: float) -> int:
         """Books a task to a worker; returns its number."""
         task_id = self.given
         self.given += 1
         if worker.outstanding:
-            worker.outstanding.append(TaskInWork(task_id, item, group, prefetched=True))
+            worker.outstanding.append(TaskInWork(task_id, bundle, group, prefetched=True))
         else:
-            worker.outstanding.append(TaskInWork(task_id, item, group, prefetched=False))
+            worker.outstanding.append(TaskInWork(task_id, bundle, group, prefetched=False))
             worker.head_since_s = now_s
         return task_id
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compositions.model import Composition
 from profiler.drain_samples import Pending
 from runtime.dispatch.events import WorkerId
-from runtime.dispatch.pipeline import Pipeline, WorkerState
+from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
 from runtime.dispatch.state import State
 
 
@@ -33,9 +34,9 @@ class DispatcherView:
     in_flight: int
     """Started items whose results are not back."""
     positions: Mapping[str, int]
-    """In-flight items of the active composition by the next stage they need."""
+    """In-flight items of the active composition by the next stage they need; in work: by the first of their group."""
     pending: Mapping[str, tuple[Pending, ...]]
-    """The same items one by one."""
+    """The same by the bundles in which they travel."""
     accepted: int
     delivered: int
     failed: int
@@ -50,13 +51,13 @@ class DispatcherView:
 def view_of(state: State, now_s: float) -> DispatcherView:
     """The state as it is at ``now_s``, which is not before the last event."""
     course, outbox = state.course, state.outbox
-    active = course.active
+    active, items = course.active, _items(state)
     return DispatcherView(
         composition=active.composition,
         switching=course.phase is not None,
-        queued=len(state.admission.queue),
-        in_flight=sum(pipeline.in_flight for pipeline in course.pipelines),
-        positions=active.positions(course.stages),
+        queued=state.admission.queued,
+        in_flight=items.total(),
+        positions={course.stages[group.first].name: items[group] for group in active.groups if items[group]},
         pending=active.pending(course.stages, now_s),
         accepted=state.admission.accepted,
         delivered=outbox.delivered,
@@ -66,6 +67,18 @@ def view_of(state: State, now_s: float) -> DispatcherView:
         workers=tuple(_worker(worker, active) for worker in state.crew.workers.values()),
         short_of_workers=state.crew.short,
     )
+
+
+def _items(state: State) -> Counter[GroupState]:
+    """How many items wait at each group, or are in work for it."""
+    items = Counter[GroupState]()
+    for pipeline in state.course.pipelines:
+        for group in pipeline.groups:
+            items[group] += sum(bundle.count for _, bundle in group.waiting)
+    for worker in state.crew.workers.values():
+        for task in worker.outstanding:
+            items[task.group] += task.bundle.count
+    return items
 
 
 def _worker(worker: WorkerState, active: Pipeline) -> WorkerView:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import pickle
 import queue
 import threading
 import time
@@ -24,17 +23,19 @@ from runtime.dispatch.events import (
     WorkerStartFailed,
 )
 from runtime.dispatch.instructions import Task
-from runtime.pools.execute import StageError, run_stages
+from runtime.pools.execute import StageError
+from runtime.pools.perform import perform
+from runtime.transport.values import pickled, unpickled
 
 
 class PickleCodec:
     """Items travel pickled here too: a stage that changes its input in place must not spoil a retry."""
 
-    def encode(self, value: Any) -> Payload:
-        return pickle.dumps(value, protocol=5)
+    def encode(self, values: Sequence[Any]) -> Payload:
+        return pickled(values)
 
-    def decode(self, payload: Payload) -> Any:
-        return pickle.loads(payload)
+    def decode(self, payload: Payload, start: int = 0, stop: int | None = None) -> list[Any]:
+        return unpickled(payload, (), start, stop)
 
     def size_bytes(self, payload: Payload) -> int:
         return len(payload)
@@ -113,14 +114,8 @@ class LocalPool:
 
 def run_task(app: App, worker: WorkerId, task: Task, clock: Callable[[], float]) -> TaskDone | TaskFailed:
     """Runs a task whose payload and states are pickled; what comes back is pickled as well."""
-    codec = PickleCodec()
-    states = {name: None if state is None else codec.decode(state) for name, state in task.states.items()}
     try:
-        done = run_stages(app, task.stages, codec.decode(task.payload), states)
-        new_states = {name: codec.encode(state) for name, state in done.states.items()}
-        return TaskDone(clock(), worker, task.task_id, codec.encode(done.value), done.timings, new_states)
+        done = perform(app, task, PickleCodec())
     except StageError as error:
-        return TaskFailed(clock(), worker, task.task_id, error.stage, error.traceback_text)
-    except (pickle.PicklingError, TypeError, AttributeError) as error:
-        reason = f"the value after {task.stages[-1]} cannot be pickled: {error}"
-        return TaskFailed(clock(), worker, task.task_id, task.stages[-1], reason)
+        return TaskFailed(clock(), worker, task.task_id, error.stage, error.traceback_text, error.position)
+    return TaskDone(clock(), worker, task.task_id, done.payload, done.timings, done.states, done.faults)

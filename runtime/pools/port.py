@@ -35,12 +35,13 @@ class WorkerPool(Protocol):
 
 
 class Codec(Protocol):
-    """Turns items into a pool's payloads and back, at the source and at the sink."""
+    """Turns the values of a bundle into a pool's payload and back. A state is a bundle of one."""
 
-    def encode(self, value: Any) -> Payload:
-        """The payload shares no memory with the value, which may change from now on."""
+    def encode(self, values: Sequence[Any]) -> Payload:
+        """One value at least; the payload shares no memory with them, they may change from now on."""
 
-    def decode(self, payload: Payload) -> Any: ...
+    def decode(self, payload: Payload, start: int = 0, stop: int | None = None) -> list[Any]:
+        """Those from ``start`` to before ``stop``; for one that cannot be unpickled a ``values.Broken``."""
 
     def size_bytes(self, payload: Payload) -> int:
         """How much there is to carry."""

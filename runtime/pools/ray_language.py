@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import TaskDone, TaskFailed, WorkerId
+from runtime.dispatch.events import ItemFault, TaskDone, TaskFailed, WorkerId
 from runtime.dispatch.instructions import Task
-from runtime.transport.wire import Frame, Frames, Kind, Message
+from runtime.pools.execute import StageError
+from runtime.pools.perform import Performed
+from runtime.transport.values import Frame, FrameCodec, Frames
+from runtime.transport.wire import Kind, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +41,55 @@ class Language:
     def __init__(self, stages: Sequence[str]) -> None:
         self._stages = tuple(stages)
         self._index = {name: index for index, name in enumerate(self._stages)}
+        self.codec = FrameCodec()
 
     def message(self, task: Task) -> Message:
         index = self._index
         states = {index[name]: state for name, state in task.states.items() if state is not None}
-        return Message(Kind.TASK, task.task_id, index[task.stages[0]], len(task.stages), task.payload, states)
+        first, span = index[task.stages[0]], len(task.stages)
+        return Message(Kind.TASK, task.task_id, first, span, task.payload, states, start=task.start, items=task.count)
+
+    def task(self, message: Message) -> Task:
+        """Inverse of ``message``, but for the serial number, which no worker needs."""
+        stages = self._stages[message.first : message.first + message.span]
+        states = {self._stages[index]: state for index, state in message.states.items()}
+        return Task(message.task_id, -1, stages, message.payload, states, message.start, message.items)
+
+    def answer(self, task: Message, performed: Performed) -> Message:
+        """DONE with the values, the new states and the timings; or PARTLY."""
+        timings: list[float] = []
+        for timing in performed.timings:
+            timings += timing.wall_s, timing.cpu_s
+        states = {self._index[name]: state for name, state in performed.states.items()}
+        kind, payload = Kind.DONE, performed.payload
+        if performed.faults:
+            faults = [(fault.position, self._index[fault.stage], fault.error) for fault in performed.faults]
+            kind, payload = Kind.PARTLY, [json.dumps(faults).encode(), *payload]
+        return Message(kind, task.task_id, task.first, task.span, payload, states, timings, items=task.items)
+
+    def refusal(self, task: Message, error: StageError) -> Message:
+        """FAILED with the traceback."""
+        at, items = (0, 0) if error.position is None else (error.position, 1)
+        text = error.traceback_text.encode(errors="replace")
+        return Message(Kind.FAILED, task.task_id, self._index[error.stage], 1, [text], start=at, items=items)
 
     def done(self, now_s: float, worker: WorkerId, message: Message) -> TaskDone:
         times = iter(message.timings)
         names = self._stages[message.first : message.first + message.span]
         timings = tuple(map(StageTiming, names, times, times))
         states = {self._stages[index]: state for index, state in message.states.items()}
-        return TaskDone(now_s, worker, message.task_id, message.payload, timings, states)
+        payload: Frames = message.payload
+        faults: tuple[ItemFault, ...] = ()
+        if message.kind == Kind.PARTLY:
+            payload, faults = payload[1:], self._faults(payload[0])
+        return TaskDone(now_s, worker, message.task_id, payload, timings, states, faults)
+
+    def _faults(self, frame: Frame) -> tuple[ItemFault, ...]:
+        return tuple(ItemFault(at, self._stages[index], error) for at, index, error in json.loads(bytes(frame)))
 
     def failed(self, now_s: float, worker: WorkerId, message: Message) -> TaskFailed:
-        error = bytes(message.payload[0]).decode()
-        return TaskFailed(now_s, worker, message.task_id, self._stages[message.first], error)
+        error, position = bytes(message.payload[0]).decode(), message.start if message.items else None
+        return TaskFailed(now_s, worker, message.task_id, self._stages[message.first], error, position)
 
     @staticmethod
     def whereabouts(ready: Message) -> Whereabouts:

@@ -24,7 +24,7 @@ from runtime.pools.ray_actors import Actors
 from runtime.pools.ray_language import Language, Whereabouts
 from runtime.pools.ray_settings import RayPoolSettings, ways_of
 from runtime.transport.hub import Hub
-from runtime.transport.wire import FrameCodec, Kind, Message
+from runtime.transport.wire import Kind, Message
 
 __all__ = ["RayPool", "RayPoolSettings"]
 
@@ -66,7 +66,7 @@ class RayPool:
         """Workers whose actor ended, and why; filled by a thread of Ray's as well."""
         self._numbers = itertools.count(1)
         self._closed = False
-        self.codec = FrameCodec()
+        self.codec = self._language.codec
 
     def now_s(self) -> float:
         return time.monotonic()
@@ -184,7 +184,7 @@ class RayPool:
             # A worker that has not joined yet ends with an answer of its actor that says more.
             return self._note_end(now_s, worker, "its connection closed") if self._members[worker].pid else None
         match message.kind:
-            case Kind.DONE:
+            case Kind.DONE | Kind.PARTLY:
                 return self._language.done(now_s, worker, message)
             case Kind.FAILED:
                 return self._language.failed(now_s, worker, message)

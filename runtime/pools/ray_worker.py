@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import gc
 import os
-import traceback
 from collections.abc import Callable, Sequence
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from runtime.pools.execute import Executed, StageError, run_stages
+from runtime.pools.execute import StageError
+from runtime.pools.perform import perform
 from runtime.pools.processes import pid_space
-from runtime.pools.ray_language import Whereabouts
+from runtime.pools.ray_language import Language, Whereabouts
 from runtime.transport.channel import Channel, connect
 from runtime.transport.invitation import Invitation
-from runtime.transport.wire import FrameCodec, Kind, Message, frames_of
+from runtime.transport.wire import Kind, Message
 
 _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 ONE_THREAD = {**{f"{library}_NUM_THREADS": "1" for library in _LIBRARIES}, "OPENCV_FOR_THREADS_NUM": "1"}
 """A worker is one unit of parallelism: libraries that would start threads of their own are told not to."""
-CODEC = FrameCodec()
 
 
 def run_worker(
@@ -64,36 +63,14 @@ class Bench:
 
     def __init__(self, app: App, stages: tuple[str, ...]) -> None:
         self._app = app
-        self._stages = stages
-        self._index = {name: index for index, name in enumerate(stages)}
+        self._language = Language(stages)
 
     def work(self, task: Message) -> Message:
-        """DONE with the value, the new states and the timings; or FAILED with the traceback."""
-        decode, first, last = CODEC.decode, task.first, task.first + task.span - 1
+        """DONE, PARTLY or FAILED."""
         try:
-            value = decode(task.payload)
-            states = {self._stages[index]: decode(state) for index, state in task.states.items()}
-        except Exception:
-            return _failed(task, first, f"the value that went in cannot be unpickled\n{traceback.format_exc()}")
-        try:
-            done = run_stages(self._app, self._stages[first : last + 1], value, states)
+            return self._language.answer(task, perform(self._app, self._language.task(task), self._language.codec))
         except StageError as error:
-            return _failed(task, self._index[error.stage], error.traceback_text)
-        try:
-            return self._done(task, done)
-        except Exception:
-            return _failed(task, last, f"the value that came out cannot be pickled\n{traceback.format_exc()}")
-
-    def _done(self, task: Message, done: Executed) -> Message:
-        timings: list[float] = []
-        for timing in done.timings:
-            timings += timing.wall_s, timing.cpu_s
-        states = {self._index[name]: frames_of(state) for name, state in done.states.items()}
-        return Message(Kind.DONE, task.task_id, task.first, task.span, frames_of(done.value), states, timings)
-
-
-def _failed(task: Message, stage: int, error: str) -> Message:
-    return Message(Kind.FAILED, task.task_id, stage, 1, [error.encode(errors="replace")])
+            return self._language.refusal(task, error)
 
 
 def _why_not(error: Exception) -> str:

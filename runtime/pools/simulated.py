@@ -9,7 +9,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from apps.contract import App
 from profiler.snapshot import StageTiming
@@ -131,8 +131,13 @@ class SimulatedPool:
             return
         task = worker.tasks[0][0]
         worker.began_s = self._time.now_s
-        worker.costs = tuple(self._cost(stage, task.serial) for stage in task.stages)
+        worker.costs = tuple(self._cost_of(stage, task) for stage in task.stages)
         self._cores.begin(worker, self._machine.hop_cpu_s + sum(cost.cpu_s for cost in worker.costs))
+
+    def _cost_of(self, stage: str, task: Task) -> Cost:
+        """Of all its items."""
+        costs = [self._cost(stage, serial) for serial in range(task.serial, task.serial + task.count)]
+        return Cost(sum(cost.cpu_s for cost in costs), sum(cost.wait_s for cost in costs))
 
     def _computed(self) -> Event | None:
         worker = self._cores.first_done()
@@ -156,4 +161,4 @@ class SimulatedPool:
         result = run_task(worker.app, worker.worker, task, self.now_s)
         if isinstance(result, TaskFailed):
             return result
-        return TaskDone(self._time.now_s, worker.worker, task.task_id, result.payload, timings, result.states)
+        return replace(result, timings=timings)

@@ -41,7 +41,8 @@ class Handovers:
     def note_size(self, task: TaskTimed) -> None:
         """What the size of a payload tells of the time it takes."""
         stages = tuple(timing.stage for timing in task.timings)
-        self._sizes.add(stages, task.size_bytes, sum(timing.wall_s for timing in task.timings))
+        each_s = sum(timing.wall_s for timing in task.timings) / task.items
+        self._sizes.add(stages, task.size_bytes // task.items, each_s)
 
     def sample(self, view: DispatcherView, snapshot: Snapshot) -> None:
         """How long a drain would take that began now; not during one."""

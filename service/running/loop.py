@@ -95,7 +95,7 @@ class ControlLoop:
         if self.tap is not None:
             self.tap(outcome)
         if isinstance(outcome, TaskTimed):
-            self.monitor.record_timings(outcome.at_s, outcome.timings)
+            self.monitor.record_timings(outcome.at_s, outcome.timings, outcome.items)
             self.handovers.note_size(outcome)
             if outcome.hop_s is not None:
                 self.monitor.record_hop(outcome.hop_s)
@@ -114,11 +114,11 @@ class ControlLoop:
         elif isinstance(outcome, StartFailed):
             self.start_failure = outcome
 
-    def _delivered(self, item: Delivered) -> None:
-        self.handovers.gaps.delivered(item.at_s, item.composition)
-        if item.error is None:
-            self.monitor.record_delivery(item.at_s, item.arrived_s, item.started_s, item.due_s)
-        self._sink(item)
+    def _delivered(self, out: Delivered) -> None:
+        self.handovers.gaps.delivered(out.at_s, out.composition)
+        if out.error is None:
+            self.monitor.record_deliveries(out.at_s, out.arrived_s, out.started_s, out.since_s)
+        self._sink(out)
 
     def _switched(self, ended: SwitchEnded) -> None:
         self.handovers.end(ended)

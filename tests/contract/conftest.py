@@ -25,7 +25,7 @@ from runtime.pools.port import Codec, WorkerPool  # noqa: E402
 from runtime.pools.ray_pool import RayPool  # noqa: E402
 from runtime.pools.simulated import SimulatedPool  # noqa: E402
 from runtime.pools.simulated_machine import Cost, Machine  # noqa: E402
-from runtime.transport.wire import FrameCodec  # noqa: E402
+from runtime.transport.values import FrameCodec  # noqa: E402
 
 APPS = HERE / "apps"
 MakeRig = Callable[..., Rig]

@@ -39,7 +39,7 @@ class Rig:
     def feed(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             self.run_until(lambda: self.engine.has_room)
-            self.engine.admit(self.codec.encode(number), self.engine.now_s)
+            self.engine.admit(self.codec.encode([number]), (self.engine.now_s,))
 
     def run_until(self, done: Callable[[], bool]) -> None:
         deadline_s = self.engine.now_s + self.patience_s
@@ -77,7 +77,12 @@ class Rig:
 
     @property
     def values(self) -> list[Any]:
-        return [self.codec.decode(item.payload) for item in self.delivered if item.error is None]
+        return [
+            value
+            for out in self.delivered
+            if out.error is None
+            for value in self.codec.decode(out.payload, out.start, out.start + out.count)
+        ]
 
     @property
     def switches(self) -> list[SwitchEnded]:

@@ -143,7 +143,7 @@ def test_shedding_drops_the_oldest_unstarted_item_and_counts_it(make_rig):
 def test_a_full_buffer_says_so(make_rig):
     rig: Rig = make_rig(settings=DispatcherSettings(buffer_items=3), work_s=0.02).open(SHAPES[0])
     while rig.engine.has_room:
-        rig.engine.admit(rig.codec.encode(1), rig.engine.now_s)
+        rig.engine.admit(rig.codec.encode([1]), (rig.engine.now_s,))
     assert rig.engine.view().queued == 3
     rig.finish()
     assert rig.engine.has_room
@@ -178,7 +178,7 @@ def test_a_source_may_use_its_buffer_again_while_its_items_wait(make_rig):
     buffer = np.zeros(1, np.int64)
     for number in range(20):
         buffer[:] = number
-        rig.engine.admit(rig.codec.encode(buffer), rig.engine.now_s)
+        rig.engine.admit(rig.codec.encode([buffer]), (rig.engine.now_s,))
     buffer[:] = -1
     rig.finish()
     assert [value[0].tolist() for value in rig.values] == [[number] for number in range(20)]

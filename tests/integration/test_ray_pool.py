@@ -83,8 +83,8 @@ def started(pool: RayPool, count: int = 1) -> list[WorkerJoined]:
 
 def task(pool: RayPool, number: int, stages: tuple[str, ...], value: Any, **states: Any) -> Task:
     encode = pool.codec.encode
-    frames = {name: None if state is None else encode(state) for name, state in states.items()}
-    return Task(number, number, stages, encode(value), frames)
+    frames = {name: None if state is None else encode([state]) for name, state in states.items()}
+    return Task(number, number, stages, encode([value]), frames)
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
@@ -97,14 +97,14 @@ def test_tasks_run_adjacent_stages_and_bring_value_states_and_timings(make_pool:
     (done,) = events(pool, 1)
     assert isinstance(done, TaskDone)
     assert (done.worker, done.task_id) == (joined.worker, 1)
-    assert pool.codec.decode(done.payload) == [42, 1]
+    assert pool.codec.decode(done.payload) == [[42, 1]]
     assert [timing.stage for timing in done.timings] == ["double", "count"]
     assert all(0 <= timing.cpu_s <= timing.wall_s + 0.01 for timing in done.timings)
     pool.send(joined.worker, Task(2, 2, ("count",), done.payload, done.states))
     (again,) = events(pool, 1)
     assert isinstance(again, TaskDone)
-    assert pool.codec.decode(again.payload) == [[42, 1], 2]
-    assert pool.codec.decode(again.states["count"])[0] == 2
+    assert pool.codec.decode(again.payload) == [[[42, 1], 2]]
+    assert pool.codec.decode(again.states["count"])[0][0] == 2
 
 
 @pytest.mark.parametrize("transport", ["unix", "tcp"])
@@ -115,7 +115,7 @@ def test_a_stage_may_change_a_large_array_in_place(make_pool: MakePool, transpor
     pool.send(joined.worker, task(pool, 1, ("misbehave",), frame))
     (done,) = events(pool, 1)
     assert isinstance(done, TaskDone)
-    value = pool.codec.decode(done.payload)
+    (value,) = pool.codec.decode(done.payload)
     np.testing.assert_array_equal(value["array"], frame + 1)
     assert value["aligned"]
 
@@ -225,7 +225,7 @@ def test_workers_run_libraries_with_one_thread(make_pool: MakePool) -> None:
     pool.send(joined.worker, task(pool, 1, ("misbehave",), "environment"))
     (done,) = events(pool, 1)
     assert isinstance(done, TaskDone)
-    environment = pool.codec.decode(done.payload)
+    (environment,) = pool.codec.decode(done.payload)
     assert environment["OMP_NUM_THREADS"] == environment["OPENCV_FOR_THREADS_NUM"] == "1"
 
 

@@ -18,8 +18,9 @@ from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from runtime.dispatch import event_log
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
+    BundleAdmitted,
     Event,
-    ItemAdmitted,
+    ItemFault,
     SwitchRequested,
     SwitchStyle,
     TaskDone,
@@ -35,7 +36,22 @@ from runtime.dispatch.settings import DispatcherSettings
 
 STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
 NAMES = tuple(stage.name for stage in STAGES)
-ACTIONS = ("admit", "admit", "admit", "done", "done", "done", "done", "join", "fail", "lose", "switch", "tick", "late")
+ACTIONS = (
+    "admit",
+    "admit",
+    "admit",
+    "done",
+    "done",
+    "done",
+    "done",
+    "join",
+    "fail",
+    "partly",
+    "lose",
+    "switch",
+    "tick",
+    "late",
+)
 
 
 @st.composite
@@ -88,10 +104,12 @@ class World:
     def forget(self, worker: str) -> None:
         self.gone += [(worker, task) for task in self.tasks.pop(worker)]
 
-    def admit(self) -> None:
+    def admit(self, count: int = 1) -> None:
+        """A payload is a tuple, for each item, of all that happened to it."""
         if self.dispatcher.has_room:
-            self.handle(ItemAdmitted(self.now_s, self.now_s, ()))
-            self.admitted += 1
+            payload = tuple((f"item {self.admitted + each}",) for each in range(count))
+            self.handle(BundleAdmitted(self.now_s, tuple(self.now_s + each for each in range(count)), payload))
+            self.admitted += count
 
     def join(self) -> None:
         if self.to_start:
@@ -100,24 +118,32 @@ class World:
             self.tasks[f"w{self.names}"] = deque()
             self.handle(WorkerJoined(self.now_s, f"w{self.names}"))
 
-    def answer(self, pick: int, *, fail: bool = False) -> None:
+    def answer(self, pick: int, *, how: str = "done") -> None:
         busy = [worker for worker, tasks in self.tasks.items() if tasks]
         if busy:
             worker = busy[pick % len(busy)]
-            self.reply(worker, self.tasks[worker].popleft(), fail)
+            self.reply(worker, self.tasks[worker].popleft(), how, pick)
 
-    def reply(self, worker: str, task: Task, fail: bool) -> None:
-        if fail:
-            self.handle(TaskFailed(self.now_s, worker, task.task_id, task.stages[0], "told to fail"))
+    def reply(self, worker: str, task: Task, how: str = "done", pick: int = 0) -> None:
+        at = pick % task.count
+        if how == "fail" or (how == "partly" and task.states):
+            position = None if pick == 0 else at
+            self.handle(TaskFailed(self.now_s, worker, task.task_id, task.stages[0], "told to fail", position))
             return
-        states = {name: (state or 0) + 1 for name, state in task.states.items()}
-        payload = task.payload + task.stages + tuple(states.values())
-        self.handle(TaskDone(self.now_s, worker, task.task_id, payload, (), states))
+        states, payload = dict(task.states), []
+        for history in task.payload[task.start : task.start + task.count]:
+            states = {name: (state or 0) + 1 for name, state in states.items()}
+            payload.append((*history, *task.stages, *states.values()))
+        faults: tuple[ItemFault, ...] = ()
+        if how == "partly" and task.count > 1:
+            faults = tuple(ItemFault(each, task.stages[0], "told to fail") for each in sorted({at, task.count - 1}))
+            payload = [None if each in (at, task.count - 1) else value for each, value in enumerate(payload)]
+        self.handle(TaskDone(self.now_s, worker, task.task_id, tuple(payload), (), states, faults))
 
     def late(self, pick: int) -> None:
         """A worker given up speaks again: nobody may listen."""
         if self.gone:
-            self.reply(*self.gone[pick % len(self.gone)], fail=False)
+            self.reply(*self.gone[pick % len(self.gone)])
 
     def lose(self, pick: int) -> None:
         if self.tasks:
@@ -153,7 +179,7 @@ def play(world: World, data: st.DataObject) -> None:
     for action in data.draw(st.lists(st.sampled_from(ACTIONS), max_size=120)):
         world.now_s += data.draw(st.sampled_from([0.0, 0.001, 0.2]))
         if action == "admit":
-            world.admit()
+            world.admit(data.draw(st.sampled_from([1, 1, 2, 3, 7])))
         elif action == "join":
             world.join()
         elif action == "switch":
@@ -174,12 +200,16 @@ def act(world: World, action: str, pick: int) -> None:
     elif action == "late":
         world.late(pick)
     else:
-        world.answer(pick, fail=action == "fail")
+        world.answer(pick, how=action)
 
 
 def check(world: World) -> None:
-    assert [outcome.serial for outcome in world.out] == list(range(world.admitted))
-    whole = [item.payload for item in world.out if isinstance(item, Delivered) and item.error is None]
+    assert [serial for out in world.out for serial in out.serials] == list(range(world.admitted))
+    done = [out for out in world.out if isinstance(out, Delivered) and out.error is None]
+    whole = [history for out in done for history in out.payload[out.start : out.start + out.count]]
+    serials = [serial for out in done for serial in out.serials]
+    assert [history[0] for history in whole] == [f"item {serial}" for serial in serials]
+    assert sum(out.count for out in world.out) == world.admitted
     counts = [next(entry for entry in payload if isinstance(entry, int)) for payload in whole]
     assert [tuple(entry for entry in payload if entry in NAMES) for payload in whole] == [NAMES] * len(whole)
     assert counts == sorted(set(counts)), "the stateful stage saw its items out of order or twice"
@@ -194,8 +224,8 @@ def check_replay(world: World) -> None:
     lines = list(world.dispatcher.log.lines())
     replayed = replay(lines)
     assert replayed.dispatcher.view(world.now_s) == world.dispatcher.view(world.now_s)
-    left = [each.serial for each in replayed.outcomes if isinstance(each, Delivered | Shed)]
-    assert left == [item.serial for item in world.out][-len(left) :] if left else True
+    left = [each.serials for each in replayed.outcomes if isinstance(each, Delivered | Shed)]
+    assert left == [out.serials for out in world.out][-len(left) :] if left else True
 
 
 LOGS = sorted((Path(__file__).parent / "logs").glob("*.jsonl"))

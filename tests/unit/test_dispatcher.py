@@ -9,8 +9,8 @@ from compositions.notation import parse
 from profiler.snapshot import StageTiming
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
+    BundleAdmitted,
     Event,
-    ItemAdmitted,
     SwitchRequested,
     SwitchStyle,
     TaskDone,
@@ -58,7 +58,7 @@ class Bench:
 
     def admit(self, count: int = 1) -> None:
         for _ in range(count):
-            self.handle(ItemAdmitted(self.now_s, self.now_s, "item"))
+            self.handle(BundleAdmitted(self.now_s, (self.now_s,), "item"))
 
     def done(self, task_id: int, busy_s: float = 0.1) -> None:
         worker, task = self.tasks.pop(task_id)

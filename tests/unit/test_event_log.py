@@ -9,7 +9,7 @@ from profiler.snapshot import StageTiming
 from runtime.dispatch import event_log
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError, read
-from runtime.dispatch.events import ItemAdmitted, TaskDone, Tick, WorkerJoined
+from runtime.dispatch.events import BundleAdmitted, TaskDone, Tick, WorkerJoined
 from runtime.dispatch.instructions import SendTask
 from runtime.dispatch.outbox import Outbox
 from runtime.dispatch.plain import Blob
@@ -27,7 +27,7 @@ def run(items: int) -> Dispatcher:
     for name in ("w1", "w2"):
         dispatcher.handle(WorkerJoined(0.0, name))
     for number in range(items):
-        to_do += dispatcher.handle(ItemAdmitted(number, number, SECRET))[0]
+        to_do += dispatcher.handle(BundleAdmitted(number, (number,), SECRET))[0]
         while to_do:
             sent = to_do.pop()
             if isinstance(sent, SendTask):
@@ -88,9 +88,9 @@ def test_payloads_are_not_in_it_but_their_sizes_are():
 def test_when_an_item_arrived_and_was_due_is_told_again():
     dispatcher = Dispatcher(STAGES, all_sequential(STAGES), size_of=len)
     dispatcher.start(0.0)
-    dispatcher.handle(ItemAdmitted(3.0, 2.0, SECRET, 1.0))
+    dispatcher.handle(BundleAdmitted(3.0, (2.0,), SECRET, (1.0,)))
     (_, admitted) = read(dispatcher.log.lines()).events
-    assert admitted == ItemAdmitted(3.0, 2.0, Blob(len(SECRET)), 1.0)
+    assert admitted == BundleAdmitted(3.0, (2.0,), Blob(len(SECRET)), (1.0,))
 
 
 def test_another_file_is_refused_with_a_sentence():

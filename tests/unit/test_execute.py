@@ -24,6 +24,8 @@ class Small(App):
         Stage("rest"),
         Stage("broken"),
         Stage("leave"),
+        Stage("picky"),
+        Stage("stops"),
         Stage("lonely", StageKind.STATEFUL),
     )
 
@@ -49,58 +51,96 @@ class Small(App):
     def leave(self, value: int) -> None:
         sys.exit(3)
 
+    def picky(self, value: int) -> int:
+        if value % 2 or value > 12:
+            raise ValueError(f"{value} is odd, or too large")
+        return value
+
+    def stops(self, value: int) -> int:
+        if value == 1:
+            raise StopIteration
+        return value
+
     def lonely(self, value: int, state: Any) -> int:
         return value
 
 
 def test_values_pass_from_stage_to_stage_and_states_come_back() -> None:
-    done = run_stages(Small(), ("double", "count", "double"), 5, {"count": 7})
-    assert done.value == (5 * 2 + 8) * 2
+    done = run_stages(Small(), ("double", "count", "double"), [5], {"count": 7})
+    assert done.values == [(5 * 2 + 8) * 2]
     assert done.states == {"count": 8}
     assert [timing.stage for timing in done.timings] == ["double", "count", "double"]
 
 
 def test_the_first_item_of_a_stateful_stage_sees_none() -> None:
-    assert run_stages(Small(), ("count",), 0, {}).states == {"count": 1}
+    assert run_stages(Small(), ("count",), [0], {}).states == {"count": 1}
 
 
 def test_an_instance_may_have_stages_of_its_own() -> None:
     app = Small()
     app.stages = (Stage("double", StageKind.STATEFUL),)  # type: ignore[misc]
     with pytest.raises(StageError, match="positional argument"):
-        run_stages(app, ("double",), 1, {})
-    assert run_stages(Small(), ("double",), 1, {}).value == 2
+        run_stages(app, ("double",), [1], {})
+    assert run_stages(Small(), ("double",), [1], {}).values == [2]
 
 
 def test_given_states_are_left_alone() -> None:
     given = {"count": 7}
-    run_stages(Small(), ("count",), 0, given)
+    run_stages(Small(), ("count",), [0], given)
     assert given == {"count": 7}
 
 
 def test_a_computing_stage_has_cpu_time_up_to_its_wall_time() -> None:
-    first, second = run_stages(Small(), ("burn", "double"), 1, {}).timings
+    first, second = run_stages(Small(), ("burn", "double"), [1], {}).timings
     assert 0.02 <= first.cpu_s <= first.wall_s + 0.005  # the two clocks tick differently
     assert second.wall_s < first.wall_s
 
 
 def test_a_waiting_stage_has_wall_time_and_little_cpu_time() -> None:
-    (timing,) = run_stages(Small(), ("rest",), threading.Event(), {}).timings
+    (timing,) = run_stages(Small(), ("rest",), [threading.Event()], {}).timings
     assert timing.wall_s >= 0.02
     assert timing.cpu_s < 0.01
 
 
 def test_a_raising_stage_is_named_and_its_traceback_starts_inside_it() -> None:
-    with pytest.raises(StageError) as caught:
-        run_stages(Small(), ("double", "broken", "double"), 1, {})
-    assert caught.value.stage == "broken"
-    assert "return value / 0" in caught.value.traceback_text
-    assert caught.value.traceback_text.endswith("ZeroDivisionError: division by zero")
-    assert "run_stages" not in caught.value.traceback_text
+    (fault,) = run_stages(Small(), ("double", "broken", "double"), [1], {}).faults
+    assert (fault.position, fault.stage) == (0, "broken")
+    assert "return value / 0" in fault.error
+    assert fault.error.endswith("ZeroDivisionError: division by zero")
+    assert "pools/execute.py" not in fault.error
 
 
-@pytest.mark.parametrize(("stage", "text"), [("leave", "SystemExit"), ("lonely", "TypeError"), ("absent", "absent")])
+def test_leaving_the_interpreter_is_a_fault_of_the_item() -> None:
+    (fault,) = run_stages(Small(), ("leave",), [1], {}).faults
+    assert (fault.stage, "SystemExit" in fault.error) == ("leave", True)
+
+
+@pytest.mark.parametrize(("stage", "text"), [("lonely", "TypeError"), ("absent", "absent")])
 def test_every_way_to_fail_is_an_error_of_the_stage(stage: str, text: str) -> None:
     with pytest.raises(StageError, match=text) as caught:
-        run_stages(Small(), (stage,), 1, {})
+        run_stages(Small(), (stage,), [1], {})
     assert caught.value.stage == stage
+
+
+def test_of_several_items_each_has_its_own_fate() -> None:
+    done = run_stages(Small(), ("picky", "double", "picky"), [1, 2, 3, 10, 6, 5], {})
+    assert [done.values[position] for position in (1, 4)] == [4, 12]
+    assert [fault.position for fault in done.faults] == [0, 2, 5, 3]
+    assert len(done.values) == 6
+    assert [timing.stage for timing in done.timings] == ["picky", "double", "picky"]
+
+
+def test_a_stage_that_raises_stop_iteration_ends_nobody_else() -> None:
+    done = run_stages(Small(), ("stops", "double"), [0, 1, 2], {})
+    assert (done.values[0], done.values[2], [fault.position for fault in done.faults]) == (0, 4, [1])
+
+
+def test_where_a_state_is_kept_a_fault_is_the_end_of_the_task() -> None:
+    with pytest.raises(StageError) as caught:
+        run_stages(Small(), ("count", "picky"), [2, 2, 3], {"count": 1})
+    assert (caught.value.stage, caught.value.position) == ("picky", 1)
+
+
+def test_a_state_passes_from_item_to_item() -> None:
+    done = run_stages(Small(), ("count",), [0, 0, 0], {"count": 4})
+    assert (done.values, done.states) == ([5, 6, 7], {"count": 7})

@@ -9,7 +9,7 @@ import pytest
 from compositions.model import Stage, StageKind
 from compositions.notation import parse
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import ItemAdmitted, SwitchRequested, WorkerJoined
+from runtime.dispatch.events import BundleAdmitted, SwitchRequested, WorkerJoined
 from runtime.dispatch.invariants import Invariants
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
@@ -28,7 +28,7 @@ def busy() -> State:
     dispatcher.handle(WorkerJoined(0.0, "w1"))
     dispatcher.handle(WorkerJoined(0.0, "w2"))
     for _ in range(5):
-        dispatcher.handle(ItemAdmitted(0.0, 0.0, "item"))
+        dispatcher.handle(BundleAdmitted(0.0, (0.0,), "item"))
     dispatcher.handle(SwitchRequested(0.0, parse("Seq(a,b)", stages, name="one")))
     return state
 

@@ -76,7 +76,7 @@ def test_a_stall_of_the_loop_is_not_the_worker_s_time(pool: LocalPool, clock: Cl
     outcomes += engine.advance(clock())
     codec = PickleCodec()
     for number in range(3):
-        engine.admit(codec.encode(number), clock())
+        engine.admit(codec.encode([number]), (clock(),))
     assert Steps.entered.acquire(timeout=PATIENCE_S)
     Steps.go_on.release()
     said(pool)

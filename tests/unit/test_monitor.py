@@ -23,8 +23,8 @@ def stream(seen: Monitor, per_s: float, from_s: float, to_s: float, latency_s: f
     """A regular stream, each item delivered ``latency_s`` after its arrival, dispatched half-way."""
     for i in range(round((to_s - from_s) * per_s)):
         arrived_s = from_s + i / per_s
-        seen.record_arrival(arrived_s)
-        seen.record_delivery(arrived_s + latency_s, arrived_s, arrived_s + latency_s / 2)
+        seen.record_arrivals([arrived_s])
+        seen.record_deliveries(arrived_s + latency_s, [arrived_s], arrived_s + latency_s / 2, [arrived_s])
 
 
 def test_a_new_monitor_knows_nothing_and_says_so() -> None:
@@ -130,7 +130,7 @@ def test_latency_counts_from_when_an_item_was_due_and_beside_it_from_when_it_was
     """A source held back for two seconds: what its items waited for is two seconds more than what was read shows."""
     seen = monitor()
     for i in range(20):
-        seen.record_delivery(at_s=5.0 + i / 10, arrived_s=4.9 + i / 10, started_s=4.95 + i / 10, due_s=2.9 + i / 10)
+        seen.record_deliveries(5.0 + i / 10, [4.9 + i / 10], 4.95 + i / 10, [2.9 + i / 10])
     looked = look(seen, 7.0)
     assert looked.latency is not None
     assert looked.read_latency is not None

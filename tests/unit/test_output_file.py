@@ -118,21 +118,21 @@ class Broken(Plain):
 
 
 def deliver(sink: ResultSink, value: Any) -> None:
-    sink.take(Delivered(0.0, 0, 0.0, 0.0, "1", value))
+    sink.take(Delivered(0.0, 0, (0.0,), 0.0, "1", [value]))
     sink.flush()
 
 
 @pytest.mark.parametrize(("app", "dead"), [(Plain(), None), (Plain(), "/dev/full"), (Broken(), None)])
 def test_what_cannot_be_stored_is_the_outputs_fault_not_the_items(app: App, dead: str | None) -> None:
-    sink = ResultSink(app, lambda payload: payload, None if dead else "/dev/full", dead)
+    sink = ResultSink(app, lambda payload, start, stop: payload[start:stop], None if dead else "/dev/full", dead)
     with pytest.raises(OutputFailed, match="No space left on device"):
         deliver(sink, object() if dead else 1)
     sink.close()
 
 
 def test_all_files_are_closed_though_one_does_not_take_the_rest(tmp_path: Path) -> None:
-    sink = ResultSink(Plain(), lambda payload: payload, "/dev/full", str(tmp_path / "dead"))
-    sink.take(Delivered(0.0, 0, 0.0, 0.0, "1", object()))
+    sink = ResultSink(Plain(), lambda payload, start, stop: payload[start:stop], "/dev/full", str(tmp_path / "dead"))
+    sink.take(Delivered(0.0, 0, (0.0,), 0.0, "1", [object()]))
     with pytest.raises(OutputFailed):
         sink.close()
     assert json.loads((tmp_path / "dead").read_text())["serial"] == 0

@@ -8,7 +8,7 @@ import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import ItemAdmitted, TaskDone, WorkerJoined
+from runtime.dispatch.events import BundleAdmitted, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.settings import DispatcherSettings
@@ -38,13 +38,13 @@ def test_eight_workers_deliver_sixteen_a_second_whatever_is_offered(offered_per_
     delivered, left, due_s = 0, [], WARM_UP_S / 2
     while engine.now_s < WARM_UP_S + MEASURED_S:
         while due_s <= engine.now_s:
-            engine.admit(None, due_s)
+            engine.admit(None, (due_s,))
             due_s += 1 / offered_per_s
         for outcome in engine.advance(due_s):
             if isinstance(outcome, Delivered):
-                delivered += outcome.at_s > WARM_UP_S
+                delivered += outcome.count * (outcome.at_s > WARM_UP_S)
             if isinstance(outcome, Delivered | Shed):
-                left.append(outcome.serial)
+                left.extend(outcome.serials)
     assert delivered / MEASURED_S >= 0.97 * 16
     assert left == list(range(len(left))), "those shed are reported in their place"
 
@@ -52,15 +52,16 @@ def test_eight_workers_deliver_sixteen_a_second_whatever_is_offered(offered_per_
 def test_what_was_shed_is_not_kept_while_an_older_item_is_in_work():
     dispatcher = Dispatcher(STAGES, EIGHT, DispatcherSettings(overload="shed", buffer_items=4), validate=True)
     dispatcher.start(0.0)
-    (sent,) = [*dispatcher.handle(WorkerJoined(0.0, "w1"))[0], *dispatcher.handle(ItemAdmitted(0.0, 0.0, "slow"))[0]]
+    dispatcher.handle(WorkerJoined(0.0, "w1"))
+    (sent,) = dispatcher.handle(BundleAdmitted(0.0, (0.0,), "slow"))[0]
     assert isinstance(sent, SendTask)
     payloads = []
     for number in range(50):
         payload = Payload()
         payloads.append(weakref.ref(payload))
-        assert dispatcher.handle(ItemAdmitted(1.0, 1.0 + number, payload)) == ([], [])
+        assert dispatcher.handle(BundleAdmitted(1.0, (1.0 + number,), payload)) == ([], [])
         del payload
     assert [alive() is not None for alive in payloads] == [False] * 46 + [True] * 4
     _, outcomes = dispatcher.handle(TaskDone(2.0, "w1", sent.task.task_id, "done"))
-    shed = [(each.serial, each.arrived_s) for each in outcomes if isinstance(each, Shed)]
-    assert shed == [(1 + number, 1.0 + number) for number in range(46)]
+    (shed,) = [each for each in outcomes if isinstance(each, Shed)]
+    assert (shed.serials, shed.arrived_s) == (range(1, 47), tuple(1.0 + number for number in range(46)))

@@ -37,7 +37,7 @@ def delivered_times(engine: Engine, pool: SimulatedPool, lose_at_s: list[float],
     times = []
     while engine.now_s < until_s:
         while engine.has_room:
-            engine.admit(None, engine.now_s)
+            engine.admit(None, (engine.now_s,))
         if lose_at_s and engine.now_s >= lose_at_s[0]:
             lose_at_s.pop(0)
             pool.lose(engine.view().workers[0].worker)

@@ -8,7 +8,7 @@ import pytest
 from apps.contract import App
 from apps.input.kinds import open_source
 from apps.input.rates import Fixed
-from apps.input.source_thread import SourceLimits, SourceThread
+from apps.input.source_thread import Encoded, SourceLimits, SourceThread
 from apps.input.sources import Arrival, BufferFull, Push, SourceClosed
 from compositions.errors import RecomposeError
 from compositions.model import Stage
@@ -47,7 +47,7 @@ class Consumer:
         self.woken = threading.Semaphore(0)
         self.thread = None
 
-    def run(self, source, pattern=None, *, clock, encode=lambda value: value, **limits):
+    def run(self, source, pattern=None, *, clock, encode=lambda values: values, **limits):
         wake, limits = self.woken.release, SourceLimits(**limits)
         self.thread = SourceThread(source, pattern, clock=clock, wake=wake, encode=encode, limits=limits)
         self.thread.start()
@@ -76,7 +76,7 @@ def consumer():
 
 
 def values(arrivals):
-    return [arrival.value for arrival in arrivals]
+    return [value for each in arrivals for value in (each.payload if isinstance(each, Encoded) else [each.value])]
 
 
 # --- replay -----------------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_push_needs_room():
 
 def test_thread_hands_over_everything_encoded_and_in_order(consumer):
     source = open_source(Numbers(), "replay", clock=ticking(), loop=False)
-    consumer.run(source, clock=ticking(), encode=lambda value: value * 10, capacity=1)
+    consumer.run(source, clock=ticking(), encode=lambda values: [value * 10 for value in values], capacity=1)
     assert values(consumer.rest()) == [0, 10, 20]
     assert consumer.thread.error is None
 
@@ -196,11 +196,11 @@ def test_full_hand_over_blocks_the_source(consumer):
     third_encoded = threading.Event()
     encoded = []
 
-    def encode(value):
-        encoded.append(value)
+    def encode(values):
+        encoded.extend(values)
         if len(encoded) == 3:
             third_encoded.set()
-        return value
+        return values
 
     source = open_source(Numbers(), "replay", clock=ticking())
     thread = consumer.run(source, clock=ticking(), encode=encode, capacity=2, items=6)
@@ -288,7 +288,7 @@ def test_a_paced_item_is_due_by_its_place_in_the_schedule_however_late_it_is_rea
     thread = consumer.run(source, Fixed(10.0), clock=lambda: now_s[0], capacity=1, items=4, catch_up_s=60.0)
     consumer.awaited()
     now_s[0] = 5.0
-    assert [round(arrival.due_s, 6) for arrival in consumer.rest()] == [0.0, 0.1, 0.2, 0.3]
+    assert [round(due_s, 6) for each in consumer.rest() for due_s in each.due_s] == [0.0, 0.1, 0.2, 0.3]
     assert thread.offer().missed == 0
 
 
@@ -297,13 +297,13 @@ def test_what_comes_by_itself_is_due_when_it_came_and_what_is_read_at_will_when_
     source.put("a")
     thread = consumer.run(source, Fixed(1000.0), clock=lambda: 7000.0)
     consumer.awaited()
-    assert thread.take() == [Arrival(100.0, "a", 100.0)]
+    assert thread.take() == [Encoded(["a"], (100.0,), (100.0,))]
     thread.stop()
 
 
 def test_what_is_read_at_will_is_due_when_it_was_read(consumer):
     consumer.run(open_source(Numbers(), "replay", clock=ticking(), loop=False), clock=lambda: 7000.0)
-    assert [arrival.due_s == arrival.arrived_s for arrival in consumer.rest()] == [True] * 3
+    assert [each.due_s == each.arrived_s for each in consumer.rest()] == [True] * 3
 
 
 def test_a_push_source_counts_what_it_was_offered_and_what_it_refused():

@@ -60,9 +60,9 @@ class Sized(App):
 
 def test_a_frame_of_another_size_is_a_dead_letter_and_the_others_are_written(tmp_path: Path) -> None:
     letters = tmp_path / "dead.jsonl"
-    sink = ResultSink(Sized(), lambda payload: payload, str(tmp_path / "x.avi"), str(letters))
+    sink = ResultSink(Sized(), lambda payload, start, stop: payload[start:stop], str(tmp_path / "x.avi"), str(letters))
     for serial, size in enumerate([(48, 64), (24, 32), (48, 64)]):
-        sink.take(Delivered(0.0, serial, 0.0, 0.0, "1", (serial, size)))
+        sink.take(Delivered(0.0, serial, (0.0,), 0.0, "1", [(serial, size)]))
     sink.close()
     assert "a frame of 32×24 does not fit the video of 64×48" in letters.read_text()
     assert [(result.error is not None) for result in sink.kept] == [False, True, False]

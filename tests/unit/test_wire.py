@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.transport.wire import HEAD, FrameCodec, Frames, Kind, Message, frames_of, pack, unpack
+from runtime.transport.values import FrameCodec, Frames, frames_of
+from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)
 MESSAGES = st.builds(
@@ -19,6 +20,8 @@ MESSAGES = st.builds(
     FRAMES,
     st.dictionaries(st.integers(0, 2**16 - 1), FRAMES, max_size=3),
     st.lists(st.floats(allow_nan=False), max_size=6),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1),
 )
 
 
@@ -38,6 +41,7 @@ def plain(frames: Frames) -> list[bytes]:
 def test_a_message_comes_out_as_it_went_in(message: Message) -> None:
     out = through(message)
     assert out[:4] == message[:4]
+    assert (out.start, out.items) == (message.start, message.items)
     assert plain(out.payload) == message.payload
     assert {stage: plain(frames) for stage, frames in out.states.items()} == message.states
     assert list(out.timings) == message.timings
@@ -47,8 +51,8 @@ def test_a_message_comes_out_as_it_went_in(message: Message) -> None:
 def test_arrays_come_back_writable_aligned_and_without_a_copy(dtype: type) -> None:
     codec = FrameCodec()
     value = {"odd": b"x" * 13, "array": np.arange(1000, dtype=dtype), "tiny": np.arange(3, dtype=dtype)}
-    out = through(Message(Kind.DONE, payload=codec.encode(value), timings=(0.5, 0.25)))
-    decoded = codec.decode(out.payload)
+    out = through(Message(Kind.DONE, payload=codec.encode([value]), timings=(0.5, 0.25)))
+    (decoded,) = codec.decode(out.payload)
     np.testing.assert_array_equal(decoded["array"], value["array"])
     for name in ("array", "tiny"):
         assert decoded[name].flags.aligned
@@ -58,7 +62,7 @@ def test_arrays_come_back_writable_aligned_and_without_a_copy(dtype: type) -> No
 
 def test_a_worker_sends_an_array_without_copying_it() -> None:
     array = np.zeros(100_000)
-    pickled, buffer = frames_of(array)
+    pickled, buffer = frames_of([array])
     assert len(pickled) < 500
     assert np.shares_memory(array, np.frombuffer(buffer, np.float64))
 
@@ -66,24 +70,24 @@ def test_a_worker_sends_an_array_without_copying_it() -> None:
 def test_an_encoded_item_does_not_share_the_memory_of_its_source() -> None:
     array = np.zeros(100_000)
     codec = FrameCodec()
-    payload = codec.encode(array)
+    payload = codec.encode([array])
     array += 1  # the source reads its next item into the same buffer
-    assert not codec.decode(payload).any()
+    assert not codec.decode(payload)[0].any()
 
 
 def test_a_value_without_arrays_is_one_frame() -> None:
     codec = FrameCodec()
     value = [None, "text", (1, 2.5), {"k": b"v"}]
-    frames = codec.encode(value)
+    frames = codec.encode([value])
     assert len(frames) == 1
-    assert codec.decode(frames) == value
+    assert codec.decode(frames) == [value]
 
 
 def test_none_as_a_value_is_not_an_empty_payload() -> None:
     codec = FrameCodec()
-    assert codec.decode(through(Message(Kind.TASK, payload=codec.encode(None))).payload) is None
+    assert codec.decode(through(Message(Kind.TASK, payload=codec.encode([None]))).payload) == [None]
 
 
 def test_what_cannot_be_pickled_raises() -> None:
     with pytest.raises(Exception, match="pickle"):
-        FrameCodec().encode(lambda: None)
+        FrameCodec().encode([lambda: None])

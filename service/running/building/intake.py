@@ -41,8 +41,8 @@ class Intake:
         monitor.set_offered_rate(engine.now_s, source.offered_per_s(engine.now_s))
         self._count_demand(engine.now_s)
         while engine.has_room and sink_has_room() and (taken := source.take(1)):
-            monitor.record_arrival(taken[0].arrived_s)
-            engine.admit(taken[0].value, taken[0].arrived_s, taken[0].due_s)
+            monitor.record_arrivals(taken[0].arrived_s)
+            engine.admit(taken[0].payload, taken[0].arrived_s, taken[0].due_s)
 
     def _count_demand(self, now_s: float) -> None:
         """Often enough for the manager, which looks four times a second."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from apps.output_file import OutputFailed, OutputFile
 from compositions.errors import RecomposeError
 from runtime.dispatch.events import Payload
 from runtime.dispatch.outcomes import Delivered, Shed
+from runtime.transport.values import Broken
 from service.bodies.base import utc_now
 from service.bodies.results import Result
 
@@ -38,8 +39,8 @@ class Table(Protocol):
 
 
 class ResultSink:
-    """Takes what leaves the dispatcher. ``decode`` turns a payload into the last stage's value, ``app`` makes plain
-    JSON of that, and writes it to a file of its own form where it has one.
+    """Takes what leaves the dispatcher. ``decode`` turns a part of a payload into values of the last stage, ``app``
+    makes plain JSON of them, and writes them to a file of its own form where it has one.
 
     Counts what must never happen, from the serial numbers alone: a skipped, repeated or late one.
     """
@@ -49,7 +50,7 @@ class ResultSink:
     def __init__(
         self,
         app: App,
-        decode: Callable[[Payload], Any],
+        decode: Callable[[Payload, int, int], list[Any]],
         out_path: str | None = None,
         dead_letters_path: str | None = None,
         table: Table | None = None,
@@ -70,12 +71,15 @@ class ResultSink:
         self.last_s: float | None = None
         """When the last item came, in seconds of the loop's clock."""
 
-    def take(self, item: Delivered | Shed) -> None:
-        """The next item in order, or its place."""
-        self._check(item.serial)
-        self.last_s = item.at_s
-        result = self._result(item)
-        self.kept.append(result)
+    def take(self, out: Delivered | Shed) -> None:
+        """The next items in order, or their places."""
+        self._check(out.serials)
+        self.last_s = out.at_s
+        for result in self._results(out):
+            self.kept.append(result)
+            self._write(result)
+
+    def _write(self, result: Result) -> None:
         if self._out is None and self._table is None:
             return
         row = {name: value for name, value in result if name in result.model_fields_set}
@@ -106,30 +110,39 @@ class ResultSink:
             if self._table is not None:
                 closing.callback(self._table.finish)
 
-    def _check(self, serial: int) -> None:
-        self.lost += max(0, serial - self.next_serial)
-        self.misordered += serial < self.next_serial
-        self.next_serial = max(self.next_serial, serial + 1)
+    def _check(self, serials: range) -> None:
+        self.lost += max(0, serials.start - self.next_serial)
+        self.misordered += max(0, min(self.next_serial, serials.stop) - serials.start)
+        self.next_serial = max(self.next_serial, serials.stop)
 
-    def _result(self, item: Delivered | Shed) -> Result:
-        if isinstance(item, Shed):
-            return Result(serial=item.serial, error="shed to make room for newer items")
-        if item.error is not None:
-            self._bury(item.serial, item.error)
-            return Result(serial=item.serial, error=item.error)
+    def _results(self, out: Delivered | Shed) -> Iterator[Result]:
+        if isinstance(out, Shed):
+            for serial in out.serials:
+                yield Result(serial=serial, error="shed to make room for newer items")
+        elif out.error is not None:
+            self._bury(out.serial, out.error)
+            yield Result(serial=out.serial, error=out.error)
+        else:
+            values = self._decode(out.payload, out.start, out.start + out.count)
+            for serial, value in zip(out.serials, values, strict=True):
+                yield self._result(serial, value)
+
+    def _result(self, serial: int, value: Any) -> Result:
         try:
-            return Result(serial=item.serial, value=self._written(item.serial, self._decode(item.payload)))
+            return Result(serial=serial, value=self._written(serial, value))
         except OutputFailed:  # of the file, not of the item: nothing can be written any more
             raise
         except Exception as error:  # the app's own encoder: whatever it raises concerns this item alone
             what = str(error) if isinstance(error, RecomposeError) else f"{type(error).__name__}: {error}"
             why = f"the result cannot be written: {what}"
             self.unwritten += 1
-            self._bury(item.serial, why)
-            return Result(serial=item.serial, error=why)
+            self._bury(serial, why)
+            return Result(serial=serial, error=why)
 
     def _written(self, serial: int, value: Any) -> Any:
         """The value as JSON data, when it is in the app's own file as well."""
+        if isinstance(value, Broken):
+            raise RecomposeError(value.why)
         encoded = self._app.encode_result(value)
         try:
             json.dumps(encoded, allow_nan=False)

@@ -42,22 +42,30 @@ class Telemetry:
     def observe(self, outcome: Outcome) -> None:
         """One outcome of the dispatcher; the hot path."""
         if isinstance(outcome, TaskTimed):
-            known = self._timings.setdefault(outcome.serial, [])
-            for timing in outcome.timings:
-                known += (timing.stage, timing.wall_s, timing.cpu_s)
+            self._timed(outcome)
         elif isinstance(outcome, Delivered):
             fate = "delivered" if outcome.error is None else "failed"
-            self._item(outcome, outcome.composition, fate)
+            self._left(outcome, outcome.since_s, outcome.composition, fate)
         elif isinstance(outcome, Shed):
-            self._item(outcome, "", "shed")
+            self._left(outcome, outcome.arrived_s, "", "shed")
 
-    def _item(self, outcome: Delivered | Shed, composition: str, fate: str) -> None:
-        # A tuple of plain values: the garbage collector does not look at it again while it waits.
-        timings = tuple(self._timings.pop(outcome.serial, ()))
-        due_s = outcome.due_s if isinstance(outcome, Delivered) else None
-        since_s = outcome.arrived_s if due_s is None else due_s
-        times = (outcome.serial, since_s, outcome.arrived_s, outcome.at_s)
-        self._writer.put("items", (*times, composition, fate, self._target_us, self._threshold, timings))
+    def _timed(self, task: TaskTimed) -> None:
+        """Its items share the time of each stage evenly."""
+        shares = [
+            each
+            for timing in task.timings
+            for each in (timing.stage, timing.wall_s / task.items, timing.cpu_s / task.items)
+        ]
+        for serial in range(task.serial, task.serial + task.items):
+            self._timings.setdefault(serial, []).extend(shares)
+
+    def _left(self, out: Delivered | Shed, since_s: Sequence[float], composition: str, fate: str) -> None:
+        count, pop = out.count, self._timings.pop
+        for serial, waited_since_s, read_s in zip(out.serials, since_s, out.arrived_s, strict=True):
+            # A tuple of plain values: the garbage collector does not look at it again while it waits.
+            times, timings = (serial, waited_since_s, read_s, out.at_s), tuple(pop(serial, ()))
+            row = (*times, composition, fate, count, self._target_us, self._threshold, timings)
+            self._writer.put("items", row)
 
     def tick(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> None:
         """One turn of the manager."""

@@ -34,7 +34,9 @@ class Items:
         self._epoch_s = epoch_s
 
     def columns(self, records: Sequence[Record]) -> Table:
-        serials, due, read, delivered, compositions, fates, targets, thresholds, timings = zip(*records, strict=True)
+        serials, due, read, delivered, compositions, fates, batch, targets, thresholds, timings = zip(
+            *records, strict=True
+        )
         return {
             "serial": pa.array(serials, pa.int64()),
             "arrived": self._instants(due),
@@ -42,7 +44,7 @@ class Items:
             "delivered": self._instants(delivered),
             "composition": pa.array(compositions, pa.string()),
             "outcome": pa.array(fates, pa.string()),
-            "batch": pa.array(np.ones(len(records), np.int32)),
+            "batch": pa.array(batch, pa.int32()),
             "target_us": pa.array(targets, pa.int64()),
             "threshold": pa.array(thresholds, pa.float64()),
             "stages": _stage_lists(timings),

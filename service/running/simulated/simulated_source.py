@@ -57,8 +57,8 @@ class _ReadSource:
         if self._paced:
             self._monitor.set_offered_rate(now_s, self._rate(now_s))
         while self._due_s <= now_s and self._engine.has_room:
-            self._monitor.record_arrival(now_s)
-            self._engine.admit(None, self._due_s)
+            self._monitor.record_arrivals((now_s,))
+            self._engine.admit(None, (self._due_s,))
             self._due_s = max(self._due_s, now_s - self._gap_s(now_s)) + self._gap_s(now_s)
         return self._due_s if self._due_s > now_s else math.inf
 
@@ -92,8 +92,8 @@ class _PacedSource:
             due_s = schedule.take(now_s)
             if due_s is None:
                 return min(max(schedule.next_due_s(now_s), now_s + 1e-6), now_s + _LOOK_S)
-            self._monitor.record_arrival(now_s)
-            engine.admit(None, now_s, due_s)
+            self._monitor.record_arrivals((now_s,))
+            engine.admit(None, (now_s,), (due_s,))
             self._admitted += 1
         return math.inf
 
@@ -119,12 +119,12 @@ class _VisitedSource:
         engine, now_s = self._engine, self._engine.now_s
         while self._next_s <= now_s:
             self._waiting.append(self._next_s)
-            self._monitor.record_arrival(self._next_s)
+            self._monitor.record_arrivals((self._next_s,))
             self._offered += 1
             self._next_s += float(self._random.exponential(1 / max(self._rate(self._next_s), 1e-6)))
         while self._waiting and engine.has_room:
             due_s = self._waiting.pop(0)
-            engine.admit(None, due_s, due_s)
+            engine.admit(None, (due_s,), (due_s,))
         lag_s = now_s - self._waiting[0] if self._waiting else 0.0
         self._monitor.record_demand(now_s, Demand(self._offered, self._offered - len(self._waiting), 0, lag_s))
         return self._next_s

@@ -38,7 +38,7 @@ class _Run:
 
     def _take(self, item: Delivered | Shed) -> None:
         if isinstance(item, Delivered):
-            self._trace.delivered.append(item)
+            self._trace.take(item)
 
     def _settled(self) -> bool:
         limit_s = self._scenario.until_settled_s

@@ -29,13 +29,31 @@ class Moment:
     said: Decision | NoChange
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A delivered item. Times in seconds."""
+
+    at_s: float
+    serial: int
+    arrived_s: float
+    since_s: float
+    """Since when a user waited for it."""
+    started_s: float
+    composition: str
+
+    @property
+    def latency_s(self) -> float:
+        """What a user waited."""
+        return self.at_s - self.since_s
+
+
 @dataclass(slots=True)
 class Trace:
     """What happened: every tick, every decision and switch, and the fate of every item."""
 
     journal: Journal
     moments: list[Moment] = field(default_factory=list)
-    delivered: list[Delivered] = field(default_factory=list)
+    delivered: list[Left] = field(default_factory=list)
     """In the order of delivery."""
     accepted: int = 0
     quiet_since_s: float = 0.0
@@ -66,6 +84,11 @@ class Trace:
         """Share of the ticks with a known answer at which the SLO was met."""
         known = [m.slo_status for m in self.between(start_s, end_s) if m.slo_status is not SloStatus.UNKNOWN]
         return sum(status is SloStatus.MET for status in known) / len(known) if known else 0.0
+
+    def take(self, out: Delivered) -> None:
+        """Items left."""
+        for each in zip(out.serials, out.arrived_s, out.since_s, strict=True):
+            self.delivered.append(Left(out.at_s, *each, out.started_s, out.composition))
 
     def note(self, snapshot: Snapshot, result: TickResult, active: Composition, slo: Slo | None) -> None:
         """Takes a tick; the same one again is nothing new."""

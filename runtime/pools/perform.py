@@ -1,0 +1,103 @@
+"""A task from end to end, where the worker lives: unpickle, run the stages, pickle what came of it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from apps.contract import App
+from compositions.model import stateful_names
+from profiler.snapshot import StageTiming
+from runtime.dispatch.events import ItemFault, Payload
+from runtime.dispatch.instructions import Task
+from runtime.pools.execute import Executed, StageError, run_stages
+from runtime.pools.port import Codec
+from runtime.transport.values import Broken
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """What a worker answers: a payload with as many values as the task has items; those of ``faults`` mean nothing."""
+
+    payload: Payload
+    timings: tuple[StageTiming, ...]
+    states: Mapping[str, Payload]
+    faults: tuple[ItemFault, ...] = ()
+
+
+def perform(app: App, task: Task, codec: Codec) -> Performed:
+    """Raises: StageError when nothing of the task could be done."""
+    values = codec.decode(task.payload, task.start, task.start + task.count)
+    broken = _broken(values, task.stages[0])
+    if broken and _ordered(app, task):
+        raise StageError(task.stages[0], broken[0].error, broken[0].position)
+    done = _run(app, task, values, broken, codec)
+    payload, unfit = _encoded(done, task, codec)
+    if unfit and _ordered(app, task):
+        raise StageError(task.stages[-1], unfit[0].error, unfit[0].position)
+    faults = tuple(sorted((*broken, *done.faults, *unfit), key=lambda fault: fault.position))
+    if faults and task.count == 1:
+        raise StageError(faults[0].stage, faults[0].error)
+    return Performed(payload, done.timings, _encoded_states(done, codec), faults)
+
+
+def _ordered(app: App, task: Task) -> bool:
+    return not stateful_names(app.stages).isdisjoint(task.stages)
+
+
+def _broken(values: list[Any], stage: str) -> list[ItemFault]:
+    """Those that could not be unpickled, as faults of the first stage."""
+    if Broken not in set(map(type, values)):
+        return []
+    text = "the value that went in cannot be unpickled\n"
+    return [ItemFault(at, stage, text + value.why) for at, value in enumerate(values) if isinstance(value, Broken)]
+
+
+def _run(app: App, task: Task, values: list[Any], broken: list[ItemFault], codec: Codec) -> Executed:
+    """Runs the stages on all values but the broken ones."""
+    states = {name: None if state is None else codec.decode(state)[0] for name, state in task.states.items()}
+    for name, state in states.items():
+        if isinstance(state, Broken):
+            raise StageError(name, f"the state that went in cannot be unpickled\n{state.why}", None)
+    if not broken:
+        return run_stages(app, task.stages, values, states)
+    gone = {fault.position for fault in broken}
+    at = [position for position in range(len(values)) if position not in gone]
+    done = run_stages(app, task.stages, [values[position] for position in at], states)
+    whole: list[Any] = [None] * len(values)
+    for position, value in zip(at, done.values, strict=True):
+        whole[position] = value
+    faults = tuple(replace(fault, position=at[fault.position]) for fault in done.faults)
+    return Executed(whole, done.timings, done.states, faults)
+
+
+def _encoded(done: Executed, task: Task, codec: Codec) -> tuple[Payload, list[ItemFault]]:
+    """The values as a payload, and which of them cannot be pickled."""
+    try:
+        return codec.encode(done.values), []
+    except Exception:
+        unfit = [_fit_fault(value, at, task, codec) for at, value in enumerate(done.values)]
+        fit = [None if fault else value for value, fault in zip(done.values, unfit, strict=True)]
+        return codec.encode(fit), [fault for fault in unfit if fault]
+
+
+def _fit_fault(value: Any, position: int, task: Task, codec: Codec) -> ItemFault | None:
+    try:
+        codec.encode([value])
+        return None
+    except Exception:
+        text = f"the value after {task.stages[-1]} cannot be pickled\n{traceback.format_exc()}"
+        return ItemFault(position, task.stages[-1], text)
+
+
+def _encoded_states(done: Executed, codec: Codec) -> dict[str, Payload]:
+    states = {}
+    for name, state in done.states.items():
+        try:
+            states[name] = codec.encode([state])
+        except Exception:
+            text = f"the state after {name} cannot be pickled\n{traceback.format_exc()}"
+            raise StageError(name, text, None) from None
+    return states

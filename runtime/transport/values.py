@@ -1,0 +1,118 @@
+"""The values of a bundle as frames, and back: as few pickles as can be, and each value for itself where one may fail.
+
+A frame is anything bytes-like. Plain data (numbers, texts, lists, dicts ...) is one pickle for all values: that costs
+some 10 ns a number, where a pickle each costs 150. A value of any other class may run code of its own when it is
+unpickled, and that may raise; so those get a pickle each, and one that fails is alone in it.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NoReturn
+
+Frame = bytes | bytearray | memoryview
+Frames = Sequence[Frame]
+KeepBuffer = Callable[[pickle.PickleBuffer], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Stands for a value that could not be unpickled; ``why`` is the traceback."""
+
+    why: str
+
+
+def frames_of(values: Sequence[Any]) -> list[Frame]:
+    """Values as frames that share their memory: they must not change until they have been carried.
+
+    The first frame is a pickle (protocol 5), the others are the large buffers, out of band, so that whoever carries
+    the values need not look into them or copy them.
+
+    Raises: whatever pickle raises on a value that cannot be pickled.
+    """
+    buffers: list[pickle.PickleBuffer] = []
+    frames: list[Frame] = [pickled(values, buffers.append)]
+    for buffer in buffers:
+        frames.append(buffer.raw())  # noqa: PERF401 - mostly there is none
+    return frames
+
+
+def pickled(values: Sequence[Any], keep: KeepBuffer | None = None) -> bytes:
+    """The pickle of a list of values, or of a tuple of their own pickles, each with its number of buffers. ``keep``
+    gets the large buffers; without it they are in the pickle.
+
+    Raises: whatever pickle raises on a value that cannot be pickled.
+    """
+    if len(values) == 1:
+        return pickle.dumps(values if isinstance(values, list) else list(values), protocol=5, buffer_callback=keep)
+    file = io.BytesIO()
+    try:
+        _PlainPickler(file, protocol=5).dump(values if isinstance(values, list) else list(values))
+        return file.getvalue()
+    except _NotPlainError:
+        return pickle.dumps(tuple(_each(values, keep)), protocol=5)
+
+
+def unpickled(pickle_: Frame, buffers: Sequence[Frame], start: int = 0, stop: int | None = None) -> list[Any]:
+    """The values from ``start`` to before ``stop`` (None: to the end); those that cannot be had are ``Broken``."""
+    try:
+        read = pickle.loads(pickle_, buffers=buffers)
+    except Exception:
+        return [Broken(traceback.format_exc())]  # it is alone: several have a pickle each
+    if isinstance(read, list):
+        return read if start == 0 and stop is None else read[start:stop]
+    stop = len(read) if stop is None else stop
+    left = iter(buffers[sum(count for _, count in read[:start]) :])
+    return [_load(own, list(islice(left, count))) for own, count in read[start:stop]]
+
+
+def _each(values: Sequence[Any], keep: KeepBuffer | None) -> Iterator[tuple[bytes, int]]:
+    for value in values:
+        buffers: list[pickle.PickleBuffer] = []
+        own = pickle.dumps(value, protocol=5, buffer_callback=buffers.append if keep else None)
+        yield own, len(buffers)
+        for buffer in buffers:
+            assert keep is not None, "buffers are out of band for somebody"
+            keep(buffer)
+
+
+def _load(own: Frame, buffers: Sequence[Frame]) -> Any:
+    try:
+        return pickle.loads(own, buffers=buffers)
+    except Exception:
+        return Broken(traceback.format_exc())
+
+
+class _NotPlainError(Exception):
+    """There is a value that is no plain data."""
+
+
+class _PlainPickler(pickle.Pickler):
+    """Asked for the first object that is no number, text, list, dict or the like, it gives up."""
+
+    def reducer_override(self, obj: object) -> NoReturn:
+        raise _NotPlainError
+
+
+class FrameCodec:
+    """Values as frames, for workers in other processes."""
+
+    def encode(self, values: Sequence[Any]) -> list[Frame]:
+        """Frames with memory of their own: a source may use its buffer again while its items wait.
+
+        Raises: as ``frames_of``.
+        """
+        first, *buffers = frames_of(values)
+        return [first, *map(bytes, buffers)] if buffers else [first]
+
+    def size_bytes(self, payload: Frames) -> int:
+        return sum(map(len, payload))
+
+    def decode(self, payload: Frames, start: int = 0, stop: int | None = None) -> list[Any]:
+        """Large arrays share the memory of their frame; a value that cannot be unpickled is ``Broken``."""
+        return unpickled(payload[0], payload[1:], start, stop)
