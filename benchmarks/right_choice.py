@@ -80,7 +80,7 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Attempt:
     """What one strategy did in one case."""
 
     case: int
@@ -182,14 +182,14 @@ def _slack_after(case: Case, run: Trace, start_s: float) -> float:
     return -1.0 if verdict.slack is None else verdict.slack
 
 
-def run_case(seed: int, strategies: Sequence[str] = STRATEGIES) -> list[Outcome]:
+def run_case(seed: int, strategies: Sequence[str] = STRATEGIES) -> list[Attempt]:
     """The truth of one case, and what each strategy made of it."""
     case = random_case(seed)
     truth = truth_of(case)
     return [run_strategy(case, truth, strategy) for strategy in strategies]
 
 
-def run_strategy(case: Case, truth: Truth, strategy: str) -> Outcome:
+def run_strategy(case: Case, truth: Truth, strategy: str) -> Attempt:
     """Runs until nothing has happened for a minute (at most 6 minutes of virtual time)."""
     run = simulate(case.scenario(strategy, 360.0, until_settled_s=60.0))
     final = next(c for c in case.compositions if c.name == run.final.composition)
@@ -197,7 +197,7 @@ def run_strategy(case: Case, truth: Truth, strategy: str) -> Outcome:
     if slack is None:
         slack = static_slack(case, final)
     decisions = run.decisions
-    return Outcome(
+    return Attempt(
         case.seed,
         strategy,
         truth.fewest is not None,
@@ -212,9 +212,9 @@ def run_strategy(case: Case, truth: Truth, strategy: str) -> Outcome:
     )
 
 
-def summary(outcomes: Sequence[Outcome], strategy: str) -> dict[str, float]:
+def summary(attempts: Sequence[Attempt], strategy: str) -> dict[str, float]:
     """Shares over the cases that it names; the first two are the figures of the contract."""
-    own = [o for o in outcomes if o.strategy == strategy]
+    own = [o for o in attempts if o.strategy == strategy]
     feasible, roomy = [o for o in own if o.feasible], [o for o in own if o.roomy]
     hopeless = [o for o in own if not o.feasible]
     return {
@@ -235,9 +235,9 @@ def _share(flags: Sequence[bool]) -> float:
     return sum(flags) / len(flags) if flags else float("nan")
 
 
-def wrong(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def wrong(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Cases to look into."""
-    return [o for o in outcomes if (o.feasible and abs(o.extra_workers) > 1) or (o.roomy and not o.meets)]
+    return [o for o in attempts if (o.feasible and abs(o.extra_workers) > 1) or (o.roomy and not o.meets)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -252,22 +252,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(options.first, options.first + options.apps)
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
         results = pool.map(partial(run_case, strategies=strategies), seeds, chunksize=2)
-    outcomes = [outcome for result in results for outcome in result]
-    _print(outcomes, strategies, options.apps, time.monotonic() - began_s)
+    attempts = [attempt for result in results for attempt in result]
+    _print(attempts, strategies, options.apps, time.monotonic() - began_s)
     return 0
 
 
-def _print(outcomes: Sequence[Outcome], strategies: Sequence[str], apps: int, took_s: float) -> None:
+def _print(attempts: Sequence[Attempt], strategies: Sequence[str], apps: int, took_s: float) -> None:
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    feasible = sum(o.feasible for o in outcomes) // len(strategies)
-    roomy = sum(o.roomy for o in outcomes) // len(strategies)
+    feasible = sum(o.feasible for o in attempts) // len(strategies)
+    roomy = sum(o.roomy for o in attempts) // len(strategies)
     print(f"{apps} random apps, {feasible} feasible, {roomy} with 10 % to spare; {machine}; took {took_s:.0f} s")
-    columns = {strategy: summary(outcomes, strategy) for strategy in strategies}
+    columns = {strategy: summary(attempts, strategy) for strategy in strategies}
     print(f"{'':32}" + "".join(f"{strategy:>10}" for strategy in strategies))
     for name in columns[strategies[0]]:
         print(f"{name:32}" + "".join(f"{columns[strategy][name]:10.3f}" for strategy in strategies))
-    for outcome in wrong([o for o in outcomes if o.strategy == "model"]):
-        print(outcome)
+    for attempt in wrong([o for o in attempts if o.strategy == "model"]):
+        print(attempt)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from control.conclusions import Conclusions
 from control.decisions import Trigger
 from control.hindsight import Hindsight
 from control.settings import Settings
+from control.sight import Sight
 from control.situation import Situation
 from control.strategies.base import Strategy
-from control.turn import Turn
 from control.watch import Due, Watch
 
 
@@ -50,20 +50,20 @@ class Desk:
         """The strategy needs no full window to tell."""
         return self.strategy.pace(self.settings).foresees
 
-    def situation(self, turn: Turn, trigger: Trigger, floor_workers: int = 0) -> Situation:
+    def situation(self, sight: Sight, trigger: Trigger, floor_workers: int = 0) -> Situation:
         """What the strategy may look at. Raises: ManagerError without an objective."""
-        objective = turn.aim.objective
+        objective = sight.aim.objective
         if objective is None:
             raise ManagerError("there is nothing to decide without an SLO")
         return Situation(
             trigger,
-            turn.snapshot,
+            sight.snapshot,
             objective,
-            turn.seen,
+            sight.seen,
             self.choices.active,
             self.choices.compositions,
             self.settings,
-            self.choices.unavailable(turn.snapshot.now_s),
+            self.choices.unavailable(sight.snapshot.now_s),
             floor_workers,
             self.choices.stateful,
         )

@@ -18,8 +18,8 @@ from control.phases.phase import Drop, Fail
 from control.phases.transitions import after
 from control.phases.transitions import first as first_phase
 from control.settings import Settings
+from control.sight import Aim, sight_of
 from control.strategies.base import Strategy
-from control.turn import Aim, turn_of
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import Snapshot
 
@@ -105,10 +105,10 @@ class Manager:
 
     def tick(self, now_s: float, snapshot: Snapshot) -> TickResult:
         """One step. Snapshots come in order; a command is carried out before the next but one at the latest begins."""
-        turn = turn_of(now_s, snapshot, self._aim, self._desk.backlog, self._desk.settings.measuring)
-        answer = self._phase.step(turn, self._desk)
+        sight = sight_of(now_s, snapshot, self._aim, self._desk.backlog, self._desk.settings.measuring)
+        answer = self._phase.step(sight, self._desk)
         self._phase = after(self._phase, answer.move, hands_off=self._aim.hands_off)
-        status = self._desk.conclusions.status(turn.seen)
+        status = self._desk.conclusions.status(sight.seen)
         return TickResult(answer.commands, answer.said, self._phase.label, status)
 
     def _renew(self, trigger: Trigger, reason: str) -> None:

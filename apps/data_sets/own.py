@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from apps.data_sets.reader import Fixed, Reader
+from apps.data_sets.reader import Reader, Unversioned
 from apps.data_sets.versions import is_data_set
 from apps.samples import cache_dir
 
@@ -40,12 +40,12 @@ class Searched(Generic[T]):
         else:
             self._make(self._own())
 
-    def open(self) -> Reader[T] | Fixed[T]:
+    def open(self) -> Reader[T] | Unversioned[T]:
         """The app's own is made here only where ``prepare`` has left none: on another host."""
         place = self._named or self._own()
         if self._named is None and not is_data_set(place):
             self._make(place)
-        return Fixed(self._load(place)) if place.is_file() else Reader(place, self._kind, self._load)
+        return Unversioned(self._load(place)) if place.is_file() else Reader(place, self._kind, self._load)
 
     def _make(self, place: Path) -> None:
         from apps.data_sets.ingest import keep

@@ -66,7 +66,7 @@ class Reader(Generic[T]):
         return stat.st_ino, stat.st_mtime_ns
 
 
-class Fixed(Generic[T]):
+class Unversioned(Generic[T]):
     """A reader of something that has no versions."""
 
     def __init__(self, value: T) -> None:

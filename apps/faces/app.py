@@ -12,7 +12,7 @@ from pydantic import Field
 
 from apps.contract import App, Options, Output
 from apps.data_sets.own import Searched
-from apps.data_sets.reader import Fixed, Reader
+from apps.data_sets.reader import Reader, Unversioned
 from apps.faces.detect import Detector
 from apps.faces.gallery import KIND, THRESHOLD, Recognizer, load
 from apps.faces.results import COLUMNS, Recognized, encoded, shown
@@ -44,7 +44,7 @@ class FaceApp(App):
 
     options: FaceOptions
 
-    _recognizers: Reader[Recognizer] | Fixed[Recognizer]
+    _recognizers: Reader[Recognizer] | Unversioned[Recognizer]
 
     def prepare(self) -> None:
         """Brings the gallery up to date with its pictures."""

@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from apps.data_sets.own import Searched
-from apps.data_sets.reader import Fixed, Reader
+from apps.data_sets.reader import Reader, Unversioned
 from apps.ferret.database import KIND, Database, load_database
 from apps.ferret.lsh import Projections, draw_projections, load_projections
 from apps.ferret.options import FerretOptions
@@ -15,7 +15,7 @@ from apps.ferret.queries import images_of
 if TYPE_CHECKING:
     from apps.ferret.data_set import RegionRecipe
 
-Databases = Reader[Database] | Fixed[Database]
+Databases = Reader[Database] | Unversioned[Database]
 
 
 def searched(options: FerretOptions) -> Searched[Database]:

@@ -10,8 +10,8 @@ from control.desk import Desk
 from control.episode import Episode
 from control.phases.deciding import leave
 from control.phases.phase import Answer, Running, remain
+from control.sight import Sight
 from control.strategies.base import Settle
-from control.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class HandsOff(Running):
 
     label: ClassVar[State] = State.STABLE
 
-    def go_on(self, turn: Turn, desk: Desk) -> Answer:
+    def go_on(self, sight: Sight, desk: Desk) -> Answer:
         active, target = desk.choices.active, desk.pin
-        if turn.aim.mode is not Mode.PINNED:
-            return remain(turn, "no SLO set")
+        if sight.aim.mode is not Mode.PINNED:
+            return remain(sight, "no SLO set")
         if target is None or target.shape == active.shape:
-            return remain(turn, f"pinned to {active.name}")
-        episode = Episode(Trigger.MANUAL, "requested by hand", turn.now_s, active)
-        return leave(turn, episode, Settle(target, (), f"{target.name} was pinned"))
+            return remain(sight, f"pinned to {active.name}")
+        episode = Episode(Trigger.MANUAL, "requested by hand", sight.now_s, active)
+        return leave(sight, episode, Settle(target, (), f"{target.name} was pinned"))

@@ -1,4 +1,4 @@
-"""What a phase is: a label, and what it says to a turn."""
+"""What a phase is: a label, and what it says to what a tick sees."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import ClassVar
 from control.decisions import Command, Decision, NoChange, ResetWindow, State
 from control.desk import Desk
 from control.episode import Episode
+from control.sight import Sight
 from control.strategies.base import Settle, Try
-from control.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ Move = Remain | Rest | Leave | TryOut | Drop | Fail
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a phase says to a turn, what the runner is to do, and where that leads."""
+    """What a phase says to what it sees, what the runner is to do, and where that leads."""
 
     said: Decision | NoChange
     move: Move
@@ -71,7 +71,7 @@ class Phase(ABC):
     label: ClassVar[State]
 
     @abstractmethod
-    def step(self, turn: Turn, desk: Desk) -> Answer:
+    def step(self, sight: Sight, desk: Desk) -> Answer:
         """One tick of this phase."""
 
 
@@ -80,22 +80,22 @@ class Running(Phase):
 
     __slots__ = ()
 
-    def step(self, turn: Turn, desk: Desk) -> Answer:
-        desk.choices.recognise(turn.snapshot.composition)
-        if desk.backlog.reset_due(turn.aim.objective, turn.snapshot, turn.seen):
-            return remain(turn, "the backlog is worked off; measuring anew", ResetWindow())
-        return self.go_on(turn, desk)
+    def step(self, sight: Sight, desk: Desk) -> Answer:
+        desk.choices.recognise(sight.snapshot.composition)
+        if desk.backlog.reset_due(sight.aim.objective, sight.snapshot, sight.seen):
+            return remain(sight, "the backlog is worked off; measuring anew", ResetWindow())
+        return self.go_on(sight, desk)
 
     @abstractmethod
-    def go_on(self, turn: Turn, desk: Desk) -> Answer:
+    def go_on(self, sight: Sight, desk: Desk) -> Answer:
         """What this phase does once the measurements are the active composition's own."""
 
 
-def remain(turn: Turn, reason: str, *commands: Command) -> Answer:
+def remain(sight: Sight, reason: str, *commands: Command) -> Answer:
     """Nothing to do yet, and why."""
-    return Answer(NoChange(turn.now_s, reason), Remain(), commands)
+    return Answer(NoChange(sight.now_s, reason), Remain(), commands)
 
 
-def rest(turn: Turn, reason: str) -> Answer:
+def rest(sight: Sight, reason: str) -> Answer:
     """Nothing to do any more, and why."""
-    return Answer(NoChange(turn.now_s, reason), Rest())
+    return Answer(NoChange(sight.now_s, reason), Rest())

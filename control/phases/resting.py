@@ -11,7 +11,7 @@ from control.desk import Desk
 from control.episode import Episode
 from control.phases.deciding import advance
 from control.phases.phase import Answer, Running, remain, rest
-from control.turn import Turn
+from control.sight import Sight
 from control.watch import Due
 
 
@@ -21,13 +21,13 @@ class Resting(Running):
 
     label: ClassVar[State] = State.STABLE
 
-    def go_on(self, turn: Turn, desk: Desk) -> Answer:
-        compared = desk.hindsight.compare(turn.snapshot, turn.seen)
+    def go_on(self, sight: Sight, desk: Desk) -> Answer:
+        compared = desk.hindsight.compare(sight.snapshot, sight.seen)
         if compared is not None:
-            desk.strategy.learn(desk.situation(turn, compared.trigger))
-        too_few = unsure(desk.choices.stages, turn.snapshot, desk.settings.measuring)
-        waits = too_few or desk.watch.held(turn.now_s)
-        return remain(turn, waits) if waits is not None else _decide(turn, desk)
+            desk.strategy.learn(desk.situation(sight, compared.trigger))
+        too_few = unsure(desk.choices.stages, sight.snapshot, desk.settings.measuring)
+        waits = too_few or desk.watch.held(sight.now_s)
+        return remain(sight, waits) if waits is not None else _decide(sight, desk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +37,28 @@ class Profiling(Resting):
     label: ClassVar[State] = State.PROFILING
 
 
-def _decide(turn: Turn, desk: Desk) -> Answer:
+def _decide(sight: Sight, desk: Desk) -> Answer:
     due = desk.due
     if due is None:
-        found = desk.watch.due(turn.snapshot, turn.seen)
+        found = desk.watch.due(sight.snapshot, sight.seen)
         if isinstance(found, str):
-            return rest(turn, desk.conclusions.quiet(found, turn.seen))
+            return rest(sight, desk.conclusions.quiet(found, sight.seen))
         if found.trigger is Trigger.INPUT_RATE and not desk.foresees:
             desk.due = found
-            return remain(turn, f"{found.reason}; measuring anew", ResetWindow())
+            return remain(sight, f"{found.reason}; measuring anew", ResetWindow())
         due = found
-    if turn.seen.meets is None and not desk.foresees:
-        return remain(turn, turn.seen.reason)
-    return _open(turn, desk, due)
+    if sight.seen.meets is None and not desk.foresees:
+        return remain(sight, sight.seen.reason)
+    return _open(sight, desk, due)
 
 
-def _open(turn: Turn, desk: Desk, due: Due) -> Answer:
+def _open(sight: Sight, desk: Desk, due: Due) -> Answer:
     """Begin a decision, unless it is known that nothing can help and nothing has changed since."""
     desk.due = None
     hopeless = desk.conclusions.infeasible
-    if due.trigger is Trigger.VIOLATION and hopeless is not None and desk.watch.changed(turn.snapshot) is None:
-        return rest(turn, hopeless)
-    evidence = due.reason if due.trigger is Trigger.VIOLATION else f"{due.reason}; {turn.seen.reason}"
-    if turn.seen.meets is False:
-        desk.strategy.learn(desk.situation(turn, due.trigger))
-    return advance(turn, desk, Episode(due.trigger, evidence, turn.now_s, desk.choices.active, rising=due.rising))
+    if due.trigger is Trigger.VIOLATION and hopeless is not None and desk.watch.changed(sight.snapshot) is None:
+        return rest(sight, hopeless)
+    evidence = due.reason if due.trigger is Trigger.VIOLATION else f"{due.reason}; {sight.seen.reason}"
+    if sight.seen.meets is False:
+        desk.strategy.learn(desk.situation(sight, due.trigger))
+    return advance(sight, desk, Episode(due.trigger, evidence, sight.now_s, desk.choices.active, rising=due.rising))

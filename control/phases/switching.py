@@ -11,8 +11,8 @@ from control.desk import Desk
 from control.episode import Episode
 from control.phases.deciding import advance, close
 from control.phases.phase import Answer, Phase, TryOut, remain, rest
+from control.sight import Sight
 from control.strategies.base import Settle, Trial, Try
-from control.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,46 +32,46 @@ class Switching(Phase):
     def target(self) -> Composition:
         return self.step_to.composition
 
-    def step(self, turn: Turn, desk: Desk) -> Answer:
-        failure = self.failure or self._unheard(turn, desk.settings.rhythm.switch_limit_s)
+    def step(self, sight: Sight, desk: Desk) -> Answer:
+        failure = self.failure or self._unheard(sight, desk.settings.rhythm.switch_limit_s)
         if failure is not None:
-            return self._failed(turn, desk, failure)
-        return self._arrived(turn, desk) if self._done(turn) else remain(turn, f"switching to {self.target.name}")
+            return self._failed(sight, desk, failure)
+        return self._arrived(sight, desk) if self._done(sight) else remain(sight, f"switching to {self.target.name}")
 
-    def _unheard(self, turn: Turn, limit_s: float) -> str | None:
+    def _unheard(self, sight: Sight, limit_s: float) -> str | None:
         """While the dispatcher is at it, its word is the only one; when it is not, one should have come."""
-        lasted_s = turn.now_s - self.asked_s
-        overdue = lasted_s > limit_s and not turn.snapshot.switching
+        lasted_s = sight.now_s - self.asked_s
+        overdue = lasted_s > limit_s and not sight.snapshot.switching
         return f"it had not ended after {lasted_s:.0f} s" if overdue else None
 
-    def _done(self, turn: Turn) -> bool:
+    def _done(self, sight: Sight) -> bool:
         """The snapshot is of the target, and no older than the request."""
-        seen = turn.snapshot
+        seen = sight.snapshot
         return not seen.switching and seen.composition == self.target.name and seen.stable_since_s >= self.asked_s
 
-    def _arrived(self, turn: Turn, desk: Desk) -> Answer:
+    def _arrived(self, sight: Sight, desk: Desk) -> Answer:
         """Begin the trial that the switch was for, or close the decision."""
         desk.choices.activate(self.target)
         desk.backlog.inherit()
-        desk.hold(turn.now_s, f"just switched to {self.target.name}")
+        desk.hold(sight.now_s, f"just switched to {self.target.name}")
         if self.episode is None:
-            return rest(turn, "the switch was overtaken by a newer request")
+            return rest(sight, "the switch was overtaken by a newer request")
         if isinstance(self.step_to, Settle):
-            return close(turn, desk, self.episode, self.step_to)
-        begun = NoChange(turn.now_s, f"trying {self.target.name}")
+            return close(sight, desk, self.episode, self.step_to)
+        begun = NoChange(sight.now_s, f"trying {self.target.name}")
         return Answer(begun, TryOut(self.step_to, self.episode))
 
-    def _failed(self, turn: Turn, desk: Desk, failure: str) -> Answer:
+    def _failed(self, sight: Sight, desk: Desk, failure: str) -> Answer:
         """The old composition runs on; the strategy goes on without the one that failed."""
         name = self.target.name
-        desk.choices.bar(self.target, turn.now_s + desk.settings.rhythm.failed_switch_pause_s, failure)
-        desk.hold(turn.now_s, f"the switch to {name} failed")
+        desk.choices.bar(self.target, sight.now_s + desk.settings.rhythm.failed_switch_pause_s, failure)
+        desk.hold(sight.now_s, f"the switch to {name} failed")
         told = f"the switch to {name} failed: {failure}"
         if self.episode is None:  # what was asked for since is still to be done
-            return rest(turn, told)
-        if turn.aim.mode is Mode.PINNED:  # once: who pins looks at what becomes of it
+            return rest(sight, told)
+        if sight.aim.mode is Mode.PINNED:  # once: who pins looks at what becomes of it
             desk.pin = None
-            return rest(turn, told)
+            return rest(sight, told)
         ended = f"the switch failed: {failure}"
-        trial = Trial(self.target, None, turn.now_s - self.asked_s, ended)
-        return advance(turn, desk, self.episode.and_then(trial))
+        trial = Trial(self.target, None, sight.now_s - self.asked_s, ended)
+        return advance(sight, desk, self.episode.and_then(trial))

@@ -12,8 +12,8 @@ from control.episode import Episode
 from control.phases.deciding import advance
 from control.phases.phase import Answer, Running, remain
 from control.settings import Measuring
+from control.sight import Sight
 from control.strategies.base import Trial, Try
-from control.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +25,17 @@ class Trying(Running):
 
     label: ClassVar[State] = State.TRIAL
 
-    def go_on(self, turn: Turn, desk: Desk) -> Answer:
-        tried, seen = self.trial, turn.seen
-        elapsed_s = turn.now_s - max(turn.snapshot.stable_since_s, self.episode.began_s)
-        situation = desk.situation(turn, self.episode.trigger)
+    def go_on(self, sight: Sight, desk: Desk) -> Answer:
+        tried, seen = self.trial, sight.seen
+        elapsed_s = sight.now_s - max(sight.snapshot.stable_since_s, self.episode.began_s)
+        situation = desk.situation(sight, self.episode.trigger)
         clear = desk.strategy.clear(situation, elapsed_s)
         if clear is None and not _time_up(elapsed_s, tried.limit_s, seen, desk.settings.measuring):
             progress = f"{elapsed_s:.1f} of {tried.limit_s:g} s"
-            return remain(turn, f"trying {tried.composition.name}: {progress}; {seen.reason}")
+            return remain(sight, f"trying {tried.composition.name}: {progress}; {seen.reason}")
         desk.strategy.learn(situation)
         ended = Trial(tried.composition, seen, elapsed_s, clear or "time up")
-        return advance(turn, desk, self.episode.and_then(ended))
+        return advance(sight, desk, self.episode.and_then(ended))
 
 
 def _time_up(elapsed_s: float, limit_s: float, seen: Assessment, measuring: Measuring) -> bool:

@@ -25,7 +25,7 @@ from datapipe.live.messages import (
     Failed,
     Key,
     Message,
-    Results,
+    ResultRows,
     Room,
     Rows,
     Setup,
@@ -116,7 +116,7 @@ class Driver:
                 self._progress.wanted(key, first, until)
             case Room(key, until):
                 self._progress.room(key, until)
-            case Results(key, first, texts):
+            case ResultRows(key, first, texts):
                 self._parts.add(key, first, texts)
 
     def tell(self, message: Message) -> None:

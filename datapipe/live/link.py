@@ -15,7 +15,7 @@ from uuid import uuid4
 from apps.input.sources import Arrival, Clock
 from compositions.errors import RecomposeError
 from datapipe.live.ledger import Ledger
-from datapipe.live.messages import Begin, Durable, Ended, Failed, Key, Message, Results, Room, Rows, Setup, Wanted
+from datapipe.live.messages import Begin, Durable, Ended, Failed, Key, Message, ResultRows, Room, Rows, Setup, Wanted
 from datapipe.live.process import DriverProcess
 
 WINDOW_ROWS = 256
@@ -202,7 +202,7 @@ class SparkLink:
                 sent = self._ledger.unsent(SEND_RESULTS) if self._ready else None
                 if sent is None:
                     return
-            self._driver.tell(Results(*sent))
+            self._driver.tell(ResultRows(*sent))
 
 
 def new_query() -> str:

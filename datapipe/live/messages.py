@@ -73,8 +73,8 @@ class Rows(NamedTuple):
     texts: list[str]
 
 
-class Results(NamedTuple):
-    """To the driver: results of rows ``first``, ``first + 1`` …"""
+class ResultRows(NamedTuple):
+    """To the driver: what became of rows ``first``, ``first + 1`` …"""
 
     key: Key
     first: int
@@ -98,4 +98,4 @@ class Failed(NamedTuple):
     reason: str
 
 
-Message = Setup | Begin | Wanted | Room | Rows | Results | Durable | Ended | Failed
+Message = Setup | Begin | Wanted | Room | Rows | ResultRows | Durable | Ended | Failed

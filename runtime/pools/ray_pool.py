@@ -17,7 +17,7 @@ from apps.contract import App
 from compositions.errors import RecomposeError
 from runtime.dispatch.events import Event, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
-from runtime.pools.desk import Desk
+from runtime.pools.blocking_calls import BlockingCalls
 from runtime.pools.places import NodeId, Places
 from runtime.pools.processes import Process
 from runtime.pools.ray_actors import Actors
@@ -57,7 +57,7 @@ class RayPool:
         self._hub = Hub(unix=self._ways.unix, settings=self._settings.lobby)
         self._language = Language(stages)
         self._actors = Actors(make_app, tuple(stages), self._settings, self._actor_ended)
-        self._desk = Desk(self._hub.wake)
+        self._calls = BlockingCalls(self._hub.wake)
         self._places = Places(self._settings.suspect_s)
         self._members: dict[WorkerId, _Member] = {}
         self._start_by_s: dict[WorkerId, float] = {}
@@ -76,7 +76,7 @@ class RayPool:
         workers = [f"w{next(self._numbers)}" for _ in range(count)]
         self._members.update((worker, _Member()) for worker in workers)
         self._start_by_s.update(dict.fromkeys(workers, start_by_s))
-        self._desk.ask(self._actors.nodes, partial(self._invite, workers), partial(self._not_started, workers))
+        self._calls.ask(self._actors.nodes, partial(self._invite, workers), partial(self._not_started, workers))
 
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         member = self._remove(worker)
@@ -97,7 +97,7 @@ class RayPool:
         received = self._hub.poll(timeout_s)
         now_s = time.monotonic()
         events = [self._event(now_s, worker, message) for worker, message in received if worker in self._members]
-        self._desk.answer()
+        self._calls.answer()
         while self._ended:
             events.append(self._note_end(now_s, *self._ended.popleft()))
         if now_s >= waking_s:
@@ -117,7 +117,7 @@ class RayPool:
             if worker in leaving or not member.pid:
                 self._kill(worker, member)
             member.process.forget()
-        self._desk.close(self._settings.leave_s)
+        self._calls.close(self._settings.leave_s)
         self._hub.close()
 
     # --- workers --------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class RayPool:
                 place = self._places.choose(nodes, taken, time.monotonic())
                 member.node = place or ""
                 start = partial(self._actors.start, self._hub.invite(worker), place)
-                self._desk.ask(start, otherwise=partial(self._not_started, [worker]))
+                self._calls.ask(start, otherwise=partial(self._not_started, [worker]))
 
     def _not_started(self, workers: Sequence[WorkerId], error: Exception) -> None:
         """As when an app cannot be pickled, or Ray was left."""
@@ -164,7 +164,7 @@ class RayPool:
         """At once where that is possible: Ray's own way takes up to seconds when the process is stuck in C code."""
         member.process.kill()
         member.process.forget()
-        self._desk.ask(partial(self._actors.kill, worker))
+        self._calls.ask(partial(self._actors.kill, worker))
         self._hub.drop(worker)
 
     def _ask_to_leave(self, workers: Sequence[WorkerId]) -> set[WorkerId]:

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 
 from apps.contract import App
 from service.bodies.refusals import ConflictError, NotFoundError, listed
+from service.daemon.keeping.berth import Berth
 from service.daemon.keeping.history_puller import HistoryPuller
 from service.daemon.keeping.hosts import Host
 from service.daemon.keeping.restart_policy import Starting, Up
-from service.daemon.keeping.slot import Slot
 from service.daemon.keeping.ticker import Ticker
 from service.daemon.keeping.wanted import Wanted
 from service.daemon.keeping.watchdog import Watchdog
@@ -83,8 +83,8 @@ class Runs:
     def begin(self, started: Started, *, attach: bool = False) -> None:
         """Has one brought up that is stored; ``attach``: where an earlier daemon left its runner."""
         app = started.spec.app
-        slot = Slot(f"recompose-{self._store.instance}-{app}", self._host, attach=attach)
-        history = HistoryPuller(app, slot, self._store, started.first_decision)
-        watchdog = Watchdog(Wanted(started, self._store), slot, history, self._make_ticker(app))
+        berth = Berth(f"recompose-{self._store.instance}-{app}", self._host, attach=attach)
+        history = HistoryPuller(app, berth, self._store, started.first_decision)
+        watchdog = Watchdog(Wanted(started, self._store), berth, history, self._make_ticker(app))
         self._watchdogs[app] = watchdog
         watchdog.start()

@@ -11,7 +11,7 @@ from typing import Protocol
 from apps.input.rates import Rate
 from compositions.errors import RecomposeError
 from compositions.model import Composition
-from service.experiments.contender import Contender, Run, compositions_of, contenders
+from service.experiments.contender import Contender, Measurement, compositions_of, contenders
 from service.experiments.figures import results
 from service.experiments.live import LiveDriver
 from service.experiments.plots import plots
@@ -24,7 +24,7 @@ from service.experiments.virtual import VirtualDriver
 class Driver(Protocol):
     def sustainable_per_s(self, composition: Composition) -> float: ...
 
-    def run(self, contender: Contender, repetition: int, rate: Rate) -> Run: ...
+    def run(self, contender: Contender, repetition: int, rate: Rate) -> Measurement: ...
 
 
 def conduct(experiment: Experiment, folder: Path, tell: Callable[[str], None]) -> Finding:
@@ -65,7 +65,7 @@ def _turns(experiment: Experiment, who: Sequence[Contender]) -> list[tuple[Conte
 def _runs(
     experiment: Experiment, store: Store, driver: Driver, turns: Sequence[tuple[Contender, int]],
     choices: Sequence[Composition], tell: Callable[[str], None],
-) -> Iterator[Run]:  # fmt: skip
+) -> Iterator[Measurement]:  # fmt: skip
     rate: Rate | None = None
     for number, (contender, repetition) in enumerate(turns, 1):
         run = store.get(contender.name, repetition)

@@ -25,7 +25,7 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Sample:
+class Point:
     """A moment of a run, seconds after its start. None: not known."""
 
     at_s: float
@@ -45,12 +45,12 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Run:
+class Measurement:
     """``achieved_per_s`` and the others are of the time after the warm-up."""
 
     contender: str
     repetition: int
-    samples: tuple[Sample, ...]
+    samples: tuple[Point, ...]
     achieved_per_s: float
     asked_per_s: float
     latency_ms: float | None
@@ -64,8 +64,8 @@ class Run:
         return asdict(self)
 
     @staticmethod
-    def from_json(stored: dict[str, Any]) -> Run:
-        return Run(**{**stored, "samples": tuple(Sample(**sample) for sample in stored["samples"])})
+    def from_json(stored: dict[str, Any]) -> Measurement:
+        return Measurement(**{**stored, "samples": tuple(Point(**sample) for sample in stored["samples"])})
 
 
 def compositions_of(experiment: Experiment) -> tuple[Composition, ...]:
@@ -100,18 +100,18 @@ def contenders(experiment: Experiment, known: Sequence[Composition]) -> list[Con
 class Seen:
     """What a driver has seen of one run; latencies are of the items, or of the samples, after the warm-up."""
 
-    samples: Sequence[Sample]
+    samples: Sequence[Point]
     latencies_ms: Sequence[float]
     switches: int
     trials: int
 
 
-def run_of(contender: str, repetition: int, seen: Seen, warm_up_s: float) -> Run:
+def measurement_of(contender: str, repetition: int, seen: Seen, warm_up_s: float) -> Measurement:
     """Sums up."""
     counted = [sample for sample in seen.samples if sample.at_s > warm_up_s]
     known = [sample.met for sample in counted if sample.met is not None]
     asked = [sample.rate_per_s for sample in counted if sample.rate_per_s is not None]
-    return Run(
+    return Measurement(
         contender=contender,
         repetition=repetition,
         samples=tuple(seen.samples),

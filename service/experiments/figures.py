@@ -8,7 +8,7 @@ from math import ceil, inf, sqrt
 from statistics import fmean, median
 from typing import Any
 
-from service.experiments.contender import Run, Sample
+from service.experiments.contender import Measurement, Point
 from service.experiments.spec import Experiment
 
 SUSTAINED = 0.9
@@ -62,7 +62,7 @@ class AgainstStatic:
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class Findings:
     title: str
     metadata: Mapping[str, str]
     rows: Mapping[str, Row]
@@ -79,15 +79,15 @@ class Results:
 
 
 def results(
-    experiment: Experiment, runs: Sequence[Run], facts: Mapping[str, str], sustainable_per_s: float = inf
-) -> Results:
+    experiment: Experiment, runs: Sequence[Measurement], facts: Mapping[str, str], sustainable_per_s: float = inf
+) -> Findings:
     names = list(dict.fromkeys(run.contender for run in runs))
     limit_per_s = SUSTAINED * sustainable_per_s
     rows = {name: _row(experiment, [run for run in runs if run.contender == name], limit_per_s) for name in names}
-    return Results(experiment.title, facts, rows, _against_static(experiment, rows))
+    return Findings(experiment.title, facts, rows, _against_static(experiment, rows))
 
 
-def _row(experiment: Experiment, runs: Sequence[Run], limit_per_s: float) -> Row:
+def _row(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: float) -> Row:
     latencies = [run.latency_ms for run in runs if run.latency_ms is not None]
     shares = [run.met_share for run in runs if run.met_share is not None]
     return Row(
@@ -103,7 +103,7 @@ def _row(experiment: Experiment, runs: Sequence[Run], limit_per_s: float) -> Row
     )
 
 
-def _tracking(experiment: Experiment, runs: Sequence[Run], limit_per_s: float) -> Tracking | None:
+def _tracking(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: float) -> Tracking | None:
     """While at most ``limit_per_s`` are asked for."""
     pairs = [pair for run in runs for pair in _sustainable(_spans(run, experiment.warm_up_s), limit_per_s)]
     asked = fmean(each for _, each in pairs) if pairs else 0.0
@@ -119,7 +119,7 @@ def _sustainable(spans: Sequence[tuple[float, float]], limit_per_s: float) -> li
     return [span for last, span in zip(before, spans, strict=False) if max(last[1], span[1]) <= limit_per_s]
 
 
-def _spans(run: Run, warm_up_s: float) -> list[tuple[float, float]]:
+def _spans(run: Measurement, warm_up_s: float) -> list[tuple[float, float]]:
     """Achieved and asked items/s, over spans of a second or so many that they have ``SPAN_ITEMS`` in the mean: that
     items are whole is no error of the rate."""
     counted = [sample for sample in run.samples if sample.at_s > warm_up_s]
@@ -131,7 +131,7 @@ def _spans(run: Run, warm_up_s: float) -> list[tuple[float, float]]:
     return [(fmean(map(_entered_per_s, span)), fmean(sample.rate_per_s or 0.0 for sample in span)) for span in spans]
 
 
-def _entered_per_s(sample: Sample) -> float:
+def _entered_per_s(sample: Point) -> float:
     return sample.throughput_per_s if sample.entered_per_s is None else sample.entered_per_s
 
 

@@ -13,7 +13,7 @@ from compositions.model import Composition
 from control.decisions import Mode
 from service.bodies.spec import InputSpec, RunSpec
 from service.bodies.status import Status
-from service.experiments.contender import Contender, Run, Sample, Seen, run_of
+from service.experiments.contender import Contender, Measurement, Point, Seen, measurement_of
 from service.experiments.spec import Experiment
 from service.running.asking.patience import Patient
 from service.running.asking.requests import ReadDecisions, ReadStatus, ReadSummary, SetRate, Start, Stop
@@ -39,7 +39,7 @@ class LiveDriver:
             after = _delivered(asked, CALIBRATE_S - CALIBRATE_FROM_S)
         return (after - before) / (CALIBRATE_S - CALIBRATE_FROM_S)
 
-    def run(self, contender: Contender, repetition: int, rate: Rate) -> Run:
+    def run(self, contender: Contender, repetition: int, rate: Rate) -> Measurement:
         experiment = self._experiment
         spec = self._spec(contender, InputSpec(rate_per_s=max(rate(0.0), 0.1)))
         runner = Runner(spec)
@@ -50,9 +50,11 @@ class LiveDriver:
             trials = sum(decision.trials for decision in asked.ask(ReadDecisions(-1, 1000)))
         latencies = [s.latency_ms for s in samples if s.latency_ms is not None and s.at_s > experiment.warm_up_s]
         switches = summary.switches
-        return run_of(contender.name, repetition, Seen(samples, latencies, switches, trials), experiment.warm_up_s)
+        return measurement_of(
+            contender.name, repetition, Seen(samples, latencies, switches, trials), experiment.warm_up_s
+        )
 
-    def _watch(self, runner: Patient, rate: Rate) -> Iterator[Sample]:
+    def _watch(self, runner: Patient, rate: Rate) -> Iterator[Point]:
         began_s, before = time.monotonic(), (0.0, runner.ask(ReadStatus()).items)
         psutil.cpu_percent()
         while (at_s := before[0] + SAMPLE_S) <= self._experiment.duration_s:
@@ -61,7 +63,7 @@ class LiveDriver:
             _check(status)
             items, gap_s, active = status.items, at_s - before[0], status.composition
             assert active is not None, "a runner that delivers has a composition"
-            yield Sample(
+            yield Point(
                 at_s=at_s,
                 rate_per_s=rate(at_s - gap_s / 2),
                 throughput_per_s=(items.delivered - before[1].delivered) / gap_s,

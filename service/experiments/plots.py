@@ -10,18 +10,18 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from service.experiments.contender import Run, Sample
+from service.experiments.contender import Measurement, Point
 from service.experiments.spec import Experiment
 
 matplotlib.use("Agg")
-Values = Callable[[Sample], float | None]
+Values = Callable[[Point], float | None]
 INK = ("#1f5fa8", "#c2571a", "#2f8f4e", "#8a4fa3", "#a8324a", "#5f6b7a")
 
 _AXES = {"throughput": 0, "latency": 1}
 """Which panel shows what an SLO is about."""
 
 
-def plots(experiment: Experiment, runs: Sequence[Run]) -> dict[str, bytes]:
+def plots(experiment: Experiment, runs: Sequence[Measurement]) -> dict[str, bytes]:
     """Name → PNG. Over time: the first repetition of every strategy; as bars: medians of all contenders."""
     if experiment.plot == "bars":
         return {"compared": _png(_bars(experiment, runs))}
@@ -29,7 +29,7 @@ def plots(experiment: Experiment, runs: Sequence[Run]) -> dict[str, bytes]:
     return {run.contender: _png(_over_time(experiment, run)) for run in first}
 
 
-def _over_time(experiment: Experiment, run: Run) -> Figure:
+def _over_time(experiment: Experiment, run: Measurement) -> Figure:
     resources = any(sample.cpu_percent is not None for sample in run.samples)
     figure = Figure(figsize=(9, 8 if resources else 6.5), layout="constrained")
     axes: Any = figure.subplots(4 if resources else 3, 1, sharex=True)
@@ -52,7 +52,7 @@ def _over_time(experiment: Experiment, run: Run) -> Figure:
     return figure
 
 
-def _line(axis: Any, run: Run, value: Values, label: str, colour: str, style: str = "-") -> None:
+def _line(axis: Any, run: Measurement, value: Values, label: str, colour: str, style: str = "-") -> None:
     points = [(sample.at_s, value(sample)) for sample in run.samples]
     known = [(at_s, y) for at_s, y in points if y is not None]
     axis.plot([at_s for at_s, _ in known], [y for _, y in known], style, color=colour, label=label, linewidth=1.2)
@@ -64,7 +64,7 @@ def _bound(experiment: Experiment, axes: Any) -> None:
         axes[_AXES[slo.metric]].axhline(float(slo.target), color=INK[4], linewidth=1, label="SLO")
 
 
-def _composition(axis: Any, run: Run) -> None:
+def _composition(axis: Any, run: Measurement) -> None:
     """The active composition as coloured bands."""
     names = list(dict.fromkeys(sample.composition for sample in run.samples))
     begin = 0.0
@@ -78,7 +78,7 @@ def _composition(axis: Any, run: Run) -> None:
     axis.set_yticks([])
 
 
-def _bars(experiment: Experiment, runs: Sequence[Run]) -> Figure:
+def _bars(experiment: Experiment, runs: Sequence[Measurement]) -> Figure:
     names = list(dict.fromkeys(run.contender for run in runs))
     figure = Figure(figsize=(9, 6), layout="constrained")
     axes: Any = figure.subplots(2, 1, sharex=True)

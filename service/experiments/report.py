@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from service.experiments.figures import Results, Row
+from service.experiments.figures import Findings, Row
 from service.experiments.spec import Experiment
 
 COLUMNS = ("contender", "items/s", "asked", "latency ms", "SLO met", "workers", "switches", "trials")
@@ -22,7 +22,7 @@ class Finding:
     """An experiment, what it found, and its plots as PNG by name."""
 
     experiment: Experiment
-    results: Results
+    results: Findings
     images: Mapping[str, bytes]
 
 
@@ -35,7 +35,7 @@ def html(found: Sequence[Finding]) -> str:
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>'
 
 
-def _section(experiment: Experiment, found: Results, images: Mapping[str, bytes]) -> str:
+def _section(experiment: Experiment, found: Findings, images: Mapping[str, bytes]) -> str:
     pictures = "".join(_image(f"{experiment.title}: {name}", png) for name, png in images.items())
     facts = ", ".join(f"{name} {value}" for name, value in found.metadata.items())
     ratios = "".join(
@@ -53,7 +53,7 @@ def _image(says: str, png: bytes) -> str:
     return f'<img alt="{escape(says)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
 
 
-def _table(found: Results) -> str:
+def _table(found: Findings) -> str:
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
     rows = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells(n, r))}</tr>" for n, r in found.rows.items()

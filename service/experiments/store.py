@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from compositions.errors import RecomposeError
-from service.experiments.contender import Run
+from service.experiments.contender import Measurement
 from service.experiments.spec import Experiment
 
 
@@ -65,11 +65,11 @@ class Store:
                     f"give another --out folder, or --fresh to begin anew"
                 )
 
-    def get(self, contender: str, repetition: int) -> Run | None:
+    def get(self, contender: str, repetition: int) -> Measurement | None:
         place = self._place(contender, repetition)
-        return Run.from_json(json.loads(place.read_text())) if place.exists() else None
+        return Measurement.from_json(json.loads(place.read_text())) if place.exists() else None
 
-    def put(self, run: Run) -> None:
+    def put(self, run: Measurement) -> None:
         _write(self._place(run.contender, run.repetition), run.as_json())
 
     def _place(self, contender: str, repetition: int) -> Path:

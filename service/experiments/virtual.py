@@ -8,7 +8,7 @@ from apps.input.rates import Fixed, Rate
 from compositions.model import Composition
 from profiler.slo import SloStatus
 from runtime.pools.simulated_machine import Machine
-from service.experiments.contender import Contender, Run, Sample, Seen, run_of
+from service.experiments.contender import Contender, Measurement, Point, Seen, measurement_of
 from service.experiments.spec import Experiment
 from service.running.simulated.scenario import Happening, Scenario, SimulatedStage
 from service.running.simulated.simulation import simulate
@@ -31,7 +31,7 @@ class VirtualDriver:
         counted = sum(item.at_s > CALIBRATE_FROM_S for item in trace.delivered)
         return counted / (CALIBRATE_S - CALIBRATE_FROM_S)
 
-    def run(self, contender: Contender, repetition: int, rate: Rate) -> Run:
+    def run(self, contender: Contender, repetition: int, rate: Rate) -> Measurement:
         experiment = self._experiment
         trace = self._simulate(contender, repetition, rate, experiment.duration_s)
         late = [item for item in trace.delivered if item.at_s > experiment.warm_up_s]
@@ -39,7 +39,9 @@ class VirtualDriver:
         switches = trace.switches_between(0, experiment.duration_s)
         trials = sum(decision.trials for decision in trace.decisions)
         samples = _samples(trace, rate, experiment.duration_s)
-        return run_of(contender.name, repetition, Seen(samples, latencies_ms, switches, trials), experiment.warm_up_s)
+        return measurement_of(
+            contender.name, repetition, Seen(samples, latencies_ms, switches, trials), experiment.warm_up_s
+        )
 
     def _simulate(self, contender: Contender, repetition: int, rate: Rate, duration_s: float) -> Trace:
         experiment, fixed = self._experiment, contender.composition
@@ -64,7 +66,7 @@ class VirtualDriver:
         return simulate(scenario)
 
 
-def _samples(trace: Trace, rate: Rate, duration_s: float) -> list[Sample]:
+def _samples(trace: Trace, rate: Rate, duration_s: float) -> list[Point]:
     samples = []
     delivered = iter(trace.delivered)
     item = next(delivered, None)
@@ -82,7 +84,7 @@ def _samples(trace: Trace, rate: Rate, duration_s: float) -> list[Sample]:
         if seen is None:
             continue
         samples.append(
-            Sample(
+            Point(
                 at_s=at_s,
                 rate_per_s=rate(at_s),
                 throughput_per_s=len(latencies) / SAMPLE_S,

@@ -14,7 +14,7 @@ import structlog
 
 from service.bodies.spec import RunSpec
 from service.running import failure
-from service.running.answering.desk import answers_of, handlers_at_rest
+from service.running.answering.answerers import answers_of, handlers_at_rest
 from service.running.answering.standing import Standing
 from service.running.asking.mailbox import Answers, Mailbox
 from service.running.asking.port import ANSWER_S

@@ -12,7 +12,7 @@ import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from datapipe.live.messages import Begin, Durable, Ended, Failed, Key, Results, Rows, Setup, Wanted
+from datapipe.live.messages import Begin, Durable, Ended, Failed, Key, ResultRows, Rows, Setup, Wanted
 
 folder, connection = Path(sys.argv[1]), Connection(int(sys.argv[2]))
 setup = connection.recv()
@@ -48,7 +48,7 @@ while len(written()) < count:
     die_if_asked(len(written()))
     while durable < 10:
         message = connection.recv()
-        if isinstance(message, Results):
+        if isinstance(message, ResultRows):
             die_if_asked(len(written()) + len(message.texts))
             with done.open("a") as file:
                 file.writelines(text + "\n" for text in message.texts)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from apps.data_sets.ingest import keep
-from apps.data_sets.reader import Fixed
+from apps.data_sets.reader import Unversioned
 from apps.face_recognizer import FaceRecognizer, FaceRecognizerOptions
 from apps.faces.data_set import FaceRecipe
 from apps.faces.detect import Box, equalised
@@ -37,7 +37,7 @@ def test_nine_of_ten_orl_faces_are_recognized() -> None:
         return Gallery(tuple(np.asarray(face, dtype=np.uint8) for face, _ in pairs), tuple(name for _, name in pairs))
 
     app = PersonRecognition()
-    app._recognizers = Fixed(Recognizer(faces(range(1, 6))))
+    app._recognizers = Unversioned(Recognizer(faces(range(1, 6))))
     unknown = faces(range(6, 11))
     marked = Marked(0, np.zeros((8, 8, 3), np.uint8), (Box(0, 0, 8, 8),) * len(unknown.faces), unknown.faces)
     right = [p.label == name for p, name in zip(app.recognize(marked).persons, unknown.labels, strict=True)]
@@ -75,7 +75,7 @@ def test_the_face_recognizer_marks_the_wanted_person_green_and_others_red() -> N
     marked = app.detect(frame)
     assert marked.faces
     known = app.recognize(marked)
-    app._recognizers = Fixed(type("Nobody", (), {"person": staticmethod(lambda face: Person(None, None))})())
+    app._recognizers = Unversioned(type("Nobody", (), {"person": staticmethod(lambda face: Person(None, None))})())
     unknown = app.recognize(marked)
     assert known.persons[0].label == "astronaut"
     changed = (known.image != frame.image).any(axis=2)

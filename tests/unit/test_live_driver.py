@@ -14,7 +14,7 @@ import pytest
 
 from datapipe.live import driver as module
 from datapipe.live.driver import Driver
-from datapipe.live.messages import Begin, Durable, Key, Results, Room, Rows, Setup, StreamSource, TableSink, Wanted
+from datapipe.live.messages import Begin, Durable, Key, ResultRows, Room, Rows, Setup, StreamSource, TableSink, Wanted
 
 KEY = Key("q", 3)
 
@@ -62,11 +62,11 @@ def test_a_batch_ends_when_the_results_of_all_its_rows_are_written(monkeypatch: 
         assert runner.recv() == Begin(KEY, 0)
         driver._hear(Wanted(KEY, 0, 256))
         assert runner.recv() == Rows(KEY, 0, ["row 0", "row 1", "row 2"])
-        driver._hear(Results(KEY, 0, ["a", "b"]))
+        driver._hear(ResultRows(KEY, 0, ["a", "b"]))
         driver._parts.write_due()
         assert table.rows == []
         assert spark.is_alive()
-        driver._hear(Results(KEY, 2, ["c"]))
+        driver._hear(ResultRows(KEY, 2, ["c"]))
         write(driver, 3)
         assert runner.recv() == Durable(KEY, 3)
     assert table.rows == ["a", "b", "c"]
@@ -77,10 +77,10 @@ def test_results_that_were_meant_for_a_driver_before_are_taken_once(monkeypatch:
     with batch(monkeypatch, table, rows=4) as (driver, runner, _):
         runner.recv()
         driver._hear(Wanted(KEY, 4, 256))
-        driver._hear(Results(KEY, 2, ["c"]))
-        driver._hear(Results(Key("q", 2), 0, ["of the batch before"]))
-        driver._hear(Results(KEY, 0, ["a", "b"]))
-        driver._hear(Results(KEY, 0, ["a", "b", "c", "d"]))
+        driver._hear(ResultRows(KEY, 2, ["c"]))
+        driver._hear(ResultRows(Key("q", 2), 0, ["of the batch before"]))
+        driver._hear(ResultRows(KEY, 0, ["a", "b"]))
+        driver._hear(ResultRows(KEY, 0, ["a", "b", "c", "d"]))
         write(driver, 4)
     assert table.rows == ["a", "b", "c", "d"]
 
@@ -93,7 +93,7 @@ def test_rows_that_the_runner_has_are_not_sent_and_those_in_the_table_not_writte
         assert runner.recv() == Begin(KEY, 2)
         driver._hear(Wanted(KEY, 33, 256))
         assert runner.recv() == Rows(KEY, 33, [f"row {row}" for row in range(33, 40)])
-        driver._hear(Results(KEY, 2, [str(row) for row in range(2, 40)]))
+        driver._hear(ResultRows(KEY, 2, [str(row) for row in range(2, 40)]))
         write(driver, 38)
     assert table.rows == ["held 0", "held 1", *(str(row) for row in range(2, 40))]
 
@@ -107,6 +107,6 @@ def test_rows_wait_until_the_runner_has_room(monkeypatch: pytest.MonkeyPatch) ->
         assert not runner.poll(0.05)
         driver._hear(Room(KEY, 64))
         assert runner.recv().first == 32
-        driver._hear(Results(KEY, 0, ["x"] * 64))
+        driver._hear(ResultRows(KEY, 0, ["x"] * 64))
         write(driver, 64)
     assert len(table.rows) == 64

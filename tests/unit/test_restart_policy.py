@@ -23,11 +23,11 @@ from service.daemon.keeping.restart_policy import (
     Refused,
     Silent,
     Starting,
-    Turn,
     Up,
+    Upkeep,
     after,
     delay_s,
-    turn,
+    upkeep,
 )
 
 
@@ -39,11 +39,11 @@ def follow(condition: Condition, *events: Event) -> Condition:
 
 def test_a_runner_is_brought_up_then_looked_at() -> None:
     starting = Starting(due_s=10.0)
-    assert (turn(starting, 9.0), delay_s(starting, 9.0)) == (Turn.WAIT, 1.0)
-    assert turn(starting, 10.0) is Turn.BRING_UP
+    assert (upkeep(starting, 9.0), delay_s(starting, 9.0)) == (Upkeep.WAIT, 1.0)
+    assert upkeep(starting, 10.0) is Upkeep.BRING_UP
     up = after(starting, CameUp(11.0))
     assert up == Up(11.0)
-    assert (turn(up, 11.0), delay_s(up, 11.0)) == (Turn.LOOK, LOOK_S)
+    assert (upkeep(up, 11.0), delay_s(up, 11.0)) == (Upkeep.LOOK, LOOK_S)
 
 
 def test_each_death_waits_longer_and_the_last_is_the_end() -> None:

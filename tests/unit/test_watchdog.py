@@ -19,6 +19,7 @@ from service.bodies.results import Result
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
 from service.bodies.status import Status
 from service.daemon.fakes.fake_runner import FakeRunner
+from service.daemon.keeping.berth import Berth
 from service.daemon.keeping.history_puller import HistoryPuller
 from service.daemon.keeping.restart_policy import (
     BACK_OFF_S,
@@ -30,7 +31,6 @@ from service.daemon.keeping.restart_policy import (
     Starting,
     Up,
 )
-from service.daemon.keeping.slot import Slot
 from service.daemon.keeping.ticker import Ticker
 from service.daemon.keeping.wanted import Wanted
 from service.daemon.keeping.watchdog import Watchdog
@@ -94,11 +94,11 @@ class Bench:
     def __init__(self, spec: RunSpec = PUSH, *, attach: bool = False, first_decision: int = 0) -> None:
         self.now_s = 0.0
         self.store, self.host = DaemonStore(None), Host()
-        slot = Slot("name", self.host, attach=attach)
+        berth = Berth("name", self.host, attach=attach)
         started = Started(spec, first_decision)
-        history = HistoryPuller(spec.app, slot, self.store, first_decision)
+        history = HistoryPuller(spec.app, berth, self.store, first_decision)
         wanted = Wanted(started, self.store)
-        self.watchdog = Watchdog(wanted, slot, history, Ticker("watchdog"), clock=lambda: self.now_s)
+        self.watchdog = Watchdog(wanted, berth, history, Ticker("watchdog"), clock=lambda: self.now_s)
 
     @property
     def runner(self) -> Flaky:

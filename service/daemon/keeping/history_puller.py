@@ -9,7 +9,7 @@ from service.bodies.base import utc_now
 from service.bodies.decisions import Decision
 from service.bodies.refusals import NotStoredError
 from service.bodies.spec import RunSpec
-from service.daemon.keeping.slot import Slot
+from service.daemon.keeping.berth import Berth
 from service.daemon.storing.store import DaemonStore
 from service.running.asking.requests import ReadDecisions, ReadNoChanges
 
@@ -24,8 +24,8 @@ QUIET_RUNS = 50
 class HistoryPuller:
     """A runner counts its decisions from 1; stored ids continue after ``first_decision``. Thread-safe."""
 
-    def __init__(self, app: str, slot: Slot, store: DaemonStore, first_decision: int) -> None:
-        self._app, self._slot, self._store = app, slot, store
+    def __init__(self, app: str, berth: Berth, store: DaemonStore, first_decision: int) -> None:
+        self._app, self._berth, self._store = app, berth, store
         self._first_decision = first_decision
         self._seen = 0
         self._quiet_runs_due_s = float("-inf")
@@ -62,7 +62,7 @@ class HistoryPuller:
     def pull_decisions(self) -> None:
         """New ones, and the latest known ones again."""
         with self._lock:
-            found = self._slot.ask(ReadDecisions(max(self._seen - LATE_DECISIONS, 0), PAGE))
+            found = self._berth.ask(ReadDecisions(max(self._seen - LATE_DECISIONS, 0), PAGE))
             try:
                 self._put(found)
             except NotStoredError:  # costs history, not the stream; what the runner still has is read again
@@ -75,7 +75,7 @@ class HistoryPuller:
             self._seen = max(self._seen, found[-1].id)
 
     def pull_quiet_runs(self) -> None:
-        found = self._slot.ask(ReadNoChanges(QUIET_RUNS))
+        found = self._berth.ask(ReadNoChanges(QUIET_RUNS))
         try:
             self._store.put_quiet_runs(self._app, found)
         except NotStoredError:  # as above

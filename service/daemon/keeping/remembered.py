@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from service.bodies.results import Result
 from service.bodies.status import Sample, Status
-from service.daemon.keeping.slot import Slot
+from service.daemon.keeping.berth import Berth
 from service.running.asking.requests import ReadHistory, ReadResults, ReadStatus
 from service.running.asking.window import Window
 
@@ -33,8 +33,8 @@ class Remembered:
         return Window(run, self.results, items.delivered + items.failed + items.shed, given)
 
     @classmethod
-    def of(cls, slot: Slot) -> Remembered:
+    def of(cls, berth: Berth) -> Remembered:
         """All that is asked for after the end. Raises: as the runner's port."""
-        results = slot.ask(ReadResults(None, RESULTS_KEPT))
-        history = slot.ask(ReadHistory(HISTORY_KEPT_S))
-        return cls(slot.ask(ReadStatus()), tuple(results), tuple(history))
+        results = berth.ask(ReadResults(None, RESULTS_KEPT))
+        history = berth.ask(ReadHistory(HISTORY_KEPT_S))
+        return cls(berth.ask(ReadStatus()), tuple(results), tuple(history))

@@ -147,7 +147,7 @@ def _again(condition: Condition, now_s: float, reason: str) -> Condition:
     return Starting(now_s + BACK_OFF_S[before], Deaths(before + 1, condition.deaths.restarts + 1, reason))
 
 
-class Turn(Enum):
+class Upkeep(Enum):
     """What there is to do."""
 
     WAIT = "wait"
@@ -156,13 +156,13 @@ class Turn(Enum):
     NONE = "none"
 
 
-def turn(condition: Condition, now_s: float) -> Turn:
+def upkeep(condition: Condition, now_s: float) -> Upkeep:
     match condition:
         case Starting(due_s):
-            return Turn.BRING_UP if now_s >= due_s else Turn.WAIT
+            return Upkeep.BRING_UP if now_s >= due_s else Upkeep.WAIT
         case Up():
-            return Turn.LOOK
-    return Turn.NONE
+            return Upkeep.LOOK
+    return Upkeep.NONE
 
 
 def delay_s(condition: Condition, now_s: float) -> float | None:

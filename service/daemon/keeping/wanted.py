@@ -9,8 +9,8 @@ from control.decisions import Mode, State
 from service.bodies.refusals import NotStoredError
 from service.bodies.spec import RunSpec
 from service.bodies.status import Status
+from service.daemon.keeping.berth import Berth
 from service.daemon.keeping.changes import differences, holding
-from service.daemon.keeping.slot import Slot
 from service.daemon.storing.store import DaemonStore, Started
 from service.daemon.storing.undo import undone_by_failure
 from service.running.asking.requests import Change, ReadSpec, SetCompositions, changed
@@ -68,29 +68,29 @@ class Wanted:
                 if self._past_start:
                     tell(change)
 
-    def note(self, status: Status, slot: Slot) -> None:
-        """Of the runner in ``slot``, past its start: it is told what it does not run yet. Raises: as the runner's port.
+    def note(self, status: Status, berth: Berth) -> None:
+        """Of the runner in ``berth``, past its start: it is told what it does not run yet. Raises: as its port.
 
         The next one begins with what was good for this one, unless it was told by hand what to run.
         """
         with self._lock:
             self._past_start = True
             if not self._in_step:
-                self._bring_in_step(status, slot)
+                self._bring_in_step(status, berth)
             if self._spec.mode is not Mode.PINNED and status.state is State.STABLE and status.composition is not None:
                 self._spec = self._spec.model_copy(update={"composition": status.composition.name})
             self._store_again()
 
-    def _bring_in_step(self, status: Status, slot: Slot) -> None:
+    def _bring_in_step(self, status: Status, berth: Berth) -> None:
         """Whatever came between: its start, a daemon that was away, a change that may or may not have reached it."""
-        has = slot.ask(ReadSpec())
+        has = berth.ask(ReadSpec())
         active = status.composition.name if status.composition is not None else None
         in_use = {each.name: each for each in has.compositions if each.name == active}
         itself = {"run": has.run, "epoch": has.epoch, "started_again": has.started_again}
         self._spec = self._spec.model_copy(update=itself)
         self._spec = changed(self._spec, SetCompositions(holding(self._spec.compositions, in_use)))
         for change in differences(has, self._spec):
-            slot.ask(change)
+            berth.ask(change)
         self._in_step = True
 
     def forget(self) -> None:

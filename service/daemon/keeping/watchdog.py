@@ -18,10 +18,10 @@ from compositions.errors import RecomposeError
 from control.decisions import State
 from service.bodies.refusals import NotStoredError, UnavailableError
 from service.daemon.keeping import restart_policy as policy
+from service.daemon.keeping.berth import Berth
 from service.daemon.keeping.history_puller import HistoryPuller
 from service.daemon.keeping.remembered import Remembered
-from service.daemon.keeping.restart_policy import Condition, Failed, Starting, Turn, Up
-from service.daemon.keeping.slot import Slot
+from service.daemon.keeping.restart_policy import Condition, Failed, Starting, Up, Upkeep
 from service.daemon.keeping.ticker import Ticker
 from service.daemon.keeping.wanted import Wanted
 from service.running.asking.port import ANSWER_S
@@ -37,12 +37,12 @@ START_TIMEOUT_S = 600.0
 
 
 class Watchdog:
-    """Of the runner in ``slot``. Thread-safe."""
+    """Of the runner in ``berth``. Thread-safe."""
 
     def __init__(
         self,
         wanted: Wanted,
-        slot: Slot,
+        berth: Berth,
         history: HistoryPuller,
         ticker: Ticker,
         clock: Callable[[], float] = time.monotonic,
@@ -50,7 +50,7 @@ class Watchdog:
         self.wanted, self.history = wanted, history
         self.remembered = Remembered()
         self.app = wanted.app
-        self._slot, self._ticker, self._clock = slot, ticker, clock
+        self._berth, self._ticker, self._clock = berth, ticker, clock
         self._condition: Condition = Starting(clock())
         self._status_due_s = clock()
         self._lock = threading.Lock()
@@ -67,10 +67,10 @@ class Watchdog:
 
     def step(self) -> float | None:
         """One turn. Returns the seconds until the next, or None when there is nothing left to watch."""
-        match policy.turn(self._condition, self._clock()):
-            case Turn.BRING_UP:
+        match policy.upkeep(self._condition, self._clock()):
+            case Upkeep.BRING_UP:
                 self._bring_up()
-            case Turn.LOOK:
+            case Upkeep.LOOK:
                 self._look()
         return policy.delay_s(self._condition, self._clock())
 
@@ -78,16 +78,16 @@ class Watchdog:
         self._happened(self._attempt())
         self._status_due_s = self._clock()
         if self._ticker.ending:
-            self._slot.clear()
+            self._berth.clear()
 
     def _attempt(self) -> policy.Event:
         try:
-            found = self._slot.find()
+            found = self._berth.find()
             if not found:
                 anew = self.wanted.renew(self._condition.deaths.reason)
-                self._slot.spawn(self.wanted.begin(self.history.begin_anew(anew)))
+                self._berth.spawn(self.wanted.begin(self.history.begin_anew(anew)))
             # one that was found may have been built and no more
-            self._slot.ask(Start(), ANSWER_S if found else START_TIMEOUT_S)
+            self._berth.ask(Start(), ANSWER_S if found else START_TIMEOUT_S)
         except RecomposeError as error:
             return policy.Refused(str(error))
         except Exception as error:
@@ -102,13 +102,13 @@ class Watchdog:
                 self._status_due_s = now_s + STATUS_EVERY_S
                 self._note()
         except Exception as error:
-            self._happened(policy.Silent(self._clock(), f"{type(error).__name__}: {error}", self._slot.alive()))
+            self._happened(policy.Silent(self._clock(), f"{type(error).__name__}: {error}", self._berth.alive()))
         else:
             self._happened(policy.Answered())
 
     def _note(self) -> None:
         """Remembers what a restart needs, and sees the end of the run."""
-        status = self._slot.ask(ReadStatus())
+        status = self._berth.ask(ReadStatus())
         self.remembered = replace(self.remembered, status=status)
         match status.state:
             case State.STARTING:
@@ -116,7 +116,7 @@ class Watchdog:
             case State.STOPPED | State.FAILED:
                 self._note_end(status.state)
             case _:
-                self.wanted.note(status, self._slot)
+                self.wanted.note(status, self._berth)
 
     def _note_end(self, state: State) -> None:
         try:
@@ -132,7 +132,7 @@ class Watchdog:
                 return
             before, self._condition = self._condition, policy.after(self._condition, event)
         if not isinstance(self._condition, Up):
-            self._slot.clear()
+            self._berth.clear()
         elif isinstance(before, Up):
             return  # as before, but for what it was silent about
         if before != self._condition:
@@ -153,7 +153,7 @@ class Watchdog:
         if not isinstance(self._condition, Up):
             raise UnavailableError(f"the runner of {self.app} is {self._condition.word}; try again in a moment")
         try:
-            return self._slot.ask(request)
+            return self._berth.ask(request)
         except RecomposeError:
             raise
         except Exception as error:
@@ -165,13 +165,13 @@ class Watchdog:
             self._ticker.end()
         if isinstance(self._condition, Up):
             self._stop_runner(drain, timeout_s)
-        self._slot.clear()
+        self._berth.clear()
         self._condition = policy.Ended(self._condition.deaths)
         self._ticker.join(ANSWER_S)
 
     def _stop_runner(self, drain: bool, timeout_s: float) -> None:
         try:
-            self._slot.ask(Stop(drain, timeout_s), timeout_s + ANSWER_S)
+            self._berth.ask(Stop(drain, timeout_s), timeout_s + ANSWER_S)
             self._retire()
         except Exception as error:  # a runner that cannot stop by itself is killed
             log.warning("runner did not stop by itself", app=self.app, error=str(error))
@@ -187,7 +187,7 @@ class Watchdog:
     def _retire(self) -> None:
         """Keeps what is asked for after the end, then frees the runner."""
         self.history.pull_all()
-        self.remembered = Remembered.of(self._slot)
+        self.remembered = Remembered.of(self._berth)
         self._happened(policy.Finished())
 
 

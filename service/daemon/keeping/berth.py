@@ -15,7 +15,7 @@ A = TypeVar("A")
 log = structlog.get_logger()
 
 
-class Slot:
+class Berth:
     """``attach``: the first runner may be one that an earlier daemon left. Used from several threads."""
 
     def __init__(self, name: str, host: Host, *, attach: bool = False) -> None:

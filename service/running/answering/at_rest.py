@@ -20,7 +20,7 @@ from service.running.asking.window import Window
 from service.running.checking.checked import CheckedSpec
 
 
-class Resting:
+class AtRest:
     """May be used from any thread."""
 
     def __init__(self, checked: CheckedSpec, standing: Standing, mailbox: Mailbox) -> None:

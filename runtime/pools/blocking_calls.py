@@ -20,7 +20,7 @@ def _nothing(_: Any) -> None:
     """What is done about an answer that nobody needs."""
 
 
-class Desk:
+class BlockingCalls:
     """``wake`` is called when there is an answer. ``ask`` and ``answer`` are for one thread, that of the loop."""
 
     def __init__(self, wake: Callable[[], None]) -> None:

@@ -26,7 +26,7 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Sight:
     """A snapshot, what it says, and of what objective."""
 
     now_s: float
@@ -35,9 +35,9 @@ class Turn:
     aim: Aim
 
 
-def turn_of(now_s: float, snapshot: Snapshot, aim: Aim, backlog: Backlog, measuring: Measuring) -> Turn:
+def sight_of(now_s: float, snapshot: Snapshot, aim: Aim, backlog: Backlog, measuring: Measuring) -> Sight:
     """``snapshot`` assessed by what is to be judged, late items of an earlier composition excused."""
     if measuring.latency_from is LatencyFrom.READ:
         snapshot = snapshot.as_read()
     seen = assess(aim.objective, snapshot, measuring)
-    return Turn(now_s, snapshot, backlog.excused(aim.objective, snapshot, seen), aim)
+    return Sight(now_s, snapshot, backlog.excused(aim.objective, snapshot, seen), aim)

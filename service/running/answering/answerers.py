@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from service.running.answering.at_rest import AtRest
 from service.running.answering.changes import Changes
 from service.running.answering.reads import Reads
-from service.running.answering.resting import Resting
 from service.running.answering.standing import Standing
 from service.running.asking.mailbox import Answers, Mailbox
 from service.running.asking.requests import Handler
@@ -20,4 +20,4 @@ def answers_of(run: Run, record: Record, standing: Standing) -> Answers:
 
 def handlers_at_rest(checked: CheckedSpec, standing: Standing, mailbox: Mailbox) -> tuple[Handler, ...]:
     """Of what can be answered while there is no run; to be used by any thread."""
-    return Resting(checked, standing, mailbox).handlers()
+    return AtRest(checked, standing, mailbox).handlers()
