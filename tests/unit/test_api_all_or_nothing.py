@@ -59,7 +59,7 @@ def test_an_app_that_cannot_be_stored_as_started_is_not_started(client: TestClie
 def test_what_a_silent_runner_was_not_told_is_not_in_force_later(running: TestClient, disk: DaemonStore) -> None:
     running.post("/slo", json=LATENCY)
     before = known_after_a_restart(disk)
-    runner = running.app.state.daemon._runs.last("synthetic")._slot._runner  # type: ignore[attr-defined]
+    runner = running.app.state.daemon._runs.last("synthetic")._berth._runner  # type: ignore[attr-defined]
 
     def silent(request: object, *, timeout_s: float = 0.0) -> None:
         raise TimeoutError

@@ -50,7 +50,7 @@ class Service:
 
     @property
     def runner(self) -> FakeRunner:
-        runner = self._watchdog._slot._runner
+        runner = self._watchdog._berth._runner
         assert isinstance(runner, FakeRunner)
         return runner
 

@@ -170,7 +170,7 @@ def test_pushed_items_come_out_in_order(running: TestClient) -> None:
 
 
 def test_a_full_buffer_says_when_to_try_again(running: TestClient) -> None:
-    runner = running.app.state.daemon._runs.last("synthetic")._slot._runner  # type: ignore[attr-defined]
+    runner = running.app.state.daemon._runs.last("synthetic")._berth._runner  # type: ignore[attr-defined]
     runner.hold = True
     answers = [running.post("/apps/synthetic/items", json=1) for _ in range(5)]
     assert [answer.status_code for answer in answers] == [202] * 4 + [429]
