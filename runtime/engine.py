@@ -84,6 +84,11 @@ class Engine:
     def close(self) -> None:
         self._pool.close()
 
+    @property
+    def _awaits(self) -> bool:
+        """Somebody may be late: an item is on its way, or a switch."""
+        return not self._dispatcher.idle or self._dispatcher.wake_at_s < math.inf
+
     def _hear(self, until_s: float) -> None:
         for event in self._pool.wait(until_s):
             self._handle(event)
@@ -92,7 +97,7 @@ class Engine:
         """Looks at time limits; after a stall once the answers are heard that came in it, for nobody was late."""
         if STALL_S < now_s - self._next_tick_s < math.inf:
             listen_until_s = now_s + TICK_S
-            while now_s < listen_until_s:
+            while now_s < listen_until_s and self._awaits:
                 self._hear(listen_until_s)
                 now_s = self._pool.now_s()
         self._next_tick_s = now_s + TICK_S
