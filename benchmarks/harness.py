@@ -95,9 +95,9 @@ class Table:
         return {"title": self.title, "unit": self.unit, "rounds": self.rounds, "goals": goals}
 
 
-def report(tables: Sequence[Table], as_json: bool) -> None:
-    """Prints all tables with their metadata; with ``as_json`` as one JSON object."""
-    about = metadata()
+def report(tables: Sequence[Table], as_json: bool, more: Mapping[str, str] | None = None) -> None:
+    """Prints all tables with their metadata, and ``more`` of it; with ``as_json`` as one JSON object."""
+    about = {**metadata(), **(more or {})}
     if as_json:
         json.dump({"metadata": about, "tables": [table.as_json() for table in tables]}, sys.stdout, indent=1)
         print()

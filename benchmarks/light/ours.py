@@ -1,0 +1,146 @@
+"""Ours, by the whole way that a user gets: source, source thread, intake, engine, workers of the ray pool, monitor,
+results. And the engine alone, whose workers answer at once, to see where the time goes."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.light.work import STAGES, Check
+from compositions.model import Composition, Group, Pattern, Stage
+from control.decisions import Mode
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.events import Event, TaskDone, WorkerJoined
+from runtime.dispatch.instructions import Task
+from runtime.dispatch.outcomes import Delivered
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.engine import Engine
+from runtime.transport.wire import FrameCodec
+from service.bodies.spec import RunSpec
+from service.running.asking.requests import ReadResults, ReadStatus, ReadSummary, Start, Stop
+from service.running.runner import Runner
+
+APPS = Path(__file__).parent / "apps"
+NAMES = tuple(f"s{number + 1}" for number in range(STAGES))
+UP_S = 60.0
+
+
+def merged(replicas: int = 1) -> Composition:
+    pattern = Pattern.PAR if replicas > 1 else Pattern.SEQ
+    return Composition(f"merged*{replicas}", (Group(NAMES, pattern, replicas),))
+
+
+def in_groups() -> Composition:
+    return Composition("four groups", tuple(Group((name,)) for name in NAMES))
+
+
+@dataclass(frozen=True)
+class Recompose:
+    """One composition, pinned."""
+
+    composition: Composition
+    loops: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def rate_per_s(self, seconds: float) -> float:
+        """Items delivered per second while the stream runs; of those that can be read, each is what it must be."""
+        with self._running() as runner:
+            time.sleep(seconds / 2)
+            before, began_s = runner.ask(ReadStatus()).items.delivered, time.perf_counter()
+            time.sleep(seconds)
+            after, ended_s = runner.ask(ReadStatus()).items.delivered, time.perf_counter()
+            for result in runner.ask(ReadResults(after=None, limit=1000)):
+                if result.value != result.serial + STAGES:
+                    raise ValueError(f"item {result.serial} came out as {result.value}, error {result.error}")
+            runner.ask(Stop(drain=False))
+            items = runner.ask(ReadSummary()).items
+            if items is None or items.failed or items.lost or items.misordered:
+                raise ValueError(f"{self.composition.name}: {items}")
+        return (after - before) / (ended_s - began_s)
+
+    def verify(self, items: int) -> None:
+        """Every result of a short run, from its file. Raises: ValueError when it is not what a plain loop has."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "out.jsonl"
+            with self._running(items=items, out_path=str(path)) as runner:
+                runner.wait(UP_S)
+            check = Check()
+            for line in path.read_text().splitlines():
+                check.take([json.loads(line)["value"]])
+            check.verify(items, self.composition.name)
+
+    @contextmanager
+    def _running(self, **ending: Any) -> Iterator[Runner]:
+        spec = RunSpec(
+            app="light", apps_dirs=(str(APPS),), options={"loops": self.loops}, mode=Mode.PINNED,
+            compositions=(self.composition,), composition=self.composition.name, settings=dict(self.settings), **ending,
+        )  # fmt: skip
+        runner = Runner(spec)
+        runner.ask(Start())
+        try:
+            until_s = time.monotonic() + UP_S
+            while not runner.ask(ReadStatus()).items.delivered:
+                if time.monotonic() > until_s:
+                    raise TimeoutError(f"nothing was delivered within {UP_S:g} s: {runner.ask(ReadStatus()).failure}")
+                time.sleep(0.05)
+            yield runner
+        finally:
+            runner.ask(Stop(drain=False))
+
+
+class _AtOnce:
+    """Workers that return each task as it came; its stages took no time."""
+
+    def __init__(self, stages: Sequence[str]) -> None:
+        self._events: list[Event] = []
+        self._workers = 0
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def start(self, count: int) -> None:
+        for _ in range(count):
+            self._workers += 1
+            self._events.append(WorkerJoined(self.now_s(), f"w{self._workers}"))
+
+    def end(self, worker: str, *, kill: bool = False) -> None: ...
+
+    def send(self, worker: str, task: Task) -> None:
+        self._events.append(TaskDone(self.now_s(), worker, task.task_id, task.payload))
+
+    def wait(self, until_s: float) -> Sequence[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def wake(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class EngineAlone:
+    """Dispatcher and engine, in this thread."""
+
+    composition: Composition
+
+    def rate_per_s(self, items: int) -> float:
+        codec = FrameCodec()
+        dispatcher = Dispatcher(
+            [Stage(name) for name in NAMES], self.composition, DispatcherSettings(spares=0), codec.size_bytes
+        )
+        engine = Engine(dispatcher, _AtOnce(NAMES))
+        engine.start()
+        payload, admitted, delivered = codec.encode(0), 0, 0
+        began_s = time.perf_counter()
+        while delivered < items:
+            while admitted < items and engine.has_room:
+                engine.admit(payload, began_s)
+                admitted += 1
+            delivered += sum(isinstance(outcome, Delivered) for outcome in engine.advance(engine.now_s))
+        return items / (time.perf_counter() - began_s)

@@ -1,0 +1,112 @@
+"""Light streams: four trivial stages over numbers from a source that always has more, ours and those of others.
+
+    python -m benchmarks.light_streams [--quick] [--json] [--items 1] [--peers FOLDER]
+
+Ours goes the whole way that a user gets, from source to results, and what comes out is compared with a plain loop.
+Peers are an extra (``pip install 'recompose[peers]'``); one that is not there is left out, and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from benchmarks.harness import Goal, Table, report
+from benchmarks.light.hub import Hub
+from benchmarks.light.ours import EngineAlone, Recompose, in_groups, merged
+from benchmarks.light.peers import Peer
+from benchmarks.light.work import loops_for
+from runtime.pools import ray_cluster
+
+MERGED, GROUPS = "recompose, all merged", "recompose, four groups"
+ENGINE, ENGINE_GROUPS = "  its engine alone, merged", "  its engine alone, four groups"
+HUB, HUB_GROUPS = "naive hub, one worker", "naive hub, four workers"
+BYTEWAX, BYTEWAX_2 = "bytewax", "bytewax, two workers"
+PATHWAY, IMAP = "pathway", "multiprocessing, imap by 512"
+ONE, TWO = "recompose, one worker", "recompose, two replicas"
+IMAP_ONE, IMAP_TWO = "multiprocessing, one process", "multiprocessing, two processes"
+STAGE_US = 5.0
+LIGHT = [
+    Goal("merged, of bytewax", MERGED, BYTEWAX, 0.5, False),
+    Goal("four groups, times pathway", GROUPS, PATHWAY, 4.0, False),
+    Goal("merged, of the hub without bookkeeping", MERGED, HUB, 0.25, False),
+]
+PEERS = {
+    BYTEWAX: Peer("bytewax"),
+    BYTEWAX_2: Peer("bytewax", workers=2),
+    PATHWAY: Peer("pathway"),
+    IMAP: Peer("multiprocessing"),
+}
+Measures = Mapping[str, Callable[[], float]]
+
+
+class Scale:
+    """How long each is measured: seconds for what runs on, items for what is given so many."""
+
+    def __init__(self, quick: bool) -> None:
+        self.rounds = 1 if quick else 3
+        self.seconds = 2.0 if quick else 6.0
+        self.fast = 500_000 if quick else 4_000_000
+        self.middling = 200_000 if quick else 1_000_000
+        self.slow = 20_000 if quick else 100_000
+
+
+def light(scale: Scale, settings: Mapping[str, object], there: Mapping[str, Peer], folder: Path | None) -> Table:
+    ours = {MERGED: Recompose(merged(), settings=settings), GROUPS: Recompose(in_groups(), settings=settings)}
+    with ExitStack() as closing:
+        hubs = {HUB: Hub(1), HUB_GROUPS: Hub(4)}
+        for hub in hubs.values():
+            closing.callback(hub.close)
+        measures: dict[str, Callable[[], float]] = {
+            name: partial(one.rate_per_s, scale.seconds) for name, one in ours.items()
+        }
+        measures[ENGINE] = partial(EngineAlone(merged()).rate_per_s, scale.slow)
+        measures[ENGINE_GROUPS] = partial(EngineAlone(in_groups()).rate_per_s, scale.slow)
+        measures |= {name: partial(hub.rate_per_s, scale.fast) for name, hub in hubs.items()}
+        for name, peer in there.items():
+            measures[name] = partial(peer.rate_per_s, scale.middling if name == PATHWAY else scale.fast, folder)
+        goals = [goal for goal in LIGHT if goal.peer in measures]
+        table = Table("four trivial stages, numbers, saturated source", "items/s", goals)
+        table.run(measures, scale.rounds)
+    return table
+
+
+def replicas(scale: Scale, settings: Mapping[str, object]) -> Table:
+    loops = loops_for(STAGE_US)
+    measures: Measures = {
+        ONE: partial(Recompose(merged(), loops, settings).rate_per_s, scale.seconds),
+        TWO: partial(Recompose(merged(2), loops, settings).rate_per_s, scale.seconds),
+        IMAP_ONE: partial(Peer("multiprocessing", 1, loops).rate_per_s, scale.fast // 10, None),
+        IMAP_TWO: partial(Peer("multiprocessing", 2, loops).rate_per_s, scale.fast // 10, None),
+    }
+    goals = [Goal("two replicas, times one", TWO, ONE, 1.5, False)]
+    table = Table(f"the same, one stage with {STAGE_US:g} µs of CPU ({loops} loops)", "items/s", goals)
+    table.run(measures, scale.rounds)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="one short round instead of three long ones")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    parser.add_argument("--peers", type=Path, metavar="FOLDER", help="where peers are installed, if not here")
+    parser.add_argument("--items", choices=["1"], default="1", help="in a bundle; this version carries one at a time")
+    given = parser.parse_args()
+    scale, settings = Scale(given.quick), dict[str, object]()
+    about = {peer.name: peer.about(given.peers) for peer in PEERS.values()}
+    there = {name: peer for name, peer in PEERS.items() if about[peer.name].there}
+    ray_cluster.connect()
+    try:
+        for composition in (merged(), in_groups(), merged(2)):
+            Recompose(composition, settings=settings).verify(scale.slow)
+        tables = [light(scale, settings, there, given.peers), replicas(scale, settings)]
+    finally:
+        ray_cluster.shutdown()
+    report(tables, given.json, {"peers": "; ".join(each.text for each in about.values())})
+
+
+if __name__ == "__main__":
+    main()
