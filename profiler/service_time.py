@@ -10,7 +10,7 @@ import numpy as np
 from compositions.capacity.costs import StageCost
 from compositions.settings import check, ranged
 from profiler.snapshot import StageProfile, StageTiming
-from profiler.stats import Samples
+from profiler.stats import Samples, percentiles
 
 EQUAL = 1e-9
 """Relative difference below which two service times are equal: 1.2 x 0.02 s must count as 20 % above 0.02 s."""
@@ -29,7 +29,7 @@ class ProfileSettings:
     newest_samples: int = ranged(8, 1, 100_000)
     """The newest so many count whatever their age: of a stage that ran once a minute nothing better is known."""
     timings_kept: int = ranged(4096, 16, 10_000_000)
-    """Samples stored a stage: 2 s at 2,000 items/s; beyond that rate the span is shorter."""
+    """Samples stored a stage, one a task: 2 s at 2,000 items/s; beyond that rate the span is shorter."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -43,10 +43,12 @@ class ServiceTimes:
         self._samples = {stage: Samples(self._settings.timings_kept) for stage in stages}
 
     def add(self, at_s: float, timings: Sequence[StageTiming], items: int = 1) -> None:
-        """Take the timings of one task of so many items that came back. Raises: KeyError for a stage the app does not
-        have."""
+        """Take the timings of one task that came back: what each stage took for its ``items`` together.
+
+        Raises: KeyError for a stage the app does not have.
+        """
         for timing in timings:
-            self._samples[timing.stage].add(at_s, timing.wall_s / items, timing.cpu_s / items)
+            self._samples[timing.stage].add(at_s, timing.wall_s / items, timing.cpu_s / items, items=items)
 
     def profiles(self, now_s: float) -> tuple[StageProfile, ...]:
         """One profile a stage, in the app's order; stages without samples are missing."""
@@ -65,21 +67,28 @@ def window_start(samples: Samples, now_s: float, settings: ProfileSettings) -> i
 
 
 def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSettings) -> StageProfile:
-    """The profile of one stage from its samples (``x`` wall, ``y`` CPU seconds), of which there is at least one."""
+    """The profile of one stage from its samples (``x`` wall, ``y`` CPU seconds an item): there is at least one.
+
+    Of items that were timed together the mean is known, and their scatter by that of the means: ``n`` independent items
+    have a mean with ``1/n`` of the variance.
+    """
     start = window_start(samples, now_s, settings)
-    wall, cpu = samples.xs(start), samples.ys(start)
-    mean = float(wall.mean())
-    p50, p95 = np.percentile(wall, (50, 95)).tolist()
+    wall, cpu, weights = samples.xs(start), samples.ys(start), samples.weights(start)
+    counts = np.ones_like(wall) if weights is None else weights
+    mean = float(np.average(wall, weights=counts))
+    scatter = float(np.sqrt(np.mean(counts * (wall - mean) ** 2)))
+    p50, p95 = percentiles(wall, weights, (50, 95))
+    busy_s = float(counts @ wall)
     span_s = now_s - samples.at(start) + mean
     return StageProfile(
         name=stage,
         service_time_s=mean,
-        cpu_time_s=float(cpu.mean()),
-        cv=float(wall.std()) / mean if mean > 0 else 0.0,
+        cpu_time_s=float(np.average(cpu, weights=counts)),
+        cv=scatter / mean if mean > 0 else 0.0,
         p50_s=p50,
         p95_s=p95,
-        samples=int(wall.size),
-        busy=float(wall.sum()) / span_s if span_s > 0 else 0.0,
+        samples=samples.items(start),
+        busy=busy_s / span_s if span_s > 0 else 0.0,
     )
 
 

@@ -1,4 +1,7 @@
-"""Bounded, time-stamped samples: cheap to add to, cut and summed up only when someone looks."""
+"""Bounded, time-stamped samples: cheap to add to, cut and summed up only when someone looks.
+
+Where items come in bundles a row stands for several of them, and weighs as many.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,28 @@ Floats = npt.NDArray[np.float64]
 
 class Samples:
     """Rows ``(at_s, x, y, z)``, newest last; ``x``, ``y`` and ``z`` mean what the owner says. Times must not decrease.
+    A row stands for ``items`` of them.
 
     At least the newest ``capacity`` rows are kept, at most twice as many, so that adding costs O(1) amortised.
     """
 
-    __slots__ = ("_at", "_capacity", "_limit", "_x", "_y", "_z")
+    __slots__ = ("_at", "_bundled", "_capacity", "_items", "_limit", "_x", "_y", "_z")
 
     def __init__(self, capacity: int) -> None:
         self._at, self._x, self._y, self._z = array("d"), array("d"), array("d"), array("d")
+        self._items = array("d")
+        """Empty until a row stands for more or less than one item."""
+        self._bundled = False
         self._capacity = capacity
         self._limit = 2 * capacity
 
     def __len__(self) -> int:
         return len(self._at)
 
-    def add(self, at_s: float, x: float = 0.0, y: float = 0.0, z: float = 0.0) -> None:
-        """Append one row. This is the hot path: four appends and a comparison."""
+    def add(self, at_s: float, x: float = 0.0, y: float = 0.0, z: float = 0.0, items: float = 1.0) -> None:
+        """Append one row. This is the hot path: four appends and two comparisons."""
+        if items != 1.0 or self._bundled:
+            self._weigh(items)
         self._at.append(at_s)
         self._x.append(x)
         self._y.append(y)
@@ -39,7 +48,7 @@ class Samples:
             self._trim()
 
     def clear(self) -> None:
-        for column in (self._at, self._x, self._y, self._z):
+        for column in self._columns():
             del column[:]
 
     def at(self, index: int) -> float:
@@ -74,17 +83,52 @@ class Samples:
         """``z`` of the rows from index ``start`` on, as a copy."""
         return np.frombuffer(self._z[start:], dtype=np.float64)
 
+    def weights(self, start: int = 0) -> Floats | None:
+        """How many items each row from ``start`` on stands for, as a copy; None: each for one."""
+        return np.frombuffer(self._items[start:], dtype=np.float64) if self._bundled else None
+
+    def items(self, start: int = 0, end: int | None = None) -> int:
+        """Items that the rows from ``start`` to before ``end`` stand for."""
+        if self._bundled:
+            return round(float(np.frombuffer(self._items[start:end], dtype=np.float64).sum()))
+        return max(0, (len(self._at) if end is None else end) - start)
+
+    def _weigh(self, items: float) -> None:
+        """From the first bundle on, every row has a weight."""
+        if not self._bundled:
+            self._bundled = True
+            self._items = array("d", [1.0]) * len(self._at)
+        self._items.append(items)
+
+    def _columns(self) -> tuple[array[float], ...]:
+        return (self._at, self._x, self._y, self._z, self._items)
+
     def _trim(self) -> None:
-        for column in (self._at, self._x, self._y, self._z):
+        for column in self._columns():
             del column[: -self._capacity]
 
 
-def latency_stats(latencies_s: Floats) -> LatencyStats | None:
-    """Mean and linearly interpolated percentiles; ``None`` without samples, never zero."""
+def latency_stats(latencies_s: Floats, weights: Floats | None = None) -> LatencyStats | None:
+    """Mean and percentiles of items, ``weights`` of them a value; ``None`` without samples, never zero."""
     if not latencies_s.size:
         return None
-    p50, p95, p99 = np.percentile(latencies_s, (50, 95, 99)).tolist()
-    return LatencyStats(float(latencies_s.mean()), p50, p95, p99, int(latencies_s.size))
+    p50, p95, p99 = percentiles(latencies_s, weights, (50, 95, 99))
+    items = latencies_s.size if weights is None else round(float(weights.sum()))
+    return LatencyStats(float(np.average(latencies_s, weights=weights)), p50, p95, p99, items)
+
+
+def percentiles(values: Floats, weights: Floats | None, percents: tuple[float, ...]) -> list[float]:
+    """Linearly interpolated; of weighted values, between the middles of their weights."""
+    if weights is None:
+        found: list[float] = np.percentile(values, percents).tolist()
+        return found
+    order = np.argsort(values)
+    ordered, middles = values[order], np.cumsum(weights[order]) - weights[order] / 2
+    first, last = middles[0], middles[-1]
+    wanted: list[float] = np.interp(
+        [first + (last - first) * each / 100 for each in percents], middles, ordered
+    ).tolist()
+    return wanted
 
 
 def slope_per_s(times_s: Floats, values: Floats, *, min_span_s: float) -> float | None:

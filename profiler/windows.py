@@ -24,29 +24,29 @@ SILENCE_GAPS = 4.0
 def rate_per_s(
     events: Samples, now_s: float, *, window_s: float, since_s: float, silence_s: float | None = None
 ) -> float | None:
-    """Events per second over the last ``window_s``; events before ``since_s`` do not count.
+    """Items per second over the last ``window_s``; events before ``since_s`` do not count.
 
-    Estimator: the number of events after an anchor divided by the time from the anchor to the newest event. The anchor
-    is the last event before the window (the first after ``since_s``, if that is later); for a slow stream it lies
-    further back, until two gaps are known. What the silence now exceeds the longest of those gaps is added to that
-    time, so the rate falls while nothing comes. Events with the time stamp of the anchor (a reorder buffer letting go)
-    belong to the anchor.
+    Estimator: the number of items that came after an anchor divided by the time from the anchor to the newest event,
+    where an event is an item or a bundle of them. The anchor is the last event before the window (the first after
+    ``since_s``, if that is later); for a slow stream it lies further back, until two gaps are known. What the silence
+    now exceeds the longest of those gaps is added to that time, so the rate falls while nothing comes. Events with the
+    time stamp of the anchor (a reorder buffer letting go) belong to the anchor.
 
     ``None``: fewer than two gaps known. 0.0: silent for longer than the window and four mean gaps, or for
     ``silence_s`` (default: the window) with fewer than two gaps known.
     """
     first, end = events.first_at_or_after(since_s), events.first_after(now_s)
     anchor = _anchor(events, now_s - window_s, first, end)
-    count = end - events.first_after(events.at(anchor)) if anchor < end else 0
+    after = events.first_after(events.at(anchor)) if anchor < end else end
     newest_s = events.at(end - 1) if end > first else since_s
     silent_s = now_s - newest_s
-    if count < MIN_GAPS:
+    if end - after < MIN_GAPS:
         return 0.0 if silent_s >= (window_s if silence_s is None else silence_s) else None
     span_s = newest_s - events.at(anchor)
-    if silent_s > max(window_s, SILENCE_GAPS * span_s / count):
+    if silent_s > max(window_s, SILENCE_GAPS * span_s / (end - after)):
         return 0.0
     longest_gap_s = float(np.diff(events.times(anchor)[: end - anchor]).max())
-    return count / (span_s + max(0.0, silent_s - longest_gap_s))
+    return events.items(after, end) / (span_s + max(0.0, silent_s - longest_gap_s))
 
 
 def _anchor(events: Samples, start_s: float, first: int, end: int) -> int:
@@ -84,7 +84,7 @@ def offered_windows(steps: Samples, edges_s: Sequence[float]) -> tuple[RateWindo
 
 def counted_window(events: Samples, start_s: float, end_s: float) -> RateWindow:
     """The arrivals in ``[start_s, end_s)`` as a rate with the scatter of a count."""
-    count = events.first_at_or_after(end_s) - events.first_at_or_after(start_s)
+    count = events.items(events.first_at_or_after(start_s), events.first_at_or_after(end_s))
     return RateWindow(count / (end_s - start_s), end_s - start_s, counted=True)
 
 

@@ -16,7 +16,7 @@ from profiler.service_time import ServiceTimes, bottlenecks, free_service_s, nex
 from profiler.size_law import SizeTrend
 from profiler.slo import Slo, SloError, SloStatus, parse_slo
 from profiler.snapshot import LatencyStats, StageProfile, StageTiming
-from profiler.stats import Samples, latency_stats
+from profiler.stats import Samples, latency_stats, percentiles
 from profiler.windows import mean_of_steps, rate_per_s
 
 SECONDS = st.floats(1e-6, 1e3)
@@ -59,6 +59,34 @@ def test_percentiles_are_ordered_and_within_the_samples(latencies_s: list[float]
     eps = 1e-9 * max(latencies_s)
     assert min(latencies_s) - eps <= stats.p50_s <= stats.p95_s + eps <= stats.p99_s + 2 * eps
     assert stats.p99_s <= max(latencies_s) + eps
+
+
+@given(st.lists(SECONDS, min_size=1, max_size=200), st.floats(0.5, 512.0))
+def test_weights_that_are_equal_make_no_difference(latencies_s: list[float], weight: float) -> None:
+    values = np.array(latencies_s)
+    wanted = percentiles(values, None, (50, 95, 99))
+    assert percentiles(values, np.full(len(values), weight), (50, 95, 99)) == pytest.approx(wanted, rel=1e-9)
+
+
+@given(st.lists(st.tuples(SECONDS, st.integers(1, 500)), min_size=1, max_size=50))
+def test_a_value_that_stands_for_many_weighs_as_many(rows: list[tuple[float, int]]) -> None:
+    values, counts = np.array([value for value, _ in rows]), np.array([float(count) for _, count in rows])
+    found, wanted = latency_stats(values, counts), latency_stats(np.repeat(values, counts.astype(int)))
+    assert found is not None
+    assert wanted is not None
+    assert (found.samples, found.mean_s) == (wanted.samples, pytest.approx(wanted.mean_s))
+    assert values.min() * (1 - 1e-9) <= found.p50_s <= found.p95_s <= found.p99_s <= values.max() * (1 + 1e-9)
+
+
+@given(st.integers(1, 200), st.floats(0.1, 1.5), st.integers(0, 1000))
+def test_the_scatter_of_items_shows_in_that_of_their_bundles(items: int, cv: float, seed: int) -> None:
+    random, times = np.random.default_rng(seed), ServiceTimes(["a"])
+    for bundle in range(400):
+        walls_s = random.gamma(1 / cv**2, cv**2 * 0.001, items)
+        times.add(bundle * 0.01, (StageTiming("a", float(walls_s.sum()), 0.0),), items)
+    [a] = times.profiles(4.0)
+    assert a.samples == 400 * items
+    assert a.cv == pytest.approx(cv, rel=0.5)
 
 
 @given(st.lists(st.tuples(SECONDS, SECONDS), min_size=1, max_size=100))

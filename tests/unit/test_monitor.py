@@ -145,3 +145,38 @@ def test_what_is_due_and_not_admitted_grows_as_it_is_told() -> None:
     assert looked.demand is not None
     assert looked.demand.behind == 60
     assert looked.demand.growth_per_s == pytest.approx(12.0)
+
+
+def test_a_stream_in_bundles_is_counted_in_items() -> None:
+    seen = monitor()
+    for bundle in range(300):  # ten bundles a second of a hundred items each, read 1 ms apart, out 0.2 s after the last
+        read_s = [1000.0 + bundle / 10 + item / 1000 for item in range(100)]
+        out_s = read_s[-1] + 0.2
+        seen.record_arrivals(read_s)
+        seen.record_deliveries(out_s, read_s, read_s[-1], read_s)
+        seen.record_timings(out_s, (StageTiming("a", 0.05, 0.04),), 100)
+    snapshot = look(seen, 1030.0)
+    assert snapshot.input_rate_per_s == pytest.approx(1000.0, rel=0.01)
+    assert snapshot.throughput_per_s == pytest.approx(1000.0, rel=0.01)
+    assert [window.rate_per_s for window in snapshot.input_rate_windows] == pytest.approx([1000.0] * 2, rel=0.06)
+    assert snapshot.delivered == pytest.approx(10_000, rel=0.02)
+    assert snapshot.latency is not None
+    assert snapshot.latency.samples == snapshot.delivered
+    assert snapshot.latency.mean_s == pytest.approx(0.2495, abs=0.001)
+    assert snapshot.latency.p95_s == pytest.approx(0.295, abs=0.015)
+    [a] = snapshot.stages
+    assert (a.service_time_s, a.cpu_time_s) == (pytest.approx(0.0005), pytest.approx(0.0004))
+    assert a.samples == 30_000
+    assert a.busy == pytest.approx(0.5, rel=0.02)
+
+
+def test_the_first_bundle_weighs_beside_single_items() -> None:
+    seen = monitor()
+    for item in range(10):
+        seen.record_deliveries(1000.0 + item, [1000.0 + item - 0.1], 1000.0, [1000.0 + item - 0.1])
+    seen.record_deliveries(1010.0, [1009.0] * 30, 1009.0, [1009.0] * 30)
+    snapshot = look(seen, 1010.0)
+    assert snapshot.delivered == 40
+    assert snapshot.latency is not None
+    assert snapshot.latency.mean_s == pytest.approx((10 * 0.1 + 30 * 1.0) / 40)
+    assert snapshot.latency.p50_s == pytest.approx(1.0)
