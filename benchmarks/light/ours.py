@@ -21,7 +21,7 @@ from runtime.dispatch.instructions import Task
 from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from runtime.transport.wire import FrameCodec
+from runtime.transport.values import FrameCodec
 from service.bodies.spec import RunSpec
 from service.running.asking.requests import ReadResults, ReadStatus, ReadSummary, Start, Stop
 from service.running.runner import Runner
@@ -136,11 +136,12 @@ class EngineAlone:
         )
         engine = Engine(dispatcher, _AtOnce(NAMES))
         engine.start()
-        payload, admitted, delivered = codec.encode(0), 0, 0
+        payload, admitted, delivered = codec.encode([0]), 0, 0
         began_s = time.perf_counter()
         while delivered < items:
             while admitted < items and engine.has_room:
-                engine.admit(payload, began_s)
+                engine.admit(payload, (began_s,))
                 admitted += 1
-            delivered += sum(isinstance(outcome, Delivered) for outcome in engine.advance(engine.now_s))
+            for outcome in engine.advance(engine.now_s):
+                delivered += outcome.count if isinstance(outcome, Delivered) else 0
         return items / (time.perf_counter() - began_s)
