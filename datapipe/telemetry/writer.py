@@ -28,6 +28,8 @@ class WriterSettings:
 
     buffer_records: int = 50_000
     """Of each kind; beyond it records are lost. Ten seconds at 5,000 items/s, some 50 MB."""
+    buffer_rows: int = 500_000
+    """The same for what they stand for, where a record is a bundle of rows: some 50 MB."""
     roll_s: float = 2.0
     """Age at which a file of items is closed: the tables lag behind by this, and by Spark's turn."""
     slow_roll_s: float = 10.0
@@ -47,7 +49,10 @@ class TelemetryWriter:
         self._directory, self._app, self._columns = directory, app, columns
         self._settings = settings or WriterSettings()
         self.run = run
-        self._buffers: dict[str, deque[Any]] = {kind: deque() for kind in columns}
+        self._buffers: dict[str, deque[tuple[int, Any]]] = {kind: deque() for kind in columns}
+        """Rows and record."""
+        self._put, self._taken = dict.fromkeys(columns, 0), dict.fromkeys(columns, 0)
+        """Rows; one is counted by the owner's thread, the other by that of the writer."""
         self._due_s = {kind: monotonic() + self._roll_s(kind) for kind in columns}
         self._swept_s = 0.0
         self._files = 0
@@ -58,24 +63,27 @@ class TelemetryWriter:
         self._thread = threading.Thread(target=self._work, name=f"telemetry-{app}", daemon=True)
         self._thread.start()
 
-    def put(self, kind: str, record: Any) -> None:
-        """For the owner's thread alone: one thread puts, one takes."""
-        buffer = self._buffers[kind]
-        if len(buffer) < self._settings.buffer_records:
-            buffer.append(record)
+    def put(self, kind: str, record: Any, rows: int = 1) -> None:
+        """A record that stands for so many rows. For the owner's thread alone: one thread puts, one takes."""
+        buffer, settings = self._buffers[kind], self._settings
+        waiting = self._put[kind] - self._taken[kind]
+        if len(buffer) < settings.buffer_records and waiting + rows <= settings.buffer_rows:
+            self._put[kind] += rows
+            buffer.append((rows, record))
         else:
-            self.lost += 1
+            self.lost += rows
 
     def close(self) -> None:
         """Writes what is left, as far as the disk takes it in time."""
         self._stop.set()
         self._thread.join(self._settings.close_s)
         if self._thread.is_alive():
-            self.lost += sum(map(len, self._buffers.values()))
+            self.lost += self.buffered
 
     @property
     def buffered(self) -> int:
-        return sum(map(len, self._buffers.values()))
+        """Rows that wait."""
+        return sum(self._put.values()) - sum(self._taken.values())
 
     # --- the thread -------------------------------------------------------------------------------------------------
 
@@ -99,22 +107,24 @@ class TelemetryWriter:
 
     def _flush(self, kind: str) -> None:
         buffer = self._buffers[kind]
-        records = [buffer.popleft() for _ in range(len(buffer))]
-        if not records:
+        taken = [buffer.popleft() for _ in range(len(buffer))]
+        if not taken:
             return
+        rows = sum(count for count, _ in taken)
+        self._taken[kind] += rows
         try:
-            self._write(kind, records)
+            self._write(kind, [record for _, record in taken], rows)
         except Exception as error:  # disk full, folder gone, a value out of range: telemetry is lost, never items
-            self.lost += len(records)
+            self.lost += rows
             self.fault = f"{type(error).__name__}: {error}"
         else:
-            self.written += len(records)
+            self.written += rows
             self.fault = None
 
-    def _write(self, kind: str, records: Sequence[Any]) -> None:
+    def _write(self, kind: str, records: Sequence[Any], rows: int) -> None:
         schema = SCHEMAS[kind]
         columns = self._columns[kind](records)
-        constant = {"app": pa.repeat(self._app, len(records)), "run": pa.repeat(self.run, len(records))}
+        constant = {"app": pa.repeat(self._app, rows), "run": pa.repeat(self.run, rows)}
         table = pa.table({**constant, **columns}, schema=schema)
         self._files += 1
         folder = self._directory / kind

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from control.manager import TickResult
 from datapipe.telemetry.retention import Keep
@@ -19,6 +18,7 @@ from service.bodies.status import TelemetryStatus
 from service.running.loop import ControlLoop
 from service.running.recording.telemetry_columns import columns
 from service.running.recording.telemetry_rows import Record, Rows
+from service.running.recording.timings import Timings
 
 LATE = 3
 """How many known decisions and switches are looked at again: outcome and gap come after them."""
@@ -28,8 +28,7 @@ class Telemetry:
     """Of one ``run`` of ``app``. ``epoch_s``: the wall clock at 0 of the loop's clock."""
 
     def __init__(self, spec: TelemetrySpec, app: str, run: str, epoch_s: float) -> None:
-        self._timings: dict[int, list[Any]] = {}
-        """Of items that have not left: stage, wall and CPU time in seconds, one after the other."""
+        self._timings = Timings()
         self._target_us: int | None = None
         self._threshold: float | None = None
         self._known: dict[tuple[str, int], Record] = {}
@@ -42,30 +41,22 @@ class Telemetry:
     def observe(self, outcome: Outcome) -> None:
         """One outcome of the dispatcher; the hot path."""
         if isinstance(outcome, TaskTimed):
-            self._timed(outcome)
+            self._timings.add(outcome.serial, outcome.items, outcome.timings)
         elif isinstance(outcome, Delivered):
             fate = "delivered" if outcome.error is None else "failed"
             self._left(outcome, outcome.since_s, outcome.composition, fate)
         elif isinstance(outcome, Shed):
             self._left(outcome, outcome.arrived_s, "", "shed")
 
-    def _timed(self, task: TaskTimed) -> None:
-        """Its items share the time of each stage evenly."""
-        shares = [
-            each
-            for timing in task.timings
-            for each in (timing.stage, timing.wall_s / task.items, timing.cpu_s / task.items)
-        ]
-        for serial in range(task.serial, task.serial + task.items):
-            self._timings.setdefault(serial, []).extend(shares)
-
     def _left(self, out: Delivered | Shed, since_s: Sequence[float], composition: str, fate: str) -> None:
-        count, pop = out.count, self._timings.pop
-        for serial, waited_since_s, read_s in zip(out.serials, since_s, out.arrived_s, strict=True):
-            # A tuple of plain values: the garbage collector does not look at it again while it waits.
-            times, timings = (serial, waited_since_s, read_s, out.at_s), tuple(pop(serial, ()))
-            row = (*times, composition, fate, count, self._target_us, self._threshold, timings)
-            self._writer.put("items", row)
+        begin = 0
+        for count, timings in self._timings.pop(out.serial, out.count):
+            end = begin + count
+            # Plain values: the garbage collector does not look at them again while they wait.
+            times = (out.serial + begin, since_s[begin:end], out.arrived_s[begin:end], out.at_s)
+            row = (*times, composition, fate, out.count, self._target_us, self._threshold, timings)
+            self._writer.put("items", row, count)
+            begin = end
 
     def tick(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> None:
         """One turn of the manager."""

@@ -28,40 +28,53 @@ def columns(epoch_s: float) -> dict[str, Columns]:
 
 
 class Items:
-    """Of items that left."""
+    """Of items that left. A record stands for a run of them: first serial number, since when a user waited for each,
+    when each was read, when they left, and what they have in common."""
 
     def __init__(self, epoch_s: float) -> None:
         self._epoch_s = epoch_s
 
     def columns(self, records: Sequence[Record]) -> Table:
-        serials, due, read, delivered, compositions, fates, batch, targets, thresholds, timings = zip(
-            *records, strict=True
-        )
+        first, due, read, delivered, *common, timings = zip(*records, strict=True)
+        counts = np.array([len(times) for times in read])
+        compositions, fates, batch, targets, thresholds = (_repeated(values, counts) for values in common)
         return {
-            "serial": pa.array(serials, pa.int64()),
-            "arrived": self._instants(due),
-            "read": self._instants(read),
-            "delivered": self._instants(delivered),
-            "composition": pa.array(compositions, pa.string()),
-            "outcome": pa.array(fates, pa.string()),
-            "batch": pa.array(batch, pa.int32()),
-            "target_us": pa.array(targets, pa.int64()),
-            "threshold": pa.array(thresholds, pa.float64()),
-            "stages": _stage_lists(timings),
+            "serial": pa.array(np.repeat(np.array(first) - _starts(counts), counts) + np.arange(counts.sum())),
+            "arrived": self._instants(list(chain.from_iterable(due))),
+            "read": self._instants(list(chain.from_iterable(read))),
+            "delivered": self._instants(np.repeat(np.array(delivered), counts)),
+            "composition": compositions.cast(pa.string()),
+            "outcome": fates.cast(pa.string()),
+            "batch": batch.cast(pa.int32()),
+            "target_us": targets.cast(pa.int64()),
+            "threshold": thresholds.cast(pa.float64()),
+            "stages": _stage_lists(timings, counts),
         }
 
-    def _instants(self, seconds: Sequence[float]) -> Any:
+    def _instants(self, seconds: Any) -> Any:
         micros = np.rint((np.asarray(seconds) + self._epoch_s) * 1e6).astype(np.int64)
         return pa.array(micros, pa.int64()).cast(INSTANT)
 
 
-def _stage_lists(timings: Sequence[Sequence[Any]]) -> Any:
+def _starts(counts: Any) -> Any:
+    """Where each run begins among all its items."""
+    return np.cumsum(counts) - counts
+
+
+def _repeated(values: Sequence[Any], counts: Any) -> Any:
+    return pa.array(values).take(pa.array(np.repeat(np.arange(len(values)), counts)))
+
+
+def _stage_lists(timings: Sequence[Sequence[Any]], counts: Any) -> Any:
     """One list of stages for each item, made of flat columns: an object for each would cost more than all the rest."""
     flat = list(chain.from_iterable(timings))
-    offsets = np.zeros(len(timings) + 1, np.int32)
-    np.cumsum([len(item) // 3 for item in timings], out=offsets[1:])
-    columns = [pa.array(flat[0::3], pa.string()), _nanos(flat[1::3]), _nanos(flat[2::3])]
-    values = pa.StructArray.from_arrays(columns, fields=list(STAGE))
+    stages = [pa.array(flat[0::3], pa.string()), _nanos(flat[1::3]), _nanos(flat[2::3])]
+    of_runs = np.array([len(shares) // 3 for shares in timings])
+    of_items = np.repeat(of_runs, counts)
+    offsets = np.concatenate(([0], np.cumsum(of_items))).astype(np.int32)
+    # Of each entry: which of its run's stages it is, and where those begin in the flat columns.
+    entries = np.arange(offsets[-1]) + np.repeat(np.repeat(_starts(of_runs), counts) - offsets[:-1], of_items)
+    values = pa.StructArray.from_arrays([column.take(pa.array(entries)) for column in stages], fields=list(STAGE))
     return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 
