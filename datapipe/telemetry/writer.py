@@ -39,6 +39,36 @@ class WriterSettings:
     keep: Keep = field(default_factory=Keep)
 
 
+class _Buffer:
+    """Records of one kind, each with the number of rows that it stands for. One thread puts, one takes."""
+
+    def __init__(self, settings: WriterSettings) -> None:
+        self._settings = settings
+        self._waiting: deque[tuple[int, Any]] = deque()
+        self._put = self._taken = 0
+        """Rows so far. Each is counted by one thread alone."""
+
+    @property
+    def rows(self) -> int:
+        return self._put - self._taken
+
+    def put(self, record: Any, rows: int) -> bool:
+        """False where there is no room."""
+        settings = self._settings
+        if len(self._waiting) >= settings.buffer_records or self.rows + rows > settings.buffer_rows:
+            return False
+        self._put += rows
+        self._waiting.append((rows, record))
+        return True
+
+    def take(self) -> tuple[list[Any], int]:
+        """All that wait, and their rows together."""
+        taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        rows = sum(count for count, _ in taken)
+        self._taken += rows
+        return [record for _, record in taken], rows
+
+
 class TelemetryWriter:
     """Of one ``run`` of ``app``. ``put`` costs an append. Failures of the disk lose records; ``lost`` and ``written``
     count them."""
@@ -49,10 +79,7 @@ class TelemetryWriter:
         self._directory, self._app, self._columns = directory, app, columns
         self._settings = settings or WriterSettings()
         self.run = run
-        self._buffers: dict[str, deque[tuple[int, Any]]] = {kind: deque() for kind in columns}
-        """Rows and record."""
-        self._put, self._taken = dict.fromkeys(columns, 0), dict.fromkeys(columns, 0)
-        """Rows; one is counted by the owner's thread, the other by that of the writer."""
+        self._buffers = {kind: _Buffer(self._settings) for kind in columns}
         self._due_s = {kind: monotonic() + self._roll_s(kind) for kind in columns}
         self._swept_s = 0.0
         self._files = 0
@@ -65,12 +92,7 @@ class TelemetryWriter:
 
     def put(self, kind: str, record: Any, rows: int = 1) -> None:
         """A record that stands for so many rows. For the owner's thread alone: one thread puts, one takes."""
-        buffer, settings = self._buffers[kind], self._settings
-        waiting = self._put[kind] - self._taken[kind]
-        if len(buffer) < settings.buffer_records and waiting + rows <= settings.buffer_rows:
-            self._put[kind] += rows
-            buffer.append((rows, record))
-        else:
+        if not self._buffers[kind].put(record, rows):
             self.lost += rows
 
     def close(self) -> None:
@@ -83,7 +105,7 @@ class TelemetryWriter:
     @property
     def buffered(self) -> int:
         """Rows that wait."""
-        return sum(self._put.values()) - sum(self._taken.values())
+        return sum(buffer.rows for buffer in self._buffers.values())
 
     # --- the thread -------------------------------------------------------------------------------------------------
 
@@ -106,14 +128,11 @@ class TelemetryWriter:
         return self._settings.roll_s if kind == "items" else self._settings.slow_roll_s
 
     def _flush(self, kind: str) -> None:
-        buffer = self._buffers[kind]
-        taken = [buffer.popleft() for _ in range(len(buffer))]
-        if not taken:
+        records, rows = self._buffers[kind].take()
+        if not records:
             return
-        rows = sum(count for count, _ in taken)
-        self._taken[kind] += rows
         try:
-            self._write(kind, [record for _, record in taken], rows)
+            self._write(kind, records, rows)
         except Exception as error:  # disk full, folder gone, a value out of range: telemetry is lost, never items
             self.lost += rows
             self.fault = f"{type(error).__name__}: {error}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from service.bodies.refusals import ResultsGoneError
 from service.bodies.results import Result
@@ -28,9 +27,8 @@ class Window:
         why = self._refusal(cursor)
         if why is not None:
             raise ResultsGoneError(f"{why}; {self._offer()}", self.run, self._first, self._last)
-        after = -1 if cursor.after is None else cursor.after
-        found = islice((each for each in self.kept if each.serial > after), cursor.limit)
-        return [each.model_copy(update={"run": self.run}) for each in found]
+        begin = 0 if cursor.after is None or self._first is None else max(0, cursor.after + 1 - self._first)
+        return [each.model_copy(update={"run": self.run}) for each in self.kept[begin : begin + cursor.limit]]
 
     def _refusal(self, cursor: ReadResults) -> str | None:
         if cursor.run is not None and cursor.run != self.run:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from apps.contract import App
+from apps.contract import App, Output
 from apps.output_file import OutputFailed, OutputFile
-from compositions.errors import RecomposeError
 from runtime.dispatch.events import Payload
 from runtime.dispatch.outcomes import Delivered, Shed
-from runtime.transport.values import Broken
 from service.bodies.base import utc_now
-from service.bodies.results import Result
+from service.running.building.json_form import JSON, Formed, JsonForm
+from service.running.building.kept import Kept, Run
 
 BUFFER_BYTES = 64 * 1024
 """JSON lines that wait for the next flush, which comes every second."""
@@ -55,8 +52,9 @@ class ResultSink:
         dead_letters_path: str | None = None,
         table: Table | None = None,
     ) -> None:
-        self._app, self._decode = app, decode
-        self.kept: deque[Result] = deque(maxlen=self.KEPT)
+        self._decode = decode
+        self._form = JsonForm(app)
+        self.kept = Kept(self.KEPT)
         """The latest, in order."""
         self._output = app.open_output(Path(out_path)) if out_path is not None else None
         self._out = OutputFile(out_path, buffer_bytes=BUFFER_BYTES) if out_path and self._output is None else None
@@ -75,18 +73,13 @@ class ResultSink:
         """The next items in order, or their places."""
         self._check(out.serials)
         self.last_s = out.at_s
-        for result in self._results(out):
-            self.kept.append(result)
-            self._write(result)
-
-    def _write(self, result: Result) -> None:
-        if self._out is None and self._table is None:
-            return
-        row = {name: value for name, value in result if name in result.model_fields_set}
-        if self._out is not None:
-            self._out.add(_line(row))
-        if self._table is not None:
-            self._table.take(row)
+        for run in self._runs(out):
+            self.kept.add(run)
+            if self._out is not None:
+                self._out.add(b"".join(map(_line, run.rows())))
+            if self._table is not None:
+                for row in run.rows():
+                    self._table.take(row)
 
     @property
     def has_room(self) -> bool:
@@ -115,46 +108,31 @@ class ResultSink:
         self.misordered += max(0, min(self.next_serial, serials.stop) - serials.start)
         self.next_serial = max(self.next_serial, serials.stop)
 
-    def _results(self, out: Delivered | Shed) -> Iterator[Result]:
+    def _runs(self, out: Delivered | Shed) -> Iterator[Run]:
         if isinstance(out, Shed):
-            for serial in out.serials:
-                yield Result(serial=serial, error="shed to make room for newer items")
+            yield Run(out.serial, (None,) * out.count, "shed to make room for newer items")
         elif out.error is not None:
             self._bury(out.serial, out.error)
-            yield Result(serial=out.serial, error=out.error)
+            yield Run(out.serial, (None,), out.error)
         else:
             values = self._decode(out.payload, out.start, out.start + out.count)
-            for serial, value in zip(out.serials, values, strict=True):
-                yield self._result(serial, value)
+            formed = self._form.of(values)
+            if self._output is not None:
+                _put_in(self._output, out.serial, values, formed)
+            yield from self._parts(out.serial, formed)
 
-    def _result(self, serial: int, value: Any) -> Result:
-        try:
-            return Result(serial=serial, value=self._written(serial, value))
-        except OutputFailed:  # of the file, not of the item: nothing can be written any more
-            raise
-        except Exception as error:  # the app's own encoder: whatever it raises concerns this item alone
-            what = str(error) if isinstance(error, RecomposeError) else f"{type(error).__name__}: {error}"
-            why = f"the result cannot be written: {what}"
+    def _parts(self, serial: int, formed: Formed) -> Iterator[Run]:
+        """What is good as it is, what is not one by one."""
+        begin = 0
+        for place, error in sorted(formed.faults.items()):
+            if begin < place:
+                yield Run(serial + begin, formed.values[begin:place])
             self.unwritten += 1
-            self._bury(serial, why)
-            return Result(serial=serial, error=why)
-
-    def _written(self, serial: int, value: Any) -> Any:
-        """The value as JSON data, when it is in the app's own file as well."""
-        if isinstance(value, Broken):
-            raise RecomposeError(value.why)
-        encoded = self._app.encode_result(value)
-        try:
-            json.dumps(encoded, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            cure = f"let encode_result of app {self._app.name!r} return plain JSON data"
-            raise RecomposeError(f"{type(error).__name__}: {error}; {cure}") from error
-        if self._output is not None:
-            try:
-                self._output.write(serial, value)
-            except OSError as error:
-                raise OutputFailed(f"no further result can be written: {error}") from error
-        return encoded
+            self._bury(serial + place, error)
+            yield Run(serial + place, (None,), error)
+            begin = place + 1
+        if begin < len(formed.values):
+            yield Run(serial + begin, formed.values[begin:] if begin else formed.values)
 
     def _bury(self, serial: int, error: str) -> None:
         self.first_error = self.first_error or f"item {serial}: {error}"
@@ -162,5 +140,20 @@ class ResultSink:
             self._dead_letters.add(_line({"serial": serial, "at": utc_now(), "error": error}))
 
 
+def _put_in(output: Output, serial: int, values: Sequence[Any], formed: Formed) -> None:
+    """Into the app's own file, whatever is good."""
+    for place, value in enumerate(values):
+        if place in formed.faults:
+            continue
+        try:
+            output.write(serial + place, value)
+        except OutputFailed:  # of the file, not of the item: nothing can be written any more
+            raise
+        except OSError as error:
+            raise OutputFailed(f"no further result can be written: {error}") from error
+        except Exception as error:  # this one alone
+            formed.refuse(place, error)
+
+
 def _line(row: Mapping[str, Any]) -> bytes:
-    return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (JSON(row) + "\n").encode()

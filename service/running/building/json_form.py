@@ -1,0 +1,74 @@
+"""Values of the last stage as plain JSON data, a bundle at a time; what cannot be written concerns its item alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.contract import App
+from compositions.errors import RecomposeError
+from runtime.transport.values import Broken
+
+JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+@dataclass(slots=True)
+class Formed:
+    """JSON data in the places of the values; ``faults``: why there is none, by place."""
+
+    values: list[Any]
+    faults: dict[int, str] = field(default_factory=dict)
+
+    def refuse(self, place: int, error: Exception | str) -> None:
+        """The first reason counts."""
+        what = f"{type(error).__name__}: {error}" if not isinstance(error, RecomposeError | str) else str(error)
+        self.values[place] = None
+        self.faults.setdefault(place, f"the result cannot be written: {what}")
+
+
+class JsonForm:
+    """Of the results of one app."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._as_it_is = type(app).encode_result is App.encode_result
+
+    def of(self, values: Sequence[Any]) -> Formed:
+        """All at once where all are good, which is the rule: to ask for each costs ten times as much."""
+        formed = Formed(list(values))
+        if not self._as_it_is:
+            self._encode(formed)
+        if not _is_json(formed.values):
+            self._look_at_each(formed)
+        return formed
+
+    def _encode(self, formed: Formed) -> None:
+        encode = self._app.encode_result
+        for place, value in enumerate(formed.values):
+            if isinstance(value, Broken):
+                continue
+            try:
+                formed.values[place] = encode(value)
+            except Exception as error:  # the app's own code: whatever it raises concerns this item alone
+                formed.refuse(place, error)
+
+    def _look_at_each(self, formed: Formed) -> None:
+        for place, value in enumerate(formed.values):
+            if isinstance(value, Broken):
+                formed.refuse(place, value.why)
+                continue
+            try:
+                JSON(value).encode()
+            except (TypeError, ValueError, RecursionError) as error:
+                cure = f"let encode_result of app {self._app.name!r} return plain JSON data"
+                formed.refuse(place, f"{type(error).__name__}: {error}; {cure}")
+
+
+def _is_json(values: list[Any]) -> bool:
+    try:
+        JSON(values).encode()
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True

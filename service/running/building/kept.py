@@ -1,0 +1,82 @@
+"""The latest results, run by run as they came; bodies are made of them when somebody reads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from service.bodies.results import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Results with consecutive serial numbers: ``values``, or as many places with the same ``error``."""
+
+    first: int
+    values: Sequence[Any]
+    error: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def results(self, start: int = 0, stop: int | None = None) -> Iterator[Result]:
+        serials = range(self.first, self.first + len(self.values))[start:stop]
+        if self.error is not None:
+            return (Result(serial=serial, error=self.error) for serial in serials)
+        return (
+            Result(serial=serial, value=value) for serial, value in zip(serials, self.values[start:stop], strict=True)
+        )
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """As they are written to files and tables."""
+        for serial, value in enumerate(self.values, self.first):
+            yield {"serial": serial, "value": value} if self.error is None else {"serial": serial, "error": self.error}
+
+
+class Kept(Sequence[Result]):
+    """At least the newest ``most`` results, where there were so many; older ones go with the whole of their run."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._runs: deque[Run] = deque()
+        self._count = 0
+
+    def add(self, run: Run) -> None:
+        self._runs.append(run)
+        self._count += len(run)
+        while self._count - len(self._runs[0]) >= self._most:
+            self._count -= len(self._runs.popleft())
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Result]:
+        for run in self._runs:
+            yield from run.results()
+
+    @overload
+    def __getitem__(self, index: int) -> Result: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Result]: ...
+
+    def __getitem__(self, index: int | slice) -> Result | list[Result]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._count)
+            return list(self._between(start, stop))[::step]
+        wanted = index + self._count if index < 0 else index
+        for found in self._between(wanted, wanted + 1):
+            return found
+        raise IndexError(f"result {index} of {self._count}")
+
+    def _between(self, start: int, stop: int) -> Iterator[Result]:
+        """Passes over what comes before without making anything of it."""
+        begin = 0
+        for run in self._runs:
+            if begin >= stop:
+                return
+            if begin + len(run) > start:
+                yield from run.results(max(0, start - begin), min(len(run), stop - begin))
+            begin += len(run)

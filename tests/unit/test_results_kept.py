@@ -1,0 +1,112 @@
+"""Results, a bundle at a time: what is kept of them, what cannot be written, and what stands in a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.contract import App
+from compositions.model import Stage
+from runtime.dispatch.outcomes import Delivered, Shed
+from runtime.transport.values import Broken
+from service.bodies.results import Result
+from service.running.building.kept import Kept, Run
+from service.running.building.sink import ResultSink
+
+
+class Plain(App):
+    name = "plain"
+    stages = (Stage("s"),)
+
+
+class Doubles(Plain):
+    """Raises for a negative number, and makes no JSON of 13."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def encode_result(self, value: int) -> Any:
+        self.asked.append(value)
+        if value < 0:
+            raise ValueError(f"{value} is below zero")
+        return {value} if value == 13 else 2 * value
+
+
+def bundle(serial: int, *values: Any) -> Delivered:
+    return Delivered(1.0, serial, (0.0,) * len(values), 0.5, "c", ["before", *values, "after"], start=1)
+
+
+def sink_of(app: App, out: Path | None = None, dead: Path | None = None) -> ResultSink:
+    paths = (None if path is None else str(path) for path in (out, dead))
+    return ResultSink(app, lambda payload, start, stop: payload[start:stop], *paths)
+
+
+def told(sink: ResultSink) -> list[tuple[int, Any, str | None]]:
+    return [(result.serial, result.value, result.error) for result in sink.kept]
+
+
+def test_a_bundle_is_as_many_results() -> None:
+    sink = sink_of(Plain())
+    sink.take(bundle(0, "a", None, [1, 2]))
+    sink.take(Shed(1.0, 3, (0.0, 0.0)))
+    sink.take(bundle(5, "b"))
+    shed = "shed to make room for newer items"
+    assert told(sink) == [
+        (0, "a", None), (1, None, None), (2, [1, 2], None), (3, None, shed), (4, None, shed), (5, "b", None),
+    ]  # fmt: skip
+    assert (sink.next_serial, sink.lost, sink.misordered, sink.unwritten) == (6, 0, 0, 0)
+
+
+def test_what_cannot_be_written_concerns_its_item_alone_and_every_value_is_encoded_once(tmp_path: Path) -> None:
+    app = Doubles()
+    sink = sink_of(app, tmp_path / "out", tmp_path / "dead")
+    sink.take(bundle(0, 1, -5, 13, 4, Broken("no such class"), 6))
+    sink.close()
+    cure = "let encode_result of app 'plain' return plain JSON data"
+    whys = ["ValueError: -5 is below zero", f"TypeError: Object of type set is not JSON serializable; {cure}"]
+    errors = [f"the result cannot be written: {why}" for why in [*whys, "no such class"]]
+    assert told(sink) == [
+        (0, 2, None), (1, None, errors[0]), (2, None, errors[1]), (3, 8, None), (4, None, errors[2]), (5, 12, None),
+    ]  # fmt: skip
+    assert sink.unwritten == 3
+    assert sink.first_error == f"item 1: {errors[0]}"
+    assert app.asked == [1, -5, 13, 4, 6]
+    rows = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert [row["serial"] for row in rows] == list(range(6))
+    assert rows[0] == {"serial": 0, "value": 2}
+    assert rows[1] == {"serial": 1, "error": errors[0]}
+    assert [json.loads(line)["serial"] for line in (tmp_path / "dead").read_text().splitlines()] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("value", [float("nan"), "\ud800", b"bytes", {1: {2}}])
+def test_values_that_are_no_json_text(value: Any, tmp_path: Path) -> None:
+    sink = sink_of(Plain(), tmp_path / "out")
+    sink.take(bundle(0, 1, value, "ü"))
+    sink.close()
+    assert [result.error is None for result in sink.kept] == [True, False, True]
+    assert (tmp_path / "out").read_text().splitlines()[2] == '{"serial": 2, "value": "ü"}'
+
+
+@given(st.lists(st.integers(1, 7), max_size=30), st.integers(1, 12), st.integers(-40, 40), st.integers(0, 9))
+def test_kept_is_the_end_of_all_that_came_whatever_way_it_is_read(
+    counts: list[int], most: int, begin: int, limit: int
+) -> None:
+    kept, all_ = Kept(most), list[Result]()
+    for count in counts:
+        run = Run(len(all_), [f"v{len(all_) + each}" for each in range(count)])
+        kept.add(run)
+        all_ += [Result(serial=run.first + place, value=value) for place, value in enumerate(run.values)]
+    assert min(most, len(all_)) <= len(kept) <= most + max([*counts, 1]) - 1
+    rest = all_[len(all_) - len(kept) :]
+    assert list(kept) == rest
+    assert kept[begin : begin + limit] == rest[begin : begin + limit]
+    if -len(rest) <= begin < len(rest):
+        assert kept[begin] == rest[begin]
+    else:
+        with pytest.raises(IndexError):
+            kept[begin]
