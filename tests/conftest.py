@@ -15,11 +15,16 @@ from typing import Any
 import psutil
 import pytest
 import structlog
+from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
 LEAK_CHECKED = [ROOT / "tests" / name for name in ("contract", "integration", "faults")]
 GRACE_S = 10.0
 """Ray takes seconds to end a process."""
+
+
+settings.register_profile("house", deadline=None)  # how long an example takes is the machine's affair
+settings.load_profile("house")
 
 
 def pytest_configure(config: pytest.Config) -> None:
