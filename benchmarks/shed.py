@@ -21,6 +21,7 @@ from apps.input.rates import Fixed
 from benchmarks.harness import Goal, Table, report
 from control.decisions import Mode
 from runtime.pools import ray_cluster
+from service.bodies.figures import Items
 from service.bodies.spec import InputSpec, RunSpec
 from service.running.asking.requests import ReadStatus, ReadSummary, SetRate, Start, Stop
 from service.running.runner import Runner
@@ -47,17 +48,23 @@ def running(payload_bytes: int) -> Iterator[Runner]:
     runner = Runner(spec)
     runner.ask(Start())
     try:
-        until_s = time.monotonic() + UP_S
-        while not runner.ask(ReadStatus()).items.delivered:
-            if time.monotonic() > until_s:
-                raise TimeoutError(f"nothing was delivered within {UP_S:g} s: {runner.ask(ReadStatus()).failure}")
-            time.sleep(0.1)
+        wait_for(runner, 0)
         yield runner
     finally:
         runner.ask(Stop(drain=False))
         items = runner.ask(ReadSummary()).items
         if items is None or items.failed or items.lost or items.misordered:
             raise ValueError(f"what must never happen: {items}")
+
+
+def wait_for(runner: Runner, delivered: int) -> Items:
+    """Until there is another delivery than the first so many."""
+    until_s = time.monotonic() + UP_S
+    while (status := runner.ask(ReadStatus())).items.delivered == delivered:
+        if status.failure is not None or time.monotonic() > until_s:
+            raise TimeoutError(f"nothing was delivered: {status.failure or f'within {UP_S:g} s'}")
+        time.sleep(0.001)
+    return status.items
 
 
 class Measured:
@@ -82,8 +89,7 @@ class Measured:
     def _next(self) -> tuple[int, int, float]:
         """Delivered and accepted items at the moment of a delivery."""
         first = self._runner.ask(ReadStatus()).items.delivered
-        while (items := self._runner.ask(ReadStatus()).items).delivered == first:
-            time.sleep(0.001)
+        items = wait_for(self._runner, first)
         return items.delivered, items.accepted, time.perf_counter()
 
 
