@@ -58,7 +58,7 @@ class Journal:
         else:
             self.no_changes.append(NoChangeRun(said.reason, said.at_s, said.at_s))
 
-    def record_outcome(self, decision: Decision) -> None:
+    def record_hindsight(self, decision: Decision) -> None:
         """What came of an earlier decision."""
         for position, known in enumerate(self.decisions):
             if known.id == decision.id:

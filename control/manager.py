@@ -97,8 +97,8 @@ class Manager:
         recovered_s = now_s + self._desk.settings.rhythm.recovery_s
         self._desk.watch.hold(recovered_s, f"a worker was lost ({reason})")
 
-    def outcomes(self) -> tuple[Decision, ...]:
-        """Decisions whose outcome became known since the last call, with ``outcome`` filled in."""
+    def hindsights(self) -> tuple[Decision, ...]:
+        """Decisions of which it became known since the last call what came of them, with ``outcome`` filled in."""
         return self._desk.hindsight.taken()
 
     # --- the tick ---------------------------------------------------------------------------------------------------

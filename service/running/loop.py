@@ -81,8 +81,8 @@ class ControlLoop:
         self.handovers.sample(view, self.snapshot)
         self.result = self.manager.tick(now_s, self.snapshot)
         self.journal.record(self.result.decision)
-        for decision in self.manager.outcomes():
-            self.journal.record_outcome(decision)
+        for decision in self.manager.hindsights():
+            self.journal.record_hindsight(decision)
         for command in self.result.commands:
             if isinstance(command, SwitchTo):
                 self._switch(command, self.snapshot)

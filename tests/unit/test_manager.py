@@ -119,13 +119,13 @@ def settled(target: Manager) -> None:
 def test_the_outcome_compares_prediction_and_measurement_once() -> None:
     target = manager()
     settled(target)
-    assert target.outcomes() == ()
+    assert target.hindsights() == ()
     run(target, 21.25, 33, "wide", since_s=20.9)
-    (decision,) = target.outcomes()
+    (decision,) = target.hindsights()
     assert decision.outcome is not None
     assert "predicted up to 20 items/s" in decision.outcome
     assert "measured 15 items/s" in decision.outcome
-    assert target.outcomes() == ()
+    assert target.hindsights() == ()
 
 
 def test_a_failed_switch_leaves_the_old_one_and_the_next_candidate_is_taken() -> None:
