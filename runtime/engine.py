@@ -41,6 +41,16 @@ class Engine:
         return self._dispatcher.has_room
 
     @property
+    def waits(self) -> bool:
+        """Whether there are admitted items that no worker has."""
+        return self._dispatcher.waits
+
+    @property
+    def sheds(self) -> bool:
+        """Whether the oldest make room for new ones, so that there always is some."""
+        return self._dispatcher.sheds
+
+    @property
     def idle(self) -> bool:
         """Every admitted item is out."""
         return self._dispatcher.idle

@@ -92,6 +92,37 @@ class FrequencyManager:
         with self._lock:
             return None if self._schedule is None else self._schedule.rate_per_s(now_s)
 
+    def turns(self, most: int) -> list[float] | None:
+        """Waits until an item is due, and tells since when it and those are that are due as well: up to ``most``. Of an
+        unpaced source all are due now. None: the source is to stop, nothing is due."""
+        slot = self.turn()
+        if slot is None or most == 1:
+            return None if slot is None else [slot.due_s]
+        return [slot.due_s, *self.due_now(most - 1)]
+
+    def due_now(self, most: int) -> list[float]:
+        """Takes the turns of items that are due, up to ``most``, and tells since when."""
+        with self._lock:
+            now_s = self._clock()
+            due_s = [now_s] * most if self._schedule is None else self._schedule.take_all(now_s, most)
+            self._taken += len(due_s)
+            return due_s
+
+    def give_back(self, turns: int) -> None:
+        """Turns for which there was no item."""
+        with self._lock:
+            self._taken -= turns
+            if self._schedule is not None:
+                self._schedule.give_back(turns)
+
+    def wait_until(self, until_s: float) -> bool:
+        """Waits for the next turn, ``until_s`` at the latest. False: none comes before that, or the source is to
+        stop."""
+        with self._lock:
+            now_s = self._clock()
+            next_s = now_s if self._schedule is None else self._schedule.next_due_s(now_s)
+        return next_s < until_s and not self._wait(max(0.0, next_s - now_s))
+
     def turn(self) -> Slot | None:
         """Waits until the next item is due. None: the source is to stop, nothing is due."""
         while True:

@@ -107,6 +107,18 @@ class Schedule:
         self._position += 1.0
         return min(now_s, self._time_of.at(self._position))
 
+    def take_all(self, now_s: float, most: int) -> list[float]:
+        """Takes the slots that are due by ``now_s``, up to ``most``, and tells when each was due."""
+        self.advance(now_s)
+        count = min(most, int(self.due + _EPSILON))
+        first = self._position
+        self._position += count
+        return [min(now_s, self._time_of.at(first + each)) for each in range(1, count + 1)]
+
+    def give_back(self, slots: int) -> None:
+        """The newest that were taken are due again."""
+        self._position -= slots
+
     def lag_s(self, now_s: float) -> float:
         """How long the next slot has been due; 0 when it is not."""
         self.advance(now_s)

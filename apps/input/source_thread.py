@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import traceback
 from collections import deque
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-from apps.input.pacing import FrequencyManager, Slot
+from apps.input.gathering import Gathering
+from apps.input.pacing import FrequencyManager
 from apps.input.rates import Rate
 from apps.input.schedule import Offer
-from apps.input.sources import Arrival, Clock, Push, Source
+from apps.input.sources import Clock, Push, Source, reader_of
+from compositions.batching import BundleLimits
 from compositions.errors import RecomposeError
 
 
@@ -65,9 +68,9 @@ class SourceThread:
         self._abandoned = False
         self._ended = False
         self._error: str | None = None
-        self._read = 0
         self._last_offer: Offer | None = None
         self._pacing = FrequencyManager(pattern, clock=clock, wait=self._stopping.wait, catch_up_s=limits.catch_up_s)
+        self._gathering = Gathering(reader_of(source), self._pacing, clock)
         self._thread = threading.Thread(target=self._run, name="source", daemon=True)
 
     def start(self) -> None:
@@ -120,6 +123,15 @@ class SourceThread:
             return self._source.offer()
         return self._last_offer or self._pacing.offer()
 
+    def set_batching(self, limits: BundleLimits) -> None:
+        """When bundles are closed from now on."""
+        self._gathering.limits = limits
+
+    @property
+    def batching(self) -> BundleLimits:
+        """When bundles are closed now."""
+        return self._gathering.limits
+
     def set_pattern(self, pattern: Rate | None) -> None:
         self._pacing.set_pattern(pattern)
 
@@ -144,20 +156,14 @@ class SourceThread:
         """Of a source that ended by itself, no item is due any more; of one that was stopped, what was due by then."""
         known = self._pacing.offer()
         behind, lag_s = (known.behind, known.lag_s) if self._stopping.is_set() else (0, 0.0)
-        return Offer(self._read + known.missed + behind, known.missed, behind, lag_s)
+        return Offer(self._gathering.read + known.missed + behind, known.missed, behind, lag_s)
 
     def _pump(self) -> None:
-        arrivals = iter(self._source)
-        left = -1 if self._limits.items is None else self._limits.items
-        while left != 0:
-            slot = self._pacing.turn()  # at once when stopping: the source itself knows what it still has to give
-            arrival = next(arrivals, None)
-            if arrival is None:
-                return
-            self._read += 1
-            payload = self._encode([arrival.value])
-            self._hand_over(Encoded(payload, (arrival.arrived_s,), (_due_s(arrival, slot),)))
-            left -= 1
+        left = math.inf if self._limits.items is None else self._limits.items
+        while left > 0 and (portion := self._gathering.next(left)) is not None:
+            left -= len(portion.values)
+            assert portion.due_s is not None, "gathered items are due since some time"
+            self._hand_over(Encoded(self._encode(portion.values), portion.arrived_s, portion.due_s))
 
     def _hand_over(self, encoded: Encoded) -> None:
         with self._changed:
@@ -168,10 +174,3 @@ class SourceThread:
             first = len(self._ready) == 1
         if first:
             self._wake()
-
-
-def _due_s(arrival: Arrival, slot: Slot | None) -> float:
-    """Since when a user waits: since it came, since its place in the schedule, or else since it was read."""
-    if arrival.due_s is not None:
-        return arrival.due_s
-    return arrival.arrived_s if slot is None else min(slot.due_s, arrival.arrived_s)

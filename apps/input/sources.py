@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from apps.contract import App
+from apps.input.portions import Portion, Portions
 from apps.input.schedule import Offer
 from apps.input.video import Capture, Frames, open_capture
 from compositions.errors import RecomposeError
@@ -28,11 +30,47 @@ class Arrival(NamedTuple):
 
 
 class Source(Protocol):
-    """Iterated once, by one thread; ``close`` comes from another and lets the iteration end without losing an item."""
+    """Iterated once, by one thread; ``close`` comes from another and lets the iteration end without losing an item.
+
+    One that may have many items at hand is read instead (:class:`Reader`).
+    """
 
     def __iter__(self) -> Iterator[Arrival]: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """A source as it is read, by one thread."""
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        """One item at least, for which it waits, and what else is at hand: up to ``most``, and none whose reading would
+        begin after ``until_s``. None: the source has ended."""
+
+    def at_hand(self, until_s: float) -> bool:
+        """Whether an item can be read without waiting for it beyond ``until_s``; may wait until then to find out."""
+
+
+def reader_of(source: Source) -> Reader:
+    """A source that cannot tell what it has at hand is asked for one item at a time."""
+    return source if isinstance(source, Reader) else _OneByOne(source)
+
+
+class _OneByOne:
+    def __init__(self, source: Source) -> None:
+        self._arrivals = iter(source)
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        arrival = next(self._arrivals, None)
+        if arrival is None:
+            return None
+        due_s = None if arrival.due_s is None else (arrival.due_s,)
+        return Portion([arrival.value], (arrival.arrived_s,), due_s)
+
+    def at_hand(self, until_s: float) -> bool:
+        """It does not tell, so nobody waits for it."""
+        return False
 
 
 class BufferFull(RecomposeError):  # noqa: N818 - says what happened, as queue.Full does
@@ -54,31 +92,28 @@ class Replay:
             raise RecomposeError(f"source path {str(path)!r} does not exist; give a file or folder of app {app.name!r}")
         self._app, self._path, self._loop, self._clock = app, path, loop, clock
         self._closed = threading.Event()
-        self._first_pass = self._open()
+        self._pass = self._open()
 
-    def _open(self) -> Iterator[Any]:
+    def _open(self) -> Portions:
         values = iter(self._app.items(self._path))
         for first in values:
-            return chain([first], values)
+            return Portions(chain([first], values), self._clock)
         where = f"the data set of app {self._app.name!r}" if self._path is None else f"source path {str(self._path)!r}"
         raise RecomposeError(f"{where} has no items")
 
-    def __iter__(self) -> Iterator[Arrival]:
-        values = self._first_pass
-        while True:
-            yield from self._one_pass(values)
-            if self._closed.is_set() or not self._loop:
-                return
-            values = self._open()
-
-    def _one_pass(self, values: Iterator[Any]) -> Iterator[Arrival]:
+    def read(self, most: int, until_s: float) -> Portion | None:
         while not self._closed.is_set():
-            arrived_s = self._clock()
-            try:
-                value = next(values)
-            except StopIteration:
-                return
-            yield Arrival(arrived_s, value)
+            if (portion := self._pass.next(most, until_s)) is not None or not self._loop:
+                return portion
+            self._pass = self._open()
+        return None
+
+    def at_hand(self, until_s: float) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Arrival]:
+        while (portion := self.read(1, math.inf)) is not None:
+            yield Arrival(portion.arrived_s[0], portion.values[0])
 
     def close(self) -> None:
         self._closed.set()
@@ -171,14 +206,23 @@ class Push:
             lag_s = self._clock() - self._waiting[0].arrived_s if self._waiting else 0.0
             return Offer(self._accepted + self._refused, self._refused, len(self._waiting), lag_s)
 
+    def read(self, most: int, until_s: float) -> Portion | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            if not self._waiting:
+                return None
+            came = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        times = tuple(arrival.arrived_s for arrival in came)
+        return Portion([arrival.value for arrival in came], times, times)
+
+    def at_hand(self, until_s: float) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed, max(0.0, until_s - self._clock()))
+            return bool(self._waiting)
+
     def __iter__(self) -> Iterator[Arrival]:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                if not self._waiting:
-                    return
-                arrival = self._waiting.popleft()
-            yield arrival
+        while (portion := self.read(1, math.inf)) is not None:
+            yield Arrival(portion.arrived_s[0], portion.values[0], portion.arrived_s[0])
 
     def close(self) -> None:
         with self._changed:

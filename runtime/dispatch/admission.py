@@ -16,12 +16,12 @@ class Admission:
         self.queue: deque[Bundle] = deque()
         self.accepted = self.queued = 0
         self._buffer_items = settings.buffer_items
-        self._sheds = settings.overload == "shed"
+        self.sheds = settings.overload == "shed"
 
     @property
     def has_room(self) -> bool:
         """Whether another bundle is welcome; where the oldest items make room it always is."""
-        return self._sheds or self.queued < self._buffer_items
+        return self.sheds or self.queued < self._buffer_items
 
     def take(self, event: BundleAdmitted, size_bytes: int) -> list[Bundle]:
         """Queues the items under the next serial numbers; returns those that must go for them, the oldest first."""
@@ -29,7 +29,7 @@ class Admission:
         self.queue.append(bundle)
         self.accepted += bundle.count
         self.queued += bundle.count
-        return self._too_many() if self._sheds and self.queued > self._buffer_items else []
+        return self._too_many() if self.sheds and self.queued > self._buffer_items else []
 
     def start(self) -> Bundle:
         """The oldest leaves the queue."""

@@ -94,6 +94,16 @@ class Dispatcher:
         return self._state.admission.has_room
 
     @property
+    def waits(self) -> bool:
+        """Whether there are items that were not started."""
+        return self._state.admission.queued > 0
+
+    @property
+    def sheds(self) -> bool:
+        """Overload ``shed``."""
+        return self._state.admission.sheds
+
+    @property
     def wake_at_s(self) -> float:
         """When a Tick is due for the switch under way; infinite without one."""
         phase = self._state.course.phase

@@ -10,7 +10,7 @@ from apps.input.kinds import KindName
 from control.decisions import Mode
 from control.strategies import StrategyName
 from profiler.slo import INPUT_RATE, MAX_TARGET, Slo, Statistic
-from service.bodies.spec import Frozen, InputSpec, Number, RunSpec, SinkSpec, SourceSpec
+from service.bodies.spec import BatchingSpec, Frozen, InputSpec, Number, RunSpec, SinkSpec, SourceSpec
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
@@ -70,6 +70,7 @@ class StartRequest(Frozen):
     source: Source = SourceSpec()
     sink: SinkSpec | None = Field(default=None, description="A table that Spark writes; null: results in the API only.")
     input: InputSpec = InputSpec()
+    batching: BatchingSpec = BatchingSpec()
     overload: Literal["block", "shed"] = "block"
     composition: str | None = Field(default=None, description="The first one; null: all stages sequential.")
     mode: Mode = Mode.AUTO

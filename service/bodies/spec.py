@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from apps.input.kinds import KINDS, KindName, SourceKind
 from apps.input.rate_spec import RateSpec
+from compositions.batching import MOST_ITEMS, Batching
 from compositions.model import Composition
 from control.decisions import Mode
 from profiler.slo import Slo
@@ -80,6 +81,20 @@ class InputSpec(Frozen):
         return RateSpec(**self.model_dump())
 
 
+class BatchingSpec(Frozen):
+    """How many items travel together: a bundle is closed by count, bytes or age, whichever comes first."""
+
+    items: Annotated[int, Field(strict=True, ge=1, le=MOST_ITEMS)] | Literal["auto"] = "auto"
+    """``auto``: one while a hop is cheap against the work, more where it shows."""
+    bytes: Annotated[int, Field(strict=True, ge=1, le=2**40)] = 4 * 2**20
+    linger_ms: Number = Field(default=0.0, ge=0, le=60_000)
+    """How long the first item may wait for others that are not due yet."""
+
+    @property
+    def batching(self) -> Batching:
+        return Batching(None if self.items == "auto" else self.items, self.bytes, float(self.linger_ms))
+
+
 class TelemetrySpec(Frozen):
     """Rolling Parquet files of items, snapshots, decisions and switches, and how many of an app may stay."""
 
@@ -120,6 +135,7 @@ class RunSpec(Beginning, Ending):
     source: SourceSpec = SourceSpec()
     sink: SinkSpec | None = None
     input: InputSpec = InputSpec()
+    batching: BatchingSpec = BatchingSpec()
     overload: Literal["block", "shed"] = "block"
     compositions: tuple[Composition, ...] = ()
     composition: str | None = None

@@ -30,6 +30,8 @@ TICK_S = 0.25
 """The manager looks four times a second."""
 
 Sink = Callable[[Delivered | Shed], None]
+Bundler = Callable[[Snapshot, DispatcherView, Manager], None]
+"""Decides how many items travel together, at every turn of the manager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,13 @@ class ControlLoop:
     """Carries outcomes to the monitor, snapshots to the manager, and its commands to the engine."""
 
     def __init__(
-        self, engine: Engine, monitor: Monitor, manager: Manager, settings: LoopSettings, sink: Sink = lambda _: None
+        self,
+        engine: Engine,
+        monitor: Monitor,
+        manager: Manager,
+        settings: LoopSettings,
+        sink: Sink = lambda _: None,
+        bundler: Bundler = lambda *_: None,
     ) -> None:
         self.engine = engine
         self.monitor = monitor
@@ -59,7 +67,7 @@ class ControlLoop:
         self.tap: Callable[[Outcome], None] | None = None
         """Is shown every outcome; for telemetry."""
         self._settings = settings
-        self._sink = sink
+        self._sink, self._bundler = sink, bundler
         self._next_tick_s = engine.now_s
         self._stable_since_s = engine.now_s
 
@@ -79,6 +87,7 @@ class ControlLoop:
         view = self.engine.view()
         self.snapshot = self._snapshot(now_s, view)
         self.handovers.sample(view, self.snapshot)
+        self._bundler(self.snapshot, view, self.manager)
         self.result = self.manager.tick(now_s, self.snapshot)
         self.journal.record(self.result.decision)
         for decision in self.manager.hindsights():

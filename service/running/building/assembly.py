@@ -6,6 +6,7 @@ from time import monotonic
 
 from apps.input.source_thread import SourceLimits, SourceThread
 from profiler.snapshot import LatencyFrom
+from service.running.building.bundling import Bundling
 from service.running.building.control_loop import loop_of
 from service.running.building.intake import Intake
 from service.running.building.pools import POOLS
@@ -21,7 +22,6 @@ def assemble(checked: CheckedSpec) -> Run:
     names = [stage.name for stage in checked.stages]
     pool, codec = POOLS[spec.pool](checked.make_app, names, checked.settings.pool)
     sink = ResultSink(checked.app, codec.decode, spec.out_path, spec.dead_letters_path, checked.link)
-    loop = loop_of(checked, pool, codec.size_bytes, sink.take)
     source = SourceThread(
         checked.source,
         checked.rate,
@@ -30,8 +30,10 @@ def assemble(checked: CheckedSpec) -> Run:
         encode=codec.encode,
         limits=_limits(checked),
     )
+    bundling = Bundling(source, spec.batching.batching)
+    loop = loop_of(checked, pool, codec.size_bytes, sink.take, bundling.decide)
     intake = Intake(source, loop.engine, loop.monitor, checked.first.workers, lambda: checked.pushes.waiting)
-    return Run(checked, intake, sink, loop, pool.wake, checked.compositions)
+    return Run(checked, intake, bundling, sink, loop, pool.wake, checked.compositions)
 
 
 def _limits(checked: CheckedSpec) -> SourceLimits:

@@ -15,16 +15,19 @@ from runtime.engine import Engine
 from runtime.pools.port import WorkerPool
 from service.running.checking.checked import CheckedSpec
 from service.running.checking.shipped import available_cores
-from service.running.loop import ControlLoop, LoopSettings, Sink
+from service.running.loop import Bundler, ControlLoop, LoopSettings, Sink
 
 
-def loop_of(checked: CheckedSpec, pool: WorkerPool, size_bytes: Callable[[Payload], int], sink: Sink) -> ControlLoop:
+def loop_of(
+    checked: CheckedSpec, pool: WorkerPool, size_bytes: Callable[[Payload], int], sink: Sink, bundler: Bundler
+) -> ControlLoop:
     """On ``pool``, whose payloads ``size_bytes`` measures; what comes out goes to ``sink``."""
     spec, cores = checked.spec, available_cores()
     settings = replace(checked.settings.dispatcher, overload=spec.overload)
     engine = Engine(Dispatcher(checked.stages, checked.first, settings, size_bytes), pool)
     monitor = Monitor(checked.settings.monitor, [stage.name for stage in checked.stages], cores)
-    return ControlLoop(engine, monitor, _manager(checked), LoopSettings(cores, SwitchStyle(spec.switch_style)), sink)
+    how = LoopSettings(cores, SwitchStyle(spec.switch_style))
+    return ControlLoop(engine, monitor, _manager(checked), how, sink, bundler)
 
 
 def _manager(checked: CheckedSpec) -> Manager:

@@ -40,9 +40,14 @@ class Intake:
         engine, monitor, source = self._engine, self._monitor, self._source
         monitor.set_offered_rate(engine.now_s, source.offered_per_s(engine.now_s))
         self._count_demand(engine.now_s)
-        while engine.has_room and sink_has_room() and (taken := source.take(1)):
+        while self._has_room() and sink_has_room() and (taken := source.take(1)):
             monitor.record_arrivals(taken[0].arrived_s)
             engine.admit(taken[0].payload, taken[0].arrived_s, taken[0].due_s)
+
+    def _has_room(self) -> bool:
+        """Where items travel together, those that come while others wait are gathered: they are the next bundle."""
+        engine = self._engine
+        return engine.has_room and (engine.sheds or not engine.waits or self._source.batching.items == 1)
 
     def _count_demand(self, now_s: float) -> None:
         """Often enough for the manager, which looks four times a second."""

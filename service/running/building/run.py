@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from compositions.model import Composition
 from service.bodies.figures import Items
 from service.running.asking.window import Window
+from service.running.building.bundling import Bundling
 from service.running.building.intake import Intake
 from service.running.building.sink import ResultSink
 from service.running.checking.checked import CheckedSpec
@@ -21,6 +22,7 @@ class Run:
 
     checked: CheckedSpec
     intake: Intake
+    bundling: Bundling
     sink: ResultSink
     loop: ControlLoop
     wake: Callable[[], None]

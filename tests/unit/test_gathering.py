@@ -1,0 +1,160 @@
+"""Items that travel together: closed by count, bytes or age."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.contract import App
+from apps.input.gathering import Gathering
+from apps.input.kinds import open_source
+from apps.input.pacing import FrequencyManager
+from apps.input.portions import Portions, weight_bytes
+from apps.input.rates import Fixed
+from apps.input.sources import Push, reader_of
+from compositions.batching import BundleLimits
+from compositions.model import Stage
+
+
+class Numbers(App):
+    name = "numbers"
+    stages = (Stage("one"),)
+
+    def items(self, path: Path | None) -> Iterator[int]:
+        return iter(range(10))
+
+
+class Time:
+    """Moves when someone waits, and by ``tick_s`` when someone looks."""
+
+    def __init__(self, tick_s: float = 0.0) -> None:
+        self.now_s, self._tick_s = 0.0, tick_s
+
+    def clock(self) -> float:
+        self.now_s += self._tick_s
+        return self.now_s
+
+    def wait(self, seconds: float) -> bool:
+        self.now_s += seconds
+        return False
+
+
+def gathering(source: Any, time: Time, rate_per_s: float | None, limits: BundleLimits) -> Gathering:
+    pattern = None if rate_per_s is None else Fixed(rate_per_s)
+    pacing = FrequencyManager(pattern, clock=time.clock, wait=time.wait, catch_up_s=10.0)
+    return Gathering(reader_of(source), pacing, time.clock, limits)
+
+
+def bundles(gathered: Gathering, most: int = 100) -> list[list[Any]]:
+    found = []
+    while most and (portion := gathered.next(most)) is not None:
+        assert len(portion.values) == len(portion.arrived_s) == len(portion.due_s or ())
+        found.append(portion.values)
+        most -= len(portion.values)
+    return found
+
+
+def numbers(time: Time) -> Any:
+    return open_source(Numbers(), "replay", clock=time.clock, loop=False)
+
+
+def test_an_unpaced_source_gives_as_many_as_are_wanted() -> None:
+    time = Time()
+    found = bundles(gathering(numbers(time), time, None, BundleLimits(items=4)))
+    assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+def test_items_that_are_not_due_are_not_waited_for() -> None:
+    time = Time()
+    assert bundles(gathering(numbers(time), time, 10.0, BundleLimits(items=4)))[:3] == [[0], [1], [2]]
+
+
+def test_what_became_due_meanwhile_travels_together_and_knows_since_when() -> None:
+    time = Time()
+    gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=8))
+    gathered.next(100)
+    time.now_s = 0.35  # it was held back: the second, third and fourth are due
+    portion = gathered.next(100)
+    assert portion is not None
+    assert portion.values == [1, 2, 3]
+    assert portion.due_s == pytest.approx((0.1, 0.2, 0.3))
+    assert portion.arrived_s == (0.35,) * 3
+
+
+def test_the_first_item_waits_no_longer_than_asked_for_others() -> None:
+    time = Time()
+    gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=8, linger_s=0.25))
+    portion = gathered.next(100)
+    assert portion is not None
+    assert (portion.values, portion.due_s) == ([0, 1, 2], pytest.approx((0.0, 0.1, 0.2)))
+    assert time.now_s <= 0.25
+
+
+def test_a_bundle_that_is_full_does_not_wait() -> None:
+    time = Time()
+    gathered = gathering(numbers(time), time, 10.0, BundleLimits(items=2, linger_s=60.0))
+    assert bundles(gathered, most=4) == [[0, 1], [2, 3]]
+
+
+def test_what_is_pushed_is_taken_as_far_as_it_is_there() -> None:
+    time = Time()
+    source = Push(10, clock=time.clock)
+    gathered = gathering(source, time, None, BundleLimits(items=3))
+    for value in range(5):
+        source.put(value)
+    source.close()
+    assert bundles(gathered) == [[0, 1, 2], [3, 4]]
+    assert source.offer().behind == 0
+
+
+def test_reading_ends_when_its_time_is_over() -> None:
+    time = Time(tick_s=0.001)
+    found = bundles(gathering(numbers(time), time, None, BundleLimits(items=1000)))
+    assert len(found) > 1, "reading took longer than others may wait"
+    assert [value for bundle in found for value in bundle] == list(range(10))
+
+
+def test_more_than_so_many_bytes_do_not_travel_together() -> None:
+    time = Time()
+    source = Push(10, clock=time.clock)
+    for size in [10, 10, 10, 50, 5, 5, 200, 10]:
+        source.put(np.zeros(size, np.uint8))
+    source.close()
+    found = bundles(gathering(source, time, None, BundleLimits(items=100, max_bytes=60)))
+    assert [[array.nbytes for array in bundle] for bundle in found] == [[10, 10, 10], [50, 5, 5], [200], [10]]
+
+
+def test_a_source_that_fails_gives_what_it_read_before() -> None:
+    def failing() -> Iterator[int]:
+        yield from range(5)
+        raise ValueError("the disk is gone")
+
+    portions = Portions(failing(), lambda: 0.0)
+    first = portions.next(100, 1.0)
+    assert first is not None
+    assert first.values == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="disk"):
+        portions.next(100, 1.0)
+
+
+@given(st.lists(st.integers(1, 9), max_size=20), st.integers(1, 50))
+def test_nothing_is_lost_doubled_or_misordered(sizes: list[int], count: int) -> None:
+    wanted = iter(sizes + [3] * 100)
+    portions = Portions(iter(range(count)), Time().clock)
+    found: list[int] = []
+    while (portion := portions.next(next(wanted), 1.0)) is not None:
+        found += portion.values
+    assert found == list(range(count))
+
+
+def test_what_weighs_is_counted_one_level_down() -> None:
+    assert weight_bytes([1, 2.5, None]) == 24
+    assert weight_bytes([np.zeros(1000)]) == 8000
+    assert weight_bytes(["x" * 100]) == 100
+    assert weight_bytes([{"frame": np.zeros(1000), "number": 1}]) > 8000
