@@ -1,6 +1,6 @@
 """Light streams: four trivial stages over numbers from a source that always has more, ours and those of others.
 
-    python -m benchmarks.light_streams [--quick] [--json] [--items 1] [--peers FOLDER]
+    python -m benchmarks.light_streams [--quick] [--json] [--items 512|auto] [--peers FOLDER]
 
 Ours goes the whole way that a user gets, from source to results, and what comes out is compared with a plain loop.
 Peers are an extra (``pip install 'recompose[peers]'``); one that is not there is left out, and said so.
@@ -18,11 +18,12 @@ from benchmarks.harness import Goal, Table, report
 from benchmarks.light.hub import Hub
 from benchmarks.light.ours import EngineAlone, Recompose, in_groups, merged
 from benchmarks.light.peers import Peer
-from benchmarks.light.work import loops_for
+from benchmarks.light.work import BUNDLE, loops_for
 from runtime.pools import ray_cluster
 
 MERGED, GROUPS = "recompose, all merged", "recompose, four groups"
 ENGINE, ENGINE_GROUPS = "  its engine alone, merged", "  its engine alone, four groups"
+ENGINE_ONE = "  the same, bundles of one"
 HUB, HUB_GROUPS = "naive hub, one worker", "naive hub, four workers"
 BYTEWAX, BYTEWAX_2 = "bytewax", "bytewax, two workers"
 PATHWAY, IMAP = "pathway", "multiprocessing, imap by 512"
@@ -54,8 +55,8 @@ class Scale:
         self.slow = 20_000 if quick else 100_000
 
 
-def light(scale: Scale, settings: Mapping[str, object], there: Mapping[str, Peer], folder: Path | None) -> Table:
-    ours = {MERGED: Recompose(merged(), settings=settings), GROUPS: Recompose(in_groups(), settings=settings)}
+def light(scale: Scale, batching: Mapping[str, object], there: Mapping[str, Peer], folder: Path | None) -> Table:
+    ours = {MERGED: Recompose(merged(), batching=batching), GROUPS: Recompose(in_groups(), batching=batching)}
     with ExitStack() as closing:
         hubs = {HUB: Hub(1), HUB_GROUPS: Hub(4)}
         for hub in hubs.values():
@@ -63,8 +64,9 @@ def light(scale: Scale, settings: Mapping[str, object], there: Mapping[str, Peer
         measures: dict[str, Callable[[], float]] = {
             name: partial(one.rate_per_s, scale.seconds) for name, one in ours.items()
         }
-        measures[ENGINE] = partial(EngineAlone(merged()).rate_per_s, scale.slow)
-        measures[ENGINE_GROUPS] = partial(EngineAlone(in_groups()).rate_per_s, scale.slow)
+        measures[ENGINE] = partial(EngineAlone(merged(), BUNDLE).rate_per_s, scale.fast)
+        measures[ENGINE_GROUPS] = partial(EngineAlone(in_groups(), BUNDLE).rate_per_s, scale.fast)
+        measures[ENGINE_ONE] = partial(EngineAlone(in_groups()).rate_per_s, scale.slow)
         measures |= {name: partial(hub.rate_per_s, scale.fast) for name, hub in hubs.items()}
         for name, peer in there.items():
             measures[name] = partial(peer.rate_per_s, scale.middling if name == PATHWAY else scale.fast, folder)
@@ -74,11 +76,11 @@ def light(scale: Scale, settings: Mapping[str, object], there: Mapping[str, Peer
     return table
 
 
-def replicas(scale: Scale, settings: Mapping[str, object]) -> Table:
+def replicas(scale: Scale, batching: Mapping[str, object]) -> Table:
     loops = loops_for(STAGE_US)
     measures: Measures = {
-        ONE: partial(Recompose(merged(), loops, settings).rate_per_s, scale.seconds),
-        TWO: partial(Recompose(merged(2), loops, settings).rate_per_s, scale.seconds),
+        ONE: partial(Recompose(merged(), loops, batching).rate_per_s, scale.seconds),
+        TWO: partial(Recompose(merged(2), loops, batching).rate_per_s, scale.seconds),
         IMAP_ONE: partial(Peer("multiprocessing", 1, loops).rate_per_s, scale.fast // 10, None),
         IMAP_TWO: partial(Peer("multiprocessing", 2, loops).rate_per_s, scale.fast // 10, None),
     }
@@ -88,21 +90,25 @@ def replicas(scale: Scale, settings: Mapping[str, object]) -> Table:
     return table
 
 
+def items_asked(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="one short round instead of three long ones")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     parser.add_argument("--peers", type=Path, metavar="FOLDER", help="where peers are installed, if not here")
-    parser.add_argument("--items", choices=["1"], default="1", help="in a bundle; this version carries one at a time")
+    parser.add_argument("--items", type=items_asked, default="auto", help="of ours in a bundle: a number, or auto")
     given = parser.parse_args()
-    scale, settings = Scale(given.quick), dict[str, object]()
+    scale, batching = Scale(given.quick), {"items": given.items}
     about = {peer.name: peer.about(given.peers) for peer in PEERS.values()}
     there = {name: peer for name, peer in PEERS.items() if about[peer.name].there}
     ray_cluster.connect()
     try:
         for composition in (merged(), in_groups(), merged(2)):
-            Recompose(composition, settings=settings).verify(scale.slow)
-        tables = [light(scale, settings, there, given.peers), replicas(scale, settings)]
+            Recompose(composition, batching=batching).verify(scale.slow)
+        tables = [light(scale, batching, there, given.peers), replicas(scale, batching)]
     finally:
         ray_cluster.shutdown()
     report(tables, given.json, {"peers": "; ".join(each.text for each in about.values())})

@@ -46,7 +46,8 @@ class Recompose:
 
     composition: Composition
     loops: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    batching: Mapping[str, Any] = field(default_factory=dict)
+    """As in the start body."""
 
     def rate_per_s(self, seconds: float) -> float:
         """Items delivered per second while the stream runs; of those that can be read, each is what it must be."""
@@ -79,7 +80,7 @@ class Recompose:
     def _running(self, **ending: Any) -> Iterator[Runner]:
         spec = RunSpec(
             app="light", apps_dirs=(str(APPS),), options={"loops": self.loops}, mode=Mode.PINNED,
-            compositions=(self.composition,), composition=self.composition.name, settings=dict(self.settings), **ending,
+            compositions=(self.composition,), composition=self.composition.name, batching=dict(self.batching), **ending,
         )  # fmt: skip
         runner = Runner(spec)
         runner.ask(Start())
@@ -125,23 +126,23 @@ class _AtOnce:
 
 @dataclass(frozen=True)
 class EngineAlone:
-    """Dispatcher and engine, in this thread."""
+    """Dispatcher and engine, in this thread, with bundles of so many."""
 
     composition: Composition
+    bundle: int = 1
 
     def rate_per_s(self, items: int) -> float:
         codec = FrameCodec()
-        dispatcher = Dispatcher(
-            [Stage(name) for name in NAMES], self.composition, DispatcherSettings(spares=0), codec.size_bytes
-        )
-        engine = Engine(dispatcher, _AtOnce(NAMES))
+        stages, settings = [Stage(name) for name in NAMES], DispatcherSettings(spares=0)
+        engine = Engine(Dispatcher(stages, self.composition, settings, codec.size_bytes), _AtOnce(NAMES))
         engine.start()
-        payload, admitted, delivered = codec.encode([0]), 0, 0
+        payload, admitted, delivered = codec.encode([0] * self.bundle), 0, 0
         began_s = time.perf_counter()
+        times = (began_s,) * self.bundle
         while delivered < items:
             while admitted < items and engine.has_room:
-                engine.admit(payload, (began_s,))
-                admitted += 1
+                engine.admit(payload, times)
+                admitted += self.bundle
             for outcome in engine.advance(engine.now_s):
                 delivered += outcome.count if isinstance(outcome, Delivered) else 0
-        return items / (time.perf_counter() - began_s)
+        return delivered / (time.perf_counter() - began_s)

@@ -27,7 +27,8 @@ class DispatcherSettings:
     prefetch_below_s: float = ranged(0.02, 0, 60, "s")
     """Mean task time below which a worker gets a second task: 20 ms is some 100 hops; above, a hop is lost in it."""
     reorder_items: int = ranged(1024, 1, 10_000_000)
-    """How far the newest started item may be ahead of the next one to deliver, in items that were started."""
+    """How far the newest started item may be ahead of the next one to deliver, in items that were started; 64 bundles
+    in any case."""
     prepare_limit_s: float = ranged(60.0, 0.1, 3600, "s")
     """A switch whose workers are not there after so long fails and leaves the old composition running."""
     drain_limit_s: float = ranged(10.0, 0.01, 3600, "s")

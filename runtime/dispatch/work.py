@@ -10,6 +10,9 @@ from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 from runtime.dispatch.turn import Turn
 
+REORDER_BUNDLES = 64
+"""How far the newest started bundle may be ahead whatever its size: fewer would leave workers of later groups idle."""
+
 
 class Work:
     """Gives out what may be run now, and takes bundles on when a task of theirs is over."""
@@ -66,7 +69,8 @@ class Work:
 
     def _may_start(self, group: GroupState) -> bool:
         """Whether the first group may have a new bundle."""
-        if not self._course.may_feed(self._turn.now_s) or self._outbox.room_taken >= self._reorder_items:
+        most_ahead = max(self._reorder_items, REORDER_BUNDLES * self._admission.queue[0].count)
+        if not self._course.may_feed(self._turn.now_s) or self._outbox.room_taken >= most_ahead:
             return False
         if not self._course.active.has_room(self._prefetch_below_s):
             return False

@@ -385,3 +385,14 @@ def test_the_gate_forgets_what_passed():
     gate.passed(0)
     gate.passed(0)
     assert gate.opens_for(2)
+
+
+def test_bundles_larger_than_the_reorder_limit_keep_every_group_at_work() -> None:
+    bench = Bench("Seq-Seq-Seq", reorder_items=1024)
+    bench.join("w1", "w2", "w3")
+    for _ in range(8):
+        bench.handle(BundleAdmitted(bench.now_s, (bench.now_s,) * 2000, "items"))
+    for _ in range(2):
+        for task_id in [task_id for task_id, (_, task) in bench.tasks.items() if task.start == 0][:2]:
+            bench.done(task_id)
+    assert {worker for worker, _ in bench.tasks.values()} == {"w1", "w2", "w3"}
