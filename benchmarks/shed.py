@@ -43,7 +43,7 @@ def name(offered_per_s: float) -> str:
 @contextmanager
 def running(payload_bytes: int) -> Iterator[Runner]:
     options = {
-        "weights": "1", "total_ms": STAGE_MS, "compute": "wait", "distribution": "lognormal", "cv": 0.5,
+        "weights": "1", "total_ms": STAGE_MS, "compute": "wait", "distribution": "lognormal", "cv": 0.2,
         "payload_bytes": payload_bytes,
     }  # fmt: skip
     spec = RunSpec(
