@@ -16,6 +16,7 @@ from benchmarks.contenders import Recompose, rate_per_s
 from benchmarks.harness import Goal, Table, report
 from benchmarks.workloads import SMALL, Empty
 from compositions.model import all_sequential
+from datapipe.telemetry.writer import Origin
 from runtime.dispatch.outcomes import Delivered
 from runtime.pools import ray_cluster
 from service.bodies.spec import TelemetrySpec
@@ -50,7 +51,7 @@ def measure(folder: Path, rounds: int, items: int) -> list[Table]:
         f"… and of an item's time at {PACED_PER_S:.0f} items/s", "%", [Goal("of that", COST, LIMIT, 1.0, True)]
     )
     contender = Told(Empty, Empty.stages, all_sequential(Empty.stages))
-    telemetry = Telemetry(TelemetrySpec(folder=str(folder)), "empty", "run", time.time() - time.monotonic())
+    telemetry = Telemetry(TelemetrySpec(folder=str(folder)), Origin("empty", "run"), time.time() - time.monotonic())
     values = [SMALL] * items
 
     def one(told: Telemetry | None) -> float:

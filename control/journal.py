@@ -12,7 +12,8 @@ from runtime.dispatch.outcomes import SwitchEnded
 
 @dataclass(slots=True)
 class NoChangeRun:
-    """The same reason for doing nothing, tick after tick, kept as one entry."""
+    """The same reason for doing nothing between two decisions, kept as one entry, also where others came in between:
+    two that take turns are two entries, not one a turn."""
 
     reason: str
     first_at_s: float
@@ -42,21 +43,38 @@ class Journal:
     KEPT = 1000
     decisions: deque[Decision] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
     no_changes: deque[NoChangeRun] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
+    """Those that were said last come last."""
     switches: deque[SwitchRecord] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
     switch_count: int = 0
     switch_total: int = 0
     """With those that failed."""
+    _since_decision: dict[str, NoChangeRun] = field(default_factory=dict)
+    """By kind of reason."""
 
     def record(self, said: Decision | NoChange) -> None:
         """A tick's answer; the same reason again only prolongs its run."""
         if isinstance(said, Decision):
             self.decisions.append(said)
-        elif self.no_changes and _kind(self.no_changes[-1].reason) == _kind(said.reason):
-            self.no_changes[-1].reason = said.reason
-            self.no_changes[-1].last_at_s = said.at_s
-            self.no_changes[-1].count += 1
+            self._since_decision.clear()
         else:
-            self.no_changes.append(NoChangeRun(said.reason, said.at_s, said.at_s))
+            self._record_quiet(said)
+
+    def _record_quiet(self, said: NoChange) -> None:
+        known = self._since_decision.get(_kind(said.reason))
+        if known is None:
+            known = NoChangeRun(said.reason, said.at_s, said.at_s, 0)
+            self._begin(known)
+        elif known is not self.no_changes[-1]:
+            self.no_changes.remove(known)
+            self.no_changes.append(known)
+        known.reason, known.last_at_s = said.reason, said.at_s
+        known.count += 1
+
+    def _begin(self, run: NoChangeRun) -> None:
+        if len(self.no_changes) == self.KEPT:
+            self._since_decision.pop(_kind(self.no_changes[0].reason), None)  # it is about to be dropped
+        self._since_decision[_kind(run.reason)] = run
+        self.no_changes.append(run)
 
     def record_hindsight(self, decision: Decision) -> None:
         """What came of an earlier decision."""

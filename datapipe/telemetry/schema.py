@@ -25,6 +25,10 @@ def _field(name: str, kind: Any, unit: str, nullable: bool = True) -> Any:
     return pa.field(name, kind, nullable, metadata={UNIT_KEY: unit.encode()})
 
 
+EPOCH = _field(
+    "epoch", pa.int64(), "of the run: counts the runners since the app was started, from 1; null in older files"
+)
+
 STAGE = pa.struct([
     _field("stage", pa.string(), "name of the stage"),
     _field("wall_ns", pa.int64(), "ns, wall time of its calls on this item"),
@@ -46,6 +50,7 @@ ITEMS = [
     _field("threshold", pa.float64(), "ratio, of that SLO"),
     _field("stages", pa.list_(STAGE), "one for each stage that ran"),
     _field("read", INSTANT, "instant, when the source read it; null in older files, which counted from then"),
+    EPOCH,
 ]
 
 SNAPSHOT_STAGE = pa.struct([
@@ -79,6 +84,7 @@ SNAPSHOTS = [
     _field("admitted_per_s", pa.float64(), "items/s, over the monitor's window"),
     _field("missed", pa.int64(), "items that were due and never read, since the start"),
     _field("lag_s", pa.float64(), "s for which the next item to be read has been due"),
+    EPOCH,
 ]
 
 DECISIONS = [
@@ -91,6 +97,7 @@ DECISIONS = [
     _field("to", pa.string(), "composition after"),
     _field("reason", pa.string(), "a sentence"),
     _field("body", pa.string(), "JSON as in /decisions: candidates, figures, outcome"),
+    EPOCH,
 ]
 
 SWITCHES = [
@@ -106,6 +113,7 @@ SWITCHES = [
     _field("drain_estimate_ms", pa.float64(), "ms, upper bound when it began"),
     _field("drain_actual_ms", pa.float64(), "ms; null for a drain cut short, disturbed or empty"),
     _field("error", pa.string(), "why it failed; null if it did not"),
+    EPOCH,
 ]
 
 

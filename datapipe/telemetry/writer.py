@@ -6,7 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -69,16 +69,28 @@ class _Buffer:
         return [record for _, record in taken], rows
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose records they are; the same in each."""
+
+    app: str
+    run: str
+    epoch: int = 1
+
+    def columns(self, count: int) -> dict[str, Any]:
+        return {each.name: pa.repeat(getattr(self, each.name), count) for each in fields(self)}
+
+
 class TelemetryWriter:
-    """Of one ``run`` of ``app``. ``put`` costs an append. Failures of the disk lose records; ``lost`` and ``written``
-    count them."""
+    """Of the runner that ``origin`` names. ``put`` costs an append. Failures of the disk lose records; ``lost`` and
+    ``written`` count them."""
 
     def __init__(
-        self, directory: Path, app: str, run: str, columns: dict[str, Columns], settings: WriterSettings | None = None
+        self, directory: Path, origin: Origin, columns: dict[str, Columns], settings: WriterSettings | None = None
     ) -> None:
-        self._directory, self._app, self._columns = directory, app, columns
+        self._directory, self._origin, self._columns = directory, origin, columns
         self._settings = settings or WriterSettings()
-        self.run = run
+        self.run = origin.run
         self._buffers = {kind: _Buffer(self._settings) for kind in columns}
         self._due_s = {kind: monotonic() + self._roll_s(kind) for kind in columns}
         self._swept_s = 0.0
@@ -87,7 +99,7 @@ class TelemetryWriter:
         self.fault: str | None = None
         """Why the last records were lost; None once some were written again."""
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name=f"telemetry-{app}", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=f"telemetry-{origin.app}", daemon=True)
         self._thread.start()
 
     def put(self, kind: str, record: Any, rows: int = 1) -> None:
@@ -122,7 +134,7 @@ class TelemetryWriter:
                 self._due_s[kind] = monotonic() + self._roll_s(kind)
         if now_s - self._swept_s >= SWEEP_EVERY_S:
             self._swept_s = now_s
-            sweep(self._directory, self._app, self._settings.keep)
+            sweep(self._directory, self._origin.app, self._settings.keep)
 
     def _roll_s(self, kind: str) -> float:
         return self._settings.roll_s if kind == "items" else self._settings.slow_roll_s
@@ -143,13 +155,12 @@ class TelemetryWriter:
     def _write(self, kind: str, records: Sequence[Any], rows: int) -> None:
         schema = SCHEMAS[kind]
         columns = self._columns[kind](records)
-        constant = {"app": pa.repeat(self._app, rows), "run": pa.repeat(self.run, rows)}
-        table = pa.table({**constant, **columns}, schema=schema)
+        table = pa.table({**self._origin.columns(rows), **columns}, schema=schema)
         self._files += 1
         folder = self._directory / kind
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is the last folder's alone
         folder.mkdir(mode=0o700, exist_ok=True)
-        write_atomically(table, folder / f"{self._app}{SEPARATOR}{self.run}-{self._files:06d}{SUFFIX}")
+        write_atomically(table, folder / f"{self._origin.app}{SEPARATOR}{self.run}-{self._files:06d}{SUFFIX}")
 
 
 def write_atomically(table: Any, path: Path) -> None:

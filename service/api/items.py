@@ -86,12 +86,13 @@ def push(app: str, daemon: ThisDaemon, body: Annotated[Pushed, Depends(pushed)])
     their ``serials``. A body is at most 1 MiB, or what ``recompose serve --max-item-bytes`` says."""
     if body.many:
         return _push_all(app, daemon, body.items)
-    return problems.Body(Accepted(serial=daemon.apps.push(app, body.items[0])), 202)
+    taken = daemon.apps.push(app, body.items[0])
+    return problems.Body(Accepted(serial=taken.serials[0], run=taken.run), 202)
 
 
 def _push_all(app: str, daemon: Daemon, items: tuple[Any, ...]) -> Response:
     taken = daemon.apps.push_many(app, items)
     if taken.refusal is None:
-        return problems.Body(AcceptedMany(serials=taken.serials), 202)
+        return problems.Body(AcceptedMany(serials=taken.serials, run=taken.run), 202)
     which = f"item {len(taken.serials) + 1} of {len(items)}"
-    return problems.cut_short(taken.refusal, f"{which}: {taken.refusal}", taken.serials)
+    return problems.cut_short(taken.refusal, f"{which}: {taken.refusal}", taken)

@@ -21,6 +21,7 @@ from compositions.errors import Fault, RecomposeError
 from service.bodies.base import plain
 from service.bodies.problems import FieldError, Problem, ResultsGone, ValidationProblem
 from service.bodies.refusals import ConflictError, DiskFullError, NotFoundError, ResultsGoneError, UnavailableError
+from service.running.asking.requests import Taken
 
 MEDIA_TYPE = "application/problem+json"
 UNION_MEMBERS = ("latency", "throughput")
@@ -63,10 +64,10 @@ def problem(
     return Body(body, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
-def cut_short(error: RecomposeError, detail: str, serials: Sequence[int]) -> Response:
-    """Of many items those before one that is refused were taken; ``serials`` names them."""
+def cut_short(error: RecomposeError, detail: str, taken: Taken) -> Response:
+    """Of many items those before one that is refused were ``taken``; the answer names them."""
     status = status_of(error)
-    body = _about(status, detail).model_copy(update={"serials": list(serials)})
+    body = _about(status, detail).model_copy(update={"serials": taken.serials, "run": taken.run})
     return Body(body, status, headers=_retry_after(status, error), media_type=MEDIA_TYPE)
 
 

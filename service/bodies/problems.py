@@ -16,6 +16,8 @@ class Problem(Answer):
     detail: str
     serials: list[int] | None = None
     """Of many items that were pushed, those that were taken before one was refused."""
+    run: str | None = None
+    """Of these serial numbers."""
 
 
 class ResultsGone(Problem):

@@ -21,11 +21,15 @@ class Result(Answer):
 
 class Accepted(Answer):
     serial: int
+    run: str | None
+    """Of the serial number, as in the result."""
 
 
 class AcceptedMany(Answer):
     serials: list[int]
     """Of the items, in their order. They have gaps where others pushed meanwhile."""
+    run: str | None
+    """Of the serial numbers, as in the results."""
 
 
 class CheckedItems(Items):

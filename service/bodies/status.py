@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from apps.contract import App
 from control.decisions import Mode, State
 from profiler.drain import DrainStatus
@@ -94,15 +96,24 @@ class Status(Origin, Demand, _Beside, _Status):
     """Of one app. What its runner alone knows is left out while it is not up."""
 
 
+def _wanted(spec: RunSpec) -> dict[str, Any]:
+    """The fields that say what is asked for, not what is."""
+    slo = SloInForce.of(spec.slo, None) if spec.slo else None
+    return {"mode": spec.mode, "slo": slo, "slo_status": SloStatus.UNKNOWN if slo else SloStatus.NONE}
+
+
+def of_wanted(status: Status, spec: RunSpec) -> Status:
+    """``status`` of a runner that has not been told all of ``spec``, with what that asks for."""
+    return status.model_copy(update=_wanted(spec))
+
+
 def resting(app: type[App], state: State, spec: RunSpec, last_decision: Decision | None) -> Status:
     """Of an app whose runner is not up: what is known without it, everything else null."""
     return Status(
         app=app.name,
         state=state,
-        mode=spec.mode,
         composition=None,
-        slo=SloInForce.of(spec.slo, None) if spec.slo else None,
-        slo_status=SloStatus.UNKNOWN if spec.slo else SloStatus.NONE,
+        **_wanted(spec),
         input_rate_per_s=None,
         throughput_per_s=None,
         latency_ms=Latency.of(None),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from service.bodies.results import Summary
+from service.bodies.results import CheckedItems, Summary
 
 FAILED, ALL_ITEMS_FAILED, UNWRITTEN, SLO_MISSED, INTERRUPTED = 1, 3, 4, 5, 130
 CODES = """Exit codes: 0 done; 1 the run failed; 2 usage; 3 every item failed; 4 results that are no JSON data could not
-be written; 5 the objective was not met at the end (with --fail-on-slo); 130 interrupted, what was accepted is out."""
+be written; 5 the objective was not met at the end (with --fail-on-slo); 130 interrupted: what was accepted is out,
+unless it was interrupted twice."""
 
 
 class Ending(click.ClickException):
@@ -31,10 +32,17 @@ def ending(summary: Summary, *, interrupted: bool, fail_on_slo: bool) -> Ending 
     if summary.unwritten:
         return Ending(UNWRITTEN, f"{summary.unwritten} results could not be written; the first: {_last_line(summary)}")
     if interrupted:
-        return Ending(INTERRUPTED, f"interrupted; {items.delivered if items else 0} items delivered")
+        return Ending(INTERRUPTED, f"interrupted; {_left(items) if items else '0 items delivered'}")
     if fail_on_slo and summary.slo_status in ("violated", "infeasible"):
         return Ending(SLO_MISSED, f"the objective is {summary.slo_status} at the end of the run")
     return None
+
+
+def _left(items: CheckedItems) -> str:
+    """What was delivered; what a second interruption left behind."""
+    given_up = items.accepted - items.delivered - items.failed - items.shed
+    more = f", {given_up} that were accepted given up" if given_up else ""
+    return f"{items.delivered} items delivered{more}"
 
 
 def _last_line(summary: Summary) -> str:

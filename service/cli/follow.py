@@ -19,7 +19,7 @@ LOOK_S = 0.25
 
 
 def follow(runner: Runner, quiet: bool) -> bool:
-    """Starts it and waits until it has ended; the first Ctrl-C or SIGTERM drains, the second does not wait for that.
+    """Starts it and waits until it has ended; the first Ctrl-C or SIGTERM drains, the second gives up what is left.
 
     Returns whether there was one.
     """
@@ -39,6 +39,8 @@ def follow(runner: Runner, quiet: bool) -> bool:
         with _progress(quiet, runner.spec.items) as show:
             while not runner.wait(LOOK_S):
                 show(asked.ask(ReadStatus()))
+    except KeyboardInterrupt:
+        pass  # the second; the summary says what was given up
     finally:
         runner.ask(Stop(drain=False, timeout_s=5))
         for number, handler in before.items():

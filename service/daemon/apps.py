@@ -15,7 +15,7 @@ from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.specs import Specs
 from service.daemon.storing.store import DaemonStore, Started
-from service.running.asking.requests import Push, PushMany, SetInput, SetMode, Taken
+from service.running.asking.requests import PushMany, SetInput, SetMode, Taken
 
 STOP_TIMEOUT_S = 600.0
 """For a stop that the user asks for. What was accepted is delivered however slow the stages are; a hung one has its own
@@ -88,9 +88,12 @@ class Apps:
         known = {each.name for each in spec.compositions}
         return active.name if active is not None and active.name in known else None
 
-    def push(self, name: str, value: Any) -> int:
-        """Serial number of the item. Raises: ConflictError, UnavailableError, BufferFull; what the app refuses."""
-        return self._runs.pushed_into(name).ask(Push(value))
+    def push(self, name: str, value: Any) -> Taken:
+        """Of one item. Raises: as ``push_many``; BufferFull; what the app refuses."""
+        taken = self.push_many(name, (value,))
+        if taken.refusal is not None:
+            raise taken.refusal
+        return taken
 
     def push_many(self, name: str, values: tuple[Any, ...]) -> Taken:
         """Those before the first that is refused. Raises: ConflictError, UnavailableError."""

@@ -7,7 +7,7 @@ from service.bodies.decisions import Entry, history_of
 from service.bodies.refusals import UnavailableError
 from service.bodies.results import Result
 from service.bodies.spec import RunSpec
-from service.bodies.status import Sample, Status, resting
+from service.bodies.status import Sample, Status, of_wanted, resting
 from service.daemon.keeping.restart_policy import Ended, Failed, Up
 from service.daemon.keeping.watchdog import Watchdog
 from service.daemon.runs import Runs
@@ -92,7 +92,8 @@ def _kept(last: Status) -> dict[str, object]:
 def _live(watchdog: Watchdog) -> Status | None:
     restarts = {"runner_restarts": watchdog.condition.deaths.restarts}
     try:
-        return watchdog.ask(ReadStatus()).model_copy(update=restarts)
+        status = watchdog.ask(ReadStatus()).model_copy(update=restarts)
+        return status if watchdog.wanted.in_step else of_wanted(status, watchdog.wanted.spec)
     except UnavailableError as error:
         last = watchdog.remembered.status
         return last and last.model_copy(update={"failure": str(error), **restarts})

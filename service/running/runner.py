@@ -112,7 +112,7 @@ class Runner:
             ReadSpec.by(lambda _: self.spec),
             Stop.by(self._stop),
             Push.by(lambda request: self._checked.pushes.put(request.value)),
-            PushMany.by(lambda request: Taken.by(self._checked.pushes.put, request.values)),
+            PushMany.by(lambda request: Taken.by(self._checked.pushes.put, request.values, self.spec.run)),
         )
 
     def _start(self, _: Start) -> None:

@@ -186,4 +186,4 @@ def test_of_many_items_those_before_one_that_is_refused_are_taken(make: MakeRunn
     runner = started(make)
     taken = runner.ask(ask.PushMany((1, 2, "refuse me", 3)))
     assert (taken.serials, "refuse me" in str(taken.refusal)) == ([0, 1], True)
-    assert runner.ask(ask.PushMany((4, 5))) == ask.Taken([2, 3], None)
+    assert runner.ask(ask.PushMany((4, 5))) == ask.Taken([2, 3], None, runner.ask(ask.ReadStatus()).run)

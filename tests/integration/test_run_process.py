@@ -93,3 +93,51 @@ def test_sigterm_drains_reports_and_says_so(command: list[str], tmp_path: Path) 
     assert items["accepted"] == items["delivered"] >= 6
     assert f"interrupted; {items['delivered']} items delivered" in stderr
     assert len(out.read_text().splitlines()) == items["delivered"]
+
+
+HELD_UP = """
+import itertools, threading
+from apps.contract import App
+from compositions.model import Stage
+
+class HeldUp(App):
+    name = "held-up"
+    description = "Takes one item, and never gives it back."
+    stages = (Stage("wait"),)
+
+    def items(self, path):
+        return itertools.count()
+
+    def wait(self, number):
+        print("item", number)
+        threading.Event().wait()
+"""
+
+
+def test_a_second_interruption_says_what_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "held_up.py").write_text(HELD_UP)
+    command = [
+        sys.executable,
+        "-m",
+        "service.cli",
+        "run",
+        "held-up",
+        "--apps",
+        str(tmp_path),
+        "--pool",
+        "local",
+        "--json",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        assert any(line.endswith("item 0\n") for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)  # two of one kind, one soon after the other, are one for the kernel
+        stdout, stderr = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait()
+    items = json.loads(stdout)["items"]
+    assert (process.returncode, items["delivered"]) == (130, 0), stderr
+    assert f"interrupted; 0 items delivered, {items['accepted']} that were accepted given up" in stderr

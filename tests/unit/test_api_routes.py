@@ -153,12 +153,12 @@ def test_input_and_mode_reach_the_runner(running: TestClient) -> None:
 
 
 def test_pushed_items_come_out_in_order(running: TestClient) -> None:
+    run = running.get("/status/synthetic").json()["run"]
     for serial, item in enumerate([{"a": 1}, None, "text"]):
         headers = {"content-type": "application/json"}
         accepted = running.post("/apps/synthetic/items", content=json.dumps(item), headers=headers)
-        assert (accepted.status_code, accepted.json()) == (202, {"serial": serial})
+        assert (accepted.status_code, accepted.json()) == (202, {"serial": serial, "run": run})
     results = running.get("/results/synthetic").json()
-    run = running.get("/status/synthetic").json()["run"]
     assert results == [
         {"serial": 0, "value": {"a": 1}, "run": run},
         {"serial": 1, "value": None, "run": run},
@@ -293,17 +293,18 @@ LINES = {"content-type": "application/x-ndjson"}
 
 def test_the_source_can_be_given_by_its_kind_alone(client: TestClient) -> None:
     assert client.post("/apps/synthetic/start", json={"source": "push"}).status_code == 200
-    assert client.post("/apps/synthetic/items", json=1).json() == {"serial": 0}
+    assert client.post("/apps/synthetic/items", json=1).json()["serial"] == 0
     assert "source.kind = 'pull'" in detail(client.post("/apps/synthetic/start", json={"source": "pull"}), 422)
 
 
 def test_a_list_and_lines_push_many_items(running: TestClient) -> None:
+    run = running.get("/status/synthetic").json()["run"]
     many = running.post("/apps/synthetic/items", params={"many": True}, json=[1, None, [2]])
-    assert (many.status_code, many.json()) == (202, {"serials": [0, 1, 2]})
+    assert (many.status_code, many.json()) == (202, {"serials": [0, 1, 2], "run": run})
     lines = running.post("/apps/synthetic/items", content=b'{"n": 3}\n\n[4]\n', headers=LINES)
-    assert lines.json() == {"serials": [3, 4]}
+    assert lines.json() == {"serials": [3, 4], "run": run}
     whole = running.post("/apps/synthetic/items", json=[5, 6])
-    assert whole.json() == {"serial": 5}, "without many=true an array is one item"
+    assert whole.json() == {"serial": 5, "run": run}, "without many=true an array is one item"
     values = [each["value"] for each in running.get("/results/synthetic").json()]
     assert values == [1, None, [2], {"n": 3}, [4], [5, 6]]
 
@@ -311,7 +312,7 @@ def test_a_list_and_lines_push_many_items(running: TestClient) -> None:
 def test_what_was_taken_before_a_refusal_is_told(running: TestClient) -> None:
     refused = running.post("/apps/synthetic/items", params={"many": True}, json=[1, "refuse me", 3])
     assert detail(refused, 422).startswith("item 2 of 3: item 'refuse me' is refused by synthetic")
-    assert refused.json()["serials"] == [0]
+    assert (refused.json()["serials"], refused.json()["run"]) == ([0], running.get("/status/synthetic").json()["run"])
     assert len(running.get("/results/synthetic").json()) == 1
 
 

@@ -51,6 +51,9 @@ def test_an_interruption_is_told_but_not_before_a_failure() -> None:
     told = ending(Summary(items=items()), interrupted=True, fail_on_slo=False)
     assert told is not None
     assert (told.exit_code, told.message) == (130, "interrupted; 4 items delivered")
+    twice = ending(Summary(items=items(accepted=9, delivered=4, failed=2)), interrupted=True, fail_on_slo=False)
+    assert twice is not None
+    assert twice.message == "interrupted; 4 items delivered, 3 that were accepted given up"
     failed = ending(Summary(items=items(), failure="broken"), interrupted=True, fail_on_slo=False)
     assert failed is not None
     assert failed.exit_code == 1

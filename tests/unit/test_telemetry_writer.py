@@ -15,7 +15,7 @@ import pytest
 from datapipe.telemetry.files import TelemetryError, files_of, some_files_of
 from datapipe.telemetry.retention import Keep, sweep
 from datapipe.telemetry.schema import SCHEMAS, UNIT_KEY, VERSION, VERSION_KEY, version_of
-from datapipe.telemetry.writer import TelemetryWriter, WriterSettings
+from datapipe.telemetry.writer import Origin, TelemetryWriter, WriterSettings
 
 PATIENT = WriterSettings(roll_s=3600, slow_roll_s=3600)
 FIELDS = ("number", "at", "from", "to")
@@ -24,11 +24,11 @@ FIELDS = ("number", "at", "from", "to")
 def columns(records: Sequence[Any]) -> dict[str, Any]:
     rows = dict(zip(FIELDS, map(list, zip(*records, strict=True)), strict=True))
     nothing = [None] * len(records)
-    return rows | {name: nothing for name in SCHEMAS["switches"].names if name not in (*FIELDS, "app", "run")}
+    return rows | {name: nothing for name in SCHEMAS["switches"].names if name not in (*FIELDS, "app", "run", "epoch")}
 
 
 def writer(folder: Path, settings: WriterSettings = PATIENT, make: Any = columns) -> TelemetryWriter:
-    return TelemetryWriter(folder, "a", "r", {"switches": make}, settings)
+    return TelemetryWriter(folder, Origin("a", "r", 3), {"switches": make}, settings)
 
 
 def test_what_was_put_is_in_the_files_and_no_hidden_one_is_left(tmp_path: Path) -> None:
@@ -40,6 +40,7 @@ def test_what_was_put_is_in_the_files_and_no_hidden_one_is_left(tmp_path: Path) 
     table = pq.read_table(path, partitioning=None)
     assert table.column("number").to_pylist() == list(range(100))
     assert set(table.column("run").to_pylist()) == {telemetry.run}
+    assert set(table.column("epoch").to_pylist()) == {3}
     assert (telemetry.written, telemetry.lost, telemetry.fault) == (100, 0, None)
     assert os.listdir(tmp_path / "switches") == [path.name]
     assert version_of(table.schema) == VERSION

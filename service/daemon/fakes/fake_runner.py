@@ -48,7 +48,7 @@ class FakeRunner(FakeRun):
             r.Start.by(lambda _: self.start()),
             r.Stop.by(lambda request: self.stop(request.drain)),
             r.Push.by(lambda request: self.push(request.value)),
-            r.PushMany.by(lambda request: r.Taken.by(self.push, request.values)),
+            r.PushMany.by(lambda request: r.Taken.by(self.push, request.values, self.spec.run)),
             r.SetMode.by(lambda request: self.set_mode(request.mode, request.composition)),
             r.SetSlo.by(lambda request: self.set_slo(request.slo)),
             r.SetInput.by(self._note),

@@ -31,7 +31,6 @@ class Wanted:
         self._past_start = False
         """A runner before it cannot take requests."""
         self._in_step = False
-        """It runs what is wanted, as far as it was told."""
         self._stored: Started | None = None
         """As far as this object did it."""
         self._forgotten = False
@@ -40,6 +39,11 @@ class Wanted:
     @property
     def spec(self) -> RunSpec:
         return self._spec
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the runner was told all of it; not before its start is over."""
+        return self._in_step
 
     def renew(self, died: str | None) -> RunSpec:
         """The next runner has serial numbers of its own; ``died``: why the one before did, as far as is known."""

@@ -152,7 +152,7 @@ class DaemonStore:
             )
             db.execute(
                 "DELETE FROM no_change WHERE app = ?1 AND first_at NOT IN"
-                " (SELECT first_at FROM no_change WHERE app = ?1 ORDER BY first_at DESC LIMIT ?2)",
+                " (SELECT first_at FROM no_change WHERE app = ?1 ORDER BY last_at DESC, first_at DESC LIMIT ?2)",
                 (app, HISTORY_LIMIT),
             )
 
@@ -162,9 +162,9 @@ class DaemonStore:
         return [Decision.model_validate_json(row[0]) for row in rows]
 
     def quiet_runs(self, app: str, limit: int) -> list[QuietRun]:
-        """The newest runs of no change, newest first."""
+        """The runs of no change that were said last, the latest first."""
         rows = self._database.read(
-            "SELECT body FROM no_change WHERE app = ? ORDER BY first_at DESC LIMIT ?", (app, limit)
+            "SELECT body FROM no_change WHERE app = ? ORDER BY last_at DESC, first_at DESC LIMIT ?", (app, limit)
         )
         return [QuietRun.model_validate_json(row[0]) for row in rows]
 

@@ -100,21 +100,22 @@ class Push(Request[int]):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Of many items: the serial numbers of those that were taken, and why the next one was not."""
+    """Of many items: the serial numbers in ``run`` of those that were taken, and why the next one was not."""
 
     serials: list[int]
     refusal: RecomposeError | None
+    run: str | None
 
     @staticmethod
-    def by(put: Callable[[Any], int], values: Iterable[Any]) -> Taken:
+    def by(put: Callable[[Any], int], values: Iterable[Any], run: str | None) -> Taken:
         """``put`` says an item's serial number, or raises RecomposeError for one that it refuses."""
         serials: list[int] = []
         for value in values:
             try:
                 serials.append(put(value))
             except RecomposeError as error:
-                return Taken(serials, error)
-        return Taken(serials, None)
+                return Taken(serials, error, run)
+        return Taken(serials, None, run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,10 @@ def record_of(spec: RunSpec, run: Run) -> Record:
     clock = WallClock.now()
     if spec.telemetry is None:
         return Record(clock)
-    from service.running.recording.telemetry import Telemetry  # imported here: a run without telemetry needs no Arrow
+    from datapipe.telemetry.writer import Origin  # imported here: a run without telemetry needs no Arrow
+    from service.running.recording.telemetry import Telemetry
 
     assert spec.run is not None, "a runner has given it a name"
-    telemetry = Telemetry(spec.telemetry, spec.app, spec.run, clock.epoch_s)
+    telemetry = Telemetry(spec.telemetry, Origin(spec.app, spec.run, spec.epoch), clock.epoch_s)
     run.loop.tap = telemetry.observe
     return Record(clock, telemetry)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from control.manager import TickResult
 from datapipe.telemetry.retention import Keep
-from datapipe.telemetry.writer import TelemetryWriter, WriterSettings
+from datapipe.telemetry.writer import Origin, TelemetryWriter, WriterSettings
 from profiler.snapshot import Snapshot
 from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
 from service.bodies.spec import TelemetrySpec
@@ -25,16 +25,16 @@ LATE = 3
 
 
 class Telemetry:
-    """Of one ``run`` of ``app``. ``epoch_s``: the wall clock at 0 of the loop's clock."""
+    """Of the runner that ``origin`` names. ``epoch_s``: the wall clock at 0 of the loop's clock."""
 
-    def __init__(self, spec: TelemetrySpec, app: str, run: str, epoch_s: float) -> None:
+    def __init__(self, spec: TelemetrySpec, origin: Origin, epoch_s: float) -> None:
         self._timings = Timings()
         self._target_us: int | None = None
         self._threshold: float | None = None
         self._known: dict[tuple[str, int], Record] = {}
         settings = WriterSettings(keep=Keep(spec.keep_days, spec.keep_mb))
-        self._writer = TelemetryWriter(Path(spec.folder), app, run, columns(epoch_s), settings)
-        self._rows = Rows(self._writer.run, epoch_s)
+        self._writer = TelemetryWriter(Path(spec.folder), origin, columns(epoch_s), settings)
+        self._rows = Rows(origin.run, epoch_s)
 
     # --- in the loop's thread ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,62 @@
+"""What is asked for while an app starts is shown at once, though its runner is told when its start is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from apps import registry
+from control.decisions import Mode, State
+from service.api import create_app
+from service.bodies.spec import RunSpec
+from service.daemon.daemon import Daemon
+from service.daemon.fakes.fake_daemon import PromptTicker
+from service.daemon.fakes.fake_runner import FakeRunner
+from service.daemon.keeping.hosts import LocalHost
+from service.daemon.storing.store import DaemonStore
+
+PUSHED = {"source": {"kind": "push"}}
+LATENCY = {"app": "synthetic", "metric": "latency", "target": 400}
+
+
+class Slow(FakeRunner):
+    """Its workers do not come."""
+
+    def start(self) -> None:
+        super().start()
+        self.state = State.STARTING
+
+
+@pytest.fixture
+def runners() -> list[FakeRunner]:
+    return []
+
+
+@pytest.fixture
+def starting(disk: DaemonStore, runners: list[FakeRunner]) -> Iterator[TestClient]:
+    def make(spec: RunSpec) -> FakeRunner:
+        runners.append(Slow(spec))
+        return runners[-1]
+
+    apps = {"synthetic": registry.find("synthetic")}
+    daemon = Daemon(apps, LocalHost(make), disk, make_ticker=PromptTicker)
+    with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as client:
+        assert client.post("/apps/synthetic/start", json=PUSHED).json()["state"] == "starting"
+        yield client
+
+
+def test_an_objective(starting: TestClient, runners: list[FakeRunner]) -> None:
+    stored = starting.post("/slo", json=LATENCY).json()
+    status = starting.get("/status/synthetic").json()
+    assert runners[0].spec.slo is None, "it is told after its start"
+    assert (status["state"], status["slo_status"]) == ("starting", "unknown")
+    assert (status["slo"]["target"], status["slo"]["bound"]) == (400, stored["bound"])
+    starting.delete("/slo/synthetic")
+    assert starting.get("/status/synthetic").json()["slo"] is None
+
+
+def test_a_mode(starting: TestClient, runners: list[FakeRunner]) -> None:
+    assert starting.put("/apps/synthetic/mode", json={"mode": "observe"}).json()["mode"] == "observe"
+    assert runners[0].spec.mode is Mode.AUTO
