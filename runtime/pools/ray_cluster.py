@@ -9,14 +9,13 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import pickle
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
-
-from compositions.errors import RecomposeError
+from typing import Any
 
 # Ray reads these when it is imported. Niceness: Ray starts its workers as background jobs; ours do what the machine is
 # there for. The last one keeps Ray's page of advice on every killed worker off our stdout, where results go; who died
@@ -30,6 +29,20 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
 from runtime.pools import ray_own, ray_prints
+from runtime.pools.ray_hosted import (
+    Broken,
+    ClusterError,
+    Factory,
+    Host,
+    Hosted,
+    Raised,
+    RemoteFault,
+    RemoteGone,
+    RemoteTimeout,
+)
+from runtime.transport.local_calls import LocalCaller
+
+__all__ = ["ClusterError", "Hosted", "RemoteFault", "RemoteGone", "RemoteTimeout"]
 
 NAMESPACE = "recompose"
 OBJECT_STORE_BYTES = 200 * 2**20
@@ -40,31 +53,6 @@ _NAME_FREE_S = 5.0
 _KNOCK_S = 5.0
 _folders: list[Path] = []
 """Of the Ray that was started here, if one was."""
-
-
-class ClusterError(RecomposeError):
-    """Ray, or the process that was called, could not do what was asked."""
-
-
-class RemoteGone(ClusterError):  # noqa: N818 - says what happened
-    """The process that hosted the object has ended."""
-
-
-class RemoteTimeout(ClusterError):  # noqa: N818 - the same
-    """A call was not answered in time; it may still be carried out."""
-
-
-class RemoteFault(RuntimeError):  # noqa: N818 - the same
-    """A hosted object raised what is no sentence for the user: a fault in the program, told with its traceback."""
-
-
-class Hosted(Protocol):
-    """What can be hosted: it answers whatever it is asked."""
-
-    def ask(self, request: Any, *, timeout_s: float) -> Any: ...
-
-
-Factory = Callable[..., Hosted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,31 +134,58 @@ class RemoteObject:
     def __init__(self, name: str, actor: Any) -> None:
         self.name = name
         self._actor = actor
+        self._near: LocalCaller | None = None
+        self._looked = False
 
     def ask(self, request: Any, *, timeout_s: float) -> Any:
-        """The object's answer; request and answer are pickled.
+        """The object's answer; request and answer are pickled. On the object's own host they travel beside Ray.
 
         Raises: what the object raised when that is a RecomposeError; RemoteFault for any other error; RemoteGone;
         RemoteTimeout.
         """
-        return self._answer(type(request).__name__, self._actor.ask.remote(request, timeout_s), timeout_s)
+        what = type(request).__name__
+        if not self._looked:
+            self._look(timeout_s)
+        if self._near is not None:
+            try:
+                return self._answer_near(self._near, what, request, timeout_s)
+            except ConnectionRefusedError:
+                pass  # it is on another host, or has ended: Ray knows
+        return self._answer(what, self._actor.ask.remote(request, timeout_s), timeout_s)
 
     def build(self, factory: Factory, args: tuple[Any, ...]) -> None:
         """Makes the object; ``spawn`` does. Raises: as ``ask``."""
         self._answer("its factory", self._actor.build.remote(factory, args), None)
 
+    def _look(self, timeout_s: float) -> None:
+        address = self._answer("where it is", self._actor.address.remote(), timeout_s)
+        self._near = LocalCaller(address) if address is not None else None
+        self._looked = True
+
+    def _answer_near(self, near: LocalCaller, what: str, request: Any, timeout_s: float) -> Any:
+        try:
+            answer = pickle.loads(near.ask(pickle.dumps((request, timeout_s)), timeout_s))
+        except TimeoutError:
+            raise self._late(what, timeout_s) from None
+        except ConnectionResetError as error:
+            raise RemoteGone(f"{self.name} has ended: {error}") from error
+        if isinstance(answer, Broken):
+            raise RemoteFault(f"{what} of {self.name} failed: {answer.error}\n{answer.trace}")
+        return _value(answer)
+
     def _answer(self, what: str, promise: Any, timeout_s: float | None) -> Any:
         try:
             answer = ray.get(promise, timeout=timeout_s)
         except GetTimeoutError:
-            raise RemoteTimeout(f"{self.name} did not answer {what} within {timeout_s:g} s") from None
+            raise self._late(what, timeout_s) from None
         except RayActorError as error:
             raise RemoteGone(f"{self.name} has ended: {_first_line(error)}") from error
         except RayTaskError as error:
             raise RemoteFault(f"{what} of {self.name} failed: {error.cause!r}\n{error}") from error
-        if isinstance(answer, _Raised):
-            raise answer.error()
-        return answer
+        return _value(answer)
+
+    def _late(self, what: str, timeout_s: float | None) -> RemoteTimeout:
+        return RemoteTimeout(f"{self.name} did not answer {what} within {timeout_s:g} s")
 
     def alive(self, timeout_s: float = 5.0) -> bool:
         """Whether the object has been built and answers."""
@@ -183,6 +198,8 @@ class RemoteObject:
     def kill(self) -> None:
         """Ends its process at once, and with it the workers that it started; then its name is free again."""
         ray.kill(self._actor, no_restart=True)
+        if self._near is not None:
+            self._near.clear_up()
         give_up_s = time.monotonic() + _NAME_FREE_S
         while find(self.name) is not None and time.monotonic() < give_up_s:
             time.sleep(0.02)  # Ray tells nobody when a name becomes free
@@ -198,7 +215,7 @@ def spawn(name: str, factory: Factory, *args: Any, detached: bool = False) -> Re
     lifetime = "detached" if detached else None
     options = {"name": name, "lifetime": lifetime, "num_cpus": 0, "max_concurrency": THREADS}
     try:
-        actor = ray.remote(_Host).options(**options).remote(name)
+        actor = ray.remote(Host).options(**options).remote(name)
     except ValueError as error:
         raise ClusterError(f"{name!r} cannot be started: {error}") from error
     remote = RemoteObject(name, actor)
@@ -218,56 +235,11 @@ def find(name: str) -> RemoteObject | None:
         return None
 
 
-# --- in the process of the hosted object ------------------------------------------------------------------------------
-
-
-class _Host:
-    """The actor around an object."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._object: Hosted
-
-    def __repr__(self) -> str:
-        """Who printed, where somebody listens."""
-        return self._name
-
-    def build(self, factory: Factory, args: tuple[Any, ...]) -> _Raised | None:
-        try:
-            self._object = factory(*args)
-        except RecomposeError as error:
-            return _Raised.of(error)
-        return None
-
-    def ask(self, request: Any, timeout_s: float) -> Any:
-        try:
-            return self._object.ask(request, timeout_s=timeout_s)
-        except RecomposeError as error:
-            return _Raised.of(error)
-        except TimeoutError as error:
-            return _Raised.of(RemoteTimeout(str(error)))
-
-    def ping(self) -> None:
-        """Answers as soon as the process is there."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Raised:
-    """An error as a value: pickle would call its class with the message alone, which not every class takes."""
-
-    type: type[RecomposeError]
-    args: tuple[Any, ...]
-    state: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, error: RecomposeError) -> _Raised:
-        return cls(type(error), error.args, dict(vars(error)))
-
-    def error(self) -> RecomposeError:
-        error = self.type.__new__(self.type)
-        error.args = self.args
-        vars(error).update(self.state)
-        return error
+def _value(answer: Any) -> Any:
+    """Raises: the error that it is."""
+    if isinstance(answer, Raised):
+        raise answer.error()
+    return answer
 
 
 def _knock(address: str) -> None:

@@ -50,7 +50,7 @@ class Hub:
         self._inbox: list[Received] = []
         self._router: Router | None = None
         self._network: Network | None = None
-        self._directory = tempfile.mkdtemp(prefix="recompose-")
+        self._directory = tempfile.mkdtemp(prefix=f"recompose-{os.getpid()}-")
         self._unix_path = os.path.join(self._directory, "items") if unix else None
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)

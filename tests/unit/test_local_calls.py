@@ -1,0 +1,121 @@
+"""Calls over a unix socket: answers, many at once, lateness, and servers that are gone."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runtime.transport.local_calls import SECRET_BYTES, LocalCaller, LocalServer
+
+PATIENCE_S = 10.0
+Serve = Callable[[Callable[[bytes], bytes]], LocalServer]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    servers: list[LocalServer] = []
+
+    def make(answer: Callable[[bytes], bytes]) -> LocalServer:
+        servers.append(LocalServer(answer))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.close()
+        assert not os.path.exists(server.address.folder)
+
+
+def reversed_(asked: bytes) -> bytes:
+    return asked[::-1]
+
+
+@pytest.mark.parametrize("asked", [b"", b"abc", bytes(range(256)) * 20_000])
+def test_an_answer_is_that_of_its_question(serve: Serve, asked: bytes) -> None:
+    caller = LocalCaller(serve(reversed_).address)
+    assert caller.ask(asked, PATIENCE_S) == asked[::-1]
+    assert caller.ask(b"another", PATIENCE_S) == b"rehtona"
+
+
+def test_its_folder_is_for_this_user_only(serve: Serve) -> None:
+    assert stat.S_IMODE(os.stat(serve(reversed_).address.folder).st_mode) == 0o700
+
+
+def test_who_does_not_know_the_secret_is_not_answered(serve: Serve) -> None:
+    asked: list[bytes] = []
+    address = serve(lambda each: asked.append(each) or b"").address
+    stranger = LocalCaller(replace(address, secret=bytes(SECRET_BYTES)))
+    with pytest.raises(ConnectionResetError):
+        stranger.ask(b"x", PATIENCE_S)
+    assert asked == []
+
+
+def test_a_call_is_answered_while_another_waits(serve: Serve) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def answer(asked: bytes) -> bytes:
+        if asked == b"slow":
+            entered.set()
+            go_on.wait(PATIENCE_S)
+        return asked
+
+    caller = LocalCaller(serve(answer).address)
+    slow: list[bytes] = []
+    thread = threading.Thread(target=lambda: slow.append(caller.ask(b"slow", PATIENCE_S)))
+    thread.start()
+    entered.wait(PATIENCE_S)
+    assert caller.ask(b"quick", PATIENCE_S) == b"quick"
+    go_on.set()
+    thread.join(PATIENCE_S)
+    assert slow == [b"slow"]
+
+
+def test_a_late_answer_is_not_taken_for_the_next(serve: Serve) -> None:
+    go_on = threading.Event()
+
+    def answer(asked: bytes) -> bytes:
+        if asked == b"late":
+            go_on.wait(PATIENCE_S)
+        return asked
+
+    caller = LocalCaller(serve(answer).address)
+    with pytest.raises(TimeoutError):
+        caller.ask(b"late", 0.01)
+    go_on.set()
+    assert caller.ask(b"next", PATIENCE_S) == b"next"
+
+
+def test_a_server_that_is_not_there_was_not_asked(tmp_path: Path, serve: Serve) -> None:
+    caller = LocalCaller(replace(serve(reversed_).address, folder=str(tmp_path)))
+    with pytest.raises(ConnectionRefusedError):
+        caller.ask(b"x", PATIENCE_S)
+
+
+def test_a_server_that_ends_while_it_is_asked() -> None:
+    """Played by a plain socket, as one that ends with its process does: the kernel closes the connection."""
+    left = LocalServer(reversed_)
+    left.close()
+    os.mkdir(left.address.folder, 0o700)
+    with socket.socket(socket.AF_UNIX) as ending:
+        ending.bind(left.address.path)
+        ending.listen()
+
+        def end() -> None:
+            connection, _ = ending.accept()
+            with connection:
+                connection.recv(SECRET_BYTES + 9, socket.MSG_WAITALL)
+
+        thread = threading.Thread(target=end)
+        thread.start()
+        caller = LocalCaller(left.address)
+        with pytest.raises(ConnectionResetError):
+            caller.ask(b"x", PATIENCE_S)
+        thread.join(PATIENCE_S)
+    caller.clear_up()
+    assert not os.path.exists(left.address.folder)
