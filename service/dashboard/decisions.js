@@ -39,7 +39,7 @@ export class Decisions {
   show(entries) {
     const kept = new Map();
     entries.forEach((entry, index) => {
-      const key = entry.kind === "no_change" ? `run ${entry.first_at} ${entry.reason}` : `decision ${entry.id}`;
+      const key = entry.kind === "no_change" ? `run ${entry.first_at}` : `decision ${entry.id}`;
       const item = this.entries.get(key) ?? h("li", { class: entry.kind });
       renew(item, JSON.stringify(entry), () => (entry.kind === "no_change" ? run(entry) : decision(entry, item.querySelector("details")?.open)));
       if (this.list.children[index] !== item) this.list.insertBefore(item, this.list.children[index] ?? null);

@@ -86,11 +86,14 @@ class Browser:
         self.until(lambda: any(text in each for each in self.texts(selector)), f"{text!r} in {selector}", seconds)
 
     def field(self, label: str, within: str = "body") -> WebElement:
-        """The visible control with this label."""
+        """The visible control with this label, as soon as there is one."""
+        return self.until(lambda: self._field(label, within), f"field {label!r} in {within}")
+
+    def _field(self, label: str, within: str) -> WebElement | None:
         for each in self.find(within).find_elements(By.TAG_NAME, "label"):
             if each.is_displayed() and each.text.strip() == label:
                 return self.driver.find_element(By.ID, each.get_attribute("for"))
-        raise AssertionError(f"no field {label!r} in {within}")
+        return None
 
     def write(self, label: str, text: str, within: str = "body") -> None:
         control = self.field(label, within)
@@ -98,14 +101,22 @@ class Browser:
         control.send_keys(text)
 
     def choose(self, label: str, text: str, within: str = "body") -> None:
-        Select(self.field(label, within)).select_by_visible_text(text)
+        """As soon as it can be chosen: some lists are filled by an answer of the service."""
+
+        def chosen() -> bool:
+            Select(self.field(label, within)).select_by_visible_text(text)
+            return True
+
+        self.until(chosen, f"{text!r} in the list {label!r} in {within}")
 
     def press(self, label: str, within: str = "body") -> None:
-        buttons = [each for each in self.find(within).find_elements(By.TAG_NAME, "button") if each.text == label]
-        visible = [each for each in buttons if each.is_displayed()]
-        assert visible, f"no button {label!r} in {within}"
-        self.run("arguments[0].scrollIntoView({block: 'center'})", visible[0])
-        visible[0].click()
+        button = self.until(lambda: self._button(label, within), f"button {label!r} in {within}")
+        self.run("arguments[0].scrollIntoView({block: 'center'})", button)
+        button.click()
+
+    def _button(self, label: str, within: str) -> WebElement | None:
+        buttons = self.find(within).find_elements(By.TAG_NAME, "button")
+        return next((each for each in buttons if each.text == label and each.is_displayed()), None)
 
     def unfold(self, selector: str) -> None:
         self.run("const it = arguments[0]; it.open = true; it.scrollIntoView({block: 'center'})", self.find(selector))

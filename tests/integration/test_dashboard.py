@@ -78,9 +78,8 @@ def test_an_slo_through_the_form_changes_the_composition(ferret: Browser) -> Non
 
     ferret.sees("1 → 13", ".decisions")
     ferret.find(".decisions .decision summary").click()
-    reasons = ferret.texts(".decisions details[open] td.why")
-    assert len(reasons) == 15
-    assert all(reasons)
+    ferret.until(lambda: len(ferret.texts(".decisions details[open] td.why")) == 15, "a reason for each candidate")
+    assert all(ferret.texts(".decisions details[open] td.why"))
     assert "predicted 190 ms, measured 181 ms" in ferret.texts(".facts")[0]
     assert re.search(r"expected within\s+310 ms\s+took\s+255 ms", ferret.texts(".drain")[0])
     ferret.sees("switched from composition 1 to 13", "#news")
@@ -98,7 +97,7 @@ def test_refusals_are_the_sentences_of_the_service(ferret: Browser, daemon: Scen
         assert fault["msg"] in ferret.texts(SLO)[0]
     wrong = ferret.all(f"{SLO} [aria-invalid=true]")
     assert [each.get_attribute("name") for each in wrong] == ["target", "threshold"]
-    assert ferret.run("return document.activeElement.name") == "target"
+    ferret.until(lambda: ferret.run("return document.activeElement.name") == "target", "the focus on the first fault")
     assert daemon.http.get("/slo/ferret").status_code == 404
 
 
@@ -194,9 +193,8 @@ def test_what_if(ferret: Browser) -> None:
     ferret.write("Input rate", "15", ".what-if")
     ferret.press("Predict", ".what-if")
     ferret.sees("The manager would choose", ".what-if")
-    rows = ferret.texts(".what-if tbody tr")
-    assert len(rows) == 15
-    assert "manager's choice" in rows[0]
+    ferret.until(lambda: len(ferret.texts(".what-if tbody tr")) == 15, "a row for each composition")
+    assert "manager's choice" in ferret.texts(".what-if tbody tr")[0]
     ferret.press("Workers", ".what-if")
     ferret.press("Workers ▲", ".what-if")
     workers = [int(each) for each in ferret.texts(".what-if tbody td:nth-child(2)")]
@@ -212,7 +210,7 @@ def test_the_daemon_goes_and_comes_back(daemon: SceneDaemon, tmp_path: Path) -> 
         seen.sees("reconnecting", "#connection")
         seen.sees("The service does not answer.", ".app")
         assert seen.faults_of_access() == []
-        assert seen.texts(".tile b")[0] != "–", "the last figures stay"
+        seen.until(lambda: seen.texts(".tile b")[0] != "–", "the last figures, which stay")
         seen.note_requests()
         before = len(seen.asked)
         daemon.start()
@@ -265,6 +263,7 @@ def test_by_keyboard_alone(daemon: SceneDaemon, tmp_path: Path) -> None:
         assert _tab_to(seen, "target", 60), "the SLO form, by its target"
         _press(seen, "400", Keys.ENTER)
         seen.sees("SLO met", ".head")
+        seen.until(lambda: seen.all(".chart .line.input[d*=L]"), "charts with something to point at")
         seen.find(".charts svg").send_keys(Keys.ARROW_LEFT)
         seen.until(lambda: len(seen.all(".chart .cursor")) == 4, "one cursor in all charts")
         seen.find(".charts svg").send_keys(Keys.ESCAPE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
 from dashboard_rig import page
@@ -14,7 +13,6 @@ from benchmarks.daemon import Daemon, daemon
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
 SLO, MODE, INPUT, RUN, COMPOSITIONS = "#act-slo", "#act-mode", "#act-input", "#act-run", "#act-compositions"
-CPU_WINDOW_S = 10.0
 STEADY = '{"compute": "wait", "total_ms": 120}'
 """Stages of 40 ms that sleep: what else the machine does is small beside them."""
 
@@ -51,8 +49,9 @@ def test_a_run_from_start_to_adaptation_by_hand(served: Daemon, tmp_path: Path) 
 
         seen.sees("→ 7", ".decisions")  # from 1, but for a detour on a machine that is busy with other things
         _open_decision(seen, "→ 7")
-        assert set(seen.texts(".decisions details[open] tbody th")) == {"1", "2", "3", "4", "5", "6", "7"}
-        assert "meets" in seen.texts(".decisions details[open] summary")[0]
+        names = [str(number) for number in range(1, 8)]
+        seen.until(lambda: sorted(seen.texts(".decisions details[open] tbody th")) == names, "every candidate")
+        seen.sees("meets", ".decisions details[open] summary")
         seen.sees("took", ".decisions details[open] .drain")
 
         seen.press("Predict", ".what-if")
@@ -80,17 +79,19 @@ def test_a_run_from_start_to_adaptation_by_hand(served: Daemon, tmp_path: Path) 
 
 
 def _open_decision(seen: Browser, move: str) -> None:
-    found = next(each for each in seen.all(".decisions .decision summary") if move in each.text)
-    seen.run("arguments[0].scrollIntoView({block: 'center'})", found)
-    found.click()
+    def opened() -> bool:
+        found = next(each for each in seen.all(".decisions .decision summary") if move in each.text)
+        seen.run("arguments[0].scrollIntoView({block: 'center'}); arguments[0].parentNode.open = true", found)
+        return True
+
+    seen.until(opened, f"the decision {move}")
 
 
 def test_ferret_is_seen_running_and_changing(served: Daemon, tmp_path: Path) -> None:
-    """First figures beside a running Ferret, the weight of the page, what it costs the daemon; an SLO by the form, and
-    the change that a rate beyond the composition brings."""
+    """First figures beside a running Ferret, the weight of the page; an SLO by the form, and the change that a rate
+    beyond the composition brings."""
     served.send("POST", "/apps/ferret/start", {"input": {"rate_per_s": 2}, "composition": "1"})
     served.wait_for(lambda: served.status("ferret")["items"]["delivered"] >= 10, 150, "ten results of Ferret")
-    idle = _cpu_share(served)
     with page(f"http://127.0.0.1:{served.port}", tmp_path / "profile") as seen:
         seen.open("#/app/ferret")
         seen.sees("rank", ".drawing")
@@ -99,8 +100,7 @@ def test_ferret_is_seen_running_and_changing(served: Daemon, tmp_path: Path) -> 
         seen.note_requests()
         weight = sum(seen.run("return performance.getEntriesByType('resource').map(e => e.encodedBodySize)"))
         seen.sees("1 of 1 busy", ".drawing")
-        watched = _cpu_share(served)
-        print(f"first figures {first_ms:.0f} ms, weight {weight / 1e3:.0f} KB, daemon {idle:.2%} → {watched:.2%}")
+        print(f"first figures {first_ms:.0f} ms, weight {weight / 1e3:.0f} KB")
         assert first_ms > 0, "the page marks its first figures; how soon is printed, not judged on a busy machine"
         assert weight <= 5e6
         assert seen.faults_of_access() == []
@@ -114,16 +114,3 @@ def test_ferret_is_seen_running_and_changing(served: Daemon, tmp_path: Path) -> 
         seen.until(lambda: seen.all(".switch-mark"), "the mark of the switch", 90)
         seen.sees("1 → ", ".decisions")
     served.send("POST", "/apps/ferret/stop", {})
-
-
-def _cpu_share(served: Daemon) -> float:
-    """Of one core, of the daemon's own process, over ten seconds."""
-    assert served.process is not None
-    process = psutil.Process(served.process.pid)
-    before = process.cpu_times()
-    try:
-        process.wait(CPU_WINDOW_S)
-    except psutil.TimeoutExpired:
-        pass
-    after = process.cpu_times()
-    return (after.user + after.system - before.user - before.system) / CPU_WINDOW_S
