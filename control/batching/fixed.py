@@ -1,0 +1,21 @@
+"""Controller ``fixed``: the first size for ever; the baseline of every comparison."""
+
+from __future__ import annotations
+
+from control.batching.port import BatchController, Choice, Delivered, Opening
+from control.batching.settings import BatchSettings
+
+
+class Fixed(BatchController):
+    """Measures nothing, changes nothing."""
+
+    name = "fixed"
+
+    def __init__(self, settings: BatchSettings) -> None:
+        self._choice = Choice(settings.sizes.first, f"fixed at {settings.sizes.first}")
+
+    def delivered(self, bundle: Delivered) -> None:
+        return
+
+    def next(self, opening: Opening) -> Choice:
+        return self._choice

@@ -1,0 +1,80 @@
+"""Settings of the batch controllers; defaults follow the advice of Leonarczyk 2023, section 5.4, where it gives any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compositions.settings import SettingsError, check, overridden, ranged
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What the latency of a bundle is to be."""
+
+    target_ms: float = ranged(3.0, 1e-3, 3.6e6, "ms")
+    """The thesis's target."""
+    threshold: float = ranged(0.05, 0, 0.99)
+    """A latency this far from the target, as a share of it, is on target. The strictest of the thesis: 5 %."""
+
+    @property
+    def target_s(self) -> float:
+        return self.target_ms / 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bounds of a bundle, in items."""
+
+    least: int = ranged(1, 1, 1_000_000)
+    most: int = ranged(1000, 1, 1_000_000)
+    """Well above the 300 that the thesis's workload needs; what a bundle may hold in memory is not decided here."""
+    first: int = ranged(1, 1, 1_000_000)
+    """Before anything was measured; the only size of ``fixed``. One item at a time can do no harm."""
+
+    def held(self, items: float) -> float:
+        """``items`` within the bounds; it may be infinite."""
+        return min(max(items, float(self.least)), float(self.most))
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Of the controllers that go by steps; ``sample`` also of ``pid``."""
+
+    step: float = ranged(10.0, 0.01, 100_000, "items")
+    """The adaptation factor: 10 is advised at a threshold of 5 %, else 15 (section 5.4)."""
+    sample: int = ranged(5, 1, 10_000)
+    """New latencies that a decision takes the mean of: 5 is advised (section 5.4), 1 hits more in the thesis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """Of ``pid``, per decision; the best of table 5.5."""
+
+    kp: float = ranged(10.0, 0, 100_000)
+    ki: float = ranged(15.0, 0, 100_000)
+    kd: float = ranged(3.0, 0, 100_000)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """All settings of all batch controllers. Raises: SettingsError when any is out of range, or they contradict."""
+
+    aim: Aim = Aim()
+    sizes: Sizes = Sizes()
+    steps: Steps = Steps()
+    gains: Gains = Gains()
+
+    def __post_init__(self) -> None:
+        check(self)
+        least, first, most = self.sizes.least, self.sizes.first, self.sizes.most
+        if not least <= first <= most:
+            raise SettingsError(f"least = {least}, first = {first}, most = {most}: must be least <= first <= most")
+
+    def overridden(self, values: Mapping[str, Any]) -> BatchSettings:
+        """These settings with single fields replaced by their plain names (``{"target_ms": 400, "step": 15}``).
+
+        Raises: SettingsError that names every unknown name and every value out of range.
+        """
+        return overridden(self, values)

@@ -1,0 +1,110 @@
+"""Controller ``slo-batch``: ours. It knows what a bundle costs and how fast items come, and goes to the size that meets
+the target at once (docs/decisions/0023-batch-controllers.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log
+
+from control.batching.keeping_up import KeepingUp
+from control.batching.law import Shapes
+from control.batching.level import Level
+from control.batching.port import BatchController, Choice, Delivered, Opening
+from control.batching.recurrence import Recurrence
+from control.batching.settings import BatchSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Of a bundle when it was opened: what each filter said of the logarithm of its load, and what was gone by."""
+
+    forecasts: tuple[float, ...]
+    load_s: float
+
+
+class SloBatch(BatchController):
+    """Latency = filling + ``drag`` · work: filling follows from the rate, work from the law of bundles and the load."""
+
+    name = "slo-batch"
+    GROWTH = 4.0
+    """A bundle is at most so many times the largest that was seen: a law is not stretched further."""
+    FORESEEN = log(1.3)
+    """A recurring rise is acted upon when it is larger; below, filters follow by themselves. A fall is not foreseen:
+    small bundles show it within a few items, and large ones that come too early are very late."""
+    DRAG_GAIN = 0.02
+    DRAG_CAP = 0.2
+    """A bundle that was stuck behind others, or misjudged, by more tells nothing of the drag."""
+
+    def __init__(self, settings: BatchSettings) -> None:
+        self._target_s, self._sizes = settings.aim.target_s, settings.sizes
+        self._shapes, self._level, self._recurrence = Shapes(self._target_s), Level(), Recurrence()
+        self._keeping_up = KeepingUp()
+        self._opened: dict[int, Expected] = {}
+        self._largest = settings.sizes.first
+        self._drag = 0.0
+        """Logarithm of what a bundle takes once it is filled over the work on it: what is in its way."""
+        self._choice = Choice(settings.sizes.first, "first: nothing was measured yet")
+
+    def delivered(self, bundle: Delivered) -> None:
+        expected = self._opened.pop(bundle.first, None)
+        if expected is None or bundle.work_s <= 0:
+            return
+        self._forget_before(bundle.first)
+        self._largest = max(self._largest, bundle.items)
+        self._learn_shape(bundle)
+        load = log(self._shapes.best.load_s(bundle.items, bundle.work_s))
+        self._level.learn(bundle.first + bundle.items / 2, load, expected.forecasts)
+        self._recurrence.learn(bundle.first, bundle.items, load)
+        self._learn_drag(bundle, expected.load_s)
+
+    def next(self, opening: Opening) -> Choice:
+        if not self._level.seen:
+            self._opened[opening.first] = Expected(self._level.forecasts(opening.first), 0.0)
+            return self._choice
+        middle = opening.first + self._choice.items / 2
+        forecasts = self._level.forecasts(middle)
+        foreseen = self._recurrence.change(self._level.at, middle)
+        load_s = exp(self._level.now + foreseen if foreseen > self.FORESEEN else forecasts[self._level.best()])
+        self._opened[opening.first] = Expected(forecasts, load_s)
+        items = self._items(load_s, opening)
+        if items != self._choice.items:
+            self._choice = Choice(items, self._reason(load_s, items, opening, foreseen))
+        return self._choice
+
+    def _items(self, load_s: float, opening: Opening) -> int:
+        drag, shape = exp(self._drag), self._shapes.best
+        filling_s = 1 / opening.rate_per_s if opening.rate_per_s else 0.0
+        on_target = shape.items(load_s, (self._target_s + filling_s) / drag, filling_s / drag)
+        least = self._keeping_up.least(shape, load_s, self._choice.items, opening.waiting)
+        return round(self._sizes.held(min(max(on_target, least), self.GROWTH * self._largest)))
+
+    def _learn_shape(self, bundle: Delivered) -> None:
+        """Loads that were known by another shape are put in terms of the new one, as of this bundle."""
+        before = self._shapes.best
+        if not self._shapes.learn(bundle.items, bundle.work_s):
+            return
+        after = self._shapes.best
+        by = log(after.load_s(bundle.items, bundle.work_s) / before.load_s(bundle.items, bundle.work_s))
+        self._level.shift(by)
+        self._recurrence.shift(by)
+
+    def _learn_drag(self, bundle: Delivered, load_s: float) -> None:
+        passed_s = bundle.latency_s - bundle.filled_s
+        if load_s <= 0 or passed_s <= 0:
+            return
+        error = log(passed_s) - log(self._shapes.best.work_s(load_s, bundle.items)) - self._drag
+        if abs(error) < self.DRAG_CAP:
+            self._drag += self.DRAG_GAIN * error
+
+    def _forget_before(self, first: int) -> None:
+        """Bundles that were overtaken were split or lost: nothing is expected of them any more."""
+        while self._opened and (oldest := next(iter(self._opened))) < first:
+            del self._opened[oldest]
+
+    def _reason(self, load_s: float, items: int, opening: Opening, foreseen: float) -> str:
+        shape = self._shapes.best
+        told = f"slo-batch: {shape.work_s(load_s, 0) * 1e3:.3g} + {load_s * 1e3:.3g} · {items} ms of work"
+        told += f" ± {self._level.spread:.0%}"
+        if opening.rate_per_s:
+            told += f", {items / opening.rate_per_s * 1e3:.3g} ms to fill"
+        return told + (", a rise that recurs" if foreseen > self.FORESEEN else "")

@@ -1,0 +1,115 @@
+"""The controlled pipeline in virtual time: a source that opens bundles, and a line of stages that they go through.
+
+A bundle of ``n`` tuples of load ``w`` takes ``a(w) + b(w) · n`` from source to sink when nothing is in its way. Each of
+the ``in_flight`` stages holds one bundle and takes the same part of that, so bundles leave that part apart at least, in
+order. They keep the size that they were opened with.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from control.batching.port import BatchController, Delivered, Opening
+from service.experiments.batching.sources import ALWAYS_THERE, Source
+from service.experiments.batching.workload import Floats
+
+AT_A_TIME = 64
+"""Spells of drift drawn in one go."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostLaw:
+    """Milliseconds of a bundle, source to sink: ``a + b · n``, for the easiest and for the hardest tuples."""
+
+    a_ms: tuple[float, float] = (0.14, 2.2)
+    b_ms: tuple[float, float] = (0.0095, 0.2)
+    cv: float = 0.03
+    """Coefficient of variation of a bundle's time, lognormal."""
+    drift_cv: float = 0.1
+    """The same of what slows bundles down for a while, such as another user of the machine."""
+    drift_bundles: int = 200
+    """Length of such a while."""
+    outliers: float = 0.002
+    """Share of bundles that are held up: they take ``held_up`` times as long."""
+    held_up: float = 1.7
+
+    def noise(self, seed: int) -> Iterator[float]:
+        """A factor a bundle, without end; mean about 1."""
+        chance = np.random.default_rng(seed)
+        while True:
+            factors = _lognormal(chance, self.cv, self.drift_bundles * AT_A_TIME)
+            drift = np.repeat(_lognormal(chance, self.drift_cv, AT_A_TIME), self.drift_bundles)
+            held_up = np.where(chance.random(len(factors)) < self.outliers, self.held_up, 1.0)
+            yield from (factors * drift * held_up).tolist()
+
+
+def _lognormal(chance: np.random.Generator, cv: float, count: int) -> Floats:
+    """Factors with a mean of 1."""
+    sigma = np.sqrt(np.log1p(cv**2))
+    return np.exp(chance.normal(-(sigma**2) / 2, sigma, count))
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """What bundles travel through, and how tuples come to it."""
+
+    law: CostLaw = CostLaw()
+    in_flight: int = 5
+    """Bundles between source and sink: one in each of the thesis's five stages, none of them replicated."""
+    source: Source = ALWAYS_THERE
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What became of all bundles of a run, an entry each, in order."""
+
+    firsts: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    latencies_s: Floats
+    ended_s: float
+    """When the last was delivered."""
+
+
+def simulate(controller: BatchController, loads: Floats, pipeline: Pipeline, seed: int = 1) -> Trace:
+    """All of ``loads`` through ``pipeline``, in bundles as ``controller`` has them. Same arguments, same trace."""
+    source, work_s = pipeline.source, _work(loads, pipeline.law, seed)
+    done_s = deque([0.0] * pipeline.in_flight, maxlen=pipeline.in_flight)
+    """When each of the bundles in flight leaves, oldest first."""
+    untold: deque[tuple[float, Delivered]] = deque()
+    rows: list[tuple[int, int, float]] = []
+    first, closed_s = 0, 0.0
+    while first < len(loads):
+        opened_s = max(done_s[0], closed_s)
+        while untold and untold[0][0] <= opened_s:
+            controller.delivered(untold.popleft()[1])
+        choice = controller.next(Opening(first, source.rate_per_s, source.waiting(first, opened_s)))
+        size = min(choice.items, len(loads) - first)
+        closed_s = max(opened_s, source.arrived_s(first + size - 1, opened_s))
+        work = work_s(first, size)
+        done = max(closed_s + work, done_s[-1] + work / pipeline.in_flight)
+        arrived_s = source.arrived_s(first, opened_s)
+        done_s.append(done)
+        untold.append((done, Delivered(first, size, done - arrived_s, closed_s - arrived_s, work)))
+        rows.append((first, size, done - arrived_s))
+        first += size
+    firsts, sizes, latencies_s = zip(*rows, strict=True)
+    return Trace(np.array(firsts), np.array(sizes), np.array(latencies_s), done_s[-1])
+
+
+def _work(loads: Floats, law: CostLaw, seed: int) -> Callable[[int, int], float]:
+    """Seconds of work on the bundle of the ``size`` tuples from ``first`` on; to be asked once a bundle, in order."""
+    summed: list[float] = np.concatenate(([0.0], np.cumsum(loads))).tolist()
+    a_s, b_s = law.a_ms[0] / 1e3, law.b_ms[0] / 1e3
+    a_load_s, b_load_s = (law.a_ms[1] - law.a_ms[0]) / 1e3, (law.b_ms[1] - law.b_ms[0]) / 1e3
+    noise = law.noise(seed)
+
+    def work_s(first: int, size: int) -> float:
+        load: float = summed[first + size] - summed[first]
+        return (a_s + b_s * size + (a_load_s / size + b_load_s) * load) * next(noise)
+
+    return work_s

@@ -1,0 +1,226 @@
+"""Batch controllers, step by step against tables worked out by hand from the formulas, and against pandas.
+
+Target 3 ms, threshold 5 % (band 2.85 … 3.15 ms), step 10, every latency a decision, unless a test says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from compositions.settings import SettingsError
+from control.batching import BATCH_CONTROLLERS, BatchControllerError, make_batch_controller
+from control.batching.port import BatchController, Delivered, Opening
+from control.batching.settings import Aim, BatchSettings, Gains, Sizes, Steps
+from control.batching.slo_batch import SloBatch
+
+SETTINGS = BatchSettings(Aim(3.0, 0.05), Sizes(1, 1000, 50), Steps(10.0, 1), Gains(10.0, 15.0, 3.0))
+STEPPING = ("faf", "pbaf", "pbaf-wt", "mbaf", "pmbaf")
+
+
+def tell(controller: BatchController, *latencies_ms: float) -> None:
+    for latency_ms in latencies_ms:
+        controller.delivered(Delivered(0, 1, latency_ms / 1e3, 0.0, latency_ms / 1e3))
+
+
+def sizes(controller: BatchController, latencies_ms: Iterable[float]) -> list[int]:
+    """The size after each latency."""
+    found = []
+    for latency_ms in latencies_ms:
+        tell(controller, latency_ms)
+        found.append(controller.next(Opening(0)).items)
+    return found
+
+
+TABLES = {
+    "faf": [
+        (1.5, 60),  # below the band: 50 + 10
+        (3.1, 60),  # within
+        (2.9, 60),  # within
+        (3.2, 50),  # above: 60 - 10
+        (9.0, 40),  # however far: 50 - 10
+    ],
+    "pbaf": [
+        (3.6, 46),  # 1.2 T: (1.2 - 1) / 0.6 = 1/3 of the step: 50 - 3.333 = 46.667
+        (2.4, 51),  # 0.8 T: (1 - 0.6) / 0.8 = 1/2: 46.667 + 5 = 51.667
+        (2.9, 51),  # within
+        (1.2, 61),  # 0.4 T: 0.4 / 0.4 = 1: 51.667 + 10 = 61.667
+        (0.6, 71),  # 0.2 T: min(0.4 / 0.2, 1) = 1: 71.667
+        (6.0, 61),  # 2 T: min(1 / 0.6, 1) = 1: 61.667
+    ],
+    "pbaf-wt": [
+        (3.03, 49),  # 1.01 T, within the band of the others: 0.01 / 0.6 = 1/60: 50 - 0.167 = 49.833
+        (2.94, 53),  # 0.98 T: 0.4 / 0.98 = 0.40816: 49.833 + 4.082 = 53.915
+        (3.0, 53),  # the target itself
+        (6.0, 43),  # full step: 43.915
+    ],
+    "mbaf": [
+        (6.0, 30),  # 2 T: 50 - 10 · 2
+        (3.6, 18),  # 1.2 T: 30 - 12
+        (2.9, 18),  # within
+        (2.4, 30),  # (2 · 3 - 2.4) / 3 = 1.2: 18 + 12
+        (0.3, 49),  # (6 - 0.3) / 3 = 1.9: 30 + 19
+    ],
+    "pmbaf": [
+        (3.6, 46),  # 0.7 T … 1.8 T is PBAF: 50 - 10/3 = 46.667
+        (5.25, 36),  # 1.75 T, PBAF: 0.75 / 0.6 is more than 1: 36.667
+        (5.7, 17),  # 1.9 T, MBAF: 36.667 - 19 = 17.667
+        (2.25, 23),  # 0.75 T, PBAF: 0.4 / 0.75 = 0.5333: 17.667 + 5.333 = 23
+        (1.5, 43),  # 0.5 T, MBAF without its bound: T / lat = 2: 23 + 20
+        (0.3, 143),  # T / lat = 10, where MBAF would take 1.9: 43 + 100
+        (2.9, 143),  # within
+    ],
+    "pid": [
+        (1.5, 14),  # e 0.5, I 0.5, D 0.5: 5 + 7.5 + 1.5 = 14
+        (2.4, 11),  # e 0.2, I 0.7, D -0.3: 2 + 10.5 - 0.9 = 11.6
+        (3.0, 9),  # e 0, I 0.7, D -0.2: 10.5 - 0.6 = 9.9
+        (6.0, 1),  # e -1, I -0.3, D -1: -10 - 4.5 - 3 = -17.5, so 1, and I is 0 again
+        (2.4, 8),  # e 0.2, I 0.2, D 1.2: 2 + 3 + 3.6 = 8.6
+    ],
+    "fixed": [(1.0, 50), (9.0, 50)],
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_sizes_are_those_of_the_table(name: str) -> None:
+    latencies, expected = zip(*TABLES[name], strict=True)
+    assert sizes(make_batch_controller(name, SETTINGS), latencies) == list(expected)
+
+
+def test_the_printed_last_line_of_pid_would_be_one_item_for_ever() -> None:
+    """Erratum: min(size, 1) of algorithm 4.6; the first row of the table gives 14 > 1."""
+    assert min(14, 1) == 1
+    assert sizes(make_batch_controller("pid", SETTINGS), [1.5]) == [14]
+
+
+def test_fractions_of_a_step_add_up() -> None:
+    """With a step of 1 PBAF takes 0.5 at 0.8 T: a size that were floored at each decision would stay at 50."""
+    controller = make_batch_controller("pbaf", replace(SETTINGS, steps=Steps(1.0, 1)))
+    assert sizes(controller, [2.4] * 4) == [50, 51, 51, 52]
+
+
+@pytest.mark.parametrize("name", [*STEPPING, "pid"])
+def test_it_decides_on_new_latencies_only(name: str) -> None:
+    controller = make_batch_controller(name, replace(SETTINGS, steps=Steps(10.0, 3)))
+    first = controller.next(Opening(0))
+    tell(controller, 1.0, 1.0)
+    assert controller.next(Opening(50)) is first, "two of three"
+    tell(controller, 1.0)
+    second = controller.next(Opening(100))
+    assert second.items != first.items
+    assert controller.next(Opening(150)) is second, "the three are used up"
+    tell(controller, 1.0, 1.0)
+    assert controller.next(Opening(200)) is second
+
+
+def test_it_takes_the_mean_of_the_newest() -> None:
+    """Of five, the newest three count: the mean of 2, 3 and 4 ms is on target, that of all is not."""
+    controller = make_batch_controller("faf", replace(SETTINGS, steps=Steps(10.0, 3)))
+    tell(controller, 9.0, 9.0, 2.0, 3.0, 4.0)
+    assert controller.next(Opening(0)).items == 50
+
+
+@pytest.mark.parametrize("name", BATCH_CONTROLLERS)
+def test_sizes_stay_within_bounds(name: str) -> None:
+    controller = make_batch_controller(name, replace(SETTINGS, sizes=Sizes(5, 60, 50)))
+    extremes = [1e-9, 0.0, 1e-9, 1e9, 1e9, 3.0, 0.01, 0.01, 0.01]
+    assert all(5 <= items <= 60 for items in sizes(controller, extremes))
+
+
+@pytest.mark.parametrize("name", BATCH_CONTROLLERS)
+def test_a_decision_says_why(name: str) -> None:
+    controller = make_batch_controller(name, SETTINGS)
+    tell(controller, 1.5)
+    assert controller.next(Opening(0)).reason
+
+
+def test_a_step_is_told_with_its_figures() -> None:
+    controller = make_batch_controller("pbaf", SETTINGS)
+    tell(controller, 3.6)
+    assert controller.next(Opening(0)).reason == "pbaf: latency 3.6 ms, size 50 → 46.67"
+
+
+def test_each_is_known_by_its_own_name() -> None:
+    names = {name: make_batch_controller(name, SETTINGS).name for name in BATCH_CONTROLLERS}
+    assert names == {name: name for name in BATCH_CONTROLLERS}
+    with pytest.raises(BatchControllerError, match=r"unknown batch controller 'bafp'; there are fixed, faf, "):
+        make_batch_controller("bafp", SETTINGS)
+
+
+# --- the same again with pandas --------------------------------------------------------------------------------------
+
+
+def _banded(frame: pd.DataFrame, above: Any, below: Any, threshold: float = 0.05) -> pd.Series:
+    """Multiples of the step over ``frame.r``, latency over target."""
+    return (-above).where(frame.r > 1 + threshold, below.where(frame.r < 1 - threshold, 0.0))
+
+
+def _pbaf(frame: pd.DataFrame, threshold: float = 0.05) -> pd.Series:
+    return _banded(frame, ((frame.r - 1) / 0.6).clip(upper=1), (0.4 / frame.r).clip(upper=1), threshold)
+
+
+def _pmbaf(frame: pd.DataFrame) -> pd.Series:
+    return _pbaf(frame).where(frame.r.between(0.7, 1.8), _banded(frame, frame.r, 1 / frame.r))
+
+
+AGAIN: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
+    "faf": lambda frame: _banded(frame, frame.r * 0 + 1, frame.r * 0 + 1),
+    "pbaf": _pbaf,
+    "pbaf-wt": lambda frame: _pbaf(frame, 0.0),
+    "mbaf": lambda frame: _banded(frame, frame.r, 2 - frame.r),
+    "pmbaf": _pmbaf,
+}
+
+
+def means(latencies_ms: np.ndarray[Any, Any], sample: int) -> pd.DataFrame:
+    frame = pd.DataFrame({"latency_ms": latencies_ms})
+    return frame.groupby(frame.index // sample).mean().assign(r=lambda each: each.latency_ms / 3.0)
+
+
+@pytest.mark.parametrize("sample", [1, 5])
+@pytest.mark.parametrize("name", STEPPING)
+def test_steps_equal_a_recomputation_with_pandas(name: str, sample: int) -> None:
+    latencies_ms = np.random.default_rng(7).lognormal(np.log(3), 0.6, 2000)
+    settings = replace(SETTINGS, sizes=Sizes(1, 1_000_000, 500_000), steps=Steps(5.0, sample))
+    expected = np.floor(500_000 + 5.0 * AGAIN[name](means(latencies_ms, sample)).cumsum())
+    found = sizes(make_batch_controller(name, settings), latencies_ms)[sample - 1 :: sample]
+    assert np.abs(expected - found).max() <= 1, "rounding of sums only"
+    assert (expected == found).mean() > 0.99
+
+
+@pytest.mark.parametrize("sample", [1, 5])
+def test_pid_equals_a_recomputation_with_pandas(sample: int) -> None:
+    """With latencies below the target the integral grows, so that no output is below 1 and nothing is reset."""
+    latencies_ms = np.random.default_rng(7).uniform(0.5, 2.9, 2000)
+    error = 1 - means(latencies_ms, sample).r
+    output = 10 * error + 15 * error.cumsum() + 3 * error.diff().fillna(error.iloc[0])
+    settings = replace(SETTINGS, sizes=Sizes(1, 1_000_000, 1), steps=Steps(1.0, sample))
+    found = sizes(make_batch_controller("pid", settings), latencies_ms)[sample - 1 :: sample]
+    assert output.min() >= 1
+    assert (np.floor(output + 1e-9) == np.array(found)).mean() > 0.99
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_replaced_by_plain_names_and_all_checked() -> None:
+    changed = BatchSettings().overridden({"target_ms": 400, "step": 15, "sample": 1, "kd": 0.5})
+    assert (changed.aim.target_ms, changed.steps.step, changed.steps.sample, changed.gains.kd) == (400, 15, 1, 0.5)
+    with pytest.raises(SettingsError) as error:
+        BatchSettings().overridden({"sample": 0, "ki": -1, "step": "x", "stride": 3})
+    for told in ("sample = 0, must be in [1, 10000]", "ki = -1, must be in", "step = 'x', must be a number", "stride"):
+        assert told in str(error.value)
+
+
+def test_sizes_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(SettingsError, match=r"least = 5, first = 1, most = 1000: must be least <= first <= most"):
+        BatchSettings(sizes=Sizes(least=5))
+
+
+def test_ours_is_among_them() -> None:
+    assert BATCH_CONTROLLERS["slo-batch"] is SloBatch

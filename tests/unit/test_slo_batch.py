@@ -1,0 +1,211 @@
+"""Controller ``slo-batch``: its law, its levels, what recurs, and all of it on a pipeline in virtual time."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from control.batching import make_batch_controller
+from control.batching.keeping_up import KeepingUp
+from control.batching.law import Shape, Shapes
+from control.batching.level import Level
+from control.batching.port import Delivered, Opening
+from control.batching.recurrence import Recurrence
+from control.batching.settings import Aim, BatchSettings, Sizes
+from control.batching.slo_batch import SloBatch
+from profiler.slo_hits import bundle_figures
+from service.experiments.batching.plant import CostLaw, Pipeline, Trace, simulate
+from service.experiments.batching.sources import Paced
+from service.experiments.batching.workload import Floats, Phase
+
+TARGET_S = 0.003
+QUIET = CostLaw(cv=0.0, drift_cv=0.0, outliers=0.0)
+
+
+def run(loads: Floats, pipeline: Pipeline, name: str = "slo-batch", target_ms: float = 3.0) -> Trace:
+    controller = make_batch_controller(name, BatchSettings(Aim(target_ms)).overridden({"sample": 1}))
+    return simulate(controller, loads, pipeline, seed=1)
+
+
+def hit(trace: Trace, first: int = 0, target_ms: float = 3.0) -> float:
+    """Itemized, of the bundles that begin with item ``first`` or later."""
+    kept = trace.firsts >= first
+    figures = bundle_figures(trace.latencies_s[kept], trace.sizes[kept], target_ms / 1e3, 0.05)
+    assert figures is not None
+    return figures.itemized_hit
+
+
+# --- the law ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_law_by_hand() -> None:
+    """1 ms fixed, and 0.01 ms for each of 20 + n items: 100 items take 2.2 ms. With 0.01 ms of filling an item, 3.1 ms
+    leave 3.1 - 1.2 = 1.9 ms for items of 0.02 ms: 95."""
+    shape = Shape(0.001, 20.0)
+    assert shape.work_s(1e-5, 100) == pytest.approx(0.0022)
+    assert shape.load_s(100, 0.0022) == pytest.approx(1e-5)
+    assert shape.items(1e-5, 0.0031, 1e-5) == pytest.approx(95)
+
+
+@pytest.mark.parametrize(("fixed_s", "overhead"), [(0.0, 16.0), (0.0003, 0.0), (0.0006, 4.0)])
+def test_the_shape_is_learned_from_bundles_of_different_sizes(fixed_s: float, overhead: float) -> None:
+    truth, shapes, chance = Shape(fixed_s, overhead), Shapes(TARGET_S), np.random.default_rng(1)
+    for _ in range(60):
+        load_s = float(np.exp(chance.uniform(-12, -8)))
+        for items in (300, 1, 30):
+            shapes.learn(items, truth.work_s(load_s, items) * float(chance.lognormal(0, 0.03)))
+    assert shapes.best == Shape(pytest.approx(fixed_s), pytest.approx(overhead))
+
+
+# --- the level -------------------------------------------------------------------------------------------------------
+
+
+def learned(level: Level, values: list[float], step: int = 10) -> None:
+    for number, value in enumerate(values):
+        at = float(step * number)
+        level.learn(at, value, level.forecasts(at))
+
+
+def test_a_jump_is_taken_at_once_and_noise_is_not() -> None:
+    chance, level = np.random.default_rng(1), Level()
+    learned(level, list(chance.normal(0.0, 0.05, 200)))
+    assert abs(level.now) < 0.1
+    assert level.learn(2000.0, 3.0, level.forecasts(2000.0)), "a jump"
+    assert level.now == 3.0
+    assert 0.03 < level.spread < 0.08
+
+
+def test_a_trend_is_followed_by_the_filter_that_foresees_it() -> None:
+    level = Level()
+    learned(level, [0.01 * number for number in range(100)])
+    assert level.forecasts(1040.0)[level.best()] == pytest.approx(1.04, abs=0.02)
+
+
+# --- what recurs -----------------------------------------------------------------------------------------------------
+
+
+def told(recurrence: Recurrence, pattern: list[float], cycles: float, width: int) -> int:
+    """``pattern`` over and over, an entry ``width`` items; the item after the last."""
+    count = int(cycles * len(pattern))
+    for number in range(count):
+        recurrence.learn(number * width, width, pattern[number % len(pattern)])
+    return count * width
+
+
+def test_a_rise_is_foreseen_in_the_third_cycle() -> None:
+    """200 entries low, 40 high; 2.8 cycles are told, so the high ones begin 8 entries from now."""
+    recurrence = Recurrence()
+    now = told(recurrence, [0.0] * 200 + [2.0] * 40, 2.8, 64)
+    assert recurrence.lag == 240
+    assert recurrence.change(now - 64, now + 4 * 64) == 0.0
+    assert recurrence.change(now - 64, now + 9 * 64) == 2.0
+
+
+def test_a_plateau_recurs_nowhere() -> None:
+    recurrence = Recurrence()
+    now = told(recurrence, [1.0], 2000, 64)
+    assert recurrence.lag == 0
+    assert recurrence.change(now - 64, now + 640) == 0.0
+
+
+def test_its_memory_has_an_end_and_long_cycles_still_fit() -> None:
+    """20,000 items a cycle, five million of them: 100 times what the finest bins hold."""
+    recurrence = Recurrence()
+    told(recurrence, [0.0] * 40 + [2.0] * 10, 250, 400)
+    assert 0 < recurrence.lag <= recurrence.BINS // 4
+
+
+# --- keeping up ------------------------------------------------------------------------------------------------------
+
+
+def test_the_floor_rises_while_whole_bundles_wait_and_not_beyond_what_helps() -> None:
+    """Overhead 2 items at no fixed cost: beyond 9 · 2 = 18 items nothing is gained."""
+    keeping_up, shape = KeepingUp(), Shape(0.0, 2.0)
+    floors = [keeping_up.least(shape, 1e-3, items=1, waiting=3) for _ in range(60)]
+    assert floors == sorted(floors)
+    assert floors[-1] == 18.0
+    assert keeping_up.least(shape, 1e-3, items=18, waiting=10) < 18.0
+
+
+# --- on a pipeline ---------------------------------------------------------------------------------------------------
+
+
+def test_without_noise_it_is_on_target_after_a_few_bundles() -> None:
+    trace = run(np.full(20_000, 0.2), Pipeline(QUIET))
+    assert np.abs(trace.latencies_s[40:-6] / TARGET_S - 1).max() < 0.05
+
+
+def test_it_jumps_where_the_published_ones_creep() -> None:
+    """Easy, hard, easy …, 4,000 tuples each: at most 60 bundles of 8,000 tuples a cycle would be enough."""
+    loads = Phase("binary", 8_000, 4).loads()
+    ours = hit(run(loads, Pipeline()))
+    assert ours > 0.5
+    assert ours > 1.5 * max(hit(run(loads, Pipeline(), name)) for name in ("faf", "pbaf", "mbaf", "pmbaf", "pid"))
+
+
+def test_what_recurs_is_met_better_than_the_first_time() -> None:
+    trace = run(Phase("binary", 20_000, 6).loads(), Pipeline(QUIET))
+    late = trace.latencies_s > 1.5 * TARGET_S
+    first = trace.sizes[late & (trace.firsts < 40_000)].sum()
+    last = trace.sizes[late & (trace.firsts >= 80_000)].sum()
+    assert last < first / 2
+
+
+def test_a_paced_source_is_kept_up_with_where_smaller_bundles_would_not() -> None:
+    """10,000 tuples/s of load 0.9: 3 ms cannot be met, and bundles of one would pass 2,500/s."""
+    pipeline, loads = Pipeline(source=Paced(10_000.0)), np.full(20_000, 0.9)
+    ours, pmbaf = run(loads, pipeline), run(loads, pipeline, "pmbaf")
+    assert np.median(ours.latencies_s[-500:]) < 0.006
+    assert np.median(pmbaf.latencies_s[-500:]) > 1.0
+
+
+def test_filling_is_part_of_the_latency() -> None:
+    """20 ms at 2,000 tuples/s: 28 tuples fill for 13.5 ms and are worked on for 6.4."""
+    trace = run(np.full(20_000, 0.9), Pipeline(QUIET, source=Paced(2_000.0)), target_ms=20.0)
+    assert hit(trace, first=2_000, target_ms=20.0) > 0.95
+    assert 24 <= np.median(trace.sizes) <= 32
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.floats(0, 1e4), st.floats(0, 1e4)), max_size=60),
+    st.one_of(st.none(), st.floats(1e-3, 1e9)),
+)
+def test_whatever_it_is_told_its_sizes_are_within_bounds(
+    bundles: list[tuple[int, float, float]], rate_per_s: float | None
+) -> None:
+    controller = SloBatch(BatchSettings(sizes=Sizes(2, 300, 2)))
+    first = 0
+    for items, latency_s, work_s in bundles:
+        assert 2 <= controller.next(Opening(first, rate_per_s, waiting=items)).items <= 300
+        controller.delivered(Delivered(first, items, latency_s, latency_s / 2, work_s))
+        first += items
+    assert 2 <= controller.next(Opening(first, rate_per_s)).items <= 300
+
+
+def test_bundles_that_are_overtaken_are_forgotten() -> None:
+    """One that was split or lost is never told of under its first serial number."""
+    controller = SloBatch(BatchSettings())
+    for first in range(100):
+        controller.next(Opening(first))
+        if first % 2:
+            controller.delivered(Delivered(first, 1, TARGET_S, 0.0, TARGET_S))
+    assert len(controller._opened) <= 1
+
+
+def test_it_says_what_it_reckons_with() -> None:
+    controller = SloBatch(BatchSettings())
+    controller.next(Opening(0, 1000.0))
+    controller.delivered(Delivered(0, 1, 0.0009, 0.0, 0.0009))
+    reason = controller.next(Opening(1, 1000.0)).reason
+    assert "ms of work" in reason
+    assert "ms to fill" in reason
+
+
+def test_a_load_of_nothing_is_no_reason_for_infinity() -> None:
+    assert Shape(1.0, 0.0).load_s(5, 0.5) > 0
+    assert log(Shape(1.0, 0.0).load_s(5, 0.5)) < 0
