@@ -31,8 +31,9 @@ class Sampled(BatchController):
             latency_s = sum(self._new) / len(self._new)
             self._new.clear()
             before, self._size = self._size, self._sizes.held(self.decide(latency_s, self._size))
-            told = f"{self.name}: latency {latency_s * 1e3:.3g} ms, size {before:.4g} → {self._size:.4g}"
-            self._choice = Choice(int(self._size), told)
+            if int(self._size) != self._choice.items:
+                told = f"{self.name}: latency {latency_s * 1e3:.3g} ms, size {before:.4g} → {self._size:.4g}"
+                self._choice = Choice(int(self._size), told)
         return self._choice
 
     @abstractmethod

@@ -1,0 +1,83 @@
+"""The batch controllers of Leonarczyk 2023 and ours in virtual time: tables 5.1 to 5.5, data of figures 5.1 to 5.9.
+
+    python -m benchmarks.batch_controllers [--out DIR] [--repetitions 1] [--drawn 10] [--workers 2] [--quick]
+
+Writes ``report.md`` (published values beside ours), ``rows.json`` and a CSV file a figure.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import click
+
+from benchmarks.harness import metadata
+from service.experiments.batching import grid
+from service.experiments.batching.drawn import against_the_six, few_setups
+from service.experiments.batching.figure_data import all_of
+from service.experiments.batching.grid import OURS, STEPPING, Job, Setup, as_json, thesis_workload
+from service.experiments.batching.plant import Pipeline
+from service.experiments.batching.published import THRESHOLDS
+from service.experiments.batching.report import Comparison
+from service.experiments.batching.tables import Rows, batched_hit, itemized_hit
+
+RUNS = 10
+"""Of the best setups, for their deviation: as in the thesis."""
+
+
+def quick_setups() -> list[Setup]:
+    """Samples of 1, few gains: to see that it works."""
+    gains = {setup for setup in few_setups() if setup.controller == "pid"}
+    return [each for each in grid.setups(samples=(1,)) if each.controller != "pid" or each in gains]
+
+
+def best_again(rows: Rows) -> Iterator[Job]:
+    """What table 5.2 is of: the best setups at 5 %, ten runs each."""
+    for name in (*STEPPING, OURS):
+        setups = {rows.best(name, THRESHOLDS[0], value).setup for value in (batched_hit, itemized_hit)}
+        yield from ((setup, repetition) for setup in setups for repetition in range(RUNS))
+
+
+def write_figures(rows: Rows, out: Path) -> None:
+    for number, data in all_of(rows, thesis_workload(), Pipeline()).items():
+        with (out / f"figure-{number}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(data.head)
+            writer.writerows(data.lines)
+
+
+@click.command()
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("batch-controllers"))
+@click.option("--repetitions", default=1, show_default=True, help="Runs of every combination; the thesis: 10.")
+@click.option("--drawn", "cases", default=10, show_default=True, help="Workloads drawn at random.")
+@click.option("--workers", default=2, show_default=True)
+@click.option("--quick", is_flag=True, help="A part of the grid, no repetitions.")
+def main(out: Path, repetitions: int, cases: int, workers: int, quick: bool) -> None:
+    """Runs the grid, what else the report needs, and writes it all."""
+    began_s = time.monotonic()
+    setups = quick_setups() if quick else grid.setups()
+    jobs = [(setup, repetition) for repetition in range(repetitions) for setup in setups]
+    rows = list(grid.run(jobs, Pipeline(), workers))
+    grid_s = time.monotonic() - began_s
+    repeated = [] if quick else [row for row in grid.run(best_again(Rows(rows)), Pipeline(), workers) if _strict(row)]
+    with ProcessPoolExecutor(workers) as pool:
+        drawn = list(pool.map(against_the_six, range(1, cases + 1)))
+    facts = {"runs of the grid": f"{len(jobs)} in {grid_s:.0f} s", "figures from": f"{len(rows)} rows", **metadata()}
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "rows.json").write_text(json.dumps([as_json(row) for row in rows]), encoding="utf-8")
+    (out / "report.md").write_text(Comparison(rows, repeated, drawn, Pipeline(), facts).text(), encoding="utf-8")
+    write_figures(Rows(rows), out)
+    click.echo(str(out / "report.md"))
+
+
+def _strict(row: grid.Row) -> bool:
+    return row.threshold == THRESHOLDS[0]
+
+
+if __name__ == "__main__":
+    main()

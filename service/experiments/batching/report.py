@@ -1,0 +1,72 @@
+"""The comparison as one Markdown text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from service.experiments.batching import claims, tables
+from service.experiments.batching.claims import Claim
+from service.experiments.batching.drawn import Against
+from service.experiments.batching.grid import Row
+from service.experiments.batching.plant import Pipeline
+from service.experiments.batching.tables import Rows, markdown
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All that was run."""
+
+    rows: Sequence[Row]
+    repeated: Sequence[Row]
+    """The best setups at 5 %, several times; may be empty."""
+    cases: Sequence[Against]
+    pipeline: Pipeline
+    """That of the thesis's workload."""
+    facts: Mapping[str, str]
+
+    def text(self) -> str:
+        rows = Rows(self.rows)
+        parts = [
+            ("Batch controllers", _law(self.pipeline)),
+            ("What it shows", _claims([*claims.published_order(rows), *claims.ours(rows)])),
+            ("SLO hit, best setups (tables 5.1 and 5.5)", tables.hits(rows)),
+            (
+                "Standard deviation over ten runs (table 5.2)",
+                tables.deviations(rows, self.repeated) if self.repeated else "–",
+            ),
+            ("Itemized hit by pattern, mean over all combinations (table 5.3)", tables.patterns(rows)),
+            ("SLO distance, best setups (tables 5.4 and 5.5)", tables.distances(rows)),
+            ("Gains of PID (table 5.5)", tables.gains(rows)),
+            ("Workloads drawn at random", f"{_claims(claims.on_drawn(self.cases))}\n\n{_cases(self.cases)}"),
+            ("Facts", "\n".join(f"- {name}: {value}" for name, value in self.facts.items())),
+        ]
+        return "\n\n".join(f"## {title}\n\n{text}" for title, text in parts) + "\n"
+
+
+def _law(pipeline: Pipeline) -> str:
+    law, least = pipeline.law, [a + b for a, b in zip(pipeline.law.a_ms, pipeline.law.b_ms, strict=True)]
+    return (
+        f"Virtual time. What a bundle costs is assumed, not measured: a + b · n ms from source to sink, with a from "
+        f"{law.a_ms[0]:g} to {law.a_ms[1]:g} and b from {law.b_ms[0]:g} to {law.b_ms[1]:g} from the easiest to the "
+        f"hardest tuple, so {least[0]:.3g} to {least[1]:.3g} ms unbatched; {law.cv:.0%} noise a bundle, "
+        f"{law.drift_cv:.0%} drift every {law.drift_bundles} bundles, {law.outliers:.1%} of them held up by "
+        f"{law.held_up - 1:.0%}; {pipeline.in_flight} bundles in flight. All values per cent."
+    )
+
+
+def _claims(found: Iterable[Claim]) -> str:
+    lines = [[claim.text, claim.measured, "yes" if claim.met else "**no**"] for claim in found]
+    return markdown(["claim", "measured", "met"], lines)
+
+
+def _cases(cases: Sequence[Against]) -> str:
+    head = ["seed", "patterns", "ours", "best of the six, tuned", "by", "as published", "MAD ours", "MAD best"]
+    lines = [
+        [
+            str(case.seed), ", ".join(case.patterns), f"{case.ours:.1%}", f"{case.best:.1%}",
+            f"`{case.best_controller}`", f"{case.advised:.1%}", f"{case.ours_mad:.1%}", f"{case.best_mad:.1%}",
+        ]
+        for case in cases
+    ]  # fmt: skip
+    return markdown(head, lines)

@@ -1,0 +1,153 @@
+"""Tables 5.1 to 5.5 of Leonarczyk 2023 as Markdown: ours beside the published values, per cent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from service.experiments.batching import published
+from service.experiments.batching.grid import OURS, PUBLISHED, STEPPING, Row, Setup
+from service.experiments.batching.published import THRESHOLDS
+
+Value = Callable[[Row], float]
+
+
+def batched_hit(row: Row) -> float:
+    return row.figures.batched_hit
+
+
+def itemized_hit(row: Row) -> float:
+    return row.figures.itemized_hit
+
+
+def mad_distance(row: Row) -> float:
+    return row.figures.mad_distance
+
+
+def sd_distance(row: Row) -> float:
+    return row.figures.sd_distance
+
+
+FIGURES: Mapping[str, tuple[Value, bool]] = {
+    "batched_hit": (batched_hit, True),
+    "itemized_hit": (itemized_hit, True),
+    "mad_distance": (mad_distance, False),
+    "sd_distance": (sd_distance, False),
+}
+"""Each with whether more is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best setup of a controller in one figure, and its mean over the repetitions."""
+
+    setup: Setup
+    value: float
+
+
+class Rows:
+    """Of a whole grid; to be asked for the best."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._of: dict[tuple[str, float], dict[Setup, list[Row]]] = {}
+        for row in rows:
+            self._of.setdefault((row.setup.controller, row.threshold), {}).setdefault(row.setup, []).append(row)
+
+    def means(self, controller: str, threshold: float, value: Value) -> dict[Setup, float]:
+        """Over the repetitions, by setup."""
+        return {setup: fmean(map(value, rows)) for setup, rows in self._of[controller, threshold].items()}
+
+    def best(self, controller: str, threshold: float, value: Value, highest: bool = True) -> Best:
+        means = self.means(controller, threshold, value)
+        setup = (max if highest else min)(means, key=lambda each: means[each])
+        return Best(setup, means[setup])
+
+    def of(self, controller: str) -> Iterator[Row]:
+        """Of every threshold."""
+        for (name, _), setups in self._of.items():
+            if name == controller:
+                for rows in setups.values():
+                    yield from rows
+
+
+def hits(rows: Rows) -> str:
+    """Table 5.1, with PID's part of table 5.5."""
+    shown = [("batched", batched_hit, published.BATCHED_HIT), ("itemized", itemized_hit, published.ITEMIZED_HIT)]
+    return _best_table(rows, shown, highest=True)
+
+
+def distances(rows: Rows) -> str:
+    """Table 5.4, with PID's part of table 5.5."""
+    shown = [("MAD", mad_distance, published.MAD_DISTANCE), ("SD", sd_distance, published.SD_DISTANCE)]
+    return _best_table(rows, shown, highest=False)
+
+
+def _best_table(
+    rows: Rows, shown: Sequence[tuple[str, Value, Mapping[str, tuple[float, ...]]]], *, highest: bool
+) -> str:
+    head = ["threshold", "controller"]
+    for name, _, _ in shown:
+        head += [name, "published", "with"]
+    lines = []
+    for place, threshold in enumerate(THRESHOLDS):
+        for controller in (*PUBLISHED, OURS):
+            cells = [f"{threshold:.0%}", f"`{controller}`"]
+            for _, value, there in shown:
+                best = rows.best(controller, threshold, value, highest)
+                cells += [_percent(best.value), _there(there.get(controller), place), best.setup.told or "defaults"]
+            lines.append(cells)
+    return markdown(head, lines)
+
+
+def deviations(rows: Rows, repeated: Sequence[Row]) -> str:
+    """Table 5.2: of the ``repeated`` runs of the setups that are best at 5 % in ``rows``."""
+    lines = []
+    for controller in (*STEPPING, OURS):
+        cells = [f"`{controller}`"]
+        for place, value in enumerate((batched_hit, itemized_hit)):
+            setup = rows.best(controller, THRESHOLDS[0], value).setup
+            runs = [value(row) for row in repeated if row.setup == setup]
+            cells += [f"{100 * stdev(runs):.2f}", _there(published.HIT_DEVIATION.get(controller), place)]
+        lines.append(cells)
+    return markdown(["controller", "σ batched", "published", "σ itemized", "published"], lines)
+
+
+def patterns(rows: Rows) -> str:
+    """Table 5.3; ``pid`` and ours are not in it there."""
+    names = ("increasing", "spike", "decreasing", "binary", "wave")
+    lines = []
+    for controller in (*PUBLISHED, OURS):
+        own = list(rows.of(controller))
+        there = published.BY_PATTERN.get(controller, {})
+        means = {name: fmean(row.by_pattern[name].itemized_hit for row in own) for name in names}
+        lines.append([f"`{controller}`", *(f"{_percent(means[n])} ({there.get(n, '–')})" for n in names)])
+    return markdown(["controller", *(f"{name} (published)" for name in names)], lines)
+
+
+def gains(rows: Rows) -> str:
+    """Table 5.5: which gains of PID are best."""
+    lines = []
+    for place, threshold in enumerate(THRESHOLDS):
+        for name, value, there, highest in (
+            ("batched", batched_hit, published.BATCHED_HIT, True),
+            ("itemized", itemized_hit, published.ITEMIZED_HIT, True),
+            ("MAD", mad_distance, published.MAD_DISTANCE, False),
+            ("SD", sd_distance, published.SD_DISTANCE, False),
+        ):
+            best = rows.best("pid", threshold, value, highest)
+            lines.append([f"{threshold:.0%}", name, _percent(best.value), f"{there['pid'][place]:g}", best.setup.told])
+    return markdown(["threshold", "figure", "ours", "published", "with"], lines)
+
+
+def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rule = ["---"] * len(head)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}"
+
+
+def _there(values: tuple[float, ...] | None, place: int) -> str:
+    return "–" if values is None else f"{values[place]:g}"

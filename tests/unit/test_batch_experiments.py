@@ -1,0 +1,189 @@
+"""Batch controllers compared in virtual time: the workload, the pipeline by hand, the grid, its tables and claims."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from control.batching import make_batch_controller
+from control.batching.settings import BatchSettings, Sizes
+from profiler.slo_hits import BundleFigures
+from service.experiments.batching import claims, published, tables
+from service.experiments.batching.drawn import ADVISED, Against, drawn, few_setups
+from service.experiments.batching.figure_data import cumulative, fixed, over_tuples, pid_terms
+from service.experiments.batching.grid import OURS, PUBLISHED, Row, Setup, rows_of, setups, trace_of
+from service.experiments.batching.plant import CostLaw, Pipeline, Trace, simulate
+from service.experiments.batching.sources import Paced, Source
+from service.experiments.batching.tables import Rows, itemized_hit, mad_distance
+from service.experiments.batching.workload import PHASES, Phase, Workload
+
+SMALL = Workload.of([Phase("increasing", 3000, 1), Phase("spike", 1000, 3), Phase("binary", 1500, 2)])
+PLAIN = CostLaw((1.0, 1.0), (0.5, 0.5), cv=0.0, drift_cv=0.0, outliers=0.0)
+PID = Setup("pid", (("kp", 10.0), ("ki", 15.0), ("kd", 3.0), ("sample", 1)))
+
+
+# --- the workload ----------------------------------------------------------------------------------------------------
+
+
+def test_phases_are_those_of_table_4_1() -> None:
+    assert {phase.pattern: phase.tuples for phase in PHASES} == {
+        "increasing": 200_000, "spike": 100_000, "decreasing": 200_000, "binary": 200_000, "wave": 300_000,
+    }  # fmt: skip
+    assert [phase.cycles for phase in PHASES] == [1, 5, 1, 5, 10]
+
+
+def test_loads_go_from_the_easiest_to_the_hardest() -> None:
+    for phase in PHASES:
+        loads = replace(phase, tuples_a_cycle=1000).loads()
+        assert len(loads) == 1000 * phase.cycles
+        assert loads.min() == pytest.approx(0.0, abs=0.011)
+        assert loads.max() == pytest.approx(1.0, abs=0.011)
+    assert (Phase("binary", 10, 1).loads() == [0] * 5 + [1] * 5).all()
+
+
+def test_bounds_of_phases() -> None:
+    assert SMALL.bounds == [(0, 3000), (3000, 6000), (6000, 9000)]
+    assert len(SMALL.loads) == 9000
+
+
+# --- the pipeline, by hand -------------------------------------------------------------------------------------------
+
+
+def run_fixed(size: int, tuples: int, in_flight: int, source: Source | None = None) -> Trace:
+    controller = make_batch_controller("fixed", BatchSettings(sizes=Sizes(1, 1000, size)))
+    pipeline = Pipeline(PLAIN, in_flight)
+    return simulate(controller, np.zeros(tuples), replace(pipeline, source=source) if source else pipeline)
+
+
+def test_two_bundles_in_flight_by_hand() -> None:
+    """1 + 0.5 · 2 = 2 ms each, 1 ms apart. The first two open at 0: out at 2 and 3. The third opens when the first is
+    out, at 2: out at 4. The fourth at 3: out at 5."""
+    trace = run_fixed(2, 8, in_flight=2)
+    assert trace.latencies_s * 1e3 == pytest.approx([2, 3, 2, 2])
+    assert trace.ended_s == pytest.approx(0.005)
+    assert trace.firsts.tolist() == [0, 2, 4, 6]
+
+
+def test_a_paced_source_by_hand() -> None:
+    """A tuple a ms: the first bundle has its second tuple at 1, and is out at 3. The next begins with the tuple of 2,
+    is full at 3 and out at 5: 3 ms each, of which 1 to fill."""
+    assert run_fixed(2, 6, in_flight=2, source=Paced(1000.0)).latencies_s * 1e3 == pytest.approx([3, 3, 3])
+
+
+def test_the_last_bundle_takes_what_is_left() -> None:
+    assert run_fixed(3, 8, in_flight=1).sizes.tolist() == [3, 3, 2]
+
+
+def test_what_waits_at_a_paced_source() -> None:
+    source = Paced(1000.0)
+    assert source.waiting(0, 0.0) == 1
+    assert source.waiting(3, 0.0055) == 3, "tuples 3, 4 and 5"
+    assert source.waiting(9, 0.0055) == 0
+
+
+def test_a_run_is_a_function_of_its_arguments() -> None:
+    setup = Setup("pmbaf", (("step", 5.0), ("sample", 1)), 0.05)
+    first, again, other = (trace_of(setup, SMALL, Pipeline(), seed) for seed in (0, 0, 1))
+    assert (first.latencies_s == again.latencies_s).all()
+    assert len(first.latencies_s) != len(other.latencies_s) or (first.latencies_s != other.latencies_s).any()
+
+
+def test_noise_is_about_one() -> None:
+    noise = CostLaw(cv=0.1, drift_cv=0.1, outliers=0.0).noise(1)
+    factors = np.array([next(noise) for _ in range(40_000)])
+    assert factors.mean() == pytest.approx(1.0, abs=0.02)
+    assert factors.std() == pytest.approx(0.14, abs=0.02)
+
+
+# --- the grid --------------------------------------------------------------------------------------------------------
+
+
+def test_the_grid_is_that_of_section_5_3() -> None:
+    """400 combinations: five controllers, five steps, four samples, four thresholds, to one of which one is blind."""
+    every = setups()
+    stepping = [setup for setup in every if setup.controller not in ("pid", OURS)]
+    assert sum(1 if setup.threshold else 4 for setup in stepping) == 400
+    assert sum(setup.controller == "pid" for setup in every) == 6 * 5 * 4 * 4
+    assert [setup for setup in every if setup.controller == OURS] == [Setup(OURS)]
+    assert len(set(every)) == len(every)
+
+
+def test_rows_are_of_every_threshold_and_pattern() -> None:
+    rows = rows_of(PID, SMALL, Pipeline())
+    assert [row.threshold for row in rows] == [0.05, 0.10, 0.15, 0.20]
+    assert all(set(row.by_pattern) == {"increasing", "spike", "binary"} for row in rows)
+    hits = [row.figures.itemized_hit for row in rows]
+    assert hits == sorted(hits), "a wider band is hit more often"
+
+
+def row(controller: str, hit: float, mad: float = 0.2, values: tuple[tuple[str, float], ...] = ()) -> list[Row]:
+    figures = BundleFigures(hit, hit, mad, 0.4)
+    patterns = {phase.pattern: figures for phase in PHASES}
+    setup = Setup(controller, (*values, ("sample", 1)))
+    return [Row(setup, threshold, 0, figures, patterns, 100, 1e4) for threshold in published.THRESHOLDS]
+
+
+def as_published() -> list[Row]:
+    found = []
+    for name in PUBLISHED:
+        found += row(name, published.ITEMIZED_HIT[name][0] / 100, published.MAD_DISTANCE[name][0] / 100)
+    return found + row(OURS, 0.8, 0.05)
+
+
+def test_the_best_setup_is_found_either_way() -> None:
+    rows = Rows([*row("faf", 0.2, 0.3, (("step", 1.0),)), *row("faf", 0.3, 0.4, (("step", 5.0),))])
+    assert rows.best("faf", 0.05, itemized_hit).setup.told == "step 5, sample 1"
+    assert rows.best("faf", 0.05, mad_distance, False).setup.told == "step 1, sample 1"
+
+
+def test_tables_have_the_published_values_beside_ours() -> None:
+    rows = Rows(as_published())
+    assert "| 5% | `pmbaf` | 37.06 | 57.78 | sample 1 | 37.06 | 37.06 | sample 1 |" in tables.hits(rows)
+    assert "| 15% | `pid` | 17.03 | 17.03 | sample 1 | 40.00 | 36.86 | sample 1 |" in tables.distances(rows)
+    assert "| `mbaf` | 31.95 (57.99) |" in tables.patterns(rows)
+    assert "| 20% | itemized | 38.50 | 66.32 | sample 1 |" in tables.gains(rows)
+    assert "| `faf` | 0.00 | 14.66 | 0.00 | 2.78 |" in tables.deviations(rows, [*as_published(), *as_published()])
+
+
+def test_claims_hold_for_the_published_values_and_are_refused_where_they_do_not() -> None:
+    rows = Rows(as_published())
+    assert all(claim.met for claim in (*claims.published_order(rows), *claims.ours(rows)))
+    poor = [each for each in as_published() if each.setup.controller != OURS] + row(OURS, 0.45, 0.15)
+    met = {claim.text: claim.met for claim in claims.ours(Rows(poor))}
+    assert not any(met.values())
+    turned = row("faf", 0.6, 0.01) + [each for each in as_published() if each.setup.controller != "faf"]
+    assert not any(claim.met for claim in claims.published_order(Rows(turned)))
+
+
+def test_claims_on_drawn_workloads_look_at_the_worst() -> None:
+    good, bad = (
+        Against(1, ("wave",), 0.8, 0.4, "pid", 0.3, 0.05, 0.1),
+        Against(2, ("spike",), 0.3, 0.4, "faf", 0.4, 0.2, 0.1),
+    )
+    assert [claim.met for claim in claims.on_drawn([good])] == [True] * 4
+    assert [claim.met for claim in claims.on_drawn([good, bad])] == [False] * 4
+
+
+def test_drawn_workloads_are_the_seeds_and_can_be_met() -> None:
+    assert (drawn(1).workload.loads == drawn(1).workload.loads).all()
+    assert drawn(1).pipeline != drawn(2).pipeline
+    for seed in range(1, 30):
+        law = drawn(seed).pipeline.law
+        assert law.a_ms[1] + law.b_ms[1] < 3.0
+    assert set(ADVISED) <= set(few_setups())
+
+
+# --- data of figures -------------------------------------------------------------------------------------------------
+
+
+def test_data_of_figures() -> None:
+    thinned = over_tuples({"one": fixed(1), "ours": Setup(OURS)}, SMALL, Pipeline())
+    assert len(thinned.lines) <= 2 * 2000
+    assert {line[0] for line in thinned.lines} == {"one", "ours"}
+    *_, last = cumulative(PID, SMALL, Pipeline()).lines
+    figures = rows_of(PID, SMALL, Pipeline())[0].figures
+    assert last[1:] == pytest.approx((figures.batched_hit, figures.itemized_hit))
+    terms = pid_terms(PID, SMALL, Pipeline())
+    assert len(terms.head) == len(terms.lines[0])
