@@ -1,4 +1,4 @@
-"""The batch controllers of Leonarczyk 2023 and ours in virtual time: tables 5.1 to 5.5, data of figures 5.1 to 5.9.
+"""The batch controllers of Leonarczyk 2024 and ours in virtual time: tables 5.1 to 5.5, data of figures 5.1 to 5.9.
 
     python -m benchmarks.batch_controllers [--out DIR] [--repetitions 1] [--drawn 10] [--workers 2] [--quick]
 

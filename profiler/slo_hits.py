@@ -13,7 +13,7 @@ from profiler.slo import SloStatus, Verdict
 
 @dataclass(frozen=True, slots=True)
 class BundleFigures:
-    """How well bundles kept to a latency target, shares 0..1 (Leonarczyk 2023, section 4.3, who calls them batches)."""
+    """How well bundles kept to a latency target, shares 0..1 (Leonarczyk 2024, section 4.3, who calls them batches)."""
 
     batched_hit: float
     """Share of the bundles whose latency was within the band around the target (equation 4.2)."""

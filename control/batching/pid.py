@@ -1,4 +1,4 @@
-"""Controller ``pid``: proportional, integral and derivative of the relative error (Leonarczyk 2023, algorithm 4.6)."""
+"""Controller ``pid``: proportional, integral and derivative of the relative error (Leonarczyk 2024, algorithm 4.6)."""
 
 from __future__ import annotations
 

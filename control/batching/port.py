@@ -1,6 +1,6 @@
 """The port of a batch controller: what it is told of bundles that were delivered, and how many items the next takes.
 
-The thesis that these controllers come from (Leonarczyk 2023, section 4.1) calls a bundle a batch. The values are
+The thesis that these controllers come from (Leonarczyk 2024, section 4.1) calls a bundle a batch. The values are
 tuples: there is one of each for every bundle, and a comparison of controllers makes a hundred million.
 """
 

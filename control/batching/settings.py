@@ -1,4 +1,4 @@
-"""Settings of the batch controllers; defaults follow the advice of Leonarczyk 2023, section 5.4, where it gives any."""
+"""Settings of the batch controllers; defaults follow the advice of Leonarczyk 2024, section 5.4, where it gives any."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The controllers that go by steps: each says how many times the step the size grows, given a latency.
 
-FAF, PBAF, PBAF-WT and MBAF are Stein et al.'s (2021), PMBAF Leonarczyk's; as printed in Leonarczyk 2023, section 4.1.1,
+FAF, PBAF, PBAF-WT and MBAF are Stein et al.'s (2021), PMBAF Leonarczyk's; as printed in Leonarczyk 2024, section 4.1.1,
 algorithms 4.1 to 4.5. Positive is growth; 0 leaves the size as it is.
 """
 

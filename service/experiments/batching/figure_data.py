@@ -1,4 +1,4 @@
-"""The data of figures 5.1 to 5.9 of Leonarczyk 2023, a table each: a head and its lines."""
+"""The data of figures 5.1 to 5.9 of Leonarczyk 2024, a table each: a head and its lines."""
 
 from __future__ import annotations
 

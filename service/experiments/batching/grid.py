@@ -1,4 +1,4 @@
-"""The grid of Leonarczyk 2023, section 5.3: 400 combinations of the five that go by steps, 480 of ``pid``, and ours."""
+"""The grid of Leonarczyk 2024, section 5.3: 400 combinations of the five that go by steps, 480 of ``pid``, and ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Leonarczyk 2023 reports of these controllers, per cent: tables 5.1 to 5.5, target 3 ms.
+"""What Leonarczyk 2024 reports of these controllers, per cent: tables 5.1 to 5.5, target 3 ms.
 
 Best of each over its grid of steps and samples (``pid``: gains and samples), averages of ten runs. The column of the
 increasing pattern in table 5.3 is ``increasing``, and so on.

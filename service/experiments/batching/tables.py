@@ -1,4 +1,4 @@
-"""Tables 5.1 to 5.5 of Leonarczyk 2023 as Markdown: ours beside the published values, per cent."""
+"""Tables 5.1 to 5.5 of Leonarczyk 2024 as Markdown: ours beside the published values, per cent."""
 
 from __future__ import annotations
 

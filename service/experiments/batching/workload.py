@@ -1,4 +1,4 @@
-"""The phase workload: how hard each of a million tuples is (Leonarczyk 2023, section 4.2.1, table 4.1).
+"""The phase workload: how hard each of a million tuples is (Leonarczyk 2024, section 4.2.1, table 4.1).
 
 Its patterns are SPBench's, read over tuples instead of seconds: 0 is the easiest tuple, 1 the hardest.
 """

@@ -1,0 +1,33 @@
+"""The port of a regulator: what a control step has measured, and how many replicas there are to be."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One control step of the replicated group."""
+
+    replicas: int
+    latency_s: float | None
+    """Mean of the items that were finished in the step; None: there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regulation:
+    """Replicas from now on, and why that many."""
+
+    replicas: int
+    reason: str
+
+
+class Regulator(ABC):
+    """Pure: same calls, same answers. A resize is made in place: nothing is drained, no composition is switched."""
+
+    name: str
+
+    @abstractmethod
+    def regulate(self, step: Step) -> Regulation:
+        """To be asked once every ``interval_s`` of its settings."""

@@ -1,0 +1,76 @@
+"""Regulators of replicas: ``spar`` step by step against tables worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from compositions.settings import SettingsError
+from control.regulating.port import Step
+from control.regulating.settings import RegulatorSettings
+from control.regulating.spar import Spar
+
+Row = tuple[float | None, int]
+"""Latency of a step (ms), replicas after it."""
+
+TABLES: dict[tuple[int, float, int], Sequence[Row]] = {
+    (1, 0.2, 8): [  # SF 1, θ 20 %: more below 144 ms, less above 180; at most 8 - 2 = 6
+        (100.0, 2),
+        (143.9, 3),
+        (144.1, 3),  # within
+        (180.0, 3),  # the target itself is met
+        (180.1, 2),
+        (None, 2),  # nothing was finished
+        (900.0, 1),
+        (900.0, 1),  # never none
+        (50.0, 2), (50.0, 3), (50.0, 4), (50.0, 5), (50.0, 6),
+        (50.0, 6),  # never more than cores - 2
+    ],
+    (2, 0.1, 8): [  # SF 2, θ 10 %: more below 162 ms
+        (161.0, 3),
+        (163.0, 3),
+        (100.0, 5),
+        (100.0, 6),  # 7, held to 6
+        (181.0, 4),
+        (181.0, 2),
+        (181.0, 1),  # 0, held to 1
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_spar_is_that_of_the_table(case: tuple[int, float, int]) -> None:
+    scaling_factor, threshold, cores = case
+    spar = Spar(RegulatorSettings(180.0, scaling_factor, threshold, cores=cores))
+    replicas = 1
+    for latency_ms, expected in TABLES[case]:
+        replicas = spar.regulate(Step(replicas, None if latency_ms is None else latency_ms / 1e3)).replicas
+        assert replicas == expected, latency_ms
+
+
+def test_two_cores_leave_one_replica() -> None:
+    spar = Spar(RegulatorSettings(cores=2))
+    assert spar.regulate(Step(1, 0.001)).replicas == 1
+
+
+def test_it_says_why() -> None:
+    spar = Spar(RegulatorSettings(cores=8))
+    assert spar.regulate(Step(3, 0.2)).reason == "spar: latency 200 ms against 144 to 180 ms: 2 of at most 6"
+    assert spar.regulate(Step(3, None)).reason == "spar: no item was finished in this step"
+
+
+def test_with_too_few_replicas_for_a_paced_source_it_goes_the_wrong_way() -> None:
+    """What the sign costs: items queue for too few replicas, the latency rises, and there are fewer still."""
+    spar, replicas, latency_s = Spar(RegulatorSettings(cores=8)), 4, 0.2
+    for _ in range(3):
+        replicas = spar.regulate(Step(replicas, latency_s)).replicas
+        latency_s *= 2
+    assert replicas == 1
+
+
+def test_settings_have_ranges() -> None:
+    with pytest.raises(SettingsError) as error:
+        RegulatorSettings().overridden({"scaling_factor": 0, "threshold": 1.0, "interval_s": 0})
+    for told in ("scaling_factor = 0, must be in [1, 64]", "threshold = 1.0, must be in", "interval_s = 0, must be in"):
+        assert told in str(error.value)
