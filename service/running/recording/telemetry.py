@@ -49,13 +49,17 @@ class Telemetry:
             self._left(outcome, outcome.arrived_s, "", "shed")
 
     def _left(self, out: Delivered | Shed, since_s: Sequence[float], composition: str, fate: str) -> None:
+        # Plain values: the garbage collector does not look at them again while they wait.
+        common = (out.at_s, composition, fate, out.count, self._target_us, self._threshold)
+        parts = self._timings.pop(out.serial, out.count)
+        if len(parts) == 1:
+            self._writer.put("items", (out.serial, since_s, out.arrived_s, *common, parts[0][1]), out.count)
+            return
         begin = 0
-        for count, timings in self._timings.pop(out.serial, out.count):
+        for count, timings in parts:
             end = begin + count
-            # Plain values: the garbage collector does not look at them again while they wait.
-            times = (out.serial + begin, since_s[begin:end], out.arrived_s[begin:end], out.at_s)
-            row = (*times, composition, fate, out.count, self._target_us, self._threshold, timings)
-            self._writer.put("items", row, count)
+            times = (out.serial + begin, since_s[begin:end], out.arrived_s[begin:end])
+            self._writer.put("items", (*times, *common, timings), count)
             begin = end
 
     def tick(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> None:
