@@ -21,6 +21,15 @@ class Pattern(StrEnum):
     PAR = "par"
 
 
+class TransitionKind(StrEnum):
+    """How one composition becomes another."""
+
+    RESIZE = "resize"
+    """In place: the groups stay, and have other numbers of replicas."""
+    SWITCH = "switch"
+    """The groups are others: the new ones take over, the old ones drain."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One function of an app; ``time_limit_s`` is the wall time after which a call counts as hung."""
@@ -60,6 +69,15 @@ class Composition:
     def shape(self) -> tuple[tuple[tuple[str, ...], int], ...]:
         """What makes two compositions the same: stages and replicas of every group, whatever the spelling."""
         return tuple((group.stages, group.replicas) for group in self.groups)
+
+    @property
+    def grouping(self) -> tuple[tuple[str, ...], ...]:
+        """Which stages run together: the shape without the numbers of replicas."""
+        return tuple(group.stages for group in self.groups)
+
+    def transition_to(self, other: Composition) -> TransitionKind:
+        """What it takes to go from this one to ``other``."""
+        return TransitionKind.RESIZE if self.grouping == other.grouping else TransitionKind.SWITCH
 
     @property
     def stages(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from compositions.model import Composition
+from compositions.model import Composition, TransitionKind
 
 
 class Trigger(StrEnum):
@@ -59,6 +59,10 @@ class Candidate:
     predicted_latency_s: float | None = None
     measured_throughput_per_s: float | None = None
     measured_latency_s: float | None = None
+    transition: TransitionKind | None = None
+    """What it takes to get there; None for the active one, and where nobody asked."""
+    transition_s: float | None = None
+    """How long that is expected to take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,8 @@ class Decision:
     acted: bool = True
     """False in observe mode: the decision says what would have been done."""
     handover: Handover = Handover()
+    transition: TransitionKind | None = None
+    """What it takes to go from ``from_name`` to ``to_name``; None where that is the same."""
     outcome: str | None = None
     """What came of it: the prediction against what was measured once the window was full."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compositions.model import Composition
+from compositions.model import Composition, TransitionKind
 from control.backlog import Backlog
 from control.choices import Choices, ManagerError
 from control.conclusions import Conclusions
@@ -44,6 +44,10 @@ class Desk:
         """A request from outside: the question is a new one."""
         self.due = Due(trigger, reason)
         self.conclusions.forget()
+
+    def transition(self, origin: Composition, target: Composition) -> TransitionKind:
+        """What it takes to go from one to the other."""
+        return self.settings.style.transition(origin, target)
 
     @property
     def foresees(self) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 
+from compositions.model import TransitionKind
 from control.decisions import Decision, Handover, NoChange
 from runtime.dispatch.outcomes import SwitchEnded
 
@@ -23,7 +24,7 @@ class NoChangeRun:
 
 @dataclass(slots=True)
 class SwitchRecord:
-    """A switch, what was expected of it, and how it went. Seconds."""
+    """A switch or a resize, what was expected of it, and how it went. Seconds."""
 
     drain_mean_s: float | None
     """srtt when it began."""
@@ -46,6 +47,8 @@ class Journal:
     """Those that were said last come last."""
     switches: deque[SwitchRecord] = field(default_factory=lambda: deque(maxlen=Journal.KEPT))
     switch_count: int = 0
+    """With the resizes."""
+    resize_count: int = 0
     switch_total: int = 0
     """With those that failed."""
     _since_decision: dict[str, NoChangeRun] = field(default_factory=dict)
@@ -84,6 +87,9 @@ class Journal:
 
     def record_switch(self, record: SwitchRecord, ended: SwitchEnded) -> None:
         record.ended = ended
+        if ended.kind is TransitionKind.RESIZE:  # nothing was drained
+            record.drain_mean_s = record.drain_estimate_s = None
+            self.resize_count += ended.error is None
         self.switches.append(record)
         self.switch_count += ended.error is None
         self.switch_total += 1

@@ -11,6 +11,7 @@ from typing import Any
 
 from compositions.settings import check, overridden, ranged
 from profiler.snapshot import LatencyFrom
+from runtime.dispatch.events import SwitchStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ class Trust:
     """A learned correction stays within this factor either way: beyond it something else is wrong."""
     bias_half_life_s: float = ranged(1800.0, 1, 1e7, "s")
     """A learned correction halves in this time: what was slow once is looked at again, but not every few minutes."""
+    worker_start_s: float = ranged(1.5, 0, 600, "s")
+    """What a transition waits for when it needs workers that are not warm: 1 to 2 s on Ray, side by side."""
     reported: int = ranged(60, 1, 100_000)
     """Candidates kept with a decision, nearest first; the rest is counted in its reason. Paper: up to 20."""
 
@@ -102,6 +105,8 @@ class Settings:
     rhythm: Rhythm = Rhythm()
     trials: Trials = Trials()
     trust: Trust = Trust()
+    style: SwitchStyle = SwitchStyle.DRAIN
+    """How the runner goes from one composition to another: what it does in place is priced so, and called a resize."""
 
     def __post_init__(self) -> None:
         check(self)

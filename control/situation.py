@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from compositions.model import Composition
+from compositions.model import Composition, TransitionKind
 from control.assess import Assessment
 from control.decisions import Trigger
 from control.objectives.objective import Objective
@@ -31,6 +31,10 @@ class Situation:
     """The fewest to choose: a rate that rises is no reason to give workers back."""
     stateful: frozenset[str] = frozenset()
     """Stages of which there is only one, whatever the number of workers."""
+
+    def transition_to(self, composition: Composition) -> TransitionKind:
+        """What it takes to get there."""
+        return self.settings.style.transition(self.active, composition)
 
     @property
     def now_s(self) -> float:

@@ -43,6 +43,11 @@ class CompositionTable:
     def __len__(self) -> int:
         return len(self.compositions)
 
+    def grouped_as(self, number: int) -> npt.NDArray[np.bool_]:
+        """Which of them have the same groups as the one of this number, whatever their replicas."""
+        alike: npt.NDArray[np.bool_] = (self._spans == self._spans[:, [number]]).all(axis=0)
+        return alike
+
     def per_group(self, per_stage: Sequence[float]) -> Array:
         """Sums of a quantity over the stages of every group; 0 where there is no group."""
         # Every span is summed from its own start: differences of running sums would not be monotonic to the last bit.

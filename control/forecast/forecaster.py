@@ -16,6 +16,7 @@ from control.forecast.catalogue import Catalogue
 from control.forecast.expect import Unmeasured, expect
 from control.forecast.forecasts import Array, Forecasts
 from control.forecast.memory import Corrections, Verdicts
+from control.forecast.price import transition_s
 from control.objectives.objective import Expectation
 from control.reading import needed_rate
 from control.situation import Situation
@@ -40,6 +41,7 @@ class Forecaster:
         if isinstance(predictions, Unmeasured):
             return predictions
         columns = self._columns(catalogue, predictions)
+        columns["transition"] = transition_s(self._situation, catalogue)
         verdicts = self._apply_verdicts(catalogue, columns)
         for row in self._unavailable(catalogue.table):
             for name in _RATIOS:

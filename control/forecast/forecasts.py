@@ -13,7 +13,7 @@ from control.forecast.catalogue import Catalogue
 
 Array = npt.NDArray[np.float64]
 
-_COLUMNS = ("capacity", "latency", "low", "likely", "high")
+_COLUMNS = ("capacity", "latency", "low", "likely", "high", "transition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,15 @@ class Forecast:
     low: float
     likely: float
     high: float
+    transition_s: float
+    """How long it takes to get there; 0 for the active one."""
     seen: bool | None = None
     """Whether a measurement says that it meets the SLO at this need, rather than the model alone."""
 
 
 class Forecasts:
     """Forecasts of all compositions, cheapest first; of equally cheap ones those that reach the target itself before
-    those that only stay within the threshold."""
+    those that only stay within the threshold, and then those that are sooner got to."""
 
     def __init__(
         self,
@@ -48,15 +50,16 @@ class Forecasts:
         self._table = table = catalogue.table
         self._columns = columns
         self._verdicts = verdicts
-        self.order = np.lexsort((table.groups, columns["likely"] < ample, table.workers))
+        self.order = np.lexsort((table.groups, columns["transition"], columns["likely"] < ample, table.workers))
 
     def __len__(self) -> int:
         return len(self.order)
 
     def __getitem__(self, rank: int) -> Forecast:
         row = int(self.order[rank])
-        capacity, latency, low, likely, high = (float(self._columns[name][row]) for name in _COLUMNS)
-        return Forecast(self._table.compositions[row], capacity, latency, low, likely, high, self._verdicts.get(row))
+        capacity, latency, low, likely, high, way_s = (float(self._columns[name][row]) for name in _COLUMNS)
+        seen = self._verdicts.get(row)
+        return Forecast(self._table.compositions[row], capacity, latency, low, likely, high, way_s, seen)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> Iterator[Forecast]:
         """Those of the rows ``chosen`` (in the order of the table), cheapest first."""
@@ -70,7 +73,7 @@ class Forecasts:
         return int(np.flatnonzero(self.order == self._catalogue.row_of(composition))[0])
 
     def column(self, name: str) -> Array:
-        """``capacity``, ``latency``, ``low``, ``likely``, ``high`` in the order of the table."""
+        """``capacity``, ``latency``, ``low``, ``likely``, ``high``, ``transition`` in the order of the table."""
         return self._columns[name]
 
     @property

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from compositions.model import Composition, TransitionKind
 from control.decisions import Decision, Mode, NoChange, SwitchTo
 from control.desk import Desk
 from control.episode import Episode
@@ -19,17 +22,23 @@ def advance(sight: Sight, desk: Desk, episode: Episode) -> Answer:
     if sight.aim.mode is Mode.OBSERVE:
         return _advise(sight, desk, episode, proposal)
     if proposal.composition.shape != desk.choices.active.shape:
-        return leave(sight, episode, proposal)
+        return leave(sight, desk, episode, proposal)
     if isinstance(proposal, Settle):
         return close(sight, desk, episode, proposal)
     begun = NoChange(sight.now_s, f"trying {proposal.composition.name}, which is active")
     return Answer(begun, TryOut(proposal, episode))
 
 
-def leave(sight: Sight, episode: Episode, step: Try | Settle) -> Answer:
-    """Ask the runner for a switch to the composition of ``step``."""
-    asked = NoChange(sight.now_s, f"switching to {step.composition.name}")
-    return Answer(asked, Leave(step, sight.now_s, episode), (SwitchTo(step.composition),))
+def leave(sight: Sight, desk: Desk, episode: Episode, step: Try | Settle) -> Answer:
+    """Ask the runner for the composition of ``step``."""
+    kind = desk.transition(desk.choices.active, step.composition)
+    asked = NoChange(sight.now_s, under_way(kind, step.composition))
+    return Answer(asked, Leave(step, sight.now_s, episode, kind), (SwitchTo(step.composition),))
+
+
+def under_way(kind: TransitionKind, target: Composition) -> str:
+    """What is being done, in words."""
+    return f"{'resizing' if kind is TransitionKind.RESIZE else 'switching'} to {target.name}"
 
 
 def close(sight: Sight, desk: Desk, episode: Episode, step: Settle) -> Answer:
@@ -37,7 +46,7 @@ def close(sight: Sight, desk: Desk, episode: Episode, step: Settle) -> Answer:
     if desk.conclusions.repeats(episode, step):
         desk.watch.rebase(sight.snapshot)
         return rest(sight, desk.conclusions.again(step))
-    decision = desk.conclusions.conclude(episode, sight.now_s, step)
+    decision = _with_transition(desk, episode, step, desk.conclusions.conclude(episode, sight.now_s, step))
     desk.hindsight.expect(decision)
     desk.watch.rebase(sight.snapshot)
     return Answer(decision, Rest())
@@ -47,4 +56,13 @@ def _advise(sight: Sight, desk: Desk, episode: Episode, step: Try | Settle) -> A
     """Say what would be done."""
     desk.watch.rebase(sight.snapshot)
     advice = desk.conclusions.advise(episode, sight.now_s, step)
-    return Answer(advice, Rest()) if isinstance(advice, Decision) else rest(sight, advice)
+    if isinstance(advice, str):
+        return rest(sight, advice)
+    return Answer(_with_transition(desk, episode, step, advice), Rest())
+
+
+def _with_transition(desk: Desk, episode: Episode, step: Try | Settle, decision: Decision) -> Decision:
+    origin, target = episode.origin, step.composition
+    if origin.shape == target.shape:
+        return decision
+    return replace(decision, transition=desk.transition(origin, target))

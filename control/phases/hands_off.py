@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from compositions.model import Composition, TransitionKind
 from control.decisions import Mode, State, Trigger
 from control.desk import Desk
 from control.episode import Episode
@@ -24,7 +25,13 @@ class HandsOff(Running):
         active, target = desk.choices.active, desk.pin
         if sight.aim.mode is not Mode.PINNED:
             return remain(sight, "no SLO set")
-        if target is None or target.shape == active.shape:
+        if target is None or _is(target, active, desk):
             return remain(sight, f"pinned to {active.name}")
         episode = Episode(Trigger.MANUAL, "requested by hand", sight.now_s, active)
-        return leave(sight, episode, Settle(target, (), f"{target.name} was pinned"))
+        return leave(sight, desk, episode, Settle(target, (), f"{target.name} was pinned"))
+
+
+def _is(target: Composition, active: Composition, desk: Desk) -> bool:
+    """Another name for the same is worth a resize, which moves nothing, and no drain."""
+    in_place = desk.transition(active, target) is TransitionKind.RESIZE
+    return target.shape == active.shape and (target.name == active.name or not in_place)

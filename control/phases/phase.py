@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+from compositions.model import TransitionKind
 from control.decisions import Command, Decision, NoChange, ResetWindow, State
 from control.desk import Desk
 from control.episode import Episode
@@ -30,6 +31,7 @@ class Leave:
     step: Try | Settle
     at_s: float
     episode: Episode
+    kind: TransitionKind = TransitionKind.SWITCH
 
 
 @dataclass(frozen=True, slots=True)

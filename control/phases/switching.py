@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from compositions.model import Composition
+from compositions.model import Composition, TransitionKind
 from control.decisions import Mode, NoChange, State
 from control.desk import Desk
 from control.episode import Episode
-from control.phases.deciding import advance, close
+from control.phases.deciding import advance, close, under_way
 from control.phases.phase import Answer, Phase, TryOut, remain, rest
 from control.sight import Sight
 from control.strategies.base import Settle, Trial, Try
@@ -25,6 +25,7 @@ class Switching(Phase):
     """The decision that the switch is part of; ``None`` once a request from outside has overtaken it."""
     failure: str | None = None
     """What the runner said of it; the old composition is still running then."""
+    kind: TransitionKind = TransitionKind.SWITCH
 
     label: ClassVar[State] = State.SWITCHING
 
@@ -36,7 +37,7 @@ class Switching(Phase):
         failure = self.failure or self._unheard(sight, desk.settings.rhythm.switch_limit_s)
         if failure is not None:
             return self._failed(sight, desk, failure)
-        return self._arrived(sight, desk) if self._done(sight) else remain(sight, f"switching to {self.target.name}")
+        return self._arrived(sight, desk) if self._done(sight) else remain(sight, under_way(self.kind, self.target))
 
     def _unheard(self, sight: Sight, limit_s: float) -> str | None:
         """While the dispatcher is at it, its word is the only one; when it is not, one should have come."""
@@ -53,9 +54,10 @@ class Switching(Phase):
         """Begin the trial that the switch was for, or close the decision."""
         desk.choices.activate(self.target)
         desk.backlog.inherit()
-        desk.hold(sight.now_s, f"just switched to {self.target.name}")
+        done = "resized" if self.kind is TransitionKind.RESIZE else "switched"
+        desk.hold(sight.now_s, f"just {done} to {self.target.name}")
         if self.episode is None:
-            return rest(sight, "the switch was overtaken by a newer request")
+            return rest(sight, f"the {self.kind} was overtaken by a newer request")
         if isinstance(self.step_to, Settle):
             return close(sight, desk, self.episode, self.step_to)
         begun = NoChange(sight.now_s, f"trying {self.target.name}")
@@ -65,13 +67,13 @@ class Switching(Phase):
         """The old composition runs on; the strategy goes on without the one that failed."""
         name = self.target.name
         desk.choices.bar(self.target, sight.now_s + desk.settings.rhythm.failed_switch_pause_s, failure)
-        desk.hold(sight.now_s, f"the switch to {name} failed")
-        told = f"the switch to {name} failed: {failure}"
+        desk.hold(sight.now_s, f"the {self.kind} to {name} failed")
+        told = f"the {self.kind} to {name} failed: {failure}"
         if self.episode is None:  # what was asked for since is still to be done
             return rest(sight, told)
         if sight.aim.mode is Mode.PINNED:  # once: who pins looks at what becomes of it
             desk.pin = None
             return rest(sight, told)
-        ended = f"the switch failed: {failure}"
+        ended = f"the {self.kind} failed: {failure}"
         trial = Trial(self.target, None, sight.now_s - self.asked_s, ended)
         return advance(sight, desk, self.episode.and_then(trial))

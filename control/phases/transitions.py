@@ -22,8 +22,8 @@ def after(phase: Phase, move: Move, *, hands_off: bool) -> Phase:
     match move, phase:
         case Remain(), _:
             return phase
-        case Leave(step, at_s, episode), _:
-            return Switching(step, at_s, episode)
+        case Leave(step, at_s, episode, kind), _:
+            return Switching(step, at_s, episode, kind=kind)
         case TryOut(step, episode), _:
             return Trying(step, episode)
         case Fail(reason), Switching():  # a switch that nobody waits for any more may fail as it likes

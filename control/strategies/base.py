@@ -13,6 +13,7 @@ from control.decisions import Candidate
 from control.settings import Settings
 from control.situation import Situation
 from profiler.snapshot import LatencyFrom
+from runtime.dispatch.events import SwitchStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ class Strategy(ABC):
     name: ClassVar[str]
     latency_from: ClassVar[LatencyFrom] = LatencyFrom.DUE
     """What it judges by unless a run says otherwise."""
+    style: ClassVar[SwitchStyle] = SwitchStyle.SEAMLESS
+    """How it has one composition follow another unless a run says otherwise."""
 
     @abstractmethod
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:

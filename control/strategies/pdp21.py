@@ -8,6 +8,7 @@ from control.situation import Situation
 from control.strategies.base import Proposal, Settle, Stay, Strategy, Trial, Try
 from control.strategies.rules import available, best_trial, candidates, cheapness, described
 from profiler.snapshot import LatencyFrom
+from runtime.dispatch.events import SwitchStyle
 
 _OCCASIONS = (Trigger.START, Trigger.VIOLATION, Trigger.INPUT_RATE, Trigger.SLO, Trigger.COMPOSITIONS)
 
@@ -17,6 +18,7 @@ class Pdp21(Strategy):
 
     name = "pdp21"
     latency_from = LatencyFrom.READ
+    style = SwitchStyle.DRAIN
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         if situation.trigger not in _OCCASIONS:

@@ -13,6 +13,7 @@ from control.strategies.base import Proposal, Settle, Stay, Strategy, Trial, Try
 from control.strategies.rules import available, best_trial, candidates, cheapness, described
 from profiler.service_time import bottlenecks, next_bottleneck
 from profiler.snapshot import LatencyFrom
+from runtime.dispatch.events import SwitchStyle
 
 
 class Vogel(Strategy):
@@ -20,6 +21,7 @@ class Vogel(Strategy):
 
     name = "vogel"
     latency_from = LatencyFrom.READ
+    style = SwitchStyle.DRAIN
 
     def __init__(self) -> None:
         self._tagged: tuple[str, ...] = ()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from math import isfinite
 
+from compositions.model import Composition, TransitionKind
 from control.decisions import Candidate, CandidateStatus
 from control.forecast.forecasts import Forecast, Forecasts
+from control.forecast.price import resize_in_words
 from control.situation import Situation
 from control.strategies.base import Settle, Try
 
@@ -17,7 +19,7 @@ def tell(situation: Situation, forecast: Forecast) -> str:
 
 def try_out(situation: Situation, forecasts: Forecasts, forecast: Forecast, why: str) -> Try:
     """A trial of ``forecast``'s composition."""
-    reason = f"{forecast.composition.name}: {why} ({tell(situation, forecast)})"
+    reason = f"{forecast.composition.name}: {why} ({tell(situation, forecast)}){_way(situation, forecast)}"
     listed, _ = _listed(situation, forecasts, forecast, CandidateStatus.SHORTLISTED)
     return Try(forecast.composition, situation.settings.trials.model_trial_s, listed, reason)
 
@@ -29,7 +31,17 @@ def settle(
     listed, left_out = _listed(situation, forecasts, forecast, CandidateStatus.CHOSEN)
     if left_out:
         reason += f"; {left_out} further compositions are not listed"
-    return Settle(forecast.composition, listed, reason, infeasible)
+    return Settle(forecast.composition, listed, reason + _way(situation, forecast), infeasible)
+
+
+def _way(situation: Situation, forecast: Forecast) -> str:
+    """How it is got to, where that is worth telling: in place."""
+    in_place = _transition(situation, forecast.composition) is TransitionKind.RESIZE
+    return f"; {resize_in_words(situation, forecast.composition)}" if in_place else ""
+
+
+def _transition(situation: Situation, composition: Composition) -> TransitionKind | None:
+    return None if composition.shape == situation.active.shape else situation.transition_to(composition)
 
 
 def _listed(
@@ -48,9 +60,17 @@ def _candidate(situation: Situation, forecast: Forecast, picked: Forecast, statu
     if forecast.composition is not picked.composition:
         barred = situation.unavailable.get(forecast.composition.name)
         status, told = _fate(forecast, picked, told) if barred is None else (CandidateStatus.REJECTED, barred)
-    latency_s = forecast.latency_s if isfinite(forecast.latency_s) else None
     composition = forecast.composition
-    return Candidate(composition.name, composition.workers, status, told, forecast.throughput_per_s, latency_s)
+    return Candidate(
+        name=composition.name,
+        workers=composition.workers,
+        status=status,
+        reason=told,
+        predicted_throughput_per_s=forecast.throughput_per_s,
+        predicted_latency_s=forecast.latency_s if isfinite(forecast.latency_s) else None,
+        transition=_transition(situation, composition),
+        transition_s=forecast.transition_s,
+    )
 
 
 def _fate(forecast: Forecast, picked: Forecast, told: str) -> tuple[CandidateStatus, str]:

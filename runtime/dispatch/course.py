@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compositions.model import Composition, Stage
-from runtime.dispatch.phases import Draining, Phase, Preparing
+from runtime.dispatch.phases import Awaiting, Draining, Phase, Preparing
 from runtime.dispatch.pipeline import Bundle, Pipeline
 
 
@@ -29,9 +29,9 @@ class Course:
 
     @property
     def workers_wanted(self) -> int:
-        """By the active composition, and by the one that is prepared."""
+        """By the active composition, and by the one that waits for its workers."""
         wanted = self.active.composition.workers
-        return max(wanted, self.phase.request.composition.workers) if isinstance(self.phase, Preparing) else wanted
+        return max(wanted, self.phase.request.composition.workers) if isinstance(self.phase, Awaiting) else wanted
 
     def may_feed(self, now_s: float) -> bool:
         """Whether the active pipeline may take new items now."""
@@ -50,5 +50,5 @@ class Course:
         self.phase.pipeline.in_flight -= 1
         self.active.in_flight += 1
         self.phase.migrated += bundle.count
-        bundle.pipeline = self.active
+        bundle.pipeline, bundle.composition = self.active, self.active.composition.name
         return self.active

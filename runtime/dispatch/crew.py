@@ -75,9 +75,10 @@ class Crew:
         return surplus
 
     def bind(self, worker: WorkerState, group: GroupState) -> None:
+        """The newest comes first: who joins a group for its load takes part at once, whoever else is idle."""
         self.unbind(worker)
         worker.group = group
-        group.workers.append(worker)
+        group.workers.insert(0, worker)
 
     def unbind(self, worker: WorkerState) -> None:
         if worker.group is not None:
@@ -88,6 +89,14 @@ class Crew:
         """Frees all workers of a pipeline that has nothing left to do."""
         for group in pipeline.groups:
             for worker in list(group.workers):
+                self.unbind(worker)
+
+    def release_surplus(self, pipeline: Pipeline) -> None:
+        """Takes workers beyond its replicas off each group, idle ones first. One that has tasks ends them, its
+        prefetched one too, and gets no more."""
+        for group in pipeline.groups:
+            surplus = max(0, len(group.workers) - group.group.replicas)
+            for worker in sorted(group.workers, key=lambda worker: len(worker.outstanding))[:surplus]:
                 self.unbind(worker)
 
     def release_dry(self, draining: Pipeline) -> bool:
@@ -106,12 +115,12 @@ class Crew:
         """Binds free workers where they are wanted; returns the groups that got one.
 
         Order: groups of the old composition that still have items and nobody to run them; groups of the active one that
-        have nobody; its further replicas from the front. A group still left with nobody borrows a worker from the group
-        with the most, if that has two.
+        have nobody; its further replicas from the front; idle workers before those that end a task first. A group still
+        left with nobody borrows a worker from the group with the most, if that has two.
         """
         changed = []
         self.short = any(len(self.workers) < len(each.groups) for each in (draining, active) if each is not None)
-        free = self.free()
+        free = sorted(self.free(), key=lambda worker: -len(worker.outstanding))
         for group in list(_wanting(draining, active)):
             if not free:
                 break
@@ -119,7 +128,7 @@ class Crew:
             changed.append(group)
         for group in active.groups:
             if not group.workers and (lender := _lender(active)):
-                self.bind(min(lender.workers, key=lambda worker: len(worker.outstanding)), group)
+                self.bind(min(reversed(lender.workers), key=lambda worker: len(worker.outstanding)), group)
                 changed.append(group)
         return changed
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from compositions.model import Composition
+from compositions.model import Composition, TransitionKind
 from profiler.snapshot import StageTiming
 
 Payload = Any
@@ -21,10 +21,15 @@ SizeOf = Callable[[Payload], int]
 
 
 class SwitchStyle(StrEnum):
-    """How a switch hands over: ``drain`` as in Vogel et al. section 3.3, ``seamless`` is ours."""
+    """How another composition takes over: ``drain`` as in Vogel et al. section 3.3, whatever has changed; ``seamless``
+    is ours, and a change of replicas alone is made in place."""
 
     DRAIN = "drain"
     SEAMLESS = "seamless"
+
+    def transition(self, origin: Composition, target: Composition) -> TransitionKind:
+        """What it takes to go from ``origin`` to ``target``."""
+        return TransitionKind.SWITCH if self is SwitchStyle.DRAIN else origin.transition_to(target)
 
 
 @dataclass(frozen=True, slots=True)

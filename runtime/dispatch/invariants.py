@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from runtime.dispatch.phases import Draining
+from runtime.dispatch.phases import Draining, Resizing
 from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork
 from runtime.dispatch.state import State
 
@@ -35,6 +35,7 @@ class Invariants:
             *_order(state),
             *_counts(state),
             *_bindings(state),
+            *_replicas(state),
             *_tasks(state),
             *_gates(state),
             *_phase(state),
@@ -125,6 +126,16 @@ def _bindings(state: State) -> Iterator[str]:
         bound = [worker.worker for worker in state.crew.workers.values() if worker.group is group]
         if Counter(bound) != Counter(worker.worker for worker in group.workers):
             yield f"workers {bound} are bound to {_name(group)}, which does not list them once each"
+
+
+def _replicas(state: State) -> Iterator[str]:
+    """A group has the replicas that its composition says, but for a resize under way, and no more workers than that."""
+    for group in _groups(state):
+        told = group.pipeline.composition.groups[group.index]
+        if group.group != told and not isinstance(state.course.phase, Resizing):
+            yield f"{_name(group)} has {group.group.replicas} replicas; its composition says {told.replicas}"
+        if len(group.workers) > group.group.replicas:
+            yield f"{_name(group)} has {len(group.workers)} workers for {group.group.replicas} replicas"
 
 
 def _tasks(state: State) -> Iterator[str]:

@@ -103,10 +103,9 @@ class Outbox:
 
 
 def _delivered(bundle: Bundle, now_s: float) -> Delivered:
-    assert bundle.pipeline is not None, "what is in the reorder buffer has started"
     assert bundle.started_s is not None, "what is in the reorder buffer has started"
     return Delivered(
-        *(now_s, bundle.serial, bundle.arrived_s, bundle.started_s, bundle.pipeline.composition.name),
+        *(now_s, bundle.serial, bundle.arrived_s, bundle.started_s, bundle.composition),
         payload=bundle.payload,
         due_s=bundle.due_s,
         start=bundle.start,

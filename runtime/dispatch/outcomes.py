@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compositions.model import TransitionKind
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import Payload, SwitchStyle, WorkerId
 
@@ -78,7 +79,7 @@ class TaskTimed:
 
 @dataclass(frozen=True, slots=True)
 class SwitchEnded:
-    """A switch finished, or failed with ``error`` and left the old composition running."""
+    """A switch or a resize finished, or failed with ``error`` and left the old composition running."""
 
     at_s: float
     from_name: str
@@ -86,13 +87,14 @@ class SwitchEnded:
     style: SwitchStyle
     requested_s: float
     handed_over_s: float | None = None
-    """When the old composition got its last item."""
+    """When the old composition got its last item; None for a resize, which has no such moment."""
     drain_actual_s: float | None = None
     """Hand-over to the old composition's last result; ``None`` for a drain cut short, disturbed, or empty."""
     overdue: bool = False
     migrated: int = 0
     """Items moved to the new composition because the drain passed its limit."""
     error: str | None = None
+    kind: TransitionKind = TransitionKind.SWITCH
 
 
 @dataclass(frozen=True, slots=True)

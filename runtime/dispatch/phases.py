@@ -1,19 +1,25 @@
 """A switch under way is in one of two phases: *preparing* until its workers are there, then *draining* until the old
-composition is empty. Times and figures only: :mod:`runtime.dispatch.transition` moves from one to the other."""
+composition is empty. A resize has one, *resizing* until its workers are there.
+
+Times and figures only: :mod:`runtime.dispatch.transition` moves from one to the other."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
+from compositions.model import TransitionKind
 from runtime.dispatch.events import SwitchRequested, SwitchStyle
 from runtime.dispatch.outcomes import SwitchEnded
 from runtime.dispatch.pipeline import Pipeline
 
 
 @dataclass(slots=True)
-class Preparing:
-    """The old composition runs as before; workers for the new one are started."""
+class Awaiting:
+    """Workers that the new composition needs are started; no item has moved."""
+
+    kind: ClassVar[TransitionKind]
 
     request: SwitchRequested
     from_name: str
@@ -27,11 +33,31 @@ class Preparing:
         return self.limit_at_s
 
     def ended(self, now_s: float, error: str | None) -> SwitchEnded:
-        """It was refused, or failed before anything moved."""
+        """It was refused, failed before an item moved, or is a resize that is done."""
         request = self.request
         return SwitchEnded(
-            now_s, self.from_name, request.composition.name, request.style, requested_s=request.at_s, error=error
+            at_s=now_s,
+            from_name=self.from_name,
+            to_name=request.composition.name,
+            style=request.style,
+            requested_s=request.at_s,
+            error=error,
+            kind=self.kind,
         )
+
+
+@dataclass(slots=True)
+class Preparing(Awaiting):
+    """The old composition runs as before."""
+
+    kind = TransitionKind.SWITCH
+
+
+@dataclass(slots=True)
+class Resizing(Awaiting):
+    """The groups have their new numbers of replicas already: who is there stands by them, and others as they join."""
+
+    kind = TransitionKind.RESIZE
 
 
 @dataclass(slots=True)
@@ -108,4 +134,4 @@ class Draining:
         )
 
 
-Phase = Preparing | Draining
+Phase = Preparing | Resizing | Draining

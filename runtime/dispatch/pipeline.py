@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from compositions.model import Composition, Group, Stage, StageKind
@@ -29,6 +30,8 @@ class Bundle:
     attempts: int = 0
     losses: int = 0
     pipeline: Pipeline | None = None
+    composition: str = ""
+    """Name of the one that it was started in, or moved to; its pipeline may have another by now."""
     size_bytes: int = 0
     due_s: tuple[float, ...] | None = None
     start: int = 0
@@ -123,11 +126,12 @@ class GroupState:
         state that its previous item leaves, so it has one."""
         return 2 if not self.ordered and self.busy_s is not None and self.busy_s < prefetch_below_s else 1
 
-    def pending(self, now_s: float) -> tuple[Pending, ...]:
-        """All its bundles, in the order in which they are served: those that workers run, have or will have."""
+    def pending(self, now_s: float, workers: Collection[WorkerState]) -> tuple[Pending, ...]:
+        """All its bundles, in the order in which they are served: those that ``workers``, which may have left it since,
+        run, have or will have."""
         running: list[Pending] = []
         behind: list[Pending] = []
-        for worker in self.workers:
+        for worker in workers:
             for position, task in enumerate(worker.outstanding):
                 if task.group is self and position == 0:
                     running.append(_pending(task.bundle, now_s - worker.head_since_s))
@@ -169,6 +173,11 @@ class Pipeline:
             self.groups.append(state)
             self.by_stage.extend([state] * len(group.stages))
 
+    def resize(self, groups: Sequence[Group]) -> None:
+        """Each group has the number of replicas of its counterpart in ``groups`` from now on."""
+        for state, group in zip(self.groups, groups, strict=True):
+            state.group = group
+
     def inherit_busy(self, old: Pipeline) -> None:
         """The same stages ran in ``old``: what is known of their times holds for this pipeline."""
         for group in self.groups:
@@ -194,6 +203,8 @@ class Pipeline:
                 return True
         return False
 
-    def pending(self, stages: tuple[Stage, ...], now_s: float) -> dict[str, tuple[Pending, ...]]:
-        """The in-flight bundles of each group, by the first stage of the group."""
-        return {stages[state.first].name: items for state in self.groups if (items := state.pending(now_s))}
+    def pending(
+        self, stages: tuple[Stage, ...], now_s: float, workers: Collection[WorkerState]
+    ) -> dict[str, tuple[Pending, ...]]:
+        """The in-flight bundles of each group, by the first stage of the group; ``workers``: all there are."""
+        return {stages[state.first].name: items for state in self.groups if (items := state.pending(now_s, workers))}

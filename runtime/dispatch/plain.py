@@ -140,5 +140,6 @@ def _is_frozen(cls: Any) -> bool:
 
 
 def _fields(cls: type, value: Any) -> Iterator[str]:
-    yield from getattr(cls, "__slots__", ())
+    for base in reversed(cls.__mro__):
+        yield from base.__dict__.get("__slots__", ())
     yield from getattr(value, "__dict__", ())

@@ -11,7 +11,7 @@ from runtime.dispatch.course import Course
 from runtime.dispatch.crew import Crew
 from runtime.dispatch.ordering import OrderGate, ReorderBuffer
 from runtime.dispatch.outbox import Fate, Outbox, ShedRun
-from runtime.dispatch.phases import Draining, Preparing
+from runtime.dispatch.phases import Draining, Preparing, Resizing
 from runtime.dispatch.pipeline import Bundle, GroupState, Pipeline, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.stateful import StatefulStages
@@ -52,6 +52,6 @@ CLASSES: tuple[type, ...] = (
         Preparing,
         ReorderBuffer,
     ),
-    *(ShedRun, State, StatefulStages, TaskBook, TaskInWork, WorkerState),
+    *(Resizing, ShedRun, State, StatefulStages, TaskBook, TaskInWork, WorkerState),
 )
 """All that a state is made of."""

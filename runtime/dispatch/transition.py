@@ -1,10 +1,14 @@
-"""The switch: prepare, hand over at an item boundary, drain (Vogel et al., section 3.3), and what ends it early."""
+"""From one composition to another. The switch: prepare, hand over at an item boundary, drain (Vogel et al., section
+3.3), and what ends it early. The resize: other numbers of replicas, in place."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from compositions.model import Group, TransitionKind
 from runtime.dispatch.events import SwitchRequested
 from runtime.dispatch.outcomes import SwitchOverdue
-from runtime.dispatch.phases import Draining, Preparing
+from runtime.dispatch.phases import Awaiting, Draining, Preparing, Resizing
 from runtime.dispatch.pipeline import TaskInWork
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.staffing import Staffing
@@ -14,7 +18,8 @@ from runtime.dispatch.work import Work
 
 
 class Transition:
-    """Moves a switch on: no phase → preparing → draining → no phase. It can fail while it prepares, and only then."""
+    """Moves a switch on: no phase → preparing → draining → no phase; or a resize: no phase → resizing → no phase. It
+    can fail while it waits for workers, and only then."""
 
     def __init__(self, state: State, turn: Turn, settings: DispatcherSettings, work: Work, staffing: Staffing) -> None:
         self._course = state.course
@@ -25,9 +30,9 @@ class Transition:
         self._staffing = staffing
 
     def request(self, event: SwitchRequested) -> None:
-        """Begins a switch, or refuses it: one at a time, and only to a composition of the same stages."""
+        """Begins a switch or a resize, or refuses it: one at a time, and only to a composition of the same stages."""
         course, names = self._course, tuple(stage.name for stage in self._course.stages)
-        asked = Preparing(event, course.active.composition.name, event.at_s + self._settings.prepare_limit_s)
+        asked = self._asked(event)
         if event.composition.stages != names:
             self._refuse(asked, f"{event.composition.name} does not run {names}")
         elif course.phase is not None:
@@ -35,25 +40,54 @@ class Transition:
         else:
             course.phase = asked
             self._staffing.start_missing()
-            self._try_hand_over(asked)
+            if isinstance(asked, Resizing):
+                self._resize(event.composition.groups)
+            self._go_on(asked)
 
-    def _refuse(self, asked: Preparing, error: str) -> None:
+    def _asked(self, event: SwitchRequested) -> Preparing | Resizing:
+        active, limit_at_s = self._course.active.composition, event.at_s + self._settings.prepare_limit_s
+        if event.style.transition(active, event.composition) is TransitionKind.RESIZE:
+            return Resizing(event, active.name, limit_at_s)
+        return Preparing(event, active.name, limit_at_s)
+
+    def _refuse(self, asked: Awaiting, error: str) -> None:
         self._turn.outcomes.append(asked.ended(self._turn.now_s, error))
 
-    # --- preparing --------------------------------------------------------------------------------------------------
+    # --- waiting for workers ----------------------------------------------------------------------------------------
 
     def worker_joined(self) -> None:
-        if isinstance(self._course.phase, Preparing):
-            self._try_hand_over(self._course.phase)
+        if isinstance(self._course.phase, Awaiting):
+            self._go_on(self._course.phase)
 
     def start_failed(self, reason: str) -> None:
-        if isinstance(self._course.phase, Preparing):
-            self._end(self._course.phase, f"a worker could not be started: {reason}")
+        if isinstance(self._course.phase, Awaiting):
+            self._fail(self._course.phase, f"a worker could not be started: {reason}")
 
-    def _try_hand_over(self, phase: Preparing) -> None:
-        """Prepare is over when all workers of the new composition are there: hand over, at an item boundary."""
+    def _go_on(self, phase: Awaiting) -> None:
+        """All workers of the new composition may be there now."""
         if len(self._crew) < phase.request.composition.workers:
             return
+        if isinstance(phase, Resizing):
+            self._course.active.composition = phase.request.composition
+            self._end(phase, None)
+        elif isinstance(phase, Preparing):
+            self._hand_over(phase)
+
+    def _fail(self, phase: Awaiting, error: str) -> None:
+        """The old composition goes on, with its own numbers of replicas."""
+        if isinstance(phase, Resizing):
+            self._resize(self._course.active.composition.groups)
+        self._end(phase, error)
+
+    def _resize(self, groups: Sequence[Group]) -> None:
+        """The active groups have these numbers from now on: surplus workers leave when their task is done, free ones
+        come."""
+        self._course.active.resize(groups)
+        self._crew.release_surplus(self._course.active)
+        self._staffing.assign()
+
+    def _hand_over(self, phase: Preparing) -> None:
+        """At an item boundary."""
         self._course.hand_over(phase, self._turn.now_s, self._settings.drain_limit_s)
         self.advance()
         self._staffing.assign()
@@ -91,8 +125,8 @@ class Transition:
     def tick(self) -> None:
         """Looks at the limits of the phase."""
         phase, now_s = self._course.phase, self._turn.now_s
-        if isinstance(phase, Preparing) and now_s >= phase.limit_at_s:
-            self._end(phase, f"its workers were not ready after {self._settings.prepare_limit_s:g} s")
+        if isinstance(phase, Awaiting) and now_s >= phase.limit_at_s:
+            self._fail(phase, f"its workers were not ready after {self._settings.prepare_limit_s:g} s")
         elif isinstance(phase, Draining) and now_s >= phase.limit_at_s:
             self._give_up_drain(phase)
         elif isinstance(phase, Draining) and now_s >= phase.overdue_at_s:
@@ -100,7 +134,7 @@ class Transition:
             self._turn.outcomes.append(SwitchOverdue(now_s, phase.from_name, phase.estimate_s, in_flight))
             phase.back_off()
 
-    def _end(self, phase: Preparing | Draining, error: str | None) -> None:
+    def _end(self, phase: Awaiting | Draining, error: str | None) -> None:
         self._turn.outcomes.append(phase.ended(self._turn.now_s, error))
         self._course.phase = None
         self._staffing.assign()

@@ -58,7 +58,7 @@ def view_of(state: State, now_s: float) -> DispatcherView:
         queued=state.admission.queued,
         in_flight=items.total(),
         positions={course.stages[group.first].name: items[group] for group in active.groups if items[group]},
-        pending=active.pending(course.stages, now_s),
+        pending=active.pending(course.stages, now_s, state.crew.workers.values()),
         accepted=state.admission.accepted,
         delivered=outbox.delivered,
         failed=outbox.failed,

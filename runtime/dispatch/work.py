@@ -62,7 +62,7 @@ class Work:
         pipeline, bundle = group.pipeline, self._admission.start()
         bundle.started_s = self._turn.now_s
         bundle.turn = self._outbox.take_turns(bundle.count)
-        bundle.pipeline = pipeline
+        bundle.pipeline, bundle.composition = pipeline, pipeline.composition.name
         pipeline.in_flight += 1
         group.load += 1
         return bundle

@@ -213,6 +213,12 @@ METRICS = (
         _one(lambda status: status.switches),
     ),
     Metric(
+        "recompose_resizes_total", "counter", "switches", (),
+        "Those of the changes that were made in place: numbers of replicas alone.",
+        "None needed: they cost the stream nothing.",
+        _one(lambda status: status.resizes),
+    ),
+    Metric(
         "recompose_drain_estimate_seconds", "gauge", "seconds", (),
         "How long a drain of the active composition would take at most.",
         "None needed.",

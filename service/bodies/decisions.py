@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from compositions.model import TransitionKind
 from control import decisions as control
 from control.decisions import CandidateStatus, Trigger
 from control.journal import NoChangeRun, SwitchRecord
@@ -23,6 +24,10 @@ class Candidate(Answer):
     predicted_latency_ms: float | None
     measured_throughput_per_s: float | None
     measured_latency_ms: float | None
+    transition: TransitionKind | None = None
+    """What it takes to get there; null for the active one, and where nobody asked."""
+    transition_ms: float | None = None
+    """How long that is expected to take."""
 
     @classmethod
     def of(cls, candidate: control.Candidate) -> Candidate:
@@ -35,6 +40,8 @@ class Candidate(Answer):
             predicted_latency_ms=ms(candidate.predicted_latency_s),
             measured_throughput_per_s=rounded(candidate.measured_throughput_per_s),
             measured_latency_ms=ms(candidate.measured_latency_s),
+            transition=candidate.transition,
+            transition_ms=ms(candidate.transition_s),
         )
 
 
@@ -56,6 +63,8 @@ class Decision(Answer):
     gap_ms: float | None
     drain_estimate_ms: float | None
     drain_actual_ms: float | None
+    transition: TransitionKind | None = None
+    """``resize``: numbers of replicas, in place; ``switch``: other groups, with a drain; null where it stays."""
     outcome: str | None = None
     """What came of it: the prediction against what was measured once the window was full."""
     kind: Literal["decision"] = "decision"
@@ -80,6 +89,7 @@ class Decision(Answer):
             gap_ms=ms(decision.handover.gap_s),
             drain_estimate_ms=ms(decision.handover.drain_estimate_s),
             drain_actual_ms=ms(decision.handover.drain_actual_s),
+            transition=decision.transition,
             outcome=decision.outcome,
             run=run,
         )
@@ -159,7 +169,7 @@ def history_of(decisions: Iterable[Decision], runs: Iterable[QuietRun], limit: i
 
 
 class Switch(Answer):
-    """A switch that ended: what was expected of it, and how it went."""
+    """A switch or a resize that ended: what was expected of it, and how it went."""
 
     at: Time
     from_: str = Field(validation_alias="from", serialization_alias="from")
@@ -175,6 +185,7 @@ class Switch(Answer):
     migrated: int
     """Items that were moved to the new composition."""
     error: str | None
+    transition: TransitionKind = TransitionKind.SWITCH
 
     @classmethod
     def of(cls, record: SwitchRecord, at: Clock) -> Switch:
@@ -193,4 +204,5 @@ class Switch(Answer):
             overdue=ended.overdue,
             migrated=ended.migrated,
             error=ended.error,
+            transition=ended.kind,
         )

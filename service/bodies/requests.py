@@ -10,6 +10,7 @@ from apps.input.kinds import KindName
 from control.decisions import Mode
 from control.strategies import StrategyName
 from profiler.slo import INPUT_RATE, MAX_TARGET, Slo, Statistic
+from runtime.dispatch.events import SwitchStyle
 from service.bodies.spec import BatchingSpec, Frozen, InputSpec, Number, RunSpec, SinkSpec, SourceSpec
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -75,7 +76,11 @@ class StartRequest(Frozen):
     composition: str | None = Field(default=None, description="The first one; null: all stages sequential.")
     mode: Mode = Mode.AUTO
     strategy: StrategyName = "model"
-    switch_style: Literal["seamless", "drain"] = "seamless"
+    switch_style: SwitchStyle | None = Field(
+        default=None,
+        description="How one composition follows another: with a drain whatever has changed (as the papers have it), "
+        "or without a gap, and in place where only numbers of replicas change; null: as the strategy has it.",
+    )
     latency_from: Literal["due", "read"] | None = Field(
         default=None,
         description="What an item's latency counts from where the SLO is judged: when it was due, or when it was read "

@@ -12,6 +12,7 @@ from compositions.batching import MOST_ITEMS, Batching
 from compositions.model import Composition
 from control.decisions import Mode
 from profiler.slo import Slo
+from runtime.dispatch.events import SwitchStyle
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 """A JSON number: no text, no boolean, no infinity."""
@@ -143,7 +144,8 @@ class RunSpec(Beginning, Ending):
     slo: Slo | None = None
     mode: Mode = Mode.AUTO
     strategy: str = "model"
-    switch_style: Literal["seamless", "drain"] = "seamless"
+    switch_style: SwitchStyle | None = None
+    """How one composition follows another; None: as the strategy has it."""
     latency_from: Literal["due", "read"] | None = None
     """What an item's latency counts from where the SLO is judged: when it was due, or (as the papers measure) when it
     was read; None: as the strategy has it."""

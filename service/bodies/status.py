@@ -67,6 +67,8 @@ class _Beside(Answer):
     """By the next stage that an item needs."""
     restarts: int | None = None
     """Workers started in place of lost ones."""
+    resizes: int | None = None
+    """Of the switches, those in place: nothing but numbers of replicas changed."""
     last_switch: Switch | None = None
     output_gap_ms: Gaps | None = None
     no_change: str | None = None

@@ -8,6 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from compositions.model import TransitionKind
 from compositions.wording import figure
 from service.bodies.compositions import Choice
 from service.bodies.decisions import Entry, NoChange
@@ -83,7 +84,8 @@ def status_view(status: Status) -> RenderableType:
 
 def _figures(status: Status) -> Text:
     counts = ", ".join(f"{name} {count:,}" for name, count in status.items)
-    line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {status.switches}"
+    switches = f"{status.switches} ({status.resizes} in place)" if status.resizes else f"{status.switches}"
+    line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {switches}"
     told = ((status.held_up, "yellow"), (status.failure, "red"))
     return Text.assemble(line, _begin(status), *(("\n" + text, style) for text, style in told if text))
 
@@ -112,7 +114,8 @@ def decisions_table(entries: Sequence[Entry]) -> Table:
         if isinstance(entry, NoChange):
             made.add_row(clock(entry.at), "no change", f"× {entry.count}", entry.reason)
         else:
-            made.add_row(clock(entry.at), entry.trigger, f"{entry.from_} → {entry.to}", entry.reason)
+            way = f" ({entry.transition})" if entry.transition is TransitionKind.RESIZE else ""
+            made.add_row(clock(entry.at), entry.trigger, f"{entry.from_} → {entry.to}{way}", entry.reason)
     return made
 
 

@@ -58,7 +58,7 @@ function run(entry) {
 
 function decision(entry, open) {
   const moved = entry.from === entry.to ? `stays with ${entry.to}` : `${entry.from} → ${entry.to}`;
-  const labels = [h("span", { class: "chip" }, entry.trigger.replace("_", " ")), entry.infeasible ? h("span", { class: "chip", "data-slo": "infeasible" }, "out of reach") : null, entry.acted === false ? h("span", { class: "chip" }, "advice only") : null];
+  const labels = [h("span", { class: "chip" }, entry.trigger.replace("_", " ")), entry.transition ? h("span", { class: "chip" }, entry.transition) : null, entry.infeasible ? h("span", { class: "chip", "data-slo": "infeasible" }, "out of reach") : null, entry.acted === false ? h("span", { class: "chip" }, "advice only") : null];
   const summary = h("summary", {}, h("time", { datetime: entry.at }, format.clock(entry.at)), h("strong", {}, moved), labels, h("span", { class: "reason" }, entry.reason));
   return h("details", { open: Boolean(open) }, summary, h("div", { class: "inside" }, facts(entry), drain(entry), candidates(entry)));
 }

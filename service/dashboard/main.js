@@ -81,10 +81,15 @@ function announce(status) {
   told.set(status.app, { composition, state: status.state, verdict: status.slo_status });
   if (!before) return;
   if (composition && before.composition && composition !== before.composition)
-    say(news, `${status.app} switched from composition ${before.composition} to ${composition}.`);
+    say(news, `${status.app} ${resized(status) ? "was resized" : "switched"} from composition ${before.composition} to ${composition}.`);
   else if (status.state === "failed" && before.state !== "failed") say(news, `${status.app} has failed.`);
   else if (status.slo_status !== before.verdict && ["met", "violated", "infeasible"].includes(status.slo_status))
     say(news, `${status.app}: the SLO is ${status.slo_status}.`);
+}
+
+function resized(status) {
+  const last = status.last_switch;
+  return last?.transition === "resize" && last.to === status.composition.name;
 }
 
 function signIn() {

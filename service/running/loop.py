@@ -82,6 +82,10 @@ class ControlLoop:
             self.tick(now_s)
         return outcomes
 
+    def look_now(self) -> None:
+        """Something was asked of the manager that need not wait for its turn: the next step begins one."""
+        self._next_tick_s = min(self._next_tick_s, self.engine.now_s)
+
     def tick(self, now_s: float) -> None:
         """One turn of the manager."""
         view = self.engine.view()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from rig import Rig, expected
 
+from compositions.model import TransitionKind
 from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.outcomes import Delivered, Shed, StartFailed, WorkersChanged
 from runtime.dispatch.settings import DispatcherSettings
@@ -55,6 +56,33 @@ def test_a_switch_uses_every_composition_in_serial_order(make_rig):
     first_new = names.index(SHAPES[1])
     assert set(names[:first_new]) == {SHAPES[0]}
     assert set(names[first_new:]) == {SHAPES[1]}
+
+
+def test_resizes_under_load_lose_double_and_reorder_nothing(make_rig):
+    rig: Rig = make_rig(work_s=0.004).open("Par*3(f1,f2)-Seq-Par*2")
+    sizes = ["Seq(f1,f2)-Seq-Par*4", "Par*4(f1,f2)-Seq-Seq", "Seq(f1,f2)-Seq-Seq", "Par*2(f1,f2)-Seq-Par*3"]
+    for turn, shape in enumerate([*sizes, *sizes]):
+        rig.feed(range(turn * 12, turn * 12 + 12))
+        rig.switch(shape, SwitchStyle.SEAMLESS)
+        rig.run_until(lambda: not rig.engine.view().switching)
+        assert rig.engine.view().composition.name == shape
+    rig.finish()
+    rig.check_order(96)
+    assert rig.values == expected(range(96))
+    assert [(each.kind, each.error, each.migrated) for each in rig.switches] == [(TransitionKind.RESIZE, None, 0)] * 8
+
+
+def test_workers_that_die_while_a_group_is_resized_lose_nothing(make_rig):
+    rig: Rig = make_rig(work_s=0.01, settings=DispatcherSettings(spares=0)).open("Par*3(f1,f2)-Seq-Seq")
+    for turn, shape in enumerate(["Seq(f1,f2)-Seq-Seq", "Par*3(f1,f2)-Seq-Seq", "Par*2(f1,f2)-Seq-Par*2"]):
+        rig.feed(range(turn * 15, turn * 15 + 15))
+        rig.switch(shape, SwitchStyle.SEAMLESS)
+        rig.lose_a_busy_worker()
+        rig.run_until(lambda: not rig.engine.view().switching)
+    rig.finish()
+    rig.check_order(45)
+    assert rig.values == expected(range(45))
+    assert [each.error for each in rig.switches] == [None] * 3
 
 
 def test_drain_style_starts_the_new_when_the_old_is_empty(make_rig):

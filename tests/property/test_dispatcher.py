@@ -49,6 +49,7 @@ ACTIONS = (
     "partly",
     "lose",
     "switch",
+    "resize",
     "tick",
     "late",
 )
@@ -68,6 +69,16 @@ def compositions(draw: st.DrawFn) -> Composition:
         replicas = 1 if "c" in names else draw(st.integers(1, 3))
         built.append(Group(tuple(names), Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas))
     return Composition("/".join("".join(group.stages) + str(group.replicas) for group in built), tuple(built))
+
+
+@st.composite
+def resized(draw: st.DrawFn, composition: Composition) -> Composition:
+    """The same groups with other numbers of replicas, or only another name."""
+    built = []
+    for group in composition.groups:
+        replicas = 1 if "c" in group.stages else draw(st.integers(1, 3))
+        built.append(Group(group.stages, Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas))
+    return Composition(draw(st.sampled_from(["this", "that"])), tuple(built))
 
 
 class World:
@@ -140,6 +151,17 @@ class World:
             payload = [None if each in (at, task.count - 1) else value for each, value in enumerate(payload)]
         self.handle(TaskDone(self.now_s, worker, task.task_id, tuple(payload), (), states, faults))
 
+    def resize(self, composition: Composition) -> None:
+        """With the workers at hand it is over at once; nothing that runs is taken back, whatever there is."""
+        switching, ended = self.dispatcher.view(self.now_s).switching, self.ended
+        running = {worker: list(tasks) for worker, tasks in self.tasks.items()}
+        self.requested += 1
+        self.handle(SwitchRequested(self.now_s, composition))
+        for worker, tasks in running.items():
+            assert list(self.tasks[worker])[: len(tasks)] == tasks
+        if switching or composition.workers <= len(self.tasks):
+            assert self.ended == ended + 1
+
     def late(self, pick: int) -> None:
         """A worker given up speaks again: nobody may listen."""
         if self.gone:
@@ -187,6 +209,8 @@ def play(world: World, data: st.DataObject) -> None:
             style = data.draw(st.sampled_from(list(SwitchStyle)))
             estimate_s = data.draw(st.sampled_from([0.0, 0.05]))
             world.handle(SwitchRequested(world.now_s, data.draw(compositions()), style, estimate_s, estimate_s))
+        elif action == "resize":
+            world.resize(data.draw(resized(world.dispatcher.view(world.now_s).composition)))
         elif action == "tick":
             world.handle(Tick(world.now_s))
         else:

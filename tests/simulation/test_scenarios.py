@@ -153,13 +153,14 @@ def decision_problems(document: dict[str, Any], trace: Trace) -> list[str]:
 
 
 def one_decision(number: int, wanted: dict[str, Any], decision: Decision) -> list[str]:
-    """Any of: trigger, to, shortlist, trials, at_s, duration_s, infeasible, acted, reason (a part of it)."""
+    """Any of: trigger, to, shortlist, trials, at_s, duration_s, infeasible, acted, transition, reason (a part)."""
     shortlist = sorted(c.name for c in decision.candidates if c.status is not CandidateStatus.REJECTED)
     problems = []
     for key, found in (
         ("trigger", str(decision.trigger)),
         ("infeasible", decision.infeasible),
         ("acted", decision.acted),
+        ("transition", decision.transition),
         ("shortlist", shortlist),
     ):
         asked = sorted(wanted[key]) if key == "shortlist" and key in wanted else wanted.get(key)

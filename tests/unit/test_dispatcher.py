@@ -3,81 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from dispatcher_bench import Bench, composition
 
-from compositions.model import Composition, Stage, StageKind
-from compositions.notation import parse
-from profiler.snapshot import StageTiming
-from runtime.dispatch.dispatcher import Dispatcher
+from compositions.model import Stage, StageKind
 from runtime.dispatch.events import (
     BundleAdmitted,
-    Event,
     SwitchRequested,
     SwitchStyle,
     TaskDone,
     TaskFailed,
-    Tick,
-    WorkerJoined,
     WorkerLost,
     WorkerStartFailed,
 )
-from runtime.dispatch.instructions import KillWorker, SendTask, StartWorkers, StopWorker, Task
+from runtime.dispatch.instructions import KillWorker, StartWorkers, StopWorker
 from runtime.dispatch.ordering import OrderGate, ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, StartFailed, SwitchEnded, SwitchOverdue, TaskTimed
-from runtime.dispatch.settings import DispatcherSettings
-
-STAGES = (Stage("a", time_limit_s=5.0), Stage("b"), Stage("c"))
-
-
-def composition(notation: str, stages: tuple[Stage, ...] = STAGES) -> Composition:
-    return parse(notation, stages, name=notation)
-
-
-class Bench:
-    """A dispatcher with a hand-moved clock, and what it has said since the last look."""
-
-    def __init__(self, notation: str, stages: tuple[Stage, ...] = STAGES, **settings: object) -> None:
-        limits = DispatcherSettings(**settings)  # type: ignore[arg-type]
-        self.stages = stages
-        self.dispatcher = Dispatcher(stages, composition(notation, stages), limits)
-        self.now_s = 0.0
-        self.instructions = list(self.dispatcher.start(0.0))
-        self.outcomes: list[object] = []
-        self.tasks: dict[int, tuple[str, Task]] = {}
-
-    def handle(self, event: Event) -> None:
-        instructions, outcomes = self.dispatcher.handle(event)
-        self.instructions += instructions
-        self.outcomes += outcomes
-        for each in instructions:
-            if isinstance(each, SendTask):
-                self.tasks[each.task.task_id] = (each.worker, each.task)
-
-    def join(self, *names: str) -> None:
-        for name in names:
-            self.handle(WorkerJoined(self.now_s, name))
-
-    def admit(self, count: int = 1) -> None:
-        for _ in range(count):
-            self.handle(BundleAdmitted(self.now_s, (self.now_s,), "item"))
-
-    def done(self, task_id: int, busy_s: float = 0.1) -> None:
-        worker, task = self.tasks.pop(task_id)
-        share_s = busy_s / len(task.stages)
-        timings = tuple(StageTiming(stage, share_s, share_s) for stage in task.stages)
-        self.handle(TaskDone(self.now_s, worker, task_id, f"{task.payload}>{task.stages[-1]}", timings))
-
-    def switch(self, notation: str, style: SwitchStyle = SwitchStyle.SEAMLESS, **times: float) -> None:
-        self.handle(SwitchRequested(self.now_s, composition(notation, self.stages), style, **times))
-
-    def tick(self, at_s: float) -> None:
-        self.now_s = at_s
-        self.handle(Tick(at_s))
-
-    def running(self) -> list[tuple[str, int, tuple[str, ...]]]:
-        return sorted((worker, task.serial, task.stages) for worker, task in self.tasks.values())
-
-    def of(self, kind: type) -> list:
-        return [each for each in [*self.instructions, *self.outcomes] if isinstance(each, kind)]
 
 
 def test_starts_the_workers_of_the_composition_and_a_spare():

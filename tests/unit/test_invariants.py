@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compositions.model import Stage, StageKind
+from compositions.model import Group, Pattern, Stage, StageKind
 from compositions.notation import parse
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, SwitchRequested, WorkerJoined
@@ -57,6 +57,11 @@ def bind_one_side_only(state: State) -> None:
     state.course.active.groups[0].workers.append(state.crew.workers["w1"])
 
 
+def forget_a_replica(state: State) -> None:
+    group = state.course.pipelines[0].groups[0]
+    group.group = Group(group.group.stages, Pattern.SEQ, 0)
+
+
 def forget_a_worker(state: State) -> None:
     del state.crew.workers["w2"]
 
@@ -91,6 +96,8 @@ def take_accepted_back(state: State) -> None:
         (miscount_in_flight, "both counts 2 in flight; 1 are"),
         (miscount_a_load, "group 0 of both counts a load of 2; it is 1"),
         (bind_one_side_only, "group 0 of one lists worker w1, which is not bound to it"),
+        (forget_a_replica, "group 0 of both has 0 replicas; its composition says 1"),
+        (forget_a_replica, "group 0 of both has 1 workers for 0 replicas"),
         (forget_a_worker, "lists worker w2, which is not bound to it"),
         (overload_a_worker, r"worker w1 has tasks \[0, 0, 0\]; at most 2"),
         (open_a_gate_too_far, "stage 1 waits for turn -1, which has left"),

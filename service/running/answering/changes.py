@@ -35,6 +35,7 @@ class Changes:
 
     def _set_mode(self, request: SetMode) -> None:
         self._manager.set_mode(request.mode, request.composition)
+        self._run.loop.look_now()
 
     def _set_compositions(self, request: SetCompositions) -> None:
         self._run.compositions = request.compositions

@@ -54,6 +54,7 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         **dict(Demand.of(snapshot)),
         in_flight_by_stage=dict(view.positions),
         restarts=view.restarts,
+        resizes=journal.resize_count,
         last_switch=Switch.of(journal.switches[-1], at) if journal.switches else None,
         output_gap_ms=Gaps.of(loop.handovers.gaps),
         no_change=journal.no_changes[-1].reason if journal.no_changes else None,

@@ -10,7 +10,7 @@ from control.decisions import Mode
 from control.manager import Manager
 from profiler.monitor import Monitor
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import Payload, SwitchStyle
+from runtime.dispatch.events import Payload
 from runtime.engine import Engine
 from runtime.pools.port import WorkerPool
 from service.running.checking.checked import CheckedSpec
@@ -26,7 +26,7 @@ def loop_of(
     settings = replace(checked.settings.dispatcher, overload=spec.overload)
     engine = Engine(Dispatcher(checked.stages, checked.first, settings, size_bytes), pool)
     monitor = Monitor(checked.settings.monitor, [stage.name for stage in checked.stages], cores)
-    how = LoopSettings(cores, SwitchStyle(spec.switch_style))
+    how = LoopSettings(cores, checked.style)
     return ControlLoop(engine, monitor, _manager(checked), how, sink, bundler)
 
 

@@ -32,6 +32,7 @@ class CheckedSpec:
         self.settings = overridden(RunSettings(), spec.settings)
         self.strategy = make_strategy(spec.strategy)
         self.latency_from = LatencyFrom(spec.latency_from) if spec.latency_from else self.strategy.latency_from
+        self.style = spec.switch_style or self.strategy.style
         self.compositions = chosen.compositions(spec, self.app)
         self.first = chosen.first(spec, self.stages, self.compositions)
         self.rate = from_spec(spec.input.rate)
@@ -41,6 +42,7 @@ class CheckedSpec:
 
     @property
     def manager_settings(self) -> Settings:
-        """With what this run judges by."""
+        """With what this run judges by, and how it goes from one composition to another."""
         settings = self.settings.manager
-        return replace(settings, measuring=replace(settings.measuring, latency_from=self.latency_from))
+        measuring = replace(settings.measuring, latency_from=self.latency_from)
+        return replace(settings, measuring=measuring, style=self.style)

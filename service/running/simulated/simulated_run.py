@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from control.choices import Choices
 from control.manager import Manager
 from control.strategies import make_strategy
@@ -28,6 +30,9 @@ def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink) -> ControlLoop:
     """The loop of ``scenario``; what comes out goes to ``sink``."""
     stages, first, cores = scenario.app_stages, scenario.opening, scenario.machine.cores
     choices = Choices(stages, scenario.compositions, first)
-    manager = Manager(scenario.settings, make_strategy(scenario.strategy), choices, scenario.mode, scenario.slo)
+    strategy = make_strategy(scenario.strategy)
+    settings = replace(scenario.settings, style=strategy.style)
+    manager = Manager(settings, strategy, choices, scenario.mode, scenario.slo)
     monitor = Monitor(MonitorSettings(), [stage.name for stage in stages], cores)
-    return ControlLoop(Engine(Dispatcher(stages, first), pool), monitor, manager, LoopSettings(cores), sink)
+    engine = Engine(Dispatcher(stages, first), pool)
+    return ControlLoop(engine, monitor, manager, LoopSettings(cores, strategy.style), sink)

@@ -1,0 +1,265 @@
+"""A change of replicas alone: in place, without a drain, whatever else happens."""
+
+from __future__ import annotations
+
+import pytest
+from dispatcher_bench import Bench, composition
+
+from compositions.model import Composition, Group, Pattern, Stage, StageKind, TransitionKind
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.events import SwitchRequested, SwitchStyle, WorkerLost, WorkerStartFailed
+from runtime.dispatch.instructions import SendTask, StartWorkers
+from runtime.dispatch.outcomes import Delivered, SwitchEnded
+from runtime.dispatch.phases import Resizing
+from runtime.dispatch.plain import Reader, Writer
+from runtime.dispatch.replay import replay
+
+ONE, TWO, FOUR = "Seq(a,b,c)", "Par*2(a,b,c)", "Par*4(a,b,c)"
+
+
+def bound(bench: Bench) -> dict[str, int | None]:
+    """The group of every worker."""
+    return {view.worker: view.group for view in bench.dispatcher.view(bench.now_s).workers}
+
+
+def active(bench: Bench) -> str:
+    return bench.dispatcher.view(bench.now_s).composition.name
+
+
+def joined(notation: str, *workers: str, **settings: object) -> Bench:
+    bench = Bench(notation, **settings)
+    bench.join(*workers)
+    return bench
+
+
+def finish(bench: Bench) -> None:
+    while bench.tasks:
+        bench.done(min(bench.tasks))
+
+
+def test_a_warm_worker_takes_part_in_the_turn_of_the_command():
+    bench = joined(ONE, "w1", "w2", "w3", "w4")
+    bench.admit(6)
+    assert len(bench.running()) == 1
+    bench.switch(FOUR)
+    assert [serial for _, serial, _ in sorted(bench.running(), key=lambda task: task[1])] == [0, 1, 2, 3]
+    (ended,) = bench.of(SwitchEnded)
+    assert (ended.kind, ended.error, ended.from_name, ended.to_name) == (TransitionKind.RESIZE, None, ONE, FOUR)
+    assert (ended.handed_over_s, ended.drain_actual_s, ended.migrated) == (None, None, 0)
+    assert not bench.dispatcher.view(bench.now_s).switching
+
+
+def test_who_joins_a_group_has_its_next_item_though_others_are_idle():
+    bench = joined(ONE, "w1", "w2")
+    bench.switch(TWO)
+    bench.admit()
+    assert bench.running() == [("w2", 0, ("a", "b", "c"))]
+
+
+def test_a_worker_leaves_when_its_task_is_done():
+    bench = joined(FOUR, "w1", "w2", "w3", "w4")
+    bench.admit(8)
+    assert len(bench.running()) == 4
+    bench.switch(ONE)
+    assert len(bench.running()) == 4, "nothing that runs is taken back"
+    assert sorted(bound(bench).values(), key=str) == [0, None, None, None]
+    finish(bench)
+    assert [item.serial for item in bench.of(Delivered)] == list(range(8))
+    stayed = next(worker for worker, group in bound(bench).items() if group == 0)
+    assert {each.worker for each in bench.of(SendTask)[4:]} == {stayed}
+
+
+def test_a_leaving_worker_runs_what_it_prefetched_too():
+    bench = joined(TWO, "w1", "w2", prefetch_below_s=0.02)
+    bench.admit(8)
+    bench.done(0, busy_s=0.001)
+    assert sorted(len([task for task in bench.running() if task[0] == worker]) for worker in ("w1", "w2")) == [2, 2]
+    bench.switch(ONE)
+    given = len(bench.of(SendTask))
+    (leaving,) = [worker for worker, group in bound(bench).items() if group is None]
+    for task_id in sorted(task for task, (worker, _) in bench.tasks.items() if worker == leaving):
+        bench.done(task_id, busy_s=0.001)
+    assert leaving not in {each.worker for each in bench.of(SendTask)[given:]}
+    finish(bench)
+    assert [item.serial for item in bench.of(Delivered)] == list(range(8))
+
+
+def test_idle_workers_leave_first():
+    bench = joined(FOUR, "w1", "w2", "w3", "w4")
+    bench.admit()
+    ((busy, _, _),) = bench.running()
+    bench.switch(ONE)
+    assert [worker for worker, group in bound(bench).items() if group == 0] == [busy]
+
+
+def test_an_idle_worker_comes_before_one_that_still_ends_its_task():
+    bench = joined(FOUR, "w1", "w2", "w3", "w4", spares=0)
+    bench.admit(6)
+    bench.switch(ONE)
+    bench.join("w0")
+    bench.switch(TWO)
+    assert bound(bench)["w0"] == 0
+
+
+def test_growing_takes_effect_worker_by_worker_and_ends_with_the_last():
+    bench = joined(ONE, "w1", "w2", spares=0)
+    bench.admit(6)
+    bench.switch(FOUR)
+    assert bench.of(StartWorkers)[-1] == StartWorkers(2)
+    assert len(bench.running()) == 2, "who is warm takes part at once"
+    assert bench.dispatcher.view(bench.now_s).switching
+    bench.join("w3")
+    assert len(bench.running()) == 3
+    assert (active(bench), bench.of(SwitchEnded)) == (ONE, [])
+    bench.join("w4")
+    assert len(bench.running()) == 4
+    (ended,) = bench.of(SwitchEnded)
+    assert (active(bench), ended.kind, ended.error) == (FOUR, TransitionKind.RESIZE, None)
+
+
+@pytest.mark.parametrize("how", ["start fails", "time passes"])
+def test_a_resize_whose_workers_do_not_come_goes_back_to_the_old_numbers(how):
+    bench = joined(ONE, "w1", "w2", spares=0, prepare_limit_s=30.0)
+    bench.switch(FOUR)
+    assert bound(bench) == {"w1": 0, "w2": 0}
+    if how == "start fails":
+        bench.handle(WorkerStartFailed(0.0, "out of memory"))
+    else:
+        bench.tick(31.0)
+    (ended,) = bench.of(SwitchEnded)
+    assert ended.error in ("a worker could not be started: out of memory", "its workers were not ready after 30 s")
+    assert ended.kind is TransitionKind.RESIZE
+    assert active(bench) == ONE
+    assert sorted(bound(bench).values(), key=str) == [0, None]
+    bench.admit(3)
+    finish(bench)
+    assert [(item.serial, item.composition) for item in bench.of(Delivered)] == [(0, ONE), (1, ONE), (2, ONE)]
+
+
+def test_workers_move_from_a_group_that_shrinks_to_one_that_grows():
+    bench = joined("Par*3(a)-Seq(b,c)", "w1", "w2", "w3", "w4", spares=0)
+    bench.admit(3)
+    assert len(bench.running()) == 3
+    bench.switch("Seq(a)-Par*3(b,c)")
+    assert sorted(bound(bench).values(), key=str) == [0, 1, 1, 1]
+    assert bench.of(SwitchEnded)[0].error is None
+    while bench.tasks:
+        assert len({worker for worker, _, _ in bench.running()}) == len(bench.running()), "one task a worker"
+        bench.done(min(bench.tasks))
+    assert [item.payload for item in bench.of(Delivered)] == ["item>a>c"] * 3
+
+
+def test_another_name_for_the_same_moves_nothing():
+    bench = joined(TWO, "w1", "w2", "w3")
+    bench.admit(2)
+    before, said = bound(bench), len(bench.instructions)
+    renamed = Composition("twins", (Group(("a", "b", "c"), Pattern.PAR, 2),))
+    bench.handle(SwitchRequested(bench.now_s, renamed))
+    bench.admit()
+    assert (active(bench), bound(bench), len(bench.instructions)) == ("twins", before, said)
+    assert [(ended.kind, ended.error) for ended in bench.of(SwitchEnded)] == [(TransitionKind.RESIZE, None)]
+    finish(bench)
+    names = [item.composition for item in bench.of(Delivered)]
+    assert names == [TWO, TWO, "twins"], "an item bears the name under which it was started"
+
+
+def test_with_style_drain_numbers_are_changed_as_published():
+    bench = joined(ONE, "w1", "w2")
+    bench.admit(3)
+    bench.switch(TWO, SwitchStyle.DRAIN)
+    assert [serial for _, serial, _ in bench.running()] == [0], "the new composition waits until the old one is empty"
+    bench.done(0)
+    assert [(ended.kind, ended.drain_actual_s) for ended in bench.of(SwitchEnded)] == [(TransitionKind.SWITCH, 0.0)]
+
+
+def test_one_at_a_time_whatever_is_under_way():
+    bench = joined(ONE, "w1", "w2", spares=0)
+    bench.admit(2)
+    bench.switch("Seq(a)-Seq(b,c)")
+    bench.switch(TWO)
+    assert bench.of(SwitchEnded)[0].error == "a switch to Seq(a)-Seq(b,c) is under way"
+    finish(bench)
+    bench.switch("Par*3(a)-Seq(b,c)")
+    bench.switch("Par*2(a)-Seq(b,c)")
+    assert bench.of(SwitchEnded)[-1].error == "a switch to Par*3(a)-Seq(b,c) is under way"
+
+
+def test_a_worker_that_dies_while_others_are_awaited_is_replaced():
+    bench = joined(ONE, "w1", spares=0)
+    bench.admit(4)
+    bench.switch(TWO)
+    bench.handle(WorkerLost(0.0, "w1", "killed"))
+    bench.tasks.clear()
+    bench.join("w2")
+    assert active(bench) == ONE
+    bench.join("w3")
+    assert (active(bench), bound(bench)) == (TWO, {"w2": 0, "w3": 0})
+    finish(bench)
+    assert [item.serial for item in bench.of(Delivered)] == list(range(4))
+
+
+def test_a_worker_that_dies_while_it_leaves_loses_nothing():
+    bench = joined(TWO, "w1", "w2", "w3")
+    bench.admit(5)
+    bench.switch(ONE)
+    leaving = next(worker for worker, _, _ in bench.running() if bound(bench)[worker] is None)
+    bench.handle(WorkerLost(0.0, leaving, "killed"))
+    bench.tasks = {task_id: task for task_id, task in bench.tasks.items() if task[0] != leaving}
+    finish(bench)
+    assert [item.serial for item in bench.of(Delivered)] == list(range(5))
+
+
+def test_a_stream_with_fewer_workers_than_groups_goes_on_through_a_resize():
+    bench = joined("Seq-Seq-Seq", "w1", "w2", spares=0)
+    bench.admit(3)
+    bench.switch("Seq-Par*2-Seq")
+    finish(bench)
+    assert [item.serial for item in bench.of(Delivered)] == [0, 1, 2]
+    bench.join("w3")
+    assert bench.of(SwitchEnded) == []
+    bench.join("w4")
+    assert bench.of(SwitchEnded)[0].error is None
+
+
+def test_a_stateful_stage_keeps_its_order_and_its_state():
+    stages = (Stage("a"), Stage("b", StageKind.STATEFUL), Stage("c"))
+    bench = Bench("Par*3-Seq-Par*2", stages)
+    bench.join(*(f"w{number}" for number in range(8)))
+    bench.admit(6)
+    bench.switch("Par*2-Seq-Par*3")
+    order = []
+    while bench.tasks:
+        task_id = max(bench.tasks)  # the newest first, so that items overtake each other
+        task = bench.tasks[task_id][1]
+        order += [task.serial] if task.stages == ("b",) else []
+        bench.done(task_id)
+    assert order == list(range(6))
+    assert [item.serial for item in bench.of(Delivered)] == list(range(6))
+
+
+def test_what_a_leaving_worker_runs_is_still_in_the_drain_estimate():
+    bench = joined(TWO, "w1", "w2")
+    bench.admit(2)
+    bench.switch(ONE)
+    assert len(bench.dispatcher.view(bench.now_s).pending["a"]) == 2
+
+
+def test_a_resize_under_way_is_in_the_log_and_goes_on_where_it_was():
+    bench = joined(ONE, "w1", spares=0)
+    bench.switch(TWO)
+    again = replay(list(bench.dispatcher.log.lines()))
+    assert again.dispatcher.view(0.0) == bench.dispatcher.view(0.0)
+    phase = Resizing(SwitchRequested(1.0, composition(TWO)), ONE, 61.0)  # as a log would open with it
+    assert Reader().value(Writer(lambda payload: 0).plain(phase)) == phase
+
+
+def test_a_resize_needs_the_same_groups():
+    stages = (Stage("a"), Stage("b"))
+    one, two = (Composition(name, (Group(("a",)), Group(("b",), Pattern.PAR, n))) for name, n in (("x", 1), ("y", 4)))
+    merged = Composition("z", (Group(("a", "b")),))
+    assert one.transition_to(two) is TransitionKind.RESIZE
+    assert one.transition_to(merged) is TransitionKind.SWITCH
+    dispatcher = Dispatcher(stages, one, validate=True)
+    dispatcher.start(0.0)
+    assert dispatcher.handle(SwitchRequested(0.0, merged))[1] == []
+    assert dispatcher.view(0.0).switching

@@ -1,0 +1,169 @@
+"""A resize in decisions: what it costs, what it is called, and who does without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_manager import MERGED, ONE, RATE, STAGES, WIDE, WIDER, reason, snapshot, tick
+
+from compositions.model import Composition, Group, Pattern, TransitionKind
+from control.assess import Assessment
+from control.choices import Choices
+from control.decisions import Decision, Mode, State, SwitchTo, Trigger
+from control.forecast.catalogue import Catalogue
+from control.forecast.expect import Unmeasured
+from control.forecast.forecaster import Forecaster
+from control.forecast.forecasts import Forecasts
+from control.forecast.memory import Corrections, Verdicts
+from control.journal import Journal, SwitchRecord
+from control.manager import Manager
+from control.objectives import objective_of
+from control.settings import Settings
+from control.situation import Situation
+from control.strategies import make_strategy
+from profiler.slo import SloStatus
+from runtime.dispatch.events import SwitchStyle
+from runtime.dispatch.outcomes import SwitchEnded
+from service.bodies.base import time_text
+from service.bodies.decisions import Decision as DecisionBody
+from service.bodies.decisions import Switch
+from service.bodies.spec import RunSpec
+from service.running.checking.checked import CheckedSpec
+from service.running.simulated.scenario import Scenario, SimulatedStage
+from service.running.simulated.simulated_run import loop_on, pool_of
+
+ELASTIC = Settings(style=SwitchStyle.SEAMLESS)
+TWIN = Composition("twin", ONE.groups)
+
+
+def manager(settings: Settings = ELASTIC, strategy: str = "model") -> Manager:
+    choices = Choices(STAGES, (ONE, WIDE, WIDER, TWIN), ONE)
+    return Manager(settings, make_strategy(strategy), choices, Mode.AUTO, RATE)
+
+
+def forecasts(settings: Settings, workers_alive: int, *compositions: Composition) -> Forecasts:
+    seen = Assessment(SloStatus.VIOLATED, False, "too slow")
+    shot = replace(snapshot(20), workers_alive=workers_alive)
+    asked = Situation(Trigger.VIOLATION, shot, objective_of(RATE), seen, ONE, compositions, settings)
+    told = Forecaster(asked, Corrections(), Verdicts()).all(Catalogue((ONE, *compositions)))
+    assert not isinstance(told, Unmeasured)
+    return told
+
+
+def test_a_resize_costs_nothing_with_warm_workers_else_their_start_and_a_switch_a_drain_as_well() -> None:
+    start_s, inside = ELASTIC.trust.worker_start_s, snapshot(20).inside
+    assert inside is not None
+    told = forecasts(ELASTIC, 3, WIDE, WIDER, MERGED)
+    costs = {each.name: told.of(each).transition_s for each in (ONE, WIDE, WIDER, MERGED)}
+    assert costs == {"one": 0.0, "wide": 0.0, "wider": start_s, "merged": inside.mean_s}
+
+
+def test_where_every_change_drains_none_is_for_nothing() -> None:
+    inside = snapshot(20).inside
+    assert inside is not None
+    told = forecasts(Settings(style=SwitchStyle.DRAIN), 8, WIDE)
+    assert (told.of(ONE).transition_s, told.of(WIDE).transition_s) == (0.0, inside.mean_s)
+
+
+def test_of_equally_cheap_ones_that_meet_the_target_the_one_in_place_comes_first() -> None:
+    same_workers = Composition("merged and wide", (Group(("a", "b"), Pattern.PAR, 5),))
+    ranks = [each.composition.name for each in (forecasts(ELASTIC, 8, same_workers, WIDER)[rank] for rank in range(3))]
+    assert ranks == ["one", "wider", "merged and wide"]
+    drained = forecasts(Settings(style=SwitchStyle.DRAIN), 8, same_workers, WIDER)
+    assert drained[1].composition is same_workers, "both drain: then fewer groups"
+
+
+def test_a_resize_is_called_so_from_the_first_word_to_the_decision() -> None:
+    target = manager()
+    asked = tick(target, snapshot(20))
+    assert asked.commands == (SwitchTo(WIDE),)
+    assert (reason(asked), asked.state) == ("resizing to wide", State.SWITCHING)
+    done = tick(target, snapshot(20.25, "wide", since_s=20.0))
+    assert isinstance(done.decision, Decision)
+    assert (done.decision.transition, done.state) == (TransitionKind.RESIZE, State.STABLE), "over with the next tick"
+    assert done.decision.reason.endswith("; a resize in place")
+    ways = {each.name: each.transition for each in done.decision.candidates}
+    assert ways == {"one": None, "wide": TransitionKind.RESIZE, "wider": TransitionKind.RESIZE}
+    assert reason(tick(target, snapshot(20.5, "wide", since_s=20.0))).startswith("just resized to wide")
+
+
+def test_what_is_missing_for_it_is_told() -> None:
+    target = manager()
+    tick(target, snapshot(20, workers_alive=2))
+    done = tick(target, snapshot(22, "wide", since_s=21.5))
+    assert isinstance(done.decision, Decision)
+    assert done.decision.reason.endswith("; a resize in place, for which 1 worker starts")
+
+
+def test_a_resize_that_fails_is_one() -> None:
+    target = manager()
+    target.set_mode(Mode.PINNED, "wider")
+    tick(target, snapshot(20))
+    target.switch_failed("no memory")
+    assert reason(tick(target, snapshot(20.25))) == "the resize to wider failed: no memory"
+
+
+def test_with_drains_it_is_a_switch() -> None:
+    target = manager(Settings(style=SwitchStyle.DRAIN))
+    assert reason(tick(target, snapshot(20))) == "switching to wide"
+    done = tick(target, snapshot(21, "wide", since_s=20.9))
+    assert isinstance(done.decision, Decision)
+    assert done.decision.transition is TransitionKind.SWITCH
+    assert "resize" not in done.decision.reason
+
+
+@pytest.mark.parametrize(("style", "commands"), [(SwitchStyle.SEAMLESS, (SwitchTo(TWIN),)), (SwitchStyle.DRAIN, ())])
+def test_another_name_for_the_same_can_be_pinned_where_that_moves_nothing(style: SwitchStyle, commands: object) -> None:
+    target = manager(Settings(style=style))
+    target.set_mode(Mode.PINNED, "twin")
+    assert tick(target, snapshot(20)).commands == commands
+
+
+def test_a_resize_that_ended_has_no_figures_of_a_drain_and_is_counted() -> None:
+    journal = Journal()
+    ended = SwitchEnded(5.0, "one", "wide", SwitchStyle.SEAMLESS, 5.0, kind=TransitionKind.RESIZE)
+    journal.record_switch(SwitchRecord(0.2, 0.4), ended)
+    journal.record_switch(SwitchRecord(0.2, 0.4), replace(ended, at_s=9.0, kind=TransitionKind.SWITCH))
+    assert (journal.switch_count, journal.resize_count) == (2, 1)
+    first, second = (Switch.of(record, time_text) for record in journal.switches)
+    assert (first.transition, first.drain_mean_ms, first.drain_estimate_ms) == ("resize", None, None)
+    assert (second.transition, second.drain_mean_ms, second.drain_estimate_ms) == ("switch", 200.0, 400.0)
+
+
+def test_the_bodies_say_it() -> None:
+    target = manager()
+    tick(target, snapshot(20))
+    done = tick(target, snapshot(20.25, "wide", since_s=20.0)).decision
+    assert isinstance(done, Decision)
+    body = DecisionBody.of(done, time_text, None).model_dump(mode="json", by_alias=True)
+    assert body["transition"] == "resize"
+    chosen = next(each for each in body["candidates"] if each["name"] == "wide")
+    assert (chosen["transition"], chosen["transition_ms"]) == ("resize", 0.0)
+
+
+def test_what_is_pinned_by_hand_does_not_wait_for_the_managers_turn() -> None:
+    stages = tuple(SimulatedStage(stage.name, 0.01) for stage in STAGES)
+    scenario = Scenario(stages, (ONE, WIDE), first=ONE)
+    loop = loop_on(pool_of(scenario), scenario, lambda _: None)
+    loop.engine.start()
+    while loop.engine.now_s < 2.6:
+        loop.step(2.6)
+    loop.manager.set_mode(Mode.PINNED, "wide")
+    loop.look_now()
+    loop.step(2.7)
+    assert (loop.engine.view().composition.name, loop.engine.now_s) == ("wide", 2.6)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "asked", "style"),
+    [
+        ("model", None, "seamless"), ("static", None, "seamless"), ("vogel", None, "drain"), ("pdp21", None, "drain"),
+        ("vogel", "seamless", "seamless"), ("model", "drain", "drain"),
+    ],
+)  # fmt: skip
+def test_the_strategies_of_the_papers_drain_as_published_unless_a_run_says_otherwise(
+    strategy: str, asked: SwitchStyle | None, style: str
+) -> None:
+    checked = CheckedSpec(RunSpec(app="synthetic", strategy=strategy, switch_style=asked))
+    assert (checked.style, checked.manager_settings.style) == (style, style)
