@@ -11,8 +11,8 @@ from runtime.dispatch.events import ItemFault, TaskDone, TaskFailed, WorkerId
 from runtime.dispatch.instructions import Task
 from runtime.pools.execute import StageError
 from runtime.pools.perform import Performed
-from runtime.transport.values import Frame, FrameCodec, Frames
-from runtime.transport.wire import Kind, Message
+from runtime.transport.values import Carried, Frame, FrameCodec
+from runtime.transport.wire import Kind, Message, plain_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +30,18 @@ class Whereabouts:
         return [str(each).encode() for each in (self.pid, self.pid_space, self.address, self.node)]
 
     @classmethod
-    def of(cls, frames: Frames) -> Whereabouts:
-        pid, space, address, node = (bytes(frame).decode() for frame in frames)
+    def of(cls, frames: Sequence[Carried]) -> Whereabouts:
+        pid, space, address, node = (plain_text(frame).decode() for frame in frames)
         return cls(int(pid), space, address, node)
 
 
 class Language:
     """For one app: its stages, in order."""
 
-    def __init__(self, stages: Sequence[str]) -> None:
+    def __init__(self, stages: Sequence[str], codec: FrameCodec) -> None:
         self._stages = tuple(stages)
         self._index = {name: index for index, name in enumerate(self._stages)}
-        self.codec = FrameCodec()
+        self.codec = codec
 
     def message(self, task: Task) -> Message:
         index = self._index
@@ -78,17 +78,17 @@ class Language:
         names = self._stages[message.first : message.first + message.span]
         timings = tuple(map(StageTiming, names, times, times))
         states = {self._stages[index]: state for index, state in message.states.items()}
-        payload: Frames = message.payload
+        payload: Sequence[Carried] = message.payload
         faults: tuple[ItemFault, ...] = ()
         if message.kind == Kind.PARTLY:
             payload, faults = payload[1:], self._faults(payload[0])
         return TaskDone(now_s, worker, message.task_id, payload, timings, states, faults)
 
-    def _faults(self, frame: Frame) -> tuple[ItemFault, ...]:
-        return tuple(ItemFault(at, self._stages[index], error) for at, index, error in json.loads(bytes(frame)))
+    def _faults(self, frame: Carried) -> tuple[ItemFault, ...]:
+        return tuple(ItemFault(at, self._stages[index], error) for at, index, error in json.loads(plain_text(frame)))
 
     def failed(self, now_s: float, worker: WorkerId, message: Message) -> TaskFailed:
-        error, position = bytes(message.payload[0]).decode(), message.start if message.items else None
+        error, position = plain_text(message.payload[0]).decode(), message.start if message.items else None
         return TaskFailed(now_s, worker, message.task_id, self._stages[message.first], error, position)
 
     @staticmethod

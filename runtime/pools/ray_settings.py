@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compositions.settings import check, ranged
+from runtime.arena.settings import ArenaSettings
 from runtime.transport.settings import LobbySettings
 
 
@@ -42,6 +43,7 @@ class RayPoolSettings:
     suspect_s: float = ranged(30.0, 0, 3600, "s")
     """For so long no worker is started on a machine whose last worker was lost, if there is another: Ray takes some
     12 s to notice that a machine is gone, and places workers there until then."""
+    arena: ArenaSettings = field(default_factory=ArenaSettings)
     lobby: LobbySettings = field(default_factory=LobbySettings)
 
 

@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 
 from apps.contract import App
 from compositions.errors import RecomposeError
+from runtime.arena.shelves import TaskShelf, shelf_of
 from runtime.pools.execute import StageError
 from runtime.pools.perform import perform
 from runtime.pools.processes import pid_space
 from runtime.pools.ray_language import Language, Whereabouts
 from runtime.transport.channel import Channel, connect
 from runtime.transport.invitation import Invitation
+from runtime.transport.values import FrameCodec
 from runtime.transport.wire import Kind, Message
 
 _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
@@ -39,17 +41,19 @@ def run_worker(
         return _why_not(error)
     channel = connect(invitation)
     try:
-        serve(app, tuple(stages), channel, Whereabouts(os.getpid(), pid_space(), *machine))
+        bench = Bench(app, tuple(stages), shelf_of(channel.handed))
+        serve(bench, channel, Whereabouts(os.getpid(), pid_space(), *machine))
+    except RecomposeError as error:
+        return _why_not(error)
     finally:
         channel.close()
     return None
 
 
-def serve(app: App, stages: tuple[str, ...], channel: Channel, here: Whereabouts) -> None:
+def serve(bench: Bench, channel: Channel, here: Whereabouts) -> None:
     """The loop of a worker: one task in, one reply out."""
     gc.collect()
     gc.freeze()  # what setup loaded stays for good; the collector need not look at it again
-    bench = Bench(app, stages)
     try:
         channel.send(Message(Kind.READY, payload=here.frames()))
         while (message := channel.receive()) is not None and message.kind == Kind.TASK:
@@ -61,11 +65,18 @@ def serve(app: App, stages: tuple[str, ...], channel: Channel, here: Whereabouts
 class Bench:
     """Turns a task into its reply."""
 
-    def __init__(self, app: App, stages: tuple[str, ...]) -> None:
-        self._app = app
-        self._language = Language(stages)
+    def __init__(self, app: App, stages: tuple[str, ...], shelf: TaskShelf) -> None:
+        self._app, self._shelf = app, shelf
+        self._language = Language(stages, FrameCodec(shelf))
 
     def work(self, task: Message) -> Message:
+        """The answer, and which blocks of the arena nothing here refers to any more."""
+        self._shelf.enter(task.blocks)
+        answer = self._answer(task)
+        let_go = self._shelf.let_go()
+        return answer._replace(blocks=let_go) if let_go else answer
+
+    def _answer(self, task: Message) -> Message:
         """DONE, PARTLY or FAILED."""
         try:
             return self._language.answer(task, perform(self._app, self._language.task(task), self._language.codec))

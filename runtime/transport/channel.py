@@ -9,12 +9,15 @@ from typing import Protocol
 import zmq
 
 from runtime.transport.invitation import CHALLENGE_BYTES, Invitation, Network
-from runtime.transport.stream import MessageReader, MessageWriter, prepare
-from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
+from runtime.transport.stream import Handed, MessageReader, MessageWriter, prepare
+from runtime.transport.wire import HEAD, Kind, Message, pack, plain_text, unpack
 
 
 class Channel(Protocol):
     """A connection to the hub. One thread only."""
+
+    handed: int | None
+    """The descriptor of the arena that is shared with the hub."""
 
     def receive(self) -> Message | None:
         """The next message; blocks; ``None`` when the hub is gone."""
@@ -61,14 +64,19 @@ class StreamChannel:
         prepare(sock)
         self._reader, self._writer = MessageReader(sock), MessageWriter(sock)
         self._received: deque[Message] = deque()
+        self.handed: int | None = None
         self._introduce(invitation)
 
     def _introduce(self, invitation: Invitation) -> None:
+        handed = Handed(self.socket)
+        self._reader.receive = handed.receive
         challenge = self.receive()
         if challenge is not None and len(challenge.payload[0]) == CHALLENGE_BYTES:
-            proof = invitation.proof(bytes(challenge.payload[0]))
+            proof = invitation.proof(plain_text(challenge.payload[0]))
             self._writer.send(Message(Kind.HELLO, payload=[invitation.worker.encode(), proof]))
             if self.receive() is not None:
+                self._reader.receive = self.socket.recv_into
+                self.handed = next(iter(handed.descriptors), None)
                 return
         self.close()
         raise ConnectionError(f"the hub did not let worker {invitation.worker} in")
@@ -97,6 +105,7 @@ class EncryptedChannel:
 
     def __init__(self, lifeline: StreamChannel, network: Network, invitation: Invitation) -> None:
         self._lifeline = lifeline
+        self.handed: int | None = None
         self._socket = dealer = zmq.Context().socket(zmq.DEALER)
         dealer.identity, dealer.linger = invitation.identity, 1000
         dealer.sndhwm = dealer.rcvhwm = 0

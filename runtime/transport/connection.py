@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from runtime.transport.readiness import WRITE, Readiness
-from runtime.transport.stream import MessageReader, MessageWriter, prepare
+from runtime.transport.stream import MessageReader, MessageWriter, prepare, send_with
 from runtime.transport.wire import Message
 
 Heard = Callable[[Message], None]
@@ -29,6 +29,13 @@ class Connection:
         self._writer = MessageWriter(sock)
         readiness.watch(sock.fileno(), self._serve)
 
+    def greet(self, message: Message, descriptors: Sequence[int]) -> None:
+        """Sends a short message before any other, with descriptors that the other side gets as its own.
+
+        Raises: OSError when the connection is broken.
+        """
+        send_with(self._socket, message, descriptors)
+
     def send(self, message: Message) -> None:
         """Raises: OSError when the connection is broken; ``lost`` is called as well, by the next poll."""
         writer = self._writer
@@ -38,9 +45,13 @@ class Connection:
 
     def close(self) -> None:
         """May be called twice."""
+        self.leave().close()
+
+    def leave(self) -> socket.socket:
+        """The socket, which is no longer ours to read and to close."""
         if self._socket.fileno() >= 0:
             self._readiness.forget(self._socket.fileno())
-            self._socket.close()
+        return self._socket
 
     def _serve(self, mask: int) -> None:
         try:

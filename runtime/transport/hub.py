@@ -13,11 +13,13 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 
+from runtime.arena.settings import ArenaSettings
 from runtime.dispatch.events import WorkerId
+from runtime.transport.account import Accounts
 from runtime.transport.connection import Connection
 from runtime.transport.guests import Guests
 from runtime.transport.invitation import Invitation, Network
@@ -40,9 +42,12 @@ class Hub:
         *,
         unix: bool = True,
         settings: LobbySettings | None = None,
+        arena: ArenaSettings | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
+        """``arena``: of the memory shared with workers that come by the unix socket; without it, all is copied."""
         self._clock = clock
+        self.accounts = Accounts.opened(arena if unix else None)
         self._guests = Guests()
         self._readiness = Readiness()
         self._lobby = Lobby(self._readiness, clock, settings or LobbySettings())
@@ -116,6 +121,7 @@ class Hub:
             self._router = None
         for sock in (self._wake_in, self._wake_out):
             sock.close()
+        self.accounts.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _wait_ms(self, timeout_s: float | None) -> int | None:
@@ -126,15 +132,19 @@ class Hub:
 
     # --- workers that come and go -----------------------------------------------------------------------------------
 
-    def _admit_plain(self, connection: Connection, worker: WorkerId, challenge: bytes, proof: bytes) -> None:
+    def _admit_plain(self, connection: Connection, worker: WorkerId, challenge: bytes, proof: bytes) -> Sequence[int]:
         self._check(worker, challenge, proof)
-        self._welcome(connection, worker, PlainLink(connection, partial(self._deliver, worker)))
+        account = self.accounts.open()
+        self._welcome(connection, worker, PlainLink(connection, partial(self._deliver, worker), account))
+        return self.accounts.handed
 
     def _admit_encrypted(
         self, router: Router, connection: Connection, worker: WorkerId, challenge: bytes, proof: bytes
-    ) -> None:
+    ) -> Sequence[int]:
         route = partial(router.send, self._check(worker, challenge, proof).identity)
-        self._welcome(connection, worker, EncryptedLink(connection, route, partial(self._deliver, worker)))
+        link = EncryptedLink(connection, route, partial(self._deliver, worker), self.accounts.in_full)
+        self._welcome(connection, worker, link)
+        return ()
 
     def _check(self, worker: WorkerId, challenge: bytes, proof: bytes) -> Invitation:
         if worker in self._links:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from runtime.transport.account import Account
 from runtime.transport.connection import Connection
 from runtime.transport.wire import Kind, Message
 
@@ -23,20 +24,30 @@ class Link(Protocol):
 
 
 class PlainLink:
-    """Items travel on the stream connection itself."""
+    """Items travel on the stream connection itself, large frames by reference if the worker has an account."""
 
-    def __init__(self, connection: Connection, deliver: Callable[[Message], None]) -> None:
-        self._connection = connection
-        self.came = connection.heard = deliver
+    def __init__(
+        self, connection: Connection, deliver: Callable[[Message], None], account: Account | None = None
+    ) -> None:
+        self._connection, self._deliver, self._account = connection, deliver, account
+        connection.heard = self.came
 
     def send(self, message: Message) -> None:
+        if self._account is not None:
+            message = self._account.going(message)
         try:
             self._connection.send(message)
         except OSError:
             pass  # what the worker said before it died is read first, and then its end
 
+    def came(self, message: Message) -> None:
+        self._deliver(message if self._account is None else self._account.came(message))
+
     def close(self) -> None:
-        self._connection.close()
+        if self._account is None:
+            self._connection.close()
+        else:
+            self._account.close(self._connection.leave())
 
 
 class EncryptedLink:
@@ -48,18 +59,23 @@ class EncryptedLink:
     """
 
     def __init__(
-        self, connection: Connection, route: Callable[[Message], None], deliver: Callable[[Message], None]
+        self,
+        connection: Connection,
+        route: Callable[[Message], None],
+        deliver: Callable[[Message], None],
+        in_full: Callable[[Message], Message],
     ) -> None:
+        """``in_full``: a message as it is where there is no shared memory."""
         self._connection = connection
         connection.heard = self._refuse
-        self._route, self._deliver = route, deliver
+        self._route, self._deliver, self._in_full = route, deliver, in_full
         self._asked: deque[int] = deque()
         """Tasks without an answer, in the order sent."""
 
     def send(self, message: Message) -> None:
         if message.kind == Kind.TASK:
             self._asked.append(message.task_id)
-        self._route(message)
+        self._route(self._in_full(message))
 
     def came(self, message: Message) -> None:
         if message.kind in _ANSWERS and message.task_id in self._asked:

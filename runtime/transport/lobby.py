@@ -6,7 +6,7 @@ import errno
 import math
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,13 +15,15 @@ from runtime.transport.connection import Connection
 from runtime.transport.invitation import CHALLENGE_BYTES
 from runtime.transport.readiness import Readiness
 from runtime.transport.settings import LobbySettings
-from runtime.transport.wire import Kind, Message
+from runtime.transport.wire import Kind, Message, plain_text
 
 _MESSAGE_LIMIT_BYTES = 4096
 _HANG_UPS = (errno.ECONNABORTED, errno.EAGAIN, errno.EINTR)
 
-Admit = Callable[[Connection, WorkerId, bytes, bytes], None]
-"""Gets a connection, whom it says it is, the challenge and its proof. Raises: OSError for one that may not come in."""
+Admit = Callable[[Connection, WorkerId, bytes, bytes], Sequence[int]]
+"""Gets a connection, whom it says it is, the challenge and its proof; returns the descriptors that it is handed.
+
+Raises: OSError for one that may not come in."""
 
 
 @dataclass(slots=True, eq=False)
@@ -102,13 +104,13 @@ class Lobby:
             dismiss()
 
     def _hear(self, stranger: _Stranger, admit: Admit, message: Message) -> None:
-        name, proof = (bytes(frame) for frame in message.payload)
+        name, proof = map(plain_text, message.payload)
         connection = stranger.connection
         assert connection is not None, "it has sent something"
-        admit(connection, name.decode(), stranger.challenge, proof)
+        handed = admit(connection, name.decode(), stranger.challenge, proof)
         del self._strangers[stranger]
         connection.reader.limit_bytes = math.inf
-        connection.send(Message(Kind.HELLO))
+        connection.greet(Message(Kind.HELLO), handed)
 
     def _dismiss(self, stranger: _Stranger) -> None:
         self._strangers.pop(stranger, None)

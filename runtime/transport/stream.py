@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import socket
+from array import array
 from collections import deque
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from runtime.transport.wire import HEAD, Message, pack, unpack
 
 _JOIN_UP_TO_BYTES = 32 * 1024
 _BUFFER_BYTES = 64 * 1024
+_OWN_ALONE = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+"""Descriptors that come are not for the programs that this process starts; Linux alone can say so."""
 _PARTS_A_CALL = 256  # the kernel takes at most 1024
 
 
@@ -24,6 +28,29 @@ def prepare(sock: socket.socket) -> None:
         for name, value in (("TCP_KEEPIDLE", 1), ("TCP_KEEPINTVL", 1), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def send_with(sock: socket.socket, message: Message, descriptors: Sequence[int]) -> None:
+    """Sends a short message at once, over a unix socket with descriptors. Raises: OSError when it does not go."""
+    parts, size = pack(message)
+    sent = socket.send_fds(sock, parts, descriptors) if descriptors else sock.sendmsg(parts)
+    if sent < size:
+        raise OSError("the connection has no room for a greeting")
+
+
+class Handed:
+    """Receives as a socket does, and keeps the descriptors that came along."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self.descriptors: list[int] = []
+
+    def receive(self, buffer: memoryview) -> int:
+        received, extras, _, _ = self._socket.recvmsg_into([buffer], socket.CMSG_SPACE(4), _OWN_ALONE)
+        for level, kind, data in extras:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                self.descriptors += array("i", data)
+        return received
 
 
 class MessageWriter:
@@ -75,7 +102,7 @@ class MessageReader:
     def __init__(self, sock: socket.socket, limit_bytes: float = math.inf) -> None:
         self.limit_bytes = limit_bytes
         """Largest message accepted; a stranger gets a low limit until it has proved who it is."""
-        self._receive = sock.recv_into
+        self.receive: Callable[[memoryview], int] = sock.recv_into
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._filled = 0
         self._large: memoryview | None = None
@@ -90,7 +117,7 @@ class MessageReader:
         """
         if self._large is None:
             try:
-                received = self._receive(self._buffer[self._filled :] if self._filled else self._buffer)
+                received = self.receive(self._buffer[self._filled :] if self._filled else self._buffer)
             except BlockingIOError:
                 return []
             if not received:
@@ -137,7 +164,7 @@ class MessageReader:
     def _read_large(self, body: memoryview) -> list[Message]:
         while self._large_filled < len(body):
             try:
-                received = self._receive(body[self._large_filled :])
+                received = self.receive(body[self._large_filled :])
             except BlockingIOError:
                 return []
             if not received:

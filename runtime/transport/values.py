@@ -15,8 +15,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NoReturn
 
+from runtime.arena.reference import Reference
+from runtime.arena.shelves import Copies, Shelf
+
 Frame = bytes | bytearray | memoryview
 Frames = Sequence[Frame]
+Carried = Frame | Reference
+"""A large frame may travel as what says where it lies, in memory that both sides share (``runtime/arena/``)."""
 KeepBuffer = Callable[[pickle.PickleBuffer], Any]
 
 
@@ -100,19 +105,20 @@ class _PlainPickler(pickle.Pickler):
 
 
 class FrameCodec:
-    """Values as frames, for workers in other processes."""
+    """Values as frames, for workers in other processes; a shelf keeps the frames."""
 
-    def encode(self, values: Sequence[Any]) -> list[Frame]:
-        """Frames with memory of their own: a source may use its buffer again while its items wait.
+    def __init__(self, shelf: Shelf | None = None) -> None:
+        """By default frames have memory of their own: a source may use its buffer again while its items wait."""
+        self._shelf = shelf or Copies()
 
-        Raises: as ``frames_of``.
-        """
-        first, *buffers = frames_of(values)
-        return [first, *map(bytes, buffers)] if buffers else [first]
+    def encode(self, values: Sequence[Any]) -> list[Carried]:
+        """Raises: as ``frames_of``."""
+        return self._shelf.keep(frames_of(values))
 
-    def size_bytes(self, payload: Frames) -> int:
+    def size_bytes(self, payload: Sequence[Carried]) -> int:
         return sum(map(len, payload))
 
-    def decode(self, payload: Frames, start: int = 0, stop: int | None = None) -> list[Any]:
+    def decode(self, payload: Sequence[Carried], start: int = 0, stop: int | None = None) -> list[Any]:
         """Large arrays share the memory of their frame; a value that cannot be unpickled is ``Broken``."""
-        return unpickled(payload[0], payload[1:], start, stop)
+        frames = self._shelf.open(payload)
+        return unpickled(frames[0], frames[1:], start, stop)

@@ -10,14 +10,20 @@ import struct
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from runtime.transport.values import Frame, Frames
+from runtime.arena.reference import Reference
+from runtime.transport.values import Carried, Frame, Frames
 
 HEAD = struct.Struct("<QQIIIIBHHHH7x")
 """Size of what follows, task id, size of the table, payload frames, start, items, kind, first, span, timings, states.
 48 bytes: what follows is aligned where the head is."""
 _STATE = struct.Struct("<HI")
+_REFERENCE = struct.Struct("<QQQ")
+_REFERRED = 1 << 63
+"""Marks the length of a frame whose bytes are a reference."""
+_MARKED = 0x80
+"""What its highest byte is then, at least."""
 _NO_STATES: Mapping[int, Frames] = {}
 _ALIGN = 16
 _PADDING = [bytes(size) for size in range(_ALIGN)]
@@ -41,25 +47,34 @@ class Message(NamedTuple):
     ``start`` and ``items`` say which items of the payload; FAILED has the position of the one at fault in ``start``,
     and ``items`` of 0 where any may be.
 
-    ``states`` are keyed by stage index; ``timings`` hold wall and CPU seconds of each stage, in turn.
+    ``states`` are keyed by stage index; ``timings`` hold wall and CPU seconds of each stage, in turn. ``blocks`` of a
+    TASK: start and size of the room for new large frames, if there is any; of an answer: the blocks that were let go.
     """
 
     kind: int
     task_id: int = 0
     first: int = 0
     span: int = 0
-    payload: Frames = ()
-    states: Mapping[int, Frames] = _NO_STATES
+    payload: Sequence[Carried] = ()
+    states: Mapping[int, Sequence[Carried]] = _NO_STATES
     timings: Sequence[float] = ()
     start: int = 0
     items: int = 1
+    blocks: Sequence[int] = ()
+
+
+def plain_text(frame: Carried) -> bytes:
+    """A frame of a message about the worker, not of a value. Raises: ValueError for a reference: only values go so."""
+    if isinstance(frame, Reference):
+        raise ValueError(f"{frame} came where bytes were expected")
+    return bytes(frame)
 
 
 def pack(message: Message) -> tuple[list[Frame], int]:
     """The parts of a message, to be sent one after the other, and their size; frames are among them, not copied."""
-    kind, task_id, first, span, payload, states, timings, start, items = message
-    frames = [*payload, *chain.from_iterable(states.values())] if states else payload
-    table = struct.pack(f"<{len(frames)}Q{len(timings)}d", *map(len, frames), *timings)
+    kind, task_id, first, span, payload, states, timings, start, items, blocks = message
+    lengths, frames = _plain([*payload, *chain.from_iterable(states.values())] if states else payload)
+    table = struct.pack(f"<{len(frames)}Q{len(timings)}d{len(blocks)}Q", *lengths, *timings, *blocks)
     for stage, state in states.items():
         table += _STATE.pack(stage, len(state))
     parts = _aligned(len(table), frames) if len(frames) > 1 else [*frames]
@@ -72,19 +87,37 @@ def pack(message: Message) -> tuple[list[Frame], int]:
 def unpack(head: tuple[int, ...], body: memoryview) -> Message:
     """Inverse of ``pack``, given the unpacked head and all that followed it; the frames share the body's memory."""
     _, task_id, table_size, payload_frames, start, items, kind, first, span, timing_count, state_count = head
-    if not state_count and payload_frames == 1:
+    if not state_count and payload_frames == 1 and table_size == 8 * (1 + timing_count) and body[7] < _MARKED:
         timings = struct.unpack_from(f"<{timing_count}d", body, 8)
         return Message(kind, task_id, first, span, [body[table_size:]], _NO_STATES, timings, start, items)
     states_at = table_size - state_count * _STATE.size
     entries = list(_STATE.iter_unpack(body[states_at:table_size]))
     frame_count = payload_frames + sum(count for _, count in entries)
-    numbers = struct.unpack_from(f"<{frame_count}Q{timing_count}d", body)
+    block_count, timings_to = states_at // 8 - frame_count - timing_count, frame_count + timing_count
+    numbers = struct.unpack_from(f"<{frame_count}Q{timing_count}d{block_count}Q", body)
     frames = _cut(body, table_size, numbers[:frame_count])
     states, begin = {}, payload_frames
     for stage, count in entries:
         states[stage] = frames[begin : begin + count]
         begin += count
-    return Message(kind, task_id, first, span, frames[:payload_frames], states, numbers[frame_count:], start, items)
+    timings, blocks = numbers[frame_count:timings_to], numbers[timings_to:]
+    return Message(kind, task_id, first, span, frames[:payload_frames], states, timings, start, items, blocks)
+
+
+def _plain(frames: Sequence[Carried]) -> tuple[Sequence[int], Frames]:
+    """The lengths for the table, and what is sent: of a frame by reference three numbers, and a length that says so."""
+    if Reference not in set(map(type, frames)):
+        return list(map(len, frames)), cast(Frames, frames)
+    lengths: list[int] = []
+    sent: list[Frame] = []
+    for frame in frames:
+        if isinstance(frame, Reference):
+            lengths.append(_REFERENCE.size | _REFERRED)
+            sent.append(_REFERENCE.pack(frame.block, frame.start, frame.size))
+        else:
+            lengths.append(len(frame))
+            sent.append(frame)
+    return lengths, sent
 
 
 def _aligned(offset: int, frames: Frames) -> list[Frame]:
@@ -98,11 +131,13 @@ def _aligned(offset: int, frames: Frames) -> list[Frame]:
     return parts
 
 
-def _cut(body: memoryview, offset: int, lengths: Sequence[int]) -> list[memoryview]:
-    frames = []
+def _cut(body: memoryview, offset: int, lengths: Sequence[int]) -> list[Carried]:
+    frames: list[Carried] = []
     for length in lengths:
         if len(lengths) > 1:
             offset += -offset % _ALIGN
-        frames.append(body[offset : offset + length])
-        offset += length
+        size = length & ~_REFERRED
+        frame = body[offset : offset + size]
+        frames.append(frame if size == length else Reference(*_REFERENCE.unpack(frame)))
+        offset += size
     return frames

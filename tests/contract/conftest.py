@@ -25,7 +25,6 @@ from runtime.pools.port import Codec, WorkerPool  # noqa: E402
 from runtime.pools.ray_pool import RayPool  # noqa: E402
 from runtime.pools.simulated import SimulatedPool  # noqa: E402
 from runtime.pools.simulated_machine import Cost, Machine  # noqa: E402
-from runtime.transport.values import FrameCodec  # noqa: E402
 
 APPS = HERE / "apps"
 MakeRig = Callable[..., Rig]
@@ -42,7 +41,7 @@ def make_local(options: dict[str, object]) -> Made:
 def make_ray(options: dict[str, object]) -> Made:
     ray_cluster.connect()
     pool = RayPool(partial(create, "chain", options, [APPS]), ("first", "second", "total", "last"))
-    return pool, FrameCodec(), lambda lost: os.kill(lost.pid, signal.SIGKILL)
+    return pool, pool.codec, lambda lost: os.kill(lost.pid, signal.SIGKILL)
 
 
 def make_simulated(options: dict[str, object]) -> Made:

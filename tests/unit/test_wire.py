@@ -22,6 +22,7 @@ MESSAGES = st.builds(
     st.lists(st.floats(allow_nan=False), max_size=6),
     st.integers(0, 2**32 - 1),
     st.integers(0, 2**32 - 1),
+    st.lists(st.integers(0, 2**64 - 1), max_size=3),
 )
 
 
@@ -45,6 +46,7 @@ def test_a_message_comes_out_as_it_went_in(message: Message) -> None:
     assert plain(out.payload) == message.payload
     assert {stage: plain(frames) for stage, frames in out.states.items()} == message.states
     assert list(out.timings) == message.timings
+    assert list(out.blocks) == message.blocks
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64, np.complex128])

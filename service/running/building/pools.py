@@ -20,9 +20,9 @@ def _local(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) 
 
 def _ray(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) -> tuple[WorkerPool, Codec]:
     from runtime.pools.ray_pool import RayPool  # imported here: a local run needs no Ray
-    from runtime.transport.values import FrameCodec
 
-    return RayPool(make_app, list(stages), settings), FrameCodec()
+    pool = RayPool(make_app, list(stages), settings)
+    return pool, pool.codec
 
 
 POOLS: Mapping[str, PoolMaker] = {"local": _local, "ray": _ray}

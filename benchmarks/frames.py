@@ -1,0 +1,121 @@
+"""Large frames through four stages: the price of a hop when what is carried is a video frame, of 360 KB and of 6 MB.
+
+A plain copy of such a frame is timed in the same rounds: the source makes one, for its buffer may be used again, and
+each stage that makes a frame anew makes one more. What is above these and a small item is ours to answer for.
+
+python -m benchmarks.frames [--quick] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from apps.contract import App
+from benchmarks.contenders import ActorChain, CompiledGraph, Contender, Recompose, p50_ms, rate_per_s
+from benchmarks.harness import Goal, Table, report
+from benchmarks.workloads import FRAME, SMALL
+from compositions.model import Stage, all_sequential
+from runtime.pools import ray_cluster
+
+OURS, CHAIN, GRAPH = "recompose", "ray actor calls, chained", "ray compiled graph"
+MAKING = "recompose, two stages make a frame"
+ALLOWED, ALLOWED_MAKING = "a small item and 2 copies", "a small item and 6 copies"
+SMALL_ITEM, COPY = "of it a small item", "of it a copy"
+LARGE_FRAME = np.full((1080, 1920, 3), 100, np.uint8)
+"""A frame of full HD: 6.2 MB. Not of zeros, which have no memory of their own to be read."""
+
+
+class Frames(App):
+    """Four stages; the second and the third make a new frame of what they get, if it is dark."""
+
+    name = "frames"
+    stages = tuple(Stage(name) for name in ("s1", "s2", "s3", "s4"))
+
+    def s1(self, value: Any) -> Any:
+        return value
+
+    def s2(self, value: Any) -> Any:
+        return value.copy() if isinstance(value, np.ndarray) and value[0, 0, 0] == MAKE else value
+
+    s3, s4 = s2, s1
+
+
+MAKE = 7
+"""The first byte of a frame that two of the stages make anew."""
+
+
+def measure(rounds: int, items: int) -> list[Table]:
+    stages = len(Frames.stages)
+    ours = Recompose(Frames, Frames.stages, all_sequential(Frames.stages))
+    chain, graph = ActorChain(stages), CompiledGraph(stages)
+    them: dict[str, Contender] = {OURS: ours, CHAIN: chain, GRAPH: graph}
+    share = {OURS: items, CHAIN: items // 5, GRAPH: items}
+    goals = [Goal("of the actor chain", OURS, CHAIN, 0.10, True), Goal("of the compiled graph", OURS, GRAPH, 1.0, True)]
+    latency = Table("one at a time, 360 KB frame, p50", "ms", goals)
+    rate = Table("pipelined, 360 KB frame", "items/s", [Goal("of the compiled graph", OURS, GRAPH, 1.0, False)])
+    try:
+        latency.run({name: partial(p50_ms, one, FRAME, share[name]) for name, one in them.items()}, rounds)
+        rate.run({name: partial(rate_per_s, one, [FRAME] * (2 * share[name])) for name, one in them.items()}, rounds)
+        large = measure_large(them, rounds, items // 4)
+    finally:
+        for one in them.values():
+            one.close()
+    return [latency, rate, large]
+
+
+def measure_large(them: dict[str, Contender], rounds: int, items: int) -> Table:
+    goals = [
+        Goal("of what is allowed", OURS, ALLOWED, 1.0, True),
+        Goal("of what is allowed, with new frames", MAKING, ALLOWED_MAKING, 1.0, True),
+    ]
+    table = Table("one at a time, 6.2 MB frame, p50", "ms", goals)
+    for _ in range(rounds):
+        turn = _large_round(them[OURS], items)
+        turn[CHAIN] = p50_ms(them[CHAIN], LARGE_FRAME, items // 5)  # the compiled graph has places of 1 MB
+        table.rounds.append(turn)
+    return table
+
+
+def _large_round(ours: Contender, items: int) -> dict[str, float]:
+    """Small items, large ones and copies in turn, so that all of them find the caches as the others leave them."""
+    anew = LARGE_FRAME.copy()
+    anew[0, 0, 0] = MAKE
+    timed: dict[str, Callable[[], object]] = {
+        SMALL_ITEM: partial(ours.one, SMALL),
+        COPY: LARGE_FRAME.copy,
+        OURS: partial(ours.one, LARGE_FRAME),
+        MAKING: partial(ours.one, anew),
+    }
+    times: dict[str, list[float]] = {name: [] for name in timed}
+    for _ in range(items):
+        for name, call in timed.items():
+            began_s = time.perf_counter()
+            call()
+            times[name].append((time.perf_counter() - began_s) * 1e3)
+    turn = {name: statistics.median(each) for name, each in times.items()}
+    turn[ALLOWED] = turn[SMALL_ITEM] + 2 * turn[COPY]
+    turn[ALLOWED_MAKING] = turn[SMALL_ITEM] + 6 * turn[COPY]
+    return turn
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="3 short rounds instead of 9 long ones")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    arguments = parser.parse_args()
+    ray_cluster.connect()
+    try:
+        report(measure(3, 100) if arguments.quick else measure(9, 400), arguments.json)
+    finally:
+        ray_cluster.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The arena of a runner: blocks for large frames, each free again when nobody refers to it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections import deque
+from typing import Any
+
+from runtime.arena.departed import Departed
+from runtime.arena.extents import Extents
+from runtime.arena.reference import Block, Reference, in_pages
+from runtime.arena.segment import Segment
+from runtime.arena.settings import ArenaSettings, memory_bytes
+
+log = logging.getLogger(__name__)
+_WARM_BYTES = 256 << 20
+"""So much above what is in use keeps its memory: pages that are new cost ten times a copy."""
+
+
+class Arena:
+    """From any thread."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self._free = Extents(segment.size)
+        self._lock = threading.Lock()
+        self._returned: deque[tuple[int, int]] = deque()
+        """Blocks that were given back, perhaps in the middle of taking one: the collector runs anywhere."""
+        self._departed = Departed()
+        self._warm_to = 0
+        """All above has no memory."""
+        self._closed = False
+
+    def take(self, size: int) -> Block | None:
+        """At least ``size`` bytes, or None when there is no room."""
+        size = in_pages(size)
+        with self._lock:
+            self._departed.tidy()
+            self._take_back()
+            start = None if self._closed else self._free.take(size)
+            if start is None:
+                return None
+            self._warm_to = max(self._warm_to, start + size)
+        return Block(start, size, self._give_back)
+
+    def store(self, frame: Any) -> Reference | None:
+        """Writes a bytes-like frame, and refers to it; None when there is no room."""
+        size = len(frame)
+        block = self.take(size)
+        if block is None:
+            return None
+        self.segment.write(block.start, frame)
+        return Reference(block.start, block.start, size, block)
+
+    def leave_to(self, worker: socket.socket, room: list[Block]) -> None:
+        """``room`` was for a worker that is no longer ours: it may write there until its side of the connection has
+        ended."""
+        with self._lock:
+            self._departed.add(worker, room)
+
+    @property
+    def used_bytes(self) -> int:
+        with self._lock:
+            self._take_back()
+            return self._free.used_bytes
+
+    def close(self) -> None:
+        """Nothing is taken any more; what is referred to stays until it is not. May be called twice."""
+        with self._lock:
+            self._closed = True
+            self._departed.close()
+            self._take_back()
+            self.segment.forget_descriptor()
+
+    def _give_back(self, start: int, size: int) -> None:
+        self._returned.append((start, size))
+        if self._lock.acquire(blocking=False):  # whoever has it takes back as well, now or the next time
+            try:
+                self._take_back()
+            finally:
+                self._lock.release()
+
+    def _take_back(self) -> None:
+        while self._returned:
+            self._free.give(*self._returned.popleft())
+        warm_to = self._free.used_to + (0 if self._closed else _WARM_BYTES)
+        if warm_to < self._warm_to:
+            self.segment.discard(warm_to, self._warm_to)
+            self._warm_to = warm_to
+
+
+def open_arena(settings: ArenaSettings) -> Arena | None:
+    """None where none is wanted, or the system has no such memory: then all frames are copied."""
+    size = int(settings.shared_memory * memory_bytes())
+    if not size:
+        return None
+    try:
+        return Arena(Segment.create(size))
+    except OSError as error:
+        log.warning("large frames are copied, not shared: %s", error)
+        return None

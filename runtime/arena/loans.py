@@ -1,0 +1,85 @@
+"""What a process reads of the arena: each frame as memory of its own, until nothing in the process refers to it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from mmap import PAGESIZE
+from typing import Any
+
+from runtime.arena.reference import Reference
+from runtime.arena.segment import Bytes, Segment, faults
+
+
+class _Loan(weakref.ref[Bytes]):
+    """Of an array that all views of the frame are made of; ``faults``: see ``Loans``."""
+
+    __slots__ = ("faults", "reference")
+    reference: Reference
+    faults: int
+
+
+class Loans:
+    """``let_go`` gets the block of a reference once for each time that it was opened, in any thread.
+
+    A loan has the number of page faults at a time when none of its pages had been written on: as long as there are no
+    more, none has been. Only where there are more are the pages looked at.
+    """
+
+    def __init__(self, segment: Segment, let_go: Callable[[int], None]) -> None:
+        self._segment, self._let_go = segment, let_go
+        self._loans: dict[int, _Loan] = {}
+        """By block. A block on loan is not lent again: a stage that keeps its frame may have written on it."""
+        self._faults = faults()
+
+    def open(self, frames: Iterable[Any]) -> list[Any]:
+        """The frames, those by reference as memory that may be written on."""
+        return [self._lend(frame) if isinstance(frame, Reference) else frame for frame in frames]
+
+    def holds(self, frame: Any) -> bool:
+        """Whether a bytes-like frame is memory on loan."""
+        return bool(self._loans) and self._segment.offset_of(frame) is not None
+
+    def passed_on(self, frame: Any) -> Reference | None:
+        """What stands for a bytes-like frame that is memory on loan and was not written on."""
+        start = self._segment.offset_of(frame) if self._loans else None
+        loan = None if start is None else self._around(start)
+        if loan is None or start is None or self._is_written(loan, start, len(frame)):
+            return None
+        return Reference(loan.reference.block, start, len(frame))
+
+    def _lend(self, reference: Reference) -> memoryview:
+        block = reference.block
+        if block in self._loans:
+            copy = bytearray(self._segment.view(reference.start, reference.size))
+            self._let_go(block)
+            return memoryview(copy)
+        own = self._segment.own(reference.start, reference.size)
+        loan = self._loans[block] = _Loan(own, self._ended)
+        loan.reference, loan.faults = reference, self._faults
+        return own.data  # all that is made of it refers to ``own``
+
+    def _around(self, start: int) -> _Loan | None:
+        if loan := self._loans.get(start):  # all of a block, as mostly
+            return loan
+        loans = list(self._loans.values())
+        return next((loan for loan in loans if 0 <= start - loan.reference.start < loan.reference.size), None)
+
+    def _is_written(self, loan: _Loan, start: int, size: int) -> bool:
+        now = faults()
+        if now == loan.faults:
+            return False
+        self._faults = now
+        written = self._segment.is_written(start, size)
+        if not written and size == loan.reference.size:
+            loan.faults = now
+        return written
+
+    def _ended(self, loan: weakref.ref[Bytes]) -> None:
+        assert isinstance(loan, _Loan), "it was made by _lend"
+        reference = loan.reference
+        if self._is_written(loan, reference.start, reference.size):
+            page = reference.start - reference.start % PAGESIZE
+            self._segment.restore(page, reference.start + reference.size - page)
+        del self._loans[reference.block]
+        self._let_go(reference.block)

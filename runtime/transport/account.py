@@ -1,0 +1,141 @@
+"""What a worker has of the arena: the blocks that it reads, and room to write in while it is at a task."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+from runtime.arena.arena import Arena, open_arena
+from runtime.arena.holds import Holds
+from runtime.arena.reference import LARGE_BYTES, Block, Reference, in_pages
+from runtime.arena.settings import ArenaSettings
+from runtime.arena.shelves import RunnerShelf
+from runtime.transport.values import Carried, FrameCodec
+from runtime.transport.wire import Kind, Message
+
+_REMEMBERED = 8
+
+
+class Habits:
+    """How much the latest tasks of the same stages have written for an item: so much room the next one gets."""
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[int, int], deque[int]] = {}
+
+    def note(self, answer: Message, written_bytes: int) -> None:
+        stages = answer.first, answer.span
+        if answer.kind != Kind.FAILED and (written_bytes or stages in self._written):
+            per_item = -(-written_bytes // max(1, answer.items))
+            self._written.setdefault(stages, deque(maxlen=_REMEMBERED)).append(per_item)
+
+    def expected_bytes(self, task: Message) -> int:
+        return task.items * max(self._written.get((task.first, task.span), ()), default=0)
+
+
+class Accounts:
+    """Of the workers on this host. Where there is no arena, none has one."""
+
+    def __init__(self, arena: Arena | None) -> None:
+        """``arena`` is closed with them."""
+        self.arena, self._habits = arena, Habits()
+        self.codec = FrameCodec(None if arena is None else RunnerShelf(arena))
+        """Values as frames that the workers can take, also those elsewhere."""
+
+    @classmethod
+    def opened(cls, settings: ArenaSettings | None) -> Accounts:
+        """With an arena if one is wanted, and can be had."""
+        return cls(open_arena(settings) if settings is not None else None)
+
+    def open(self) -> Account | None:
+        """For a worker that comes."""
+        return None if self.arena is None else Account(self.arena, self._habits)
+
+    @property
+    def handed(self) -> Sequence[int]:
+        """Descriptors that it gets."""
+        return () if self.arena is None else (self.arena.segment.descriptor,)
+
+    def in_full(self, message: Message) -> Message:
+        """With bytes in place of references, to be sent at once."""
+        if Reference not in set(map(type, _frames(message))):
+            return message
+        payload, states = map(self._read, message.payload), message.states.items()
+        return message._replace(payload=[*payload], states={k: [*map(self._read, v)] for k, v in states})
+
+    def close(self) -> None:
+        """May be called twice."""
+        if self.arena is not None:
+            self.arena.close()
+
+    def _read(self, frame: Carried) -> Carried:
+        if self.arena is None or not isinstance(frame, Reference):
+            return frame
+        return self.arena.segment.view(frame.start, frame.size)
+
+
+class Account:
+    """Of one worker, with the hub. Messages pass through it on their way out and in."""
+
+    def __init__(self, arena: Arena, habits: Habits) -> None:
+        self._arena, self._habits = arena, habits
+        self._holds = Holds()
+        self._rooms: dict[int, Block] = {}
+        """By task."""
+
+    def going(self, message: Message) -> Message:
+        """A message to the worker, with room for what it will write."""
+        if message.kind != Kind.TASK:
+            return message
+        self._holds.add(_frames(message))
+        expected_bytes = self._habits.expected_bytes(message)
+        room = self._arena.take(expected_bytes) if expected_bytes else None
+        if room is None:
+            return message
+        self._rooms[message.task_id] = room
+        return message._replace(blocks=(room.start, room.size))
+
+    def came(self, message: Message) -> Message:
+        """A message from the worker, whose references keep their blocks from now on.
+
+        Raises: OSError when it refers to what the worker does not have.
+        """
+        room = self._rooms.pop(message.task_id, None)
+        large = [frame for frame in _frames(message) if len(frame) >= LARGE_BYTES]
+        if large or room is not None:
+            self._settle(message, room, large)
+        for block in message.blocks:
+            self._holds.drop(block)
+        return message
+
+    def close(self, worker: socket.socket) -> None:
+        """The worker is no longer ours, and may not know it yet. Closes its connection, perhaps later."""
+        self._holds.clear()
+        if self._rooms:
+            self._arena.leave_to(worker, list(self._rooms.values()))
+        else:
+            worker.close()
+        self._rooms = {}
+
+    def _settle(self, message: Message, room: Block | None, large: list[Carried]) -> None:
+        references = [frame for frame in large if isinstance(frame, Reference)]
+        try:
+            fresh = room.cut(references) if room is not None else {}
+        except ValueError as error:
+            raise OSError(str(error)) from error
+        new = [frame for frame in large if not isinstance(frame, Reference) or frame.block in fresh]
+        self._habits.note(message, sum(in_pages(len(frame)) for frame in new))
+        for reference in references:
+            reference.keeper = self._keeper(reference, fresh)
+
+    def _keeper(self, reference: Reference, fresh: dict[int, Block]) -> Block:
+        block = fresh.get(reference.block) or self._holds.get(reference.block)
+        stop = reference.start + reference.size
+        if block is None or not block.start <= reference.start <= stop <= block.start + block.size:
+            raise OSError(f"a worker refers to {reference}, which it was not given")
+        return block
+
+
+def _frames(message: Message) -> Iterable[Carried]:
+    return chain(message.payload, *message.states.values()) if message.states else message.payload
