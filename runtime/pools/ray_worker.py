@@ -74,7 +74,7 @@ class Bench:
         self._shelf.enter(task.blocks)
         answer = self._answer(task)
         let_go = self._shelf.let_go()
-        return answer._replace(blocks=let_go) if let_go else answer
+        return Message(*answer[:-1], let_go) if let_go else answer
 
     def _answer(self, task: Message) -> Message:
         """DONE, PARTLY or FAILED."""

@@ -17,6 +17,7 @@ import pytest
 
 from apps.registry import create
 from compositions.errors import RecomposeError
+from runtime.arena.reference import Reference
 from runtime.dispatch.events import Event, TaskDone, TaskFailed, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
 from runtime.pools import ray_cluster
@@ -118,6 +119,23 @@ def test_a_stage_may_change_a_large_array_in_place(make_pool: MakePool, transpor
     (value,) = pool.codec.decode(done.payload)
     np.testing.assert_array_equal(value["array"], frame + 1)
     assert value["aligned"]
+
+
+@pytest.mark.parametrize(("transport", "shared"), [("unix", True), ("tcp", False)])
+def test_large_frames_are_shared_on_this_host_and_travel_in_full_over_the_network(
+    make_pool: MakePool, transport: Any, shared: bool
+) -> None:
+    pool = make_pool(RayPoolSettings(transport=transport))
+    (joined,) = started(pool)
+    for number in range(3):  # the first of its kind has no room yet
+        pool.send(joined.worker, task(pool, number, ("double",), np.full(100_000, number)))
+        (done,) = events(pool, 1)
+        assert isinstance(done, TaskDone)
+        assert isinstance(done.payload[1], Reference) == (shared and number > 0)
+        np.testing.assert_array_equal(pool.codec.decode(done.payload), [np.full(100_000, 2 * number)])
+    del done
+    arena = pool._hub.accounts.arena
+    assert arena is None or arena.used_bytes == 0
 
 
 def test_tasks_of_one_worker_come_back_in_the_order_sent(make_pool: MakePool) -> None:
