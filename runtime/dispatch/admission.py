@@ -14,36 +14,47 @@ class Admission:
 
     def __init__(self, settings: DispatcherSettings) -> None:
         self.queue: deque[Bundle] = deque()
-        self.accepted = self.queued = 0
-        self._buffer_items = settings.buffer_items
+        self.accepted = self.queued = self.queued_bytes = 0
+        self._buffer_items, self._buffer_bytes = settings.buffer_items, settings.buffer_bytes
         self.sheds = settings.overload == "shed"
 
     @property
     def has_room(self) -> bool:
         """Whether another bundle is welcome; where the oldest items make room it always is."""
-        return self.sheds or self.queued < self._buffer_items
+        return self.sheds or (self.queued < self._buffer_items and self.queued_bytes < self._buffer_bytes)
 
     def take(self, event: BundleAdmitted, size_bytes: int) -> list[Bundle]:
         """Queues the items under the next serial numbers; returns those that must go for them, the oldest first."""
         bundle = Bundle(self.accepted, event.arrived_s, event.payload, size_bytes=size_bytes, due_s=event.due_s)
         self.queue.append(bundle)
         self.accepted += bundle.count
-        self.queued += bundle.count
-        return self._too_many() if self.sheds and self.queued > self._buffer_items else []
+        self._count(bundle, 1)
+        return self._too_many() if self.sheds else []
 
     def start(self) -> Bundle:
         """The oldest leaves the queue."""
         bundle = self.queue.popleft()
-        self.queued -= bundle.count
+        self._count(bundle, -1)
         return bundle
 
     def _too_many(self) -> list[Bundle]:
         going = []
         while (excess := self.queued - self._buffer_items) > 0:
-            bundle = self.start()
-            if bundle.count > excess:
-                self.queue.appendleft(bundle.part(excess, bundle.count))
-                self.queued += bundle.count - excess
-                bundle = bundle.part(0, excess)
-            going.append(bundle)
+            going.append(self._oldest(excess))
+        while self.queued_bytes > self._buffer_bytes and self.queued > 1:
+            going.append(self._oldest(1))
         return going
+
+    def _oldest(self, most: int) -> Bundle:
+        """Up to ``most`` items leave the queue."""
+        bundle = self.start()
+        if bundle.count <= most:
+            return bundle
+        rest = bundle.part(most, bundle.count)
+        self.queue.appendleft(rest)
+        self._count(rest, 1)
+        return bundle.part(0, most)
+
+    def _count(self, bundle: Bundle, sign: int) -> None:
+        self.queued += sign * bundle.count
+        self.queued_bytes += sign * bundle.size_bytes

@@ -34,6 +34,7 @@ class Invariants:
             *_places(state),
             *_order(state),
             *_counts(state),
+            *_memory(state),
             *_bindings(state),
             *_replicas(state),
             *_tasks(state),
@@ -111,6 +112,18 @@ def _counts(state: State) -> Iterator[str]:
             yield f"{_name(group)} is given up and still has items waiting"
     if strays := [bundle.serial for bundle, group in in_work if group.pipeline not in state.course.pipelines]:
         yield f"items {strays} are in work for a composition that is over"
+
+
+def _memory(state: State) -> Iterator[str]:
+    """What is counted of the memory is there."""
+    queued_bytes = sum(bundle.size_bytes for bundle in state.admission.queue)
+    if queued_bytes != state.admission.queued_bytes:
+        yield f"the queue counts {state.admission.queued_bytes} bytes; {queued_bytes} are in it"
+    started = [bundle for bundle, where in _whereabouts(state) if where != "the queue"] + state.outbox.done
+    counted = state.outbox.started
+    items, used = sum(bundle.count for bundle in started), sum(bundle.size_bytes for bundle in started)
+    if (counted.items, counted.used) != (items, used):
+        yield f"{counted.items} items of {counted.used} bytes are counted as started; {items} of {used} are"
 
 
 def _bindings(state: State) -> Iterator[str]:

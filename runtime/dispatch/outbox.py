@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from runtime.dispatch.ordering import ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.pipeline import Bundle
+from runtime.dispatch.weight import Weight
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +42,7 @@ class Outbox:
         self._reorder: ReorderBuffer[Fate] = ReorderBuffer()
         self._shed_before: dict[int, ShedRun] = {}
         """By the turn of the item that was started next."""
+        self.started = Weight()
         self.turns_taken = 0
         self.delivered = self.failed = self.shed = 0
 
@@ -57,22 +59,30 @@ class Outbox:
     @property
     def waiting(self) -> Collection[int]:
         """The serial numbers of those that are done or shed, and wait for earlier ones."""
-        done = [fate.bundle for fate, _ in self._reorder.waiting.values()]
-        serials = [serial for bundle in done for serial in range(bundle.serial, bundle.serial + bundle.count)]
+        serials = [serial for bundle in self.done for serial in range(bundle.serial, bundle.serial + bundle.count)]
         return [*serials, *(serial for run in self._shed_before.values() for serial in run.serials)]
+
+    @property
+    def done(self) -> list[Bundle]:
+        """Done, or dead, and waiting for earlier ones."""
+        return [fate.bundle for fate, _ in self._reorder.waiting.values()]
 
     @property
     def room_taken(self) -> int:
         """Items that were started and have not left."""
         return self.turns_taken - self._reorder.next_serial
 
-    def take_turns(self, count: int) -> int:
-        """So many items are started, after all that were started before; returns the turn of the first."""
-        self.turns_taken += count
-        return self.turns_taken - count
+    def take_turns(self, bundle: Bundle) -> None:
+        """Its items are started, after all that were started before."""
+        bundle.turn = self.turns_taken
+        self.turns_taken += bundle.count
+        self.started.add(bundle)
 
     def put(self, bundle: Bundle, error: str | None, now_s: float) -> list[Delivered | Shed]:
         """Started items are done, or dead (``error``); returns the outcomes of all that may leave now, in order."""
+        if error is not None:
+            self.started.resize(bundle, 0)
+            bundle.payload = None
         out: list[Delivered | Shed] = []
         for fate in self._reorder.put(bundle.turn, Fate(bundle, error), bundle.count):
             out += self._left(fate, now_s)
@@ -95,6 +105,7 @@ class Outbox:
 
     def _left(self, fate: Fate, now_s: float) -> list[Delivered | Shed]:
         bundle, error = fate.bundle, fate.error
+        self.started.remove(bundle)
         if error is None:
             self.delivered += bundle.count
             return [_delivered(bundle, now_s)]

@@ -35,14 +35,16 @@ class Bundle:
     size_bytes: int = 0
     due_s: tuple[float, ...] | None = None
     start: int = 0
+    peak_bytes: int = 0
+    """The most that it weighed since it was started."""
 
     @property
     def count(self) -> int:
         return len(self.arrived_s)
 
-    def advance(self, next_stage: int, payload: Payload, size_bytes: int, start: int = 0) -> None:
+    def advance(self, next_stage: int, payload: Payload, start: int = 0) -> None:
         """A task of it succeeded: ``payload`` from ``start`` on is what the next stage gets."""
-        self.next_stage, self.payload, self.size_bytes, self.start = next_stage, payload, size_bytes, start
+        self.next_stage, self.payload, self.start = next_stage, payload, start
         self.attempts = self.losses = 0
 
     def part(self, begin: int, end: int) -> Bundle:
@@ -52,7 +54,8 @@ class Bundle:
             serial=self.serial + begin,
             arrived_s=self.arrived_s[begin:end],
             turn=self.turn + begin if self.turn >= 0 else -1,
-            size_bytes=self.size_bytes * (end - begin) // self.count,
+            size_bytes=_share(self.size_bytes, begin, end, self.count),
+            peak_bytes=_share(self.peak_bytes, begin, end, self.count),
             due_s=None if self.due_s is None else self.due_s[begin:end],
             start=self.start + begin,
         )
@@ -61,6 +64,11 @@ class Bundle:
         """It has two items at least."""
         middle = self.count // 2
         return self.part(0, middle), self.part(middle, self.count)
+
+
+def _share(size_bytes: int, begin: int, end: int, count: int) -> int:
+    """Of items ``begin`` to before ``end``; the shares of all parts add up to the whole."""
+    return size_bytes * end // count - size_bytes * begin // count
 
 
 @dataclass(slots=True, eq=False)

@@ -24,6 +24,7 @@ class Results:
         self._tasks = state.tasks
         self._course = state.course
         self._stateful = state.stateful
+        self._started = state.outbox.started
         self._turn = turn
         self._attempts = settings.attempts
         self._work = work
@@ -48,7 +49,8 @@ class Results:
         if event.faults:
             self._go_apart(task, event, size_bytes)
         else:
-            bundle.advance(group.last + 1, event.payload, size_bytes)
+            self._started.resize(bundle, size_bytes)
+            bundle.advance(group.last + 1, event.payload)
             self._work.route(bundle)
         self._refill(worker, group)
 
@@ -64,7 +66,8 @@ class Results:
             if begin in faults:
                 self._again(piece, faults[begin].error)
             else:
-                piece.advance(end, event.payload, size_bytes * (stop - begin) // bundle.count, begin)
+                self._started.resize(piece, size_bytes * (stop - begin) // bundle.count)
+                piece.advance(end, event.payload, begin)
                 self._work.route(piece)
 
     def failed(self, event: TaskFailed) -> None:

@@ -15,6 +15,8 @@ class DispatcherSettings:
     buffer_items: int = ranged(32, 1, 1_000_000)
     """Admitted items that wait for a worker; more are refused (``block``) or replace the oldest (``shed``). Enough to
     bridge a stutter of the source; each adds a service time of the bottleneck to an overloaded stream's latency."""
+    buffer_bytes: int = ranged(2**30, 1, 2**50, "bytes")
+    """The same in bytes of payload; whichever is reached first."""
     overload: Literal["block", "shed"] = "block"
     attempts: int = ranged(3, 1, 100)
     """Runs of a task whose stage raises, before the item becomes a dead letter."""
@@ -29,6 +31,9 @@ class DispatcherSettings:
     reorder_items: int = ranged(1024, 1, 10_000_000)
     """How far the newest started item may be ahead of the next one to deliver, in items that were started; 64 bundles
     in any case."""
+    started_bytes: int = ranged(2**31, 1, 2**50, "bytes")
+    """Payloads of items that were started and have not left: no other is started while they weigh more, or will, as far
+    as those before tell. Where nothing is started, one always may."""
     prepare_limit_s: float = ranged(60.0, 0.1, 3600, "s")
     """A switch whose workers are not there after so long fails and leaves the old composition running."""
     drain_limit_s: float = ranged(10.0, 0.01, 3600, "s")

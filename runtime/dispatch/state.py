@@ -16,6 +16,7 @@ from runtime.dispatch.pipeline import Bundle, GroupState, Pipeline, TaskInWork, 
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.stateful import StatefulStages
 from runtime.dispatch.task_book import TaskBook
+from runtime.dispatch.weight import Weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +39,7 @@ class State:
 
 
 CLASSES: tuple[type, ...] = (
-    *(
-        Admission,
-        Bundle,
-        Course,
-        Crew,
-        Draining,
-        Fate,
-        GroupState,
-        OrderGate,
-        Outbox,
-        Pipeline,
-        Preparing,
-        ReorderBuffer,
-    ),
-    *(Resizing, ShedRun, State, StatefulStages, TaskBook, TaskInWork, WorkerState),
+    *(Admission, Bundle, Course, Crew, Draining, Fate, GroupState, OrderGate, Outbox, Pipeline, Preparing),
+    *(ReorderBuffer, Resizing, ShedRun, State, StatefulStages, TaskBook, TaskInWork, Weight, WorkerState),
 )
 """All that a state is made of."""

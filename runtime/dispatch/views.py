@@ -44,6 +44,9 @@ class DispatcherView:
     restarts: int
     """Workers started in place of lost ones."""
     workers: tuple[WorkerView, ...]
+    queued_bytes: int = 0
+    started_bytes: int = 0
+    """Payloads of items that were started and have not left."""
     short_of_workers: bool = False
     """Fewer workers than groups: they are shared over the groups in time, and the stream goes on slowly."""
 
@@ -65,6 +68,8 @@ def view_of(state: State, now_s: float) -> DispatcherView:
         shed=outbox.shed,
         restarts=state.crew.restarts,
         workers=tuple(_worker(worker, active) for worker in state.crew.workers.values()),
+        queued_bytes=state.admission.queued_bytes,
+        started_bytes=outbox.started.used,
         short_of_workers=state.crew.short,
     )
 

@@ -26,6 +26,7 @@ class Work:
         self._outbox = state.outbox
         self._prefetch_below_s = settings.prefetch_below_s
         self._reorder_items = settings.reorder_items
+        self._started_bytes = settings.started_bytes
 
     # --- out to the workers -----------------------------------------------------------------------------------------
 
@@ -61,7 +62,7 @@ class Work:
             return group.pop()
         pipeline, bundle = group.pipeline, self._admission.start()
         bundle.started_s = self._turn.now_s
-        bundle.turn = self._outbox.take_turns(bundle.count)
+        self._outbox.take_turns(bundle)
         bundle.pipeline, bundle.composition = pipeline, pipeline.composition.name
         pipeline.in_flight += 1
         group.load += 1
@@ -71,6 +72,8 @@ class Work:
         """Whether the first group may have a new bundle."""
         most_ahead = max(self._reorder_items, REORDER_BUNDLES * self._admission.queue[0].count)
         if not self._course.may_feed(self._turn.now_s) or self._outbox.room_taken >= most_ahead:
+            return False
+        if not self._outbox.started.has_room(self._started_bytes):
             return False
         if not self._course.active.has_room(self._prefetch_below_s):
             return False

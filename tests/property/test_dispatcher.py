@@ -81,11 +81,16 @@ def resized(draw: st.DrawFn, composition: Composition) -> Composition:
     return Composition(draw(st.sampled_from(["this", "that"])), tuple(built))
 
 
+def size_bytes(payload: tuple[tuple[object, ...] | None, ...] | int) -> int:
+    """Of a state, a number; of items, which grow from stage to stage."""
+    return 8 if isinstance(payload, int) else sum(1 + 10 * len(history) for history in payload if history is not None)
+
+
 class World:
     """Plays all workers: carries out instructions, and answers tasks when told to."""
 
     def __init__(self, composition: Composition, settings_: DispatcherSettings) -> None:
-        self.dispatcher = Dispatcher(STAGES, composition, settings_, validate=True)
+        self.dispatcher = Dispatcher(STAGES, composition, settings_, size_of=size_bytes, validate=True)
         self.now_s = 0.0
         self.tasks: dict[str, deque[Task]] = {}
         self.gone: list[tuple[str, Task]] = []
@@ -188,7 +193,13 @@ class World:
 @given(st.data())
 def test_every_item_leaves_once_in_order_and_complete(data: st.DataObject) -> None:
     overload = data.draw(st.sampled_from(["block", "shed"]))
-    limits = DispatcherSettings(buffer_items=4, overload=overload, losses=2, time_limit_s=1e9, drain_limit_s=0.5)
+    budgets = {
+        "started_bytes": data.draw(st.sampled_from([1, 100, 2**31])),
+        "buffer_bytes": data.draw(st.sampled_from([50, 2**30])),
+    }
+    limits = DispatcherSettings(
+        buffer_items=4, overload=overload, losses=2, time_limit_s=1e9, drain_limit_s=0.5, **budgets
+    )
     with patch.object(event_log, "PART_CELLS", data.draw(st.sampled_from([60, 50_000]))):
         world = World(data.draw(compositions()), limits)
         play(world, data)
