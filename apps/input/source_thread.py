@@ -5,27 +5,18 @@ from __future__ import annotations
 import math
 import threading
 import traceback
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from apps.input.gathering import Gathering
+from apps.input.hand_over import Encoded, HandOver
 from apps.input.pacing import FrequencyManager
 from apps.input.rates import Rate
 from apps.input.schedule import Offer
 from apps.input.sources import Clock, Push, Source, reader_of
 from compositions.batching import BundleLimits
 from compositions.errors import RecomposeError
-
-
-class Encoded(NamedTuple):
-    """Items that were read, and travel together: their values encoded as one payload, and their times, one an item."""
-
-    payload: Any
-    arrived_s: tuple[float, ...]
-    due_s: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +36,9 @@ class SourceThread:
     """Runs one source. All methods but ``start`` may be called from any thread.
 
     ``encode`` turns a list of values into what travels to workers; it may be heavy, so it runs here. ``wake`` is called
-    when there is something to take after there was nothing, and when the source has finished. While the hand-over is
-    full the source waits (overload policy ``block``); a consumer that sheds takes all that is there and drops the
-    oldest itself.
+    when there is something to take after there was nothing, and when the source has finished. While the hand-over
+    (:mod:`apps.input.hand_over`) is full the source waits (overload policy ``block``); a consumer that sheds takes all
+    that is there and drops the oldest itself.
     """
 
     def __init__(
@@ -60,13 +51,10 @@ class SourceThread:
         encode: Callable[[list[Any]], Any] = lambda values: values,
         limits: SourceLimits | None = None,
     ) -> None:
-        self._source, self._encode, self._wake = source, encode, wake
+        self._source, self._encode = source, encode
         self._limits = limits = limits or SourceLimits()
-        self._changed = threading.Condition()
-        self._ready: deque[Encoded] = deque()
+        self._hand_over = HandOver(limits.capacity, wake, clock)
         self._stopping = threading.Event()
-        self._abandoned = False
-        self._ended = False
         self._error: str | None = None
         self._last_offer: Offer | None = None
         self._pacing = FrequencyManager(pattern, clock=clock, wait=self._stopping.wait, catch_up_s=limits.catch_up_s)
@@ -82,9 +70,8 @@ class SourceThread:
         consumer goes on until ``finished``); without, what was not handed over yet is dropped."""
         self._source.close()
         self._stopping.set()
-        with self._changed:
-            self._abandoned = self._abandoned or not drain
-            self._changed.notify_all()
+        if not drain:
+            self._hand_over.abandon()
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Waits for the thread; False when it still runs, as in a read that does not return."""
@@ -93,18 +80,16 @@ class SourceThread:
 
     def take(self, most: int | None = None) -> list[Encoded]:
         """Up to ``most`` payloads (all when None) in order; does not wait."""
-        with self._changed:
-            taken = list(islice(self._ready, most))
-            for _ in taken:
-                self._ready.popleft()
-            self._changed.notify_all()
-            return taken
+        return self._hand_over.take(most)
+
+    def set_patient(self, patient: bool) -> None:
+        """Whether the consumer has more than it can use, and need not hear of every item."""
+        self._hand_over.set_patient(patient)
 
     @property
     def finished(self) -> bool:
         """The source has ended, by itself, by ``stop`` or by an error, and every item handed over was taken."""
-        with self._changed:
-            return self._ended and not self._ready
+        return self._hand_over.finished
 
     @property
     def error(self) -> str | None:
@@ -148,9 +133,7 @@ class SourceThread:
             self._error = traceback.format_exc()
         self._source.close()
         self._last_offer = self._offer_at_end()
-        with self._changed:
-            self._ended = True
-        self._wake()
+        self._hand_over.end()
 
     def _offer_at_end(self) -> Offer:
         """Of a source that ended by itself, no item is due any more; of one that was stopped, what was due by then."""
@@ -163,14 +146,4 @@ class SourceThread:
         while left > 0 and (portion := self._gathering.next(left)) is not None:
             left -= len(portion.values)
             assert portion.due_s is not None, "gathered items are due since some time"
-            self._hand_over(Encoded(self._encode(portion.values), portion.arrived_s, portion.due_s))
-
-    def _hand_over(self, encoded: Encoded) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: len(self._ready) < self._limits.capacity or self._abandoned)
-            if self._abandoned:
-                return
-            self._ready.append(encoded)
-            first = len(self._ready) == 1
-        if first:
-            self._wake()
+            self._hand_over.put(Encoded(self._encode(portion.values), portion.arrived_s, portion.due_s))

@@ -6,9 +6,10 @@ import threading
 import pytest
 
 from apps.contract import App
+from apps.input.hand_over import Encoded
 from apps.input.kinds import open_source
 from apps.input.rates import Fixed
-from apps.input.source_thread import Encoded, SourceLimits, SourceThread
+from apps.input.source_thread import SourceLimits, SourceThread
 from apps.input.sources import Arrival, BufferFull, Push, SourceClosed
 from compositions.errors import RecomposeError
 from compositions.model import Stage

@@ -40,9 +40,12 @@ class Intake:
         engine, monitor, source = self._engine, self._monitor, self._source
         monitor.set_offered_rate(engine.now_s, source.offered_per_s(engine.now_s))
         self._count_demand(engine.now_s)
-        while self._has_room() and sink_has_room() and (taken := source.take(1)):
-            monitor.record_arrivals(taken[0].arrived_s)
-            engine.admit(taken[0].payload, taken[0].arrived_s, taken[0].due_s)
+        at_once = None if engine.sheds else 1
+        while self._has_room() and sink_has_room() and (taken := source.take(at_once)):
+            for each in taken:
+                monitor.record_arrivals(each.arrived_s)
+                engine.admit(each.payload, each.arrived_s, each.due_s)
+        source.set_patient(engine.sheds and engine.waits)
 
     def _has_room(self) -> bool:
         """Where items travel together, those that come while others wait are gathered: they are the next bundle."""

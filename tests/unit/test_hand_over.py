@@ -1,0 +1,96 @@
+"""The buffer between a source's thread and its consumer: who waits, and who is woken when."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from apps.input.hand_over import PATIENT_ITEMS, PATIENT_S, Encoded, HandOver
+
+
+class Bench:
+    """A hand-over with a hand-moved clock, that counts how often it woke its consumer."""
+
+    def __init__(self, capacity: int = 2) -> None:
+        self.now_s, self.woken = 0.0, 0
+        self.hand_over = HandOver(capacity, self._wake, lambda: self.now_s)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def put(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.hand_over.put(Encoded("item", (self.now_s,), (self.now_s,)))
+
+
+def test_who_waits_for_something_is_woken_once_for_all_that_is_there() -> None:
+    bench = Bench()
+    bench.put(2)
+    assert bench.woken == 1
+    bench.hand_over.take(1)
+    bench.put()
+    assert bench.woken == 1, "there is something since it was told"
+    assert len(bench.hand_over.take()) == 2
+    bench.put()
+    assert bench.woken == 2
+
+
+def test_who_has_enough_is_woken_when_it_is_much_and_has_room_for_it() -> None:
+    bench = Bench()
+    bench.hand_over.set_patient(True)
+    bench.put(PATIENT_ITEMS - 1)
+    assert bench.woken == 0
+    bench.put()
+    assert bench.woken == 1
+    assert len(bench.hand_over.take()) == PATIENT_ITEMS
+
+
+def test_who_has_enough_is_woken_when_the_first_one_has_waited_long_enough() -> None:
+    bench = Bench()
+    bench.hand_over.set_patient(True)
+    bench.put()
+    bench.now_s += PATIENT_S / 2
+    bench.put()
+    assert bench.woken == 0
+    bench.now_s += PATIENT_S / 2
+    bench.put()
+    assert bench.woken == 1
+
+
+def test_who_runs_out_hears_of_what_came_meanwhile() -> None:
+    bench = Bench()
+    bench.hand_over.set_patient(True)
+    bench.hand_over.set_patient(False)
+    assert bench.woken == 0, "there is nothing"
+    bench.hand_over.set_patient(True)
+    bench.put()
+    bench.hand_over.set_patient(False)
+    assert bench.woken == 1
+    bench.hand_over.set_patient(True)
+    bench.hand_over.set_patient(False)
+    assert bench.woken == 1, "it knows"
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_the_end_is_told_and_nothing_is_lost_by_it(patient: bool) -> None:
+    bench = Bench()
+    bench.hand_over.set_patient(patient)
+    bench.put()
+    bench.hand_over.end()
+    assert bench.woken == 1 + (not patient)
+    assert not bench.hand_over.finished
+    assert len(bench.hand_over.take()) == 1
+    assert bench.hand_over.finished
+
+
+def test_a_full_hand_over_holds_its_source_until_it_is_taken_or_abandoned() -> None:
+    bench = Bench(capacity=1)
+    bench.put()
+    held = threading.Thread(target=bench.put, args=(2,))
+    held.start()
+    assert len(bench.hand_over.take()) == 1
+    bench.hand_over.abandon()
+    held.join(60)
+    assert not held.is_alive()
+    assert len(bench.hand_over.take()) <= 1, "what comes after the end of interest is dropped"
