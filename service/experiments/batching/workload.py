@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -64,5 +64,5 @@ class Workload:
     @property
     def bounds(self) -> list[tuple[int, int]]:
         """First tuple of each phase and the first after it."""
-        ends = list(accumulate(phase.tuples for phase in self.phases))
-        return list(zip([0, *ends[:-1]], ends, strict=True))
+        edges = accumulate((phase.tuples for phase in self.phases), initial=0)
+        return list(pairwise(edges))
