@@ -34,6 +34,8 @@ from runtime.pools.ray_pool import RayPool
 SERVICE_S = 0.032
 OPTIONS = {"compute": "wait", "total_ms": SERVICE_S * 1e3}
 NARROW, WIDE = 1, 4
+_PHASE = 0.618
+"""Of the time between two items: commands fall everywhere in it, evenly, and not always on an arrival."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def run(seconds: float, every_s: float, load: float) -> Resizes:
     stream.open()
     began_s, sizes = stream.engine.now_s, deque([NARROW, WIDE])
     for turn in range(int(seconds / every_s)):
-        stream.run_until(began_s + turn * every_s)
+        stream.run_until(began_s + turn * every_s + _PHASE * turn % 1 * SERVICE_S / load)
         stream.resize(sizes[0])
         sizes.rotate()
     stream.run_until(began_s + seconds)
