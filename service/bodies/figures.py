@@ -94,6 +94,21 @@ class Demand(Answer):
         )
 
 
+class Budget(Answer):
+    """Bytes of payload, and how many there may be."""
+
+    used: int
+    allowed: int
+
+
+class Budgets(Answer):
+    """Where items may take memory: waiting for a worker, started and not out, and results that can still be read."""
+
+    admission: Budget
+    started: Budget
+    results: Budget
+
+
 class Items(Answer):
     accepted: int
     delivered: int

@@ -11,7 +11,7 @@ from profiler.slo import SloStatus
 from service.bodies.base import Answer, Time, utc_now
 from service.bodies.compositions import ActiveComposition
 from service.bodies.decisions import Decision, Switch
-from service.bodies.figures import Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
+from service.bodies.figures import Budgets, Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
 from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
 
@@ -75,6 +75,7 @@ class _Beside(Answer):
     """Why the manager last changed nothing."""
     held_up: str | None = None
     """What holds the stream up: too few workers for the groups, a source that waits for room."""
+    budgets: Budgets | None = None
     slo_met_share: float | None = None
     """Of the seconds with a verdict, those in which the SLO was met."""
     telemetry: TelemetryStatus | None = None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from compositions.model import Stage
 from compositions.notation import parse
+from compositions.settings import overridden
 from profiler.snapshot import StageTiming
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.settings import DispatcherSettings
+from service.running.building.kept import Kept, Run
+from service.running.checking.settings import for_machine, memory_bytes
 
 STAGES = (Stage("a"),)
 
@@ -99,3 +102,19 @@ def test_shed_items_give_their_memory_back_at_once() -> None:
     assert bench.hung is not None
     bench.done(*bench.hung)
     assert (bench.shed, bench.out) == (94, 6), "one was in work and five are kept"
+
+
+def test_budgets_follow_the_memory_of_the_machine_unless_they_are_set() -> None:
+    machine = for_machine(8 * 2**30)
+    assert (machine.dispatcher.buffer_bytes, machine.dispatcher.started_bytes) == (256 * 2**20, 2**30)
+    assert overridden(machine, {"started_bytes": 5}).dispatcher.started_bytes == 5
+    assert memory_bytes() > 2**28
+
+
+def test_results_that_are_kept_have_a_budget_too_and_the_newest_stays() -> None:
+    kept = Kept(most=2000, most_bytes=100)
+    for serial in range(10):
+        kept.add(Run(serial, ["x"], None, 30))
+    assert ([each.serial for each in kept], kept.size_bytes) == ([7, 8, 9], 90)
+    kept.add(Run(10, ["large"], None, 1000))
+    assert ([each.serial for each in kept], kept.size_bytes) == ([10], 1000)

@@ -46,7 +46,7 @@ class Reads:
         spec = self._checked.spec.model_copy(update={"slo": self._loop.manager.slo})
         known = self._standing.status(type(self._checked.app), spec)
         status = running_status(known, self._checked.stages, self._loop, beside, self._at)
-        return status.model_copy(update={"items": self._run.items})
+        return status.model_copy(update={"items": self._run.items, "budgets": self._run.budgets})
 
     def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
         journal = self._loop.journal

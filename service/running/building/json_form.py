@@ -20,6 +20,8 @@ class Formed:
 
     values: list[Any]
     faults: dict[int, str] = field(default_factory=dict)
+    size_bytes: int = 0
+    """About what they weigh: the length of their text."""
 
     def refuse(self, place: int, error: Exception | str) -> None:
         """The first reason counts."""
@@ -40,8 +42,10 @@ class JsonForm:
         formed = Formed(list(values))
         if not self._as_it_is:
             self._encode(formed)
-        if not _is_json(formed.values):
+        formed.size_bytes = _text_bytes(formed.values)
+        if not formed.size_bytes:
             self._look_at_each(formed)
+            formed.size_bytes = _text_bytes(formed.values)
         return formed
 
     def _encode(self, formed: Formed) -> None:
@@ -66,9 +70,9 @@ class JsonForm:
                 formed.refuse(place, f"{type(error).__name__}: {error}; {cure}")
 
 
-def _is_json(values: list[Any]) -> bool:
+def _text_bytes(values: list[Any]) -> int:
+    """The length of their text; 0: they are no JSON data."""
     try:
-        JSON(values).encode()
+        return len(JSON(values).encode())
     except (TypeError, ValueError, RecursionError):
-        return False
-    return True
+        return 0

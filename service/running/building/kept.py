@@ -17,6 +17,8 @@ class Run:
     first: int
     values: Sequence[Any]
     error: str | None = None
+    size_bytes: int = 0
+    """About what they weigh."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -36,18 +38,27 @@ class Run:
 
 
 class Kept(Sequence[Result]):
-    """At least the newest ``most`` results, where there were so many; older ones go with the whole of their run."""
+    """At least the newest ``most`` results, where there were so many and they weigh no more than ``most_bytes``; older
+    ones go with the whole of their run."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, most_bytes: int = 2**60) -> None:
+        self._most, self.most_bytes = most, most_bytes
         self._runs: deque[Run] = deque()
-        self._count = 0
+        self._count = self.size_bytes = 0
 
     def add(self, run: Run) -> None:
         self._runs.append(run)
         self._count += len(run)
-        while self._count - len(self._runs[0]) >= self._most:
-            self._count -= len(self._runs.popleft())
+        self.size_bytes += run.size_bytes
+        while self._count - len(self._runs[0]) >= self._most or self._too_heavy:
+            oldest = self._runs.popleft()
+            self._count -= len(oldest)
+            self.size_bytes -= oldest.size_bytes
+
+    @property
+    def _too_heavy(self) -> bool:
+        """The newest stays, whatever it weighs."""
+        return self.size_bytes > self.most_bytes and len(self._runs) > 1
 
     def __len__(self) -> int:
         return self._count

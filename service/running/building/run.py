@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from compositions.model import Composition
-from service.bodies.figures import Items
+from service.bodies.figures import Budget, Budgets, Items
 from service.running.asking.window import Window
 from service.running.building.bundling import Bundling
 from service.running.building.intake import Intake
@@ -44,6 +44,15 @@ class Run:
         """A result that could not be written did not reach the sink: its item failed."""
         known, unwritten = Items.of(self.loop.engine.view()), self.sink.unwritten
         return known.model_copy(update={"delivered": known.delivered - unwritten, "failed": known.failed + unwritten})
+
+    @property
+    def budgets(self) -> Budgets:
+        view, settings, kept = self.loop.engine.view(), self.checked.settings.dispatcher, self.sink.kept
+        return Budgets(
+            admission=Budget(used=view.queued_bytes, allowed=settings.buffer_bytes),
+            started=Budget(used=view.started_bytes, allowed=settings.started_bytes),
+            results=Budget(used=kept.size_bytes, allowed=kept.most_bytes),
+        )
 
     @property
     def undelivered(self) -> range:

@@ -43,6 +43,7 @@ class ResultSink:
     """
 
     KEPT = 2000
+    KEPT_BYTES = 256 * 2**20
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class ResultSink:
     ) -> None:
         self._decode = decode
         self._form = JsonForm(app)
-        self.kept = Kept(self.KEPT)
+        self.kept = Kept(self.KEPT, self.KEPT_BYTES)
         """The latest, in order."""
         self._output = app.open_output(Path(out_path)) if out_path is not None else None
         self._out = OutputFile(out_path, buffer_bytes=BUFFER_BYTES) if out_path and self._output is None else None
@@ -123,16 +124,17 @@ class ResultSink:
 
     def _parts(self, serial: int, formed: Formed) -> Iterator[Run]:
         """What is good as it is, what is not one by one."""
-        begin = 0
+        begin, each_bytes = 0, formed.size_bytes / len(formed.values)
         for place, error in sorted(formed.faults.items()):
             if begin < place:
-                yield Run(serial + begin, formed.values[begin:place])
+                yield Run(serial + begin, formed.values[begin:place], None, int(each_bytes * (place - begin)))
             self.unwritten += 1
             self._bury(serial + place, error)
             yield Run(serial + place, (None,), error)
             begin = place + 1
         if begin < len(formed.values):
-            yield Run(serial + begin, formed.values[begin:] if begin else formed.values)
+            values = formed.values[begin:] if begin else formed.values
+            yield Run(serial + begin, values, None, int(each_bytes * len(values)))
 
     def _bury(self, serial: int, error: str) -> None:
         self.first_error = self.first_error or f"item {serial}: {error}"

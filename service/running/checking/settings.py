@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
 
 from compositions.settings import check, ranged
 from control.settings import Settings
@@ -32,3 +35,24 @@ class RunSettings:
     monitor: MonitorSettings = field(default_factory=MonitorSettings)
     pool: RayPoolSettings = field(default_factory=RayPoolSettings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
+
+
+CGROUP = Path("/sys/fs/cgroup/memory.max")
+"""What a container may use, or the word that it may use all."""
+
+
+def memory_bytes() -> int:
+    """Of this machine, or of the container that this process is in."""
+    total = psutil.virtual_memory().total
+    try:
+        return min(total, int(CGROUP.read_text()))
+    except (OSError, ValueError):
+        return int(total)
+
+
+def for_machine(memory: int) -> RunSettings:
+    """Defaults on a machine with so many bytes of memory: a 32nd for items that wait to be started, an eighth for those
+    that were; the rest is for the workers and for other apps."""
+    return RunSettings(
+        dispatcher=DispatcherSettings(buffer_bytes=max(1, memory // 32), started_bytes=max(1, memory // 8))
+    )
