@@ -6,13 +6,14 @@ from compositions.model import Stage
 from compositions.notation import parse
 from compositions.settings import overridden
 from profiler.snapshot import StageTiming
+from runtime.arena.settings import memory_bytes
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.settings import DispatcherSettings
 from service.running.building.kept import Kept, Run
-from service.running.checking.settings import for_machine, memory_bytes
+from service.running.checking.settings import for_machine
 
 STAGES = (Stage("a"),)
 

@@ -12,10 +12,11 @@ from compositions.settings import overridden
 from control.settings import Settings
 from control.strategies import make_strategy
 from profiler.snapshot import LatencyFrom
+from runtime.arena.settings import memory_bytes
 from service.bodies.spec import RunSpec
 from service.running.checking import chosen
 from service.running.checking.pushes import PushDoor
-from service.running.checking.settings import for_machine, memory_bytes
+from service.running.checking.settings import for_machine
 from service.running.checking.sources import source_of
 from service.running.checking.spark import open_link
 

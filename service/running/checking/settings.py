@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-
-import psutil
 
 from compositions.settings import check, ranged
 from control.settings import Settings
@@ -35,19 +32,6 @@ class RunSettings:
     monitor: MonitorSettings = field(default_factory=MonitorSettings)
     pool: RayPoolSettings = field(default_factory=RayPoolSettings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
-
-
-CGROUP = Path("/sys/fs/cgroup/memory.max")
-"""What a container may use, or the word that it may use all."""
-
-
-def memory_bytes() -> int:
-    """Of this machine, or of the container that this process is in."""
-    total = psutil.virtual_memory().total
-    try:
-        return min(total, int(CGROUP.read_text()))
-    except (OSError, ValueError):
-        return int(total)
 
 
 def for_machine(memory: int) -> RunSettings:
