@@ -12,11 +12,10 @@ from compositions.settings import overridden
 from control.settings import Settings
 from control.strategies import make_strategy
 from profiler.snapshot import LatencyFrom
-from runtime.arena.settings import memory_bytes
 from service.bodies.spec import RunSpec
 from service.running.checking import chosen
 from service.running.checking.pushes import PushDoor
-from service.running.checking.settings import for_machine
+from service.running.checking.settings import for_this_machine
 from service.running.checking.sources import source_of
 from service.running.checking.spark import open_link
 
@@ -30,7 +29,7 @@ class CheckedSpec:
         self.make_app = partial(registry.create, spec.app, dict(spec.options), dirs)
         self.app = self.make_app()
         self.stages = tuple(self.app.stages)
-        self.settings = overridden(for_machine(memory_bytes()), spec.settings)
+        self.settings = overridden(for_this_machine(), spec.settings)
         self.strategy = make_strategy(spec.strategy)
         self.latency_from = LatencyFrom(spec.latency_from) if spec.latency_from else self.strategy.latency_from
         self.style = spec.switch_style or self.strategy.style

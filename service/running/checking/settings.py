@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from compositions.settings import check, ranged
 from control.settings import Settings
 from profiler.monitor import MonitorSettings
+from runtime.arena.settings import memory_bytes
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.ray_settings import RayPoolSettings
 
@@ -40,3 +41,7 @@ def for_machine(memory: int) -> RunSettings:
     return RunSettings(
         dispatcher=DispatcherSettings(buffer_bytes=max(1, memory // 32), started_bytes=max(1, memory // 8))
     )
+
+
+def for_this_machine() -> RunSettings:
+    return for_machine(memory_bytes())
