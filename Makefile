@@ -37,15 +37,21 @@ lint:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-quick-tests:
-	$(BIN)/pytest -q -n 2 tests/unit tests/property
+QUICK := tests/unit tests/property
 
-CLOCKLESS := tests/simulation tests/datapipe/test_telemetry_tables.py tests/datapipe/test_ingest_spark.py
+quick-tests:
+	$(BIN)/pytest -q -n 2 $(QUICK)
+
+# Clusters, JVMs and browsers take most of the time, and half of that is waiting for one: three files at a time on two
+# cores. What adapts to times that it measures, or is judged by them, runs two at a time.
+PACED := tests/faults/test_daemon_and_runner_killed.py $(addprefix tests/integration/test_, \
+	dashboard_live.py end_to_end.py ray_pool.py demo.py)
+SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
 
 test: setup check
 	-@$(MAKE) --no-print-directory browser setup-java
-	$(BIN)/pytest -q -n 2 --dist loadfile $(CLOCKLESS)
-	$(BIN)/pytest -q --ignore=tests/unit --ignore=tests/property $(addprefix --ignore=,$(CLOCKLESS)) tests
+	$(BIN)/pytest -q -n 3 $(SIDE_BY_SIDE) $(addprefix --ignore=,$(QUICK) $(PACED)) tests
+	$(BIN)/pytest -q -n 2 $(SIDE_BY_SIDE) $(PACED)
 
 # The tests of the dashboard drive a real browser. Needs root and Debian's packages; does nothing where both are there.
 browser:

@@ -42,24 +42,30 @@ class Killing:
     longest_gap_s: float
 
 
-def run(seconds: float, every_s: float, out_path: str, *, rate_per_s: float = 40.0, seed: int = 1) -> Killing:
-    """Runs Synthetic in composition 7 (six workers) and kills one every ``every_s``; results go to ``out_path``."""
-    ray_cluster.connect()
+def runner_of(out_path: str, rate_per_s: float = 40.0) -> Runner:
+    """Of Synthetic in composition 7 (six workers), not started; its results go to ``out_path``."""
     spec = RunSpec(
         app="synthetic", options=OPTIONS, composition="7", strategy="static", out_path=out_path,
         input=InputSpec(rate_per_s=rate_per_s), switch_style="seamless",
     )  # fmt: skip
-    runner = Runner(spec)
+    return Runner(spec)
+
+
+def run(seconds: float, every_s: float, out_path: str, *, rate_per_s: float = 40.0, seed: int = 1) -> Killing:
+    """Kills one of the workers every ``every_s``."""
+    ray_cluster.connect()
+    runner = runner_of(out_path, rate_per_s)
     runner.ask(Start())
     try:
-        _wait_until_up(runner)
+        wait_until_up(runner)
         kills, restarts, gap_s = _kill(runner, seconds, every_s, random.Random(seed))
     finally:
         runner.ask(Stop())
-    return _judge(runner, out_path, kills, restarts, gap_s)
+    return judged(runner, out_path, kills, restarts, gap_s)
 
 
-def _wait_until_up(runner: Runner) -> None:
+def wait_until_up(runner: Runner) -> None:
+    """Until results come. Raises: RuntimeError when they do not."""
     give_up_s = time.monotonic() + 60
     while runner.ask(ReadStatus()).items.delivered < 40:
         if time.monotonic() > give_up_s or runner.wait(0.1):
@@ -80,7 +86,8 @@ def _kill(runner: Runner, seconds: float, every_s: float, chance: random.Random)
     return kills, status.restarts, status.output_gap_ms.max / 1e3
 
 
-def _judge(runner: Runner, out_path: str, kills: int, restarts: int, gap_s: float) -> Killing:
+def judged(runner: Runner, out_path: str, kills: int, restarts: int, gap_s: float) -> Killing:
+    """What is in ``out_path`` against what was accepted; the run has ended."""
     items = runner.ask(ReadStatus()).items
     with open(out_path, encoding="utf-8") as lines:
         verdict = verify((json.loads(line) for line in lines), SyntheticOptions(**OPTIONS), accepted=items.accepted)

@@ -47,13 +47,13 @@ def guard_token(home: Path | None = None, given: Mapping[str, str] = os.environ)
         return
     file = (home or Path.home()) / ".ray" / "auth_token"
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        file.chmod(0o600)
-        return
-    with os.fdopen(descriptor, "w") as opened:
-        opened.write(secrets.token_hex(32))
+    with tempfile.NamedTemporaryFile("w", dir=file.parent) as made:
+        made.write(secrets.token_hex(32))
+        made.flush()
+        try:
+            os.link(made.name, file)  # whole or not at all: another process may be about to read it
+        except FileExistsError:
+            file.chmod(0o600)
 
 
 def make_folder() -> Path:
@@ -71,5 +71,12 @@ def remove_folder(folder: Path) -> None:
 def _sweep(base: Path) -> None:
     for folder in base.glob(f"{PREFIX}*-*"):
         pid = folder.name.removeprefix(PREFIX).partition("-")[0]
-        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and folder.stat().st_uid == os.getuid():
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and _is_mine(folder):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_mine(folder: Path) -> bool:
+    try:
+        return folder.stat().st_uid == os.getuid()
+    except FileNotFoundError:  # another process sweeps as well
+        return False

@@ -310,8 +310,7 @@ NOTICES = {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, tmp_path: Path, scheme: str) -> None:
-    """By axe-core, and nothing wider than the page; pictures for who wants to look (RECOMPOSE_PICTURES)."""
-    folder = Path(os.environ.get("RECOMPOSE_PICTURES", tmp_path))
+    """By axe-core, and nothing wider than the page; pictures for who names a folder (RECOMPOSE_PICTURES)."""
     daemon.ferret()
     daemon.send("POST", "/slo", LATENCY)
     with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
@@ -330,11 +329,11 @@ def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, tmp_path: 
                 seen.sees("manager's choice", ".what-if")
             seen.until(lambda: seen.all(".chart .line.input[d*=L]"), "charts")
             assert seen.faults_of_access() == []
-            seen.picture(folder / f"{name}-{scheme}.png")
+            _picture(seen, f"{name}-{scheme}.png")
             seen.resize(400, 800)
             seen.until(lambda: seen.run("return document.documentElement.scrollWidth") <= 400, f"{name}: 400 px wide")
             assert seen.faults_of_access() == []
-            seen.picture(folder / f"{name}-{scheme}-narrow.png")
+            _picture(seen, f"{name}-{scheme}-narrow.png")
             daemon.send("POST", "/apps/ferret/items", {})
             daemon.send("POST", "/apps/ferret/stop", {})
             daemon.send("POST", "/apps/ferret/start", {"source": {"kind": "push"}, "composition": "1"})
@@ -343,4 +342,9 @@ def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, tmp_path: 
         seen.open("#/")
         seen.sees("ferret", ".card")
         assert seen.faults_of_access() == []
-        seen.picture(folder / f"overview-{scheme}.png")
+        _picture(seen, f"overview-{scheme}.png")
+
+
+def _picture(seen: Browser, name: str) -> None:
+    if folder := os.environ.get("RECOMPOSE_PICTURES"):
+        seen.picture(Path(folder) / name)
