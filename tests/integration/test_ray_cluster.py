@@ -20,6 +20,7 @@ from runtime.dispatch.events import TaskDone, WorkerJoined
 from runtime.dispatch.instructions import Task
 from runtime.pools import ray_cluster
 from runtime.pools.ray_pool import RayPool
+from runtime.transport.local_calls import LocalAddress
 
 APPS = Path(__file__).parent / "ray_apps"
 
@@ -145,6 +146,23 @@ def test_calls_are_answered_while_another_runs_and_a_late_one_says_so() -> None:
     with pytest.raises(ray_cluster.RemoteTimeout, match=r"busy did not answer tuple within 0\.1 s"):
         remote.ask(("hold", 3.0), timeout_s=0.1)
     assert remote.ask(("add", 1), timeout_s=2.0) == 1
+    remote.kill()
+
+
+def test_on_its_own_host_an_object_is_asked_beside_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    remote = ray_cluster.spawn("near", Hosted)
+    assert remote.ask(("add", 1), timeout_s=30.0) == 1
+    with monkeypatch.context() as without_ray:
+        without_ray.delattr(ray_cluster.ray, "get")
+        assert remote.ask(("add", 2), timeout_s=30.0) == 3
+    remote.kill()
+
+
+def test_from_another_host_it_is_asked_through_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the socket of its host is not to be found."""
+    monkeypatch.setattr(LocalAddress, "path", property(lambda _: "/no/such/socket"))
+    remote = ray_cluster.spawn("far", Hosted)
+    assert [remote.ask(("add", 1), timeout_s=30.0) for _ in range(2)] == [1, 2]
     remote.kill()
 
 
