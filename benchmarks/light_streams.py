@@ -55,7 +55,7 @@ class Scale:
         self.slow = 20_000 if quick else 100_000
 
 
-def light(scale: Scale, batching: Mapping[str, object], there: Mapping[str, Peer], folder: Path | None) -> Table:
+def light(scale: Scale, batching: Mapping[str, object], there: Mapping[str, Peer], folder: Path | None) -> list[Table]:
     ours = {MERGED: Recompose(merged(), batching=batching), GROUPS: Recompose(in_groups(), batching=batching)}
     with ExitStack() as closing:
         hubs = {HUB: Hub(1), HUB_GROUPS: Hub(4)}
@@ -73,7 +73,9 @@ def light(scale: Scale, batching: Mapping[str, object], there: Mapping[str, Peer
         goals = [goal for goal in LIGHT if goal.peer in measures]
         table = Table("four trivial stages, numbers, saturated source", "items/s", goals)
         table.run(measures, scale.rounds)
-    return table
+    spent = Table("CPU time of the runner's process for an item", "us")
+    spent.rounds = [{name: one.cpu_us[turn] for name, one in ours.items()} for turn in range(scale.rounds)]
+    return [table, spent]
 
 
 def replicas(scale: Scale, batching: Mapping[str, object]) -> Table:
@@ -108,7 +110,7 @@ def main() -> None:
     try:
         for composition in (merged(), in_groups(), merged(2)):
             Recompose(composition, batching=batching).verify(scale.slow)
-        tables = [light(scale, batching, there, given.peers), replicas(scale, batching)]
+        tables = [*light(scale, batching, there, given.peers), replicas(scale, batching)]
     finally:
         ray_cluster.shutdown()
     report(tables, given.json, {"peers": "; ".join(each.text for each in about.values())})

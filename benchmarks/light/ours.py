@@ -29,6 +29,8 @@ from service.running.runner import Runner
 APPS = Path(__file__).parent / "apps"
 NAMES = tuple(f"s{number + 1}" for number in range(STAGES))
 UP_S = 60.0
+SETTLE_S = 3.0
+"""Until the size of bundles has found its place."""
 
 
 def merged(replicas: int = 1) -> Composition:
@@ -48,14 +50,21 @@ class Recompose:
     loops: int = 0
     batching: Mapping[str, Any] = field(default_factory=dict)
     """As in the start body."""
+    cpu_us: list[float] = field(default_factory=list)
+    """CPU time of this process, which holds the runner and not the workers, for an item; one a measurement."""
 
     def rate_per_s(self, seconds: float) -> float:
         """Items delivered per second while the stream runs; of those that can be read, each is what it must be."""
         with self._running() as runner:
-            time.sleep(seconds / 2)
-            before, began_s = runner.ask(ReadStatus()).items.delivered, time.perf_counter()
+            time.sleep(SETTLE_S)
+            before, began_s, spent_s = (
+                runner.ask(ReadStatus()).items.delivered,
+                time.perf_counter(),
+                time.process_time(),
+            )
             time.sleep(seconds)
             after, ended_s = runner.ask(ReadStatus()).items.delivered, time.perf_counter()
+            self.cpu_us.append((time.process_time() - spent_s) / (after - before) * 1e6)
             for result in runner.ask(ReadResults(after=None, limit=1000)):
                 if result.value != result.serial + STAGES:
                     raise ValueError(f"item {result.serial} came out as {result.value}, error {result.error}")
