@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -63,11 +64,12 @@ def main(out: Path, repetitions: int, cases: int, workers: int, quick: bool) -> 
     setups = quick_setups() if quick else grid.setups()
     jobs = [(setup, repetition) for repetition in range(repetitions) for setup in setups]
     rows = list(grid.run(jobs, Pipeline(), workers))
-    grid_s = time.monotonic() - began_s
+    grid_s, cpu_s = time.monotonic() - began_s, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     repeated = [] if quick else [row for row in grid.run(best_again(Rows(rows)), Pipeline(), workers) if _strict(row)]
     with ProcessPoolExecutor(workers) as pool:
         drawn = list(pool.map(against_the_six, range(1, cases + 1)))
-    facts = {"runs of the grid": f"{len(jobs)} in {grid_s:.0f} s", "figures from": f"{len(rows)} rows", **metadata()}
+    told = f"{len(jobs)} in {grid_s:.0f} s, {cpu_s:.0f} s of CPU"
+    facts = {"runs of the grid": told, "figures from": f"{len(rows)} rows", **metadata()}
     out.mkdir(parents=True, exist_ok=True)
     (out / "rows.json").write_text(json.dumps([as_json(row) for row in rows]), encoding="utf-8")
     (out / "report.md").write_text(Comparison(rows, repeated, drawn, Pipeline(), facts).text(), encoding="utf-8")

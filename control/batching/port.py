@@ -36,7 +36,7 @@ class Opening(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A size and why. The same object stands until it is decided anew: who keeps decisions compares with ``is``."""
+    """A size and why. The same object stands while the size does: who keeps decisions compares with ``is``."""
 
     items: int
     reason: str
