@@ -147,6 +147,15 @@ def test_it_jumps_where_the_published_ones_creep() -> None:
     assert ours > 1.5 * max(hit(run(loads, Pipeline(), name)) for name in ("faf", "pbaf", "mbaf", "pmbaf", "pid"))
 
 
+@pytest.mark.parametrize(("pattern", "tuples"), [("spike", 20_000), ("binary", 40_000), ("wave", 30_000)])
+def test_it_hits_more_than_half_where_loads_jump(pattern: str, tuples: int) -> None:
+    """Cycles as in the thesis, three of them; untouched defaults, and the published ones as they are advised."""
+    loads = Phase(pattern, tuples, 3).loads()
+    ours = hit(run(loads, Pipeline()))
+    assert ours > 0.6
+    assert ours > 1.2 * max(hit(run(loads, Pipeline(), name)) for name in ("pbaf", "pmbaf", "pid"))
+
+
 def test_what_recurs_is_met_better_than_the_first_time() -> None:
     trace = run(Phase("binary", 20_000, 6).loads(), Pipeline(QUIET))
     late = trace.latencies_s > 1.5 * TARGET_S
