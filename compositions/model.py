@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from compositions.batching import Batching
+
 
 class StageKind(StrEnum):
     """What a stage may keep between items (Prasaad et al., section 2)."""
@@ -59,6 +61,8 @@ class Composition:
 
     name: str
     groups: tuple[Group, ...]
+    batch: Batching | None = None
+    """How many items travel together while it is active; None: as is asked for the app. No part of its shape."""
 
     @property
     def workers(self) -> int:

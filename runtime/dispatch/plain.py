@@ -13,6 +13,7 @@ from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from typing import Any
 
+from compositions.batching import Batching
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from profiler.snapshot import StageTiming
 from runtime.dispatch import events, state
@@ -27,7 +28,7 @@ class Blob:
 
 
 CLASSES: tuple[type, ...] = (
-    *(Blob, Composition, DispatcherSettings, Group, Pattern, Stage, StageKind, StageTiming),
+    *(Batching, Blob, Composition, DispatcherSettings, Group, Pattern, Stage, StageKind, StageTiming),
     *(
         events.Started,
         events.BundleAdmitted,

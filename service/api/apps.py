@@ -10,7 +10,7 @@ from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.bodies.apps import AppInfo
 from service.bodies.requests import ModeRequest, StartRequest
-from service.bodies.spec import InputSpec
+from service.bodies.spec import BatchingSpec, InputSpec
 from service.bodies.status import Status
 
 router = APIRouter(tags=["apps"])
@@ -41,6 +41,14 @@ def stop(app: str, daemon: ThisDaemon) -> Response:
 def set_input(app: str, daemon: ThisDaemon, input: InputSpec) -> Response:
     """Changes input rate or pattern while running."""
     return problems.Body(daemon.apps.set_input(app, input))
+
+
+@router.put(
+    "/apps/{app}/batching", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)}
+)
+def set_batching(app: str, daemon: ThisDaemon, batching: BatchingSpec) -> Response:
+    """Changes how many items travel together, while running. A composition with a ``batch`` of its own keeps that."""
+    return problems.Body(daemon.apps.set_batching(app, batching))
 
 
 @router.put("/apps/{app}/mode", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)})

@@ -183,6 +183,12 @@ METRICS = (
         _one(lambda status: status.in_flight),
     ),
     Metric(
+        "recompose_bundle_size", "gauge", "items", (),
+        "Items that may travel together, at most.",
+        "Grows where the hops of single items cost much beside their work; batching in /status has the reason.",
+        _one(lambda status: status.batching.size if status.batching else None),
+    ),
+    Metric(
         "recompose_stage_service_time_seconds", "gauge", "seconds", ("stage",),
         "Mean time a stage spends on an item while busy.",
         "Rises without a new kind of input: the cores are shared with something else (compare the CPU time).",

@@ -62,6 +62,8 @@ class Summary(AskedFor):
     items: CheckedItems | None = None
     composition: str | None = None
     compositions_used: list[str] = []
+    bundle_sizes: list[int] = []
+    """How many items could travel together, in the order of first use."""
     switches: int = 0
     decisions: int = 0
     settle_s: list[float] = []

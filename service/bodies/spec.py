@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from apps.input.kinds import KINDS, KindName, SourceKind
 from apps.input.rate_spec import RateSpec
@@ -82,10 +82,21 @@ class InputSpec(Frozen):
         return RateSpec(**self.model_dump())
 
 
+def _count_or_auto(value: Any) -> int | Literal["auto"]:
+    if value == "auto" or (type(value) is int and 1 <= value <= MOST_ITEMS):
+        return cast(int | Literal["auto"], value)
+    raise ValueError(f'must be "auto", or a whole number from 1 to {MOST_ITEMS:,}')
+
+
+_COUNT_OR_AUTO = {
+    "anyOf": [{"type": "integer", "minimum": 1, "maximum": MOST_ITEMS}, {"type": "string", "const": "auto"}]
+}
+
+
 class BatchingSpec(Frozen):
     """How many items travel together: a bundle is closed by count, bytes or age, whichever comes first."""
 
-    items: Annotated[int, Field(strict=True, ge=1, le=MOST_ITEMS)] | Literal["auto"] = "auto"
+    items: Annotated[int | Literal["auto"], PlainValidator(_count_or_auto), WithJsonSchema(_COUNT_OR_AUTO)] = "auto"
     """``auto``: one while a hop is cheap against the work, more where it shows."""
     bytes: Annotated[int, Field(strict=True, ge=1, le=2**40)] = 4 * 2**20
     linger_ms: Number = Field(default=0.0, ge=0, le=60_000)

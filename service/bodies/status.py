@@ -9,6 +9,7 @@ from control.decisions import Mode, State
 from profiler.drain import DrainStatus
 from profiler.slo import SloStatus
 from service.bodies.base import Answer, Time, utc_now
+from service.bodies.batching import BatchingStatus
 from service.bodies.compositions import ActiveComposition
 from service.bodies.decisions import Decision, Switch
 from service.bodies.figures import Budgets, Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
@@ -76,6 +77,8 @@ class _Beside(Answer):
     held_up: str | None = None
     """What holds the stream up: too few workers for the groups, a source that waits for room."""
     budgets: Budgets | None = None
+    batching: BatchingStatus | None = None
+    """How many items travel together."""
     slo_met_share: float | None = None
     """Of the seconds with a verdict, those in which the SLO was met."""
     telemetry: TelemetryStatus | None = None
@@ -102,7 +105,12 @@ class Status(Origin, Demand, _Beside, _Status):
 def _wanted(spec: RunSpec) -> dict[str, Any]:
     """The fields that say what is asked for, not what is."""
     slo = SloInForce.of(spec.slo, None) if spec.slo else None
-    return {"mode": spec.mode, "slo": slo, "slo_status": SloStatus.UNKNOWN if slo else SloStatus.NONE}
+    return {
+        "mode": spec.mode,
+        "slo": slo,
+        "slo_status": SloStatus.UNKNOWN if slo else SloStatus.NONE,
+        "batching": BatchingStatus.of(spec.batching.batching),
+    }
 
 
 def of_wanted(status: Status, spec: RunSpec) -> Status:

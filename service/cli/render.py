@@ -86,8 +86,18 @@ def _figures(status: Status) -> Text:
     counts = ", ".join(f"{name} {count:,}" for name, count in status.items)
     switches = f"{status.switches} ({status.resizes} in place)" if status.resizes else f"{status.switches}"
     line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {switches}"
+    together = batching_text(status)
+    line += f"\ntogether: {together}" if together else ""
     told = ((status.held_up, "yellow"), (status.failure, "red"))
     return Text.assemble(line, _begin(status), *(("\n" + text, style) for text, style in told if text))
+
+
+def batching_text(status: Status) -> str | None:
+    """How many items travel together, and why; None while nothing runs."""
+    batching = status.batching
+    if batching is None or batching.size is None:
+        return None
+    return f"{batching.size:,} {'item' if batching.size == 1 else 'items'} ({batching.controller}: {batching.reason})"
 
 
 def _begin(status: Status) -> str:

@@ -16,7 +16,7 @@ from service.cli.endings import CODES, ending
 from service.cli.follow import follow
 from service.cli.prints import prints_on_stderr
 from service.cli.run_options import run_options
-from service.cli.run_spec import spec_of
+from service.cli.run_spec import batching_of, spec_of
 from service.cli.summary_view import summary_rows
 from service.running.asking.requests import ReadSummary
 from service.running.runner import Runner
@@ -26,7 +26,8 @@ from service.running.runner import Runner
 @run_options
 def run(as_json: bool, fail_on_slo: bool, slo: Slo | None, threshold: float, **given: Any) -> None:
     logs.configure("warning")
-    spec = spec_of(slo=replace(slo, threshold=threshold) if slo else None, **given)
+    batching = batching_of(given.pop("batch"), given.pop("batch_bytes"), given.pop("linger_ms"))
+    spec = spec_of(slo=replace(slo, threshold=threshold) if slo else None, batching=batching, **given)
     with prints_on_stderr(spec.pool):
         runner = Runner(spec)
         interrupted = follow(runner, as_json)

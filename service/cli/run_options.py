@@ -11,7 +11,7 @@ from control.strategies import STRATEGIES
 from profiler.slo import parse_slo
 from service.cli.check import apps_option
 from service.cli.slo_options import threshold_option
-from service.cli.texts import as_usage, parse_pattern, parse_rate, parse_sink, parse_source
+from service.cli.texts import as_usage, parse_batch, parse_pattern, parse_rate, parse_sink, parse_source
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -26,6 +26,13 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--rate", callback=as_usage(parse_rate, "--rate"), help="Items a second; default: as they are taken."),
     click.option(
         "--pattern", callback=as_usage(parse_pattern, "--pattern"), help="wave:period=60,min=1,max=10, binary: …"
+    ),
+    click.option(
+        "--batch", callback=as_usage(parse_batch, "--batch"), help="Items that travel together; default: auto, as pays."
+    ),
+    click.option("--batch-bytes", type=click.IntRange(1, 2**40), help="Of them together; default: 4194304."),
+    click.option(
+        "--linger-ms", type=click.FloatRange(0, 60_000), help="Wait so long for others that are not due; default: 0."
     ),
     click.option("--items", type=click.IntRange(1), help="End after this many items."),
     click.option("--duration", type=click.FloatRange(0, min_open=True), help="End after this many seconds."),

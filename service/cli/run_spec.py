@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from apps import registry
 from control.decisions import Mode
 from profiler.slo import Slo
-from service.bodies.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
+from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec, TelemetrySpec
 from service.cli.texts import parse_options
 from service.running.checking.shipped import choices_for
 
@@ -55,3 +55,9 @@ def spec_of(
         telemetry=TelemetrySpec(folder=telemetry) if telemetry else None,
         **rest,
     )
+
+
+def batching_of(items: int | Literal["auto"] | None, max_bytes: int | None, linger_ms: float | None) -> BatchingSpec:
+    """What was not said is as usual."""
+    said: dict[str, Any] = {"items": items, "bytes": max_bytes, "linger_ms": linger_ms}
+    return BatchingSpec(**{name: value for name, value in said.items() if value is not None})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 from pydantic import BaseModel, ValidationError
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from apps.input.kinds import KINDS
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
-from service.bodies.spec import InputSpec, SinkSpec, SourceSpec
+from service.bodies.spec import BatchingSpec, InputSpec, SinkSpec, SourceSpec
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -51,6 +51,11 @@ def parse_pattern(text: str) -> InputSpec:
 
 def parse_rate(text: str) -> InputSpec:
     return _checked({"rate_per_s": _number("rate", text)})
+
+
+def parse_batch(text: str) -> int | Literal["auto"]:
+    """``auto``, or how many items. Raises: ValueError with a sentence."""
+    return _valid(BatchingSpec, {"items": int(text) if text.lstrip("-").isdecimal() else text}).items
 
 
 def parse_source(text: str) -> SourceSpec:

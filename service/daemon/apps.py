@@ -7,7 +7,7 @@ from typing import Any
 from control.decisions import Mode
 from service.bodies.apps import AppInfo
 from service.bodies.refusals import BadValueError, ConflictError
-from service.bodies.spec import InputSpec, RunSpec
+from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
 from service.bodies.status import Status
 from service.daemon.checks import check_composition, check_input, check_source
 from service.daemon.choices import Choices
@@ -15,7 +15,7 @@ from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.specs import Specs
 from service.daemon.storing.store import DaemonStore, Started
-from service.running.asking.requests import PushMany, SetInput, SetMode, Taken
+from service.running.asking.requests import PushMany, SetBatching, SetInput, SetMode, Taken
 
 STOP_TIMEOUT_S = 600.0
 """For a stop that the user asks for. What was accepted is delivered however slow the stages are; a hung one has its own
@@ -69,6 +69,11 @@ class Apps:
         watchdog = self._runs.expect(name)
         check_input(input)
         watchdog.change(SetInput(input))
+        return self._observation.status(name)
+
+    def set_batching(self, name: str, batching: BatchingSpec) -> Status:
+        """Where the active composition says nothing of its own. Raises: ConflictError, UnavailableError."""
+        self._runs.expect(name).change(SetBatching(batching))
         return self._observation.status(name)
 
     def set_mode(self, name: str, mode: Mode, composition: str | None) -> Status:

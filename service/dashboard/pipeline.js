@@ -48,13 +48,14 @@ export class Pipeline {
     const picture = pictureOf(status);
     this.drawing.dataset.switching = String(status.state === "switching" || status.state === "trial");
     renew(this.drawing, JSON.stringify([picture, width]), () => draw(picture, width));
-    renew(this.note, JSON.stringify([picture.spare, status.last_switch, status.drain, status.switches]), () => noteOf(picture, status));
+    renew(this.note, JSON.stringify([picture.spare, status.batching, status.last_switch, status.drain, status.switches]), () => noteOf(picture, status));
   }
 }
 
 function noteOf(picture, status) {
   const parts = [];
   if (picture.spare > 0) parts.push(`${picture.spare} warm spare ${picture.spare === 1 ? "worker" : "workers"}. `);
+  if (status.batching?.size > 1) parts.push(`Up to ${format.whole(status.batching.size)} items travel together: ${status.batching.reason}. `);
   const last = status.last_switch;
   if (last?.at) {
     const drain = last.transition === "resize" ? "in place" : `drain expected within ${format.time(last.drain_estimate_ms)}, took ${format.time(last.drain_actual_ms)}`;

@@ -15,7 +15,7 @@ from control.decisions import Mode
 from profiler.slo import Slo
 from runtime.pools import ray_cluster
 from service.bodies.refusals import ResultsGoneError
-from service.bodies.spec import InputSpec, RunSpec, SourceSpec
+from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec
 from service.bodies.status import Status
 from service.daemon.fakes.fake_runner import FakeRunner
 from service.daemon.keeping.ray_host import RayHost
@@ -88,7 +88,7 @@ READS: list[ask.Request[Any]] = [
 ]  # fmt: skip
 CHANGES: list[ask.Request[None]] = [
     ask.SetSlo(Slo("latency", 400.0)), ask.SetInput(InputSpec(rate_per_s=20)), ask.SetRate(Fixed(20.0)),
-    ask.SetMode(Mode.AUTO), ask.SetCompositions(CHOICES), ask.ResetGaps(),
+    ask.SetBatching(BatchingSpec(items=8)), ask.SetMode(Mode.AUTO), ask.SetCompositions(CHOICES), ask.ResetGaps(),
 ]  # fmt: skip
 
 

@@ -19,5 +19,5 @@ def detail(response: Any, status: int) -> str:
 
 def known(client: TestClient) -> Any:
     status = client.get("/status/synthetic").json()
-    told = {key: status[key] for key in ("state", "mode", "composition", "slo", "input_rate_per_s")}
+    told = {key: status[key] for key in ("state", "mode", "composition", "slo", "input_rate_per_s", "batching")}
     return told, client.get("/compositions/synthetic").json(), client.get("/slo").json()

@@ -19,6 +19,7 @@ from service.daemon.storing.store import DaemonStore
         ("POST", "/slo", {"json": LATENCY | {"target": 100}}),
         ("DELETE", "/slo/synthetic", {}),
         ("PUT", "/apps/synthetic/input", {"json": {"rate_per_s": 77}}),
+        ("PUT", "/apps/synthetic/batching", {"json": {"items": 64}}),
         ("PUT", "/apps/synthetic/mode", {"json": {"mode": "pinned", "composition": "7"}}),
         ("POST", "/compositions", {"content": WIDE, "headers": YAML}),
         ("DELETE", "/compositions/synthetic/5", {}),

@@ -159,6 +159,32 @@ def test_a_bad_mode(client: TestClient, body: Any, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"items": 0}, 'body.items = 0: must be "auto", or a whole number from 1 to 100,000'),
+        ({"items": "many"}, """body.items = 'many': must be "auto", or a whole number from 1 to 100,000"""),
+        ({"items": True}, 'body.items = True: must be "auto"'),
+        ({"items": 2.5}, 'body.items = 2.5: must be "auto"'),
+        ({"items": 100_001}, 'body.items = 100001: must be "auto"'),
+        ({"items": None}, 'body.items = None: must be "auto"'),
+        ({"bytes": 0}, "body.bytes = 0: Input should be greater than or equal to 1"),
+        ({"linger_ms": -1}, "body.linger_ms = -1: Input should be greater than or equal to 0"),
+        ({"linger_ms": "5"}, "body.linger_ms = '5': Input should be a valid number"),
+        ({"size": 5}, "body.size = 5: unknown field"),
+    ],
+)
+def test_a_bad_bundle(client: TestClient, body: Any, sentence: str) -> None:
+    assert sentence.replace("body.", "body.batching.", 1) in refused(
+        client.post("/apps/synthetic/start", json={"batching": body})
+    )
+    client.post("/apps/synthetic/start", json={})
+    before = client.get("/status/synthetic").json()["batching"]
+    assert sentence in refused(client.put("/apps/synthetic/batching", json=body))
+    assert client.get("/status/synthetic").json()["batching"] == before
+    client.post("/apps/synthetic/stop")
+
+
+@pytest.mark.parametrize(
     "query", ["limit=0", "limit=-1", "limit=1001", "limit=x", "limit=1e3", "limit=" + "9" * 5000, "after=-2", "after=x"]
 )
 def test_a_bad_query(client: TestClient, query: str) -> None:

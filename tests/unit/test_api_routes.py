@@ -93,6 +93,7 @@ def test_an_slo_reaches_a_running_app(running: TestClient) -> None:
         ("POST", "/apps/nope/start", {}),
         ("POST", "/apps/nope/stop", None),
         ("PUT", "/apps/nope/input", {"rate_per_s": 1}),
+        ("PUT", "/apps/nope/batching", {"items": 8}),
         ("PUT", "/apps/nope/mode", {"mode": "auto"}),
         ("POST", "/apps/nope/items", 1),
         ("GET", "/compositions/nope", None),
@@ -110,6 +111,7 @@ def test_an_unknown_app_is_named_with_those_there_are(client: TestClient, method
     [
         ("POST", "/apps/synthetic/stop", None),
         ("PUT", "/apps/synthetic/input", {"rate_per_s": 1}),
+        ("PUT", "/apps/synthetic/batching", {"items": 8}),
         ("PUT", "/apps/synthetic/mode", {"mode": "auto"}),
         ("POST", "/apps/synthetic/items", 1),
     ],
@@ -150,6 +152,15 @@ def test_input_and_mode_reach_the_runner(running: TestClient) -> None:
     assert (status["mode"], status["composition"]["name"]) == ("pinned", "7")
     status = running.put("/apps/synthetic/mode", json={"mode": "observe"}).json()
     assert (status["mode"], status["composition"]["name"]) == ("observe", "7")
+
+
+def test_how_many_items_travel_together_is_asked_for_at_the_start_and_while_running(client: TestClient) -> None:
+    first = client.post("/apps/synthetic/start", json={"batching": {"items": 8}}).json()["batching"]
+    assert first == {
+        "items": 8, "bytes": 4 * 2**20, "linger_ms": 0.0, "controller": "fixed", "size": None, "reason": None
+    }  # fmt: skip
+    second = client.put("/apps/synthetic/batching", json={"bytes": 1000, "linger_ms": 5}).json()["batching"]
+    assert second == first | {"items": "auto", "bytes": 1000, "linger_ms": 5.0, "controller": "auto"}
 
 
 def test_pushed_items_come_out_in_order(running: TestClient) -> None:

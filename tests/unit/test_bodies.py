@@ -141,6 +141,7 @@ def test_the_answers_of_an_app_that_computes_nothing(faked: Document) -> None:
     faked.ask("post", "/apps/{app}/start", "/apps/synthetic/start", json={"source": {"kind": "push"}})
     faked.ask("post", "/apps/{app}/items", "/apps/synthetic/items", 202, json={"any": ["item", None]})
     faked.ask("put", "/apps/{app}/input", "/apps/synthetic/input", json={"rate_per_s": 7})
+    faked.ask("put", "/apps/{app}/batching", "/apps/synthetic/batching", json={"items": 16, "linger_ms": 5})
     faked.ask("put", "/apps/{app}/mode", "/apps/synthetic/mode", json={"mode": "pinned", "composition": "7"})
     faked.ask("post", "/compositions", "/compositions", content=WIDE, headers=YAML)
     found = faked.read_all()

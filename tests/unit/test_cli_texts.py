@@ -15,10 +15,10 @@ from compositions.errors import RecomposeError
 from control.strategies import STRATEGIES, StrategyName
 from profiler.slo import Slo, SloError, parse_slo
 from service.bodies.requests import SloRequest
-from service.bodies.spec import InputSpec, RunSpec, SourceSpec
+from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec
 from service.cli import run as run_module
 from service.cli.run import run
-from service.cli.texts import parse_options, parse_pattern, parse_rate, parse_source
+from service.cli.texts import parse_batch, parse_options, parse_pattern, parse_rate, parse_source
 
 SPIKE = InputSpec(pattern="spike", period_s=9, min_per_s=0, max_per_s=2, size_percent=20)
 
@@ -112,6 +112,52 @@ def test_the_parameters_of_a_pattern_have_the_names_of_the_api_and_short_ones() 
     assert long == parse_pattern("spike:period=9,min=0,max=2,size=20") == SPIKE
     with pytest.raises(ValueError, match="period_s is given twice"):
         parse_pattern("wave:period=60,period_s=60,min=1,max=10")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunSpec]:
+    """The spec that words of the command line come to."""
+
+    def spec_of(*words: str) -> RunSpec:
+        specs: list[RunSpec] = []
+
+        def refuse(spec: RunSpec) -> None:
+            specs.append(spec)
+            raise RecomposeError("the spec is all that is looked at")
+
+        monkeypatch.setattr(run_module, "Runner", refuse)
+        CliRunner().invoke(run, ["synthetic", "--pool", "local", *words])
+        return specs[0]
+
+    return spec_of
+
+
+def test_a_run_takes_how_many_items_travel_together(asked: Callable[..., RunSpec]) -> None:
+    assert asked().batching == asked("--batch", "auto").batching == BatchingSpec()
+    assert asked("--batch", "512", "--batch-bytes", "1000", "--linger-ms", "2.5").batching == BatchingSpec(
+        items=512, bytes=1000, linger_ms=2.5
+    )
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "2.5", "", "100001", "1e3", "\u0661\u0662x"])
+def test_what_is_no_number_of_items_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match='must be "auto", or a whole number from 1 to 100,000') as error:
+        parse_batch(text)
+    assert text in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--batch", "0"], "items = 0: must be"),
+        (["--linger-ms", "-1"], "-1.0 is not in the range"),
+        (["--batch-bytes", "0"], "0 is not in the range"),
+    ],
+)
+def test_a_bad_bundle_is_a_usage_error(words: list[str], sentence: str) -> None:
+    result = CliRunner().invoke(run, ["synthetic", *words])
+    assert result.exit_code == 2
+    assert sentence in result.output
 
 
 def test_a_run_takes_percentiles_and_a_threshold(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,11 +47,17 @@ def test_a_source_that_was_read_to_its_end_was_asked_for_what_it_had(
     known = runner.ask(ReadSummary())
     assert (known.admitted, known.missed, known.lag_s) == (20, known.missed, 0.0)
     assert known.offered == 20 + (known.missed or 0)
+    assert known.bundle_sizes[0] == 1
 
 
 def test_the_table_tells_what_was_asked_for_where_it_did_not_come_out() -> None:
     rows = dict(summary_rows(summary(60, offered=100, admitted=60, missed=30, lag_s=10.04)))
     assert rows["asked for"] == "offered 100, admitted 60, missed 30; the next item due for 10.0 s"
+
+
+def test_the_table_tells_how_many_items_travelled_together_where_any_did() -> None:
+    assert dict(summary_rows(summary(60, bundle_sizes=[1, 2048])))["items together, at most"] == "1, 2,048"
+    assert "items together, at most" not in dict(summary_rows(summary(60, bundle_sizes=[1])))
 
 
 def test_the_table_is_silent_where_all_came_out_or_nothing_is_known() -> None:

@@ -16,7 +16,7 @@ from control.decisions import Mode, State
 from profiler.slo import Slo
 from service.bodies.refusals import DiskFullError, UnavailableError
 from service.bodies.results import Result
-from service.bodies.spec import InputSpec, RunSpec, SourceSpec
+from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec
 from service.bodies.status import Status
 from service.daemon.fakes.fake_runner import FakeRunner
 from service.daemon.keeping.berth import Berth
@@ -36,7 +36,7 @@ from service.daemon.keeping.wanted import Wanted
 from service.daemon.keeping.watchdog import Watchdog
 from service.daemon.storing.store import DaemonStore, Started
 from service.running.asking.port import ANSWER_S, RunnerPort
-from service.running.asking.requests import Push, ReadStatus, Request, SetInput, SetMode, SetSlo, Start
+from service.running.asking.requests import Push, ReadStatus, Request, SetBatching, SetInput, SetMode, SetSlo, Start
 from service.running.checking.shipped import choices_for
 
 A = TypeVar("A")
@@ -139,6 +139,7 @@ def test_a_dead_runner_comes_back_with_what_it_was_told() -> None:
     slo = Slo("latency", 400.0)
     bench.watchdog.change(SetSlo(slo))
     bench.watchdog.change(SetInput(InputSpec(rate_per_s=7)))
+    bench.watchdog.change(SetBatching(BatchingSpec(items=64)))
     bench.watchdog.change(SetMode(Mode.PINNED, "7"))
     bench.runner.killed = True
     bench.step(0.5)
@@ -146,6 +147,7 @@ def test_a_dead_runner_comes_back_with_what_it_was_told() -> None:
     bench.until(lambda: bench.is_in(Up))
     reborn = bench.runner.spec
     assert len(bench.host.runners) == 2
+    assert reborn.batching.items == 64
     assert (reborn.slo, reborn.input.rate_per_s, reborn.mode, reborn.composition) == (slo, 7, Mode.PINNED, "7")
     assert bench.watchdog.condition.deaths.restarts == 1
 

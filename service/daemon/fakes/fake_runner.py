@@ -52,6 +52,7 @@ class FakeRunner(FakeRun):
             r.SetMode.by(lambda request: self.set_mode(request.mode, request.composition)),
             r.SetSlo.by(lambda request: self.set_slo(request.slo)),
             r.SetInput.by(self._note),
+            r.SetBatching.by(self._note),
             r.SetCompositions.by(self._note),
             r.SetRate.by(lambda _: None),
             r.ResetGaps.by(lambda _: None),
@@ -71,7 +72,7 @@ class FakeRunner(FakeRun):
             r.ReadSummary.by(lambda _: Summary(app=self.spec.app, run=self.spec.run, composition=self.active.name)),
         )
 
-    def _note(self, request: r.SetInput | r.SetCompositions) -> None:
+    def _note(self, request: r.SetInput | r.SetBatching | r.SetCompositions) -> None:
         self.spec = r.changed(self.spec, request)
 
     def window(self) -> Window:

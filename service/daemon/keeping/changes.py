@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from compositions.model import Composition
 from control.decisions import Mode
 from service.bodies.spec import RunSpec
-from service.running.asking.requests import Change, SetCompositions, SetInput, SetMode, SetSlo
+from service.running.asking.requests import Change, SetBatching, SetCompositions, SetInput, SetMode, SetSlo
 
 
 def differences(has: RunSpec, wanted: RunSpec) -> Iterator[Change]:
@@ -16,6 +16,8 @@ def differences(has: RunSpec, wanted: RunSpec) -> Iterator[Change]:
         yield SetSlo(wanted.slo)
     if wanted.input != has.input:
         yield SetInput(wanted.input)
+    if wanted.batching != has.batching:
+        yield SetBatching(wanted.batching)
     if wanted.compositions != has.compositions:
         yield SetCompositions(wanted.compositions)
     if (wanted.mode, _pinned(wanted)) != (has.mode, _pinned(has)):

@@ -41,6 +41,7 @@ class AtRest:
             ask.ReadSummary.by(lambda _: Summary(run=self._spec.run, failure=self._standing.failure)),
             ask.SetSlo.by(self._set_slo),
             ask.SetInput.by(self._set_input),
+            ask.SetBatching.by(self._set_batching),
             ask.SetMode.by(self._set_mode),
             ask.SetCompositions.by(self._set_compositions),
             ask.SetRate.by(self._later),
@@ -59,6 +60,9 @@ class AtRest:
     def _set_input(self, request: ask.SetInput) -> None:
         from_spec(request.input.rate)
         self._later(request, input=request.input)
+
+    def _set_batching(self, request: ask.SetBatching) -> None:
+        self._later(request, batching=request.batching)
 
     def _set_mode(self, request: ask.SetMode) -> None:
         self._later(request, mode=request.mode)

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from apps.input.rate_spec import from_spec
-from service.running.asking.requests import Handler, ResetGaps, SetCompositions, SetInput, SetMode, SetRate, SetSlo
+from service.running.asking.requests import (
+    Handler,
+    ResetGaps,
+    SetBatching,
+    SetCompositions,
+    SetInput,
+    SetMode,
+    SetRate,
+    SetSlo,
+)
 from service.running.building.run import Run
 
 
@@ -18,6 +27,7 @@ class Changes:
         return (
             SetSlo.by(self._set_slo),
             SetInput.by(self._set_input),
+            SetBatching.by(self._set_batching),
             SetRate.by(self._set_rate),
             SetMode.by(self._set_mode),
             SetCompositions.by(self._set_compositions),
@@ -29,6 +39,9 @@ class Changes:
 
     def _set_input(self, request: SetInput) -> None:
         self._run.intake.set_rate(from_spec(request.input.rate))
+
+    def _set_batching(self, request: SetBatching) -> None:
+        self._run.bundling.set(request.batching.batching)
 
     def _set_rate(self, request: SetRate) -> None:
         self._run.intake.set_rate(request.rate)

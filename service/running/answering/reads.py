@@ -46,7 +46,9 @@ class Reads:
         spec = self._checked.spec.model_copy(update={"slo": self._loop.manager.slo})
         known = self._standing.status(type(self._checked.app), spec)
         status = running_status(known, self._checked.stages, self._loop, beside, self._at)
-        return status.model_copy(update={"items": self._run.items, "budgets": self._run.budgets})
+        run = self._run
+        beside_loop = {"items": run.items, "budgets": run.budgets, "batching": run.bundling.status}
+        return status.model_copy(update=beside_loop)
 
     def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
         journal = self._loop.journal

@@ -17,7 +17,7 @@ from profiler.slo import Slo
 from service.bodies.compositions import Choice, WhatIf
 from service.bodies.decisions import Decision, QuietRun, Switch
 from service.bodies.results import Result, Summary
-from service.bodies.spec import InputSpec, RunSpec
+from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
 from service.bodies.status import Sample, Status
 
 A_co = TypeVar("A_co", covariant=True)
@@ -68,6 +68,13 @@ class SetSlo(Request[None]):
 @dataclass(frozen=True, slots=True)
 class SetInput(Request[None]):
     input: InputSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SetBatching(Request[None]):
+    """Where the active composition says nothing of its own."""
+
+    batching: BatchingSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +137,7 @@ class ResetGaps(Request[None]):
     """Starts the statistics of gaps between outputs anew; for measurements."""
 
 
-Change = SetSlo | SetInput | SetMode | SetCompositions
+Change = SetSlo | SetInput | SetBatching | SetMode | SetCompositions
 """What the spec of a run is another one after."""
 
 
@@ -141,6 +148,8 @@ def changed(spec: RunSpec, change: Change) -> RunSpec:
             return spec.model_copy(update={"slo": slo})
         case SetInput(input):
             return spec.model_copy(update={"input": input})
+        case SetBatching(batching):
+            return spec.model_copy(update={"batching": batching})
         case SetCompositions(compositions):
             return spec.model_copy(update={"compositions": compositions})
         case SetMode(mode, composition):

@@ -30,7 +30,7 @@ def assemble(checked: CheckedSpec) -> Run:
         encode=codec.encode,
         limits=_limits(checked),
     )
-    bundling = Bundling(source, spec.batching.batching)
+    bundling = Bundling(source, spec.batching.batching, checked.first)
     loop = loop_of(checked, pool, codec.size_bytes, sink.take, bundling.decide)
     intake = Intake(source, loop.engine, loop.monitor, checked.first.workers, lambda: checked.pushes.waiting)
     return Run(checked, intake, bundling, sink, loop, pool.wake, checked.compositions)

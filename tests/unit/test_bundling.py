@@ -1,0 +1,101 @@
+"""How many items travel together in a run: what was asked for, what the composition says, what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from apps.input.source_thread import SourceThread
+from compositions.batching import Batching, BundleLimits
+from compositions.model import Composition, Group, Stage
+from control.choices import Choices
+from control.decisions import Mode
+from control.manager import Manager
+from control.settings import Settings
+from control.strategies import make_strategy
+from profiler.slo import Slo
+from profiler.snapshot import Snapshot, StageProfile
+from runtime.dispatch.dispatcher import Dispatcher
+from service.running.building.bundling import Bundling
+
+STAGES = (Stage("a"), Stage("b"))
+CHAIN = Composition("chain", (Group(("a",)), Group(("b",))))
+OWN = replace(CHAIN, name="own", batch=Batching(100, 5000, 20.0))
+OPEN = replace(CHAIN, name="open", batch=Batching(linger_ms=3.0))
+HOP_S = 1e-3
+MIB = 2**20
+
+
+class Source:
+    """Keeps what it was told."""
+
+    def set_batching(self, limits: BundleLimits) -> None:
+        self.limits = limits
+
+
+class Bench:
+    """The bundling of a run whose stages take ``each_s``, looked at when the test says so."""
+
+    def __init__(self, asked: Batching, active: Composition = CHAIN, slo: Slo | None = None) -> None:
+        self.source = Source()
+        self.bundling = Bundling(cast(SourceThread, self.source), asked, active)
+        choices = Choices(STAGES, (CHAIN, OWN, OPEN), active)
+        self.manager = Manager(Settings(), make_strategy("model"), choices, Mode.AUTO, slo)
+
+    def look(self, each_s: float, active: Composition = CHAIN, hop_s: float = HOP_S) -> int:
+        """The size after a turn of the loop."""
+        profiles = tuple(StageProfile(stage.name, each_s, each_s, 0.0, each_s, each_s, 100) for stage in STAGES)
+        nothing = {"throughput_per_s": None, "latency": None, "inside": None, "queued_change_per_s": None}
+        zeros = dict.fromkeys(("now_s", "stable_since_s", "window_start_s", "delivered", "queued", "in_flight"), 0)
+        seen = Snapshot(
+            composition=active.name, switching=False, input_rate_per_s=None, stages=profiles, cores=2,
+            workers_alive=2, hop_s=hop_s, **nothing, **zeros,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.bundling.decide(seen, Dispatcher(STAGES, active).view(0.0), self.manager)
+        assert self.source.limits.items == self.bundling.grain.items
+        return self.bundling.grain.items
+
+
+def test_the_size_follows_the_hop() -> None:
+    bench = Bench(Batching())
+    assert bench.source.limits == BundleLimits(1, 4 * MIB, 0.0)
+    assert bench.look(each_s=100e-6, hop_s=10e-6) == 1  # 2 hops of 10 us are a tenth of 200 us of work
+    assert bench.look(each_s=100e-6, hop_s=1e-3) == 32  # a tenth of the work is 20 us; 10 ms of waiting bear 50 items
+    assert bench.look(each_s=100e-6, hop_s=50e-6) == 4
+    assert bench.bundling.sizes == [1, 32, 4]
+    assert bench.bundling.grain.reason == "a hop of 0.05 ms shows beside 0.2 ms of work"
+
+
+def test_an_objective_of_latency_bounds_what_items_wait_for_each_other() -> None:
+    bench = Bench(Batching(linger_ms=50.0), slo=Slo("latency", 4.0))
+    assert bench.look(each_s=50e-6) == 8  # a quarter of 4 ms bears 10 items of 0.1 ms
+    assert bench.source.limits.linger_s == pytest.approx(1e-3)
+    bench.manager.set_slo(Slo("throughput", 100.0))
+    assert bench.look(each_s=50e-6) == 64
+    assert bench.source.limits.linger_s == pytest.approx(0.05)
+
+
+def test_what_is_asked_for_holds_from_the_next_bundle_on() -> None:
+    bench = Bench(Batching())
+    assert bench.look(each_s=50e-6) == 64
+    bench.bundling.set(Batching(512, 1000, 5.0))
+    assert bench.source.limits == BundleLimits(512, 1000, 0.005)
+    assert (bench.look(each_s=50e-6), bench.bundling.grain.reason) == (512, "as asked for")
+    bench.bundling.set(Batching())
+    assert bench.source.limits == BundleLimits(512, 4 * MIB, 0.0)
+    assert bench.look(each_s=50e-6) == 64
+
+
+def test_a_composition_that_says_it_itself_is_obeyed_while_it_is_active() -> None:
+    bench = Bench(Batching(7), OWN)
+    assert bench.source.limits == BundleLimits(100, 5000, 0.02)
+    assert bench.bundling.grain.reason == "composition own has it so"
+    bench.bundling.set(Batching(9))
+    assert bench.bundling.in_force == OWN.batch
+    assert bench.look(50e-6, OWN) == 100
+    assert bench.look(50e-6, OPEN) == 64
+    assert bench.source.limits.linger_s == pytest.approx(0.003)
+    assert bench.look(50e-6, CHAIN) == 9
+    assert bench.bundling.in_force == Batching(9)
