@@ -11,7 +11,6 @@ from compositions.model import Stage, StageKind
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TAKEN = {*dir(App), *App.__annotations__, "options"}
-_ARGUMENTS = {StageKind.STATELESS: ("value",), StageKind.STATEFUL: ("value", "state")}
 
 
 def faults_of(app: App | type[App]) -> list[str]:
@@ -51,20 +50,49 @@ def _stage_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
         yield f"stage {stage.name!r} has the name of something that App itself has; choose another"
     elif not callable(method):
         yield f"stage {stage.name!r} has no method of that name"
-    elif (kind := _unsupported(method)) is not None:
-        yield f"stage {stage.name!r} is {kind}, which is not supported yet; write a plain def that returns its result"
-    elif not _takes(method, _ARGUMENTS[stage.kind], bound=_is_bound(app, stage.name)):
-        arguments = ", ".join(_ARGUMENTS[stage.kind])
-        yield f"the method of {stage.kind} stage {stage.name!r} must take (self, {arguments})"
+    elif not _takes(method, _arguments(stage), bound=_is_bound(app, stage.name)):
+        arguments = ", ".join(_arguments(stage))
+        kind = f"{stage.kind} batch" if stage.batch else stage.kind
+        yield f"the method of {kind} stage {stage.name!r} must take (self, {arguments})"
+    else:
+        yield from (f"stage {stage.name!r} {fault}" for fault in _call_faults(stage, method))
 
 
-def _unsupported(method: object) -> str | None:
-    """A call of these returns at once, with something that is no result and cannot travel."""
-    if inspect.iscoroutinefunction(method):
-        return "an async def"
-    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
-        return "a generator"
-    return None
+def _arguments(stage: Stage) -> tuple[str, ...]:
+    value = "values" if stage.batch else "value"
+    return (value, "state") if stage.kind is StageKind.STATEFUL else (value,)
+
+
+def _call_faults(stage: Stage, method: object) -> Iterator[str]:
+    """What does not go together in the way that it is called."""
+    stateful, is_async = stage.kind is StageKind.STATEFUL, inspect.iscoroutinefunction(method)
+    if inspect.isasyncgenfunction(method):
+        yield "is an async generator, which cannot be called; write an async def that returns Outputs([...])"
+    if stateful and inspect.isgeneratorfunction(method):
+        yield "keeps a state and is a generator; write a def that returns (Outputs([...]), state)"
+    if is_async and (stage.batch or stateful):
+        other = "a batch stage" if stage.batch else "stateful"
+        yield f"is an async def and {other}; only a stateless stage that gets one value at a time may wait"
+    if stage.concurrency < 1:
+        yield f"has concurrency = {stage.concurrency}; must be 1 or more"
+    elif stage.concurrency > 1 and not is_async:
+        yield f"has concurrency = {stage.concurrency} and is no async def: only calls that wait may overlap"
+    yield from _column_faults(stage)
+
+
+def _column_faults(stage: Stage) -> Iterator[str]:
+    if not stage.columns:
+        return
+    if not stage.batch:
+        yield "has columns and is no batch stage; add batch=True"
+    import pyarrow as pa  # here: few apps need it
+
+    for column in stage.columns:
+        try:
+            name, kind = column
+            pa.field(name, pa.type_for_alias(kind))
+        except (TypeError, ValueError) as error:
+            yield f"has column {column!r}; must be a name and an Arrow type, as in ('price', 'float64'): {error}"
 
 
 def _is_bound(app: App | type[App], name: str) -> bool:

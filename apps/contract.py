@@ -14,14 +14,15 @@ A complete app::
             return state, state
 
 A stateless stage is a method ``(value) -> value``; a stateful one ``(value, state) -> (value, state)``, whose state is
-``None`` before the first item and is kept by the service, item by item in order, wherever the stage runs.
+``None`` before the first item and is kept by the service, item by item in order, wherever the stage runs. A stage gives
+any number of values for one when it yields them, or returns ``Outputs``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +41,26 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+@final
+class Outputs(list[Any]):
+    """What a stage returns to give 0 … n values for one: ``Outputs([a, b])``; ``Outputs()`` drops the item.
+
+    The next stages get each value by itself. All of them keep the serial number of the item, and their order. One on
+    which a stage raises is a fault of the whole item.
+    """
+
+    __slots__ = ()
+
+
 class Output(Protocol):
     """A file that an app writes its results to, in order, in a form that others read: a video, an archive."""
 
     def write(self, serial: int, value: Any) -> None:
-        """Takes the last stage's value. Raises: RecomposeError when this one cannot be written, and the next one may;
-        ``apps.output_file.OutputFailed`` or OSError when nothing can any more, which ends the run."""
+        """Takes a value of the last stage; several of one item have the same serial number.
+
+        Raises: RecomposeError when this one cannot be written, and the next one may; ``apps.output_file.OutputFailed``
+        or OSError when nothing can any more, which ends the run.
+        """
 
     def close(self) -> None:
         """Raises: as ``write``."""

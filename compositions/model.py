@@ -34,11 +34,17 @@ class TransitionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One function of an app; ``time_limit_s`` is the wall time after which a call counts as hung."""
+    """One function of an app; ``time_limit_s`` is the wall time after which a call counts as hung, for each item."""
 
     name: str
     kind: StageKind = StageKind.STATELESS
     time_limit_s: float | None = None
+    batch: bool = False
+    """It gets the values of a bundle together, and returns as many."""
+    columns: tuple[tuple[str, str], ...] = ()
+    """Names and Arrow types: a batch stage with these gets a record batch of values that are dicts."""
+    concurrency: int = 1
+    """Calls that wait at a time in one worker, of a stage that is an ``async def``."""
 
 
 def stateful_names(stages: Iterable[Stage]) -> frozenset[str]:

@@ -24,6 +24,8 @@ SEND_RESULTS = 500
 KEPT_RESULTS = 20_000
 """Results that wait to become durable before no more items are taken."""
 END_S = 60.0
+RESULT = ("value", "values", "error")
+"""What of a result is stored."""
 DRIVER = (sys.executable, "-m", "datapipe.live.driver")
 
 Reads = Callable[[Any], Any]
@@ -110,8 +112,8 @@ class SparkLink:
     # --- sink -------------------------------------------------------------------------------------------------------
 
     def take(self, result: dict[str, Any]) -> None:
-        """The result (``value`` or ``error``) of the next item, in the order of the source."""
-        text = json.dumps({key: result[key] for key in ("value", "error") if key in result}, ensure_ascii=False)
+        """The result (``value``, ``values`` or ``error``) of the next item, in the order of the source."""
+        text = json.dumps({key: result[key] for key in RESULT if key in result}, ensure_ascii=False)
         with self._changed:
             if self._setup.source is None and self._ledger.key is not None:
                 self._ledger.take(self._ledger.key, self._ledger.taken)

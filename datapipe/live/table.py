@@ -5,11 +5,13 @@
     PATH/query=Q/batch=7/part-000000000-000001999.parquet      results of rows 0 … 1999 of micro-batch 7
 
 The names alone tell how far a batch is, so a driver that starts after a crash writes nothing twice. ``row`` and
-``error`` are columns of every table, and so is ``value``, the result as JSON, or the fields of the sink's schema.
+``error`` are columns of every table, and so is ``value``, the result as JSON, or the fields of the sink's schema, and
+``part``, which counts the values of a row that gave any number of them: such a row has a row for each, or none.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -20,7 +22,9 @@ from compositions.errors import RecomposeError
 from datapipe.live.messages import Key, TableSink
 
 FORMATS = ("parquet", "orc", "json", "csv")
-ROWS = pa.schema([("row", pa.int64()), ("result", pa.string())])
+ROWS = pa.schema([("row", pa.int64()), ("part", pa.int32()), ("result", pa.string())])
+SEVERAL = '{"values":'
+"""How the result of a row begins that gave any number of values."""
 PART = re.compile(r"part-(\d+)-(\d+)\.")
 
 
@@ -86,17 +90,29 @@ def covered(names: Sequence[str]) -> int:
 
 
 def shaped(spark: Any, first: int, results: Sequence[str], schema: str | None) -> Any:
-    """A DataFrame of results: ``row``, ``error``, and ``value`` as JSON or in the columns of ``schema``."""
+    """A DataFrame of results: ``row``, ``error``, ``value`` as JSON or in the columns of ``schema``, and ``part``."""
     from pyspark.sql import functions as f
 
-    numbers = pa.array(range(first, first + len(results)), pa.int64())
-    raw = spark.createDataFrame(pa.Table.from_arrays([numbers, pa.array(results, pa.string())], schema=ROWS))
+    raw = spark.createDataFrame(row_for_each_value(first, results))
     value, error = f.get_json_object("result", "$.value"), f.get_json_object("result", "$.error")
     if schema is None:
-        return raw.select("row", error.alias("error"), value.alias("value"))
-    return raw.select("row", error.alias("error"), f.from_json(value, schema).alias("value")).select(
-        "row", "error", "value.*"
+        return raw.select("row", error.alias("error"), value.alias("value"), "part")
+    return raw.select("row", error.alias("error"), f.from_json(value, schema).alias("value"), "part").select(
+        "row", "error", "value.*", "part"
     )
+
+
+def row_for_each_value(first: int, results: Sequence[str]) -> pa.Table:
+    """The results of rows from ``first`` on, with those that are several taken apart."""
+    rows: list[tuple[int, int | None, str]] = []
+    for row, result in enumerate(results, first):
+        if result.startswith(SEVERAL):
+            values = json.loads(result)["values"]
+            rows += [(row, part, json.dumps({"value": each}, ensure_ascii=False)) for part, each in enumerate(values)]
+        else:
+            rows.append((row, None, result))
+    columns = zip(*rows, strict=True) if rows else ([], [], [])
+    return pa.Table.from_arrays([pa.array(c, kind) for c, kind in zip(columns, ROWS.types, strict=True)], schema=ROWS)
 
 
 class Files:

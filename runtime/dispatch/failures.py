@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from runtime.dispatch.events import WorkerId, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import KillWorker
 from runtime.dispatch.outcomes import StartFailed, WorkersChanged
@@ -16,7 +18,8 @@ from runtime.dispatch.work import Work
 
 class Failures:
     """An item that has cost too many workers leaves as a dead letter in its place. Of several that a worker ran
-    together any may be the killer: they are halved until it is alone."""
+    together any may be the killer: they are halved until it is alone. Of several tasks that it ran at once, each runs
+    alone before it counts a loss."""
 
     def __init__(
         self,
@@ -50,41 +53,46 @@ class Failures:
         """Kills workers whose task has run for longer than its stages may."""
         now_s = self._turn.now_s
         for worker in list(self._crew.workers.values()):
-            if not worker.outstanding:
+            hung = [task for task in worker.running if self._is_hung(task)]
+            if not hung:
                 continue
-            task = worker.outstanding[0]
-            limit_s = self._limit_s(task)
-            if now_s - worker.head_since_s <= limit_s:
-                continue
-            names = ", ".join(task.group.stages_from(task.bundle.next_stage))
-            why = f"{names} did not return within its time limit of {limit_s:g} s"
+            names = ", ".join(hung[0].group.stages_from(hung[0].bundle.next_stage))
+            why = f"{names} did not return within its time limit of {self._limit_s(hung[0]):g} s"
             self._turn.instructions.append(KillWorker(worker.worker, why))
             self._turn.outcomes.append(WorkersChanged(now_s, lost=(worker.worker,), reason=why))
-            self._give_up(worker.worker, why)
+            self._give_up(worker.worker, why, hung)
+
+    def _is_hung(self, task: TaskInWork) -> bool:
+        return task.since_s is not None and self._turn.now_s - task.since_s > self._limit_s(task)
 
     def _limit_s(self, task: TaskInWork) -> float:
         stages = self._stages[task.bundle.next_stage : task.group.last + 1]
         return task.bundle.count * sum(stage.time_limit_s or self._settings.time_limit_s for stage in stages)
 
-    def _give_up(self, worker_id: WorkerId, why: str) -> None:
-        """A worker is gone: what it ran counts a loss, what it had not begun does not; all of it runs elsewhere."""
+    def _give_up(self, worker_id: WorkerId, why: str, at_fault: list[TaskInWork] | None = None) -> None:
+        """A worker is gone: what it ran, or of that what is ``at_fault`` where it is known, counts a loss if that was
+        one task; what it had not begun does not; all of it runs elsewhere."""
         worker = self._crew.lose(worker_id)
         assert worker is not None, "only a known worker is given up"
-        for position, task in enumerate(worker.outstanding):
+        suspects = worker.running if at_fault is None else at_fault
+        for task in worker.outstanding:
             task.group.load -= 1
             self._transition.disturb(task)
-            if position:
+            if task not in suspects:
                 self._work.route(task.bundle)
-            else:
+            elif len(suspects) == 1:
                 self._suspect(task.bundle, why)
+            else:
+                task.bundle.trouble = replace(task.bundle.trouble, suspect=True)
+                self._work.route(task.bundle)
         self._staffing.start_missing()
         self._staffing.assign()
         self._transition.advance()
 
     def _suspect(self, bundle: Bundle, why: str) -> None:
         if bundle.count == 1:
-            bundle.losses += 1
-            self._work.retry(bundle, why, hopeless=bundle.losses >= self._settings.losses)
+            bundle.trouble = replace(bundle.trouble, losses=bundle.trouble.losses + 1)
+            self._work.retry(bundle, why, hopeless=bundle.trouble.losses >= self._settings.losses)
             return
         halves = bundle.halves()
         self._work.part(bundle, halves)

@@ -10,7 +10,7 @@ from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork
 from runtime.dispatch.state import State
 
 DEEPEST = 2
-"""Tasks that a worker may have: the one it runs and one prefetched."""
+"""Tasks that a worker may have, the one it runs and one prefetched; where calls wait, as many as run at once."""
 
 
 class Invariants:
@@ -159,8 +159,13 @@ def _tasks(state: State) -> Iterator[str]:
             yield f"task {number} is in work {count} times; {state.tasks.given} were given"
     for worker in state.crew.workers.values():
         given = [task.task_id for task in worker.outstanding]
-        if len(given) > DEEPEST or given != sorted(given):
-            yield f"worker {worker.worker} has tasks {given}; at most {DEEPEST}, in the order given"
+        limit = max((DEEPEST, *(task.group.at_once for task in worker.outstanding)))
+        if len(given) > limit or given != sorted(given):
+            yield f"worker {worker.worker} has tasks {given}; at most {limit}, in the order given"
+        if strange := [
+            task.task_id for task in worker.outstanding if (task.since_s is None) == (task in worker.running)
+        ]:
+            yield f"worker {worker.worker} runs, or does not run, tasks {strange}, and the book says otherwise"
 
 
 def _gates(state: State) -> Iterator[str]:

@@ -12,6 +12,21 @@ from profiler.drain_samples import Pending
 from runtime.dispatch.events import Payload, WorkerId
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What a bundle has cost at the stage where it is."""
+
+    attempts: int = 0
+    """Of one item: how often a stage raised on it."""
+    losses: int = 0
+    """Of one item: workers that died with it alone."""
+    suspect: bool = False
+    """A worker died with it and others at once: it runs alone, so that it is known whether it was this one."""
+
+
+NO_TROUBLE = Trouble()
+
+
 @dataclass(slots=True, eq=False)
 class Bundle:
     """Admitted items in a row that travel together, one at least. ``next_stage`` indexes the app's stages; the items
@@ -27,8 +42,7 @@ class Bundle:
     turn: int = -1
     """The first one's place among the items that were started; order is kept by it."""
     next_stage: int = 0
-    attempts: int = 0
-    losses: int = 0
+    trouble: Trouble = NO_TROUBLE
     pipeline: Pipeline | None = None
     composition: str = ""
     """Name of the one that it was started in, or moved to; its pipeline may have another by now."""
@@ -45,7 +59,7 @@ class Bundle:
     def advance(self, next_stage: int, payload: Payload, start: int = 0) -> None:
         """A task of it succeeded: ``payload`` from ``start`` on is what the next stage gets."""
         self.next_stage, self.payload, self.start = next_stage, payload, start
-        self.attempts = self.losses = 0
+        self.trouble = NO_TROUBLE
 
     def part(self, begin: int, end: int) -> Bundle:
         """Its items from position ``begin`` to before ``end``, as a bundle of their own; this one is given up."""
@@ -78,12 +92,15 @@ class TaskInWork:
     task_id: int
     bundle: Bundle
     group: GroupState
-    prefetched: bool
+    with_others: bool
+    """The worker had others when it was given."""
+    since_s: float | None = None
+    """When the worker began it, as far as can be told; None: it waits behind another."""
 
 
 @dataclass(slots=True, eq=False)
 class WorkerState:
-    """A worker as the dispatcher knows it; the head of ``outstanding`` is what it runs now."""
+    """A worker as the dispatcher knows it; ``outstanding`` in the order given."""
 
     worker: WorkerId
     pid: int
@@ -92,27 +109,49 @@ class WorkerState:
     restarts: int = 0
     group: GroupState | None = None
     outstanding: deque[TaskInWork] = field(default_factory=deque)
-    head_since_s: float = 0.0
+
+    @property
+    def running(self) -> list[TaskInWork]:
+        """What it runs now: up to the first that is not of a group whose calls wait; nothing runs behind that one."""
+        running: list[TaskInWork] = []
+        for task in self.outstanding:
+            running.append(task)
+            if task.group.at_once == 1:
+                break
+        return running
+
+    @property
+    def items(self) -> int:
+        return sum(task.bundle.count for task in self.outstanding)
 
 
 class GroupState:
     """The work list of one group: bundles wait by serial number, oldest first. ``load`` counts those that wait or are
     in work."""
 
-    __slots__ = ("busy_s", "first", "group", "index", "last", "load", "ordered", "pipeline", "waiting", "workers")
+    __slots__ = (
+        *("at_once", "busy_s", "first", "group", "index", "last", "load", "ordered", "pipeline", "task_items"),
+        *("waiting", "workers"),
+    )
 
-    def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, ordered: tuple[int, ...]) -> None:
-        """``first`` and ``ordered``: indexes of the group's first stage, and of its stateful ones."""
+    def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, stages: Sequence[Stage]) -> None:
+        """``first``: index of the group's first stage; ``stages``: of the app."""
         self.pipeline = pipeline
         self.index = index
         self.group = group
         self.first = first
         self.last = first + len(group.stages) - 1
-        self.ordered = ordered
+        own = range(first, self.last + 1)
+        self.ordered = tuple(index for index in own if stages[index].kind is StageKind.STATEFUL)
+        """The indexes of its stateful stages."""
+        self.at_once = 1 if self.ordered else max(stages[index].concurrency for index in own)
+        """Items that a worker works on at once, where a stage waits."""
         self.waiting: list[tuple[int, Bundle]] = []
         self.workers: list[WorkerState] = []
         self.load = 0
         self.busy_s: float | None = None
+        self.task_items = 1
+        """Of the latest task."""
 
     def put(self, bundle: Bundle) -> None:
         heapq.heappush(self.waiting, (bundle.serial, bundle))
@@ -124,14 +163,18 @@ class GroupState:
         """The names of its stages from the app's stage ``index`` on."""
         return self.group.stages[index - self.first :]
 
-    def note_busy(self, busy_s: float) -> None:
+    def note_busy(self, busy_s: float, items: int) -> None:
         """Moving average of the time a task takes, gain 1/8."""
+        self.task_items = items
         self.busy_s = busy_s if self.busy_s is None else self.busy_s + (busy_s - self.busy_s) / 8
 
     def depth(self, prefetch_below_s: float) -> int:
         """Tasks a worker may have at a time. Two hide the hop; where a task takes much longer than a hop, a second one
         would only wait behind it while another worker is idle, and lengthen the drain. A stateful stage needs the
-        state that its previous item leaves, so it has one."""
+        state that its previous item leaves, so it has one. Where calls wait, it is as many as have the items that may
+        be worked on at once."""
+        if self.at_once > 1:
+            return -(-self.at_once // self.task_items)
         return 2 if not self.ordered and self.busy_s is not None and self.busy_s < prefetch_below_s else 1
 
     def pending(self, now_s: float, workers: Collection[WorkerState]) -> tuple[Pending, ...]:
@@ -140,9 +183,9 @@ class GroupState:
         running: list[Pending] = []
         behind: list[Pending] = []
         for worker in workers:
-            for position, task in enumerate(worker.outstanding):
-                if task.group is self and position == 0:
-                    running.append(_pending(task.bundle, now_s - worker.head_since_s))
+            for task in worker.outstanding:
+                if task.group is self and task.since_s is not None:
+                    running.append(_pending(task.bundle, now_s - task.since_s))
                 elif task.group is self:
                     behind.append(_pending(task.bundle))
         waiting = [_pending(bundle) for _, bundle in sorted(self.waiting)]
@@ -150,6 +193,8 @@ class GroupState:
 
     def free_worker(self, depth: int) -> WorkerState | None:
         """The worker with the fewest tasks, if it has fewer than ``depth``."""
+        if self.at_once > 1:
+            return self._worker_with_room()
         best = None
         fewest = depth
         for worker in self.workers:
@@ -159,6 +204,15 @@ class GroupState:
                 if tasks == 0:
                     break
         return best
+
+    def _worker_with_room(self) -> WorkerState | None:
+        """The worker with the fewest items, if there may be more; a suspect is alone in its worker."""
+        room = 1 if self.waiting and self.waiting[0][1].trouble.suspect else self.at_once
+        open_ = [
+            worker for worker in self.workers if not any(task.bundle.trouble.suspect for task in worker.outstanding)
+        ]
+        best = min(open_, key=lambda worker: worker.items, default=None)
+        return best if best is not None and best.items < room else None
 
 
 def _pending(bundle: Bundle, age_s: float | None = None) -> Pending:
@@ -175,9 +229,7 @@ class Pipeline:
         self.groups: list[GroupState] = []
         self.by_stage: list[GroupState] = []
         for index, group in enumerate(composition.groups):
-            first, end = len(self.by_stage), len(self.by_stage) + len(group.stages)
-            ordered = tuple(i for i in range(first, end) if stages[i].kind is StageKind.STATEFUL)
-            state = GroupState(self, index, group, first, ordered)
+            state = GroupState(self, index, group, len(self.by_stage), stages)
             self.groups.append(state)
             self.by_stage.extend([state] * len(group.stages))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from runtime.dispatch.events import TaskDone, TaskFailed
 from runtime.dispatch.outcomes import TaskTimed
@@ -38,8 +39,9 @@ class Results:
             return
         task, since_s = back
         bundle, group = task.bundle, task.group
-        group.note_busy(busy_s)
-        hop_s = None if task.prefetched else max(0.0, event.at_s - since_s - busy_s)
+        group.note_busy(busy_s, bundle.count)
+        overlapped = task.with_others or (group.at_once > 1 and bundle.count > 1)
+        hop_s = None if overlapped else max(0.0, event.at_s - since_s - busy_s)
         name, count = group.pipeline.composition.name, bundle.count
         timed = TaskTimed(event.at_s, name, event.timings, hop_s, bundle.size_bytes, bundle.serial, count)
         self._turn.outcomes.append(timed)
@@ -97,8 +99,8 @@ class Results:
 
     def _again(self, item: Bundle, error: str) -> None:
         """A stage raised on this one: it runs again, until its attempts are used up."""
-        item.attempts += 1
-        self._work.retry(item, error, hopeless=item.attempts >= self._attempts)
+        item.trouble = replace(item.trouble, attempts=item.trouble.attempts + 1)
+        self._work.retry(item, error, hopeless=item.trouble.attempts >= self._attempts)
 
     def _refill(self, worker: WorkerState, group: GroupState) -> None:
         """More work for the worker, and for whoever waited for room."""

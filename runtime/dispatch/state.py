@@ -12,7 +12,7 @@ from runtime.dispatch.crew import Crew
 from runtime.dispatch.ordering import OrderGate, ReorderBuffer
 from runtime.dispatch.outbox import Fate, Outbox, ShedRun
 from runtime.dispatch.phases import Draining, Preparing, Resizing
-from runtime.dispatch.pipeline import Bundle, GroupState, Pipeline, TaskInWork, WorkerState
+from runtime.dispatch.pipeline import Bundle, GroupState, Pipeline, TaskInWork, Trouble, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.stateful import StatefulStages
 from runtime.dispatch.task_book import TaskBook
@@ -40,6 +40,6 @@ class State:
 
 CLASSES: tuple[type, ...] = (
     *(Admission, Bundle, Course, Crew, Draining, Fate, GroupState, OrderGate, Outbox, Pipeline, Preparing),
-    *(ReorderBuffer, Resizing, ShedRun, State, StatefulStages, TaskBook, TaskInWork, Weight, WorkerState),
+    *(ReorderBuffer, Resizing, ShedRun, State, StatefulStages, TaskBook, TaskInWork, Trouble, Weight, WorkerState),
 )
 """All that a state is made of."""

@@ -18,19 +18,34 @@ class TaskBook:
         """Books a task to a worker; returns its number."""
         task_id = self.given
         self.given += 1
-        if worker.outstanding:
-            worker.outstanding.append(TaskInWork(task_id, bundle, group, prefetched=True))
-        else:
-            worker.outstanding.append(TaskInWork(task_id, bundle, group, prefetched=False))
-            worker.head_since_s = now_s
+        task = TaskInWork(task_id, bundle, group, with_others=bool(worker.outstanding))
+        worker.outstanding.append(task)
+        _note_begun(worker, now_s)
         return task_id
 
     def take_back(self, worker: WorkerState | None, task_id: int, now_s: float) -> tuple[TaskInWork, float] | None:
-        """The task that a worker returns and since when it was the first in line there; None for a word of a worker
-        given up, or of a task that runs elsewhere."""
-        if worker is None or not worker.outstanding or worker.outstanding[0].task_id != task_id:
+        """The task that a worker returns and since when it ran there; None for a word of a worker given up, or of a
+        task that runs elsewhere."""
+        task = _running(worker, task_id) if worker is not None else None
+        if worker is None or task is None or task.since_s is None:
             return None
-        task, since_s = worker.outstanding.popleft(), worker.head_since_s
-        worker.head_since_s = worker.idle_since_s = now_s
+        worker.outstanding.remove(task)
+        worker.idle_since_s = now_s
+        _note_begun(worker, now_s)
         task.group.load -= 1
-        return task, since_s
+        return task, task.since_s
+
+
+def _running(worker: WorkerState, task_id: int) -> TaskInWork | None:
+    for task in worker.outstanding:
+        if task.task_id == task_id:
+            return task
+        if task.group.at_once == 1:  # nothing behind it has begun
+            return None
+    return None
+
+
+def _note_begun(worker: WorkerState, now_s: float) -> None:
+    for task in worker.running:
+        if task.since_s is None:
+            task.since_s = now_s

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from time import perf_counter, thread_time
-from typing import Any, cast
-from weakref import WeakKeyDictionary
+from typing import Any, TypeVar, cast
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from compositions.model import StageKind
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import ItemFault
+from runtime.pools import calls as calls_module
+from runtime.pools.calls import Call, Calls, TogetherError
+from runtime.transport.outputs import any_outputs, gathered, owners, spread, unnested
+
+T = TypeVar("T")
+_OURS = frozenset({__file__, calls_module.__file__})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,41 +43,44 @@ class StageError(RecomposeError):
         super().__init__(f"stage {stage!r} raised: {traceback_text}")
 
 
-_stateful_of: WeakKeyDictionary[App, frozenset[str]] = WeakKeyDictionary()
-
-
-def _stateful(app: App) -> frozenset[str]:
-    """Names of the stages that keep a state; looked up once an instance, for instances may have stages of their own."""
-    found = _stateful_of.get(app)
-    if found is None:
-        found = frozenset(stage.name for stage in app.stages if stage.kind is StageKind.STATEFUL)
-        _stateful_of[app] = found
-    return found
+def run_now(work: Coroutine[Any, Any, T]) -> T:
+    """Runs to its end what has nothing to wait for, without an event loop."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return cast(T, end.value)
+    work.close()
+    raise AssertionError("a stage that is an async def runs in an event loop")
 
 
 def run_stages(app: App, stages: tuple[str, ...], values: Sequence[Any], states: Mapping[str, Any]) -> Executed:
-    """Runs ``stages`` in this order, each on what the one before it returned, item by item.
+    """``execute`` for stages of which none is an ``async def``."""
+    return run_now(execute(Calls(app), stages, values, states))
+
+
+async def execute(calls: Calls, stages: tuple[str, ...], values: Sequence[Any], states: Mapping[str, Any]) -> Executed:
+    """Runs ``stages`` in this order, each on what the one before it returned.
 
     Wall time is ``perf_counter``, CPU time that of the calling thread alone; both in seconds, for all items together. A
     stateful stage whose state is missing from ``states`` gets ``None``, as before its first item.
 
     Raises: StageError when a stage raises where one of ``stages`` is stateful: a state that saw a part of the items is
-    of no use, so the task is not done at all. Elsewhere a fault is the item's own (``Executed.faults``).
+    of no use, so the task is not done at all. Elsewhere a fault is the item's own (``Executed.faults``), but for a
+    batch stage that raises on several: any may be at fault, so the task is not done either.
     """
-    stateful = _stateful(app).intersection(stages)
+    stateful = calls.stateful.intersection(stages)
     run = _Run(values, stateful != frozenset())
     new_states = {}
     for name in stages:
+        state = await run.stage(name, _call(calls, name), states.get(name))
         if name in stateful:
-            new_states[name] = run.one_by_one(name, _method(app, name), states.get(name))
-        else:
-            run.stage(name, _method(app, name))
+            new_states[name] = state
     return run.executed(new_states)
 
 
-def _method(app: App, name: str) -> Callable[..., Any]:
+def _call(calls: Calls, name: str) -> Call:
     try:
-        return cast(Callable[..., Any], getattr(app, name))
+        return calls.of(name)
     except AttributeError as error:
         raise StageError(name, _traceback_from_stage(error), None) from error
 
@@ -82,6 +90,8 @@ class _Run:
 
     def __init__(self, values: Sequence[Any], whole: bool) -> None:
         self._values = list(values)
+        self._several = any_outputs(values)
+        """Whether an item may be several values, or none."""
         self._whole = whole
         self._at: list[int] | None = None
         """Positions in the task of those that are left; None: all are."""
@@ -89,36 +99,23 @@ class _Run:
         self._timings: list[StageTiming] = []
         self._wall_s, self._cpu_s = perf_counter(), thread_time()
 
-    def stage(self, name: str, call: Callable[[Any], Any]) -> None:
-        out: list[Any] = []
-        failed: list[int] = []
-        calls, expected = map(call, self._values), len(self._values)
-        while len(out) < expected:
-            try:
-                out.extend(calls)  # what came before the one that raises is kept, and the rest can be had after it
-                if len(out) < expected:  # a map ends where its function raises this
-                    raise RuntimeError("the stage raised StopIteration")
-            except (Exception, SystemExit) as error:  # sys.exit() in a stage fails its item, not the worker
-                self._fail(name, len(out), error)
-                failed.append(len(out))
-                out.append(None)
-        self._values = out
-        if failed:
-            self._leave_out(failed)
-        self._timed(name)
-
-    def one_by_one(self, name: str, call: Callable[[Any, Any], tuple[Any, Any]], state: Any) -> Any:
-        """A stateful stage; returns the state that it leaves."""
-        out: list[Any] = []
+    async def stage(self, name: str, call: Call, state: Any) -> Any:
+        """Returns the state that it leaves."""
+        values, counts = spread(self._values) if self._several else (self._values, None)
         try:
-            for value in self._values:
-                result, state = call(value, state)
-                out.append(result)
-        except (Exception, SystemExit) as error:
-            self._fail(name, len(out), error)
-        self._values = out
-        self._timed(name)
-        return state
+            called = await call(values, state)
+        except TogetherError as error:
+            raise StageError(name, _traceback_from_stage(error.__cause__ or error), None) from error
+        self._values, failed = called.values, called.failed
+        if counts is not None:
+            self._values, failed = gathered(self._values, counts), _by_item(failed, owners(counts))
+        self._several = any_outputs(self._values)
+        if counts is not None and self._several:
+            self._values = unnested(self._values)
+        if failed:
+            self._fail(name, failed)
+        self._timed(name, called.waited)
+        return called.state
 
     def executed(self, states: dict[str, Any]) -> Executed:
         if self._at is not None:
@@ -128,26 +125,33 @@ class _Run:
             self._values = whole
         return Executed(self._values, tuple(self._timings), states, tuple(self._faults))
 
-    def _fail(self, name: str, index: int, error: BaseException) -> None:
-        position = index if self._at is None else self._at[index]
-        text = _traceback_from_stage(error)
-        if self._whole:
-            raise StageError(name, text, position) from error
-        self._faults.append(ItemFault(position, name, text))
-
-    def _leave_out(self, failed: Sequence[int]) -> None:
-        gone = frozenset(failed)
+    def _fail(self, name: str, failed: Mapping[int, BaseException]) -> None:
+        """Items at these indexes are at fault, and leave."""
         at = range(len(self._values)) if self._at is None else self._at
-        self._at = [position for index, position in enumerate(at) if index not in gone]
-        self._values = [value for index, value in enumerate(self._values) if index not in gone]
+        for index, error in sorted(failed.items(), key=itemgetter(0)):
+            text = _traceback_from_stage(error)
+            if self._whole:
+                raise StageError(name, text, at[index]) from error
+            self._faults.append(ItemFault(at[index], name, text))
+        self._at = [position for index, position in enumerate(at) if index not in failed]
+        self._values = [value for index, value in enumerate(self._values) if index not in failed]
 
-    def _timed(self, name: str) -> None:
+    def _timed(self, name: str, waited: tuple[float, float] | None) -> None:
         """The end of a stage is the start of the next: clocks are read once a boundary, they cost as much as a call."""
         wall_s, cpu_s = perf_counter(), thread_time()
-        self._timings.append(StageTiming(name, wall_s - self._wall_s, cpu_s - self._cpu_s))
+        own_wall_s, own_cpu_s = waited or (wall_s - self._wall_s, cpu_s - self._cpu_s)
+        self._timings.append(StageTiming(name, own_wall_s, own_cpu_s))
         self._wall_s, self._cpu_s = wall_s, cpu_s
 
 
+def _by_item(failed: Mapping[int, BaseException], owner: Sequence[int]) -> dict[int, BaseException]:
+    """What was raised first on a value of each item."""
+    return {owner[index]: failed[index] for index in sorted(failed, reverse=True)}
+
+
 def _traceback_from_stage(error: BaseException) -> str:
-    inside = error.__traceback__.tb_next if error.__traceback__ else None
+    """Without the frames around the stage, where it got so far."""
+    inside = error.__traceback__
+    while inside is not None and inside.tb_frame.f_code.co_filename in _OURS:
+        inside = inside.tb_next
     return "".join(traceback.format_exception(type(error), error, inside or error.__traceback__)).rstrip()

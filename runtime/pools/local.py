@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +24,10 @@ from runtime.dispatch.events import (
     WorkerStartFailed,
 )
 from runtime.dispatch.instructions import Task
-from runtime.pools.execute import StageError
+from runtime.pools.calls import Calls
+from runtime.pools.execute import StageError, run_now
 from runtime.pools.perform import perform
+from runtime.pools.waiting import at_once
 from runtime.transport.values import pickled, unpickled
 
 
@@ -108,14 +111,28 @@ class LocalPool:
             self._events.put((worker, WorkerStartFailed(self.now_s(), f"{type(error).__name__}: {error}")))
             return
         self._events.put((worker, WorkerJoined(self.now_s(), worker, os.getpid(), "local")))
+        calls = Calls(app)
+        if calls.wait:
+            asyncio.run(self._work_at_once(calls, worker, inbox))
+            return
         while (task := inbox.get()) is not None:
-            self._events.put((worker, run_task(app, worker, task, self.now_s)))
+            self._events.put((worker, run_now(run_task(calls, worker, task, self.now_s))))
+
+    async def _work_at_once(self, calls: Calls, worker: WorkerId, inbox: queue.SimpleQueue[Task | None]) -> None:
+        async def tasks() -> AsyncIterator[Task]:
+            while (task := await asyncio.to_thread(inbox.get)) is not None:
+                yield task
+
+        async def work(task: Task) -> None:
+            self._events.put((worker, await run_task(calls, worker, task, self.now_s)))
+
+        await at_once(tasks(), work)
 
 
-def run_task(app: App, worker: WorkerId, task: Task, clock: Callable[[], float]) -> TaskDone | TaskFailed:
+async def run_task(calls: Calls, worker: WorkerId, task: Task, clock: Callable[[], float]) -> TaskDone | TaskFailed:
     """Runs a task whose payload and states are pickled; what comes back is pickled as well."""
     try:
-        done = perform(app, task, PickleCodec())
+        done = await perform(calls, task, PickleCodec())
     except StageError as error:
         return TaskFailed(clock(), worker, task.task_id, error.stage, error.traceback_text, error.position)
     return TaskDone(clock(), worker, task.task_id, done.payload, done.timings, done.states, done.faults)

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from apps.contract import App
-from compositions.model import stateful_names
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import ItemFault, Payload
 from runtime.dispatch.instructions import Task
-from runtime.pools.execute import Executed, StageError, run_stages
+from runtime.pools.calls import Calls
+from runtime.pools.execute import Executed, StageError, execute
 from runtime.pools.port import Codec
 from runtime.transport.values import Broken
 
@@ -27,15 +26,15 @@ class Performed:
     faults: tuple[ItemFault, ...] = ()
 
 
-def perform(app: App, task: Task, codec: Codec) -> Performed:
+async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     """Raises: StageError when nothing of the task could be done."""
     values = codec.decode(task.payload, task.start, task.start + task.count)
     broken = _broken(values, task.stages[0])
-    if broken and _ordered(app, task):
+    if broken and _ordered(calls, task):
         raise StageError(task.stages[0], broken[0].error, broken[0].position)
-    done = _run(app, task, values, broken, codec)
+    done = await _run(calls, task, values, broken, codec)
     payload, unfit = _encoded(done, task, codec)
-    if unfit and _ordered(app, task):
+    if unfit and _ordered(calls, task):
         raise StageError(task.stages[-1], unfit[0].error, unfit[0].position)
     faults = tuple(sorted((*broken, *done.faults, *unfit), key=lambda fault: fault.position))
     if faults and task.count == 1:
@@ -43,8 +42,8 @@ def perform(app: App, task: Task, codec: Codec) -> Performed:
     return Performed(payload, done.timings, _encoded_states(done, codec), faults)
 
 
-def _ordered(app: App, task: Task) -> bool:
-    return not stateful_names(app.stages).isdisjoint(task.stages)
+def _ordered(calls: Calls, task: Task) -> bool:
+    return not calls.stateful.isdisjoint(task.stages)
 
 
 def _broken(values: list[Any], stage: str) -> list[ItemFault]:
@@ -55,17 +54,17 @@ def _broken(values: list[Any], stage: str) -> list[ItemFault]:
     return [ItemFault(at, stage, text + value.why) for at, value in enumerate(values) if isinstance(value, Broken)]
 
 
-def _run(app: App, task: Task, values: list[Any], broken: list[ItemFault], codec: Codec) -> Executed:
+async def _run(calls: Calls, task: Task, values: list[Any], broken: list[ItemFault], codec: Codec) -> Executed:
     """Runs the stages on all values but the broken ones."""
     states = {name: None if state is None else codec.decode(state)[0] for name, state in task.states.items()}
     for name, state in states.items():
         if isinstance(state, Broken):
             raise StageError(name, f"the state that went in cannot be unpickled\n{state.why}", None)
     if not broken:
-        return run_stages(app, task.stages, values, states)
+        return await execute(calls, task.stages, values, states)
     gone = {fault.position for fault in broken}
     at = [position for position in range(len(values)) if position not in gone]
-    done = run_stages(app, task.stages, [values[position] for position in at], states)
+    done = await execute(calls, task.stages, [values[position] for position in at], states)
     whole: list[Any] = [None] * len(values)
     for position, value in zip(at, done.values, strict=True):
         whole[position] = value

@@ -5,20 +5,22 @@ Ray starts it (``runtime/pools/ray_pool.py``) and is not needed after that.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from runtime.arena.shelves import TaskShelf, shelf_of
-from runtime.pools.execute import StageError
-from runtime.pools.perform import perform
+from runtime.arena.shelves import shelf_of
+from runtime.pools.execute import run_now
 from runtime.pools.processes import pid_space
-from runtime.pools.ray_language import Language, Whereabouts
+from runtime.pools.ray_bench import Bench
+from runtime.pools.ray_language import Whereabouts
+from runtime.pools.waiting import at_once
 from runtime.transport.channel import Channel, connect
 from runtime.transport.invitation import Invitation
-from runtime.transport.values import FrameCodec
 from runtime.transport.wire import Kind, Message
 
 _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
@@ -51,37 +53,41 @@ def run_worker(
 
 
 def serve(bench: Bench, channel: Channel, here: Whereabouts) -> None:
-    """The loop of a worker: one task in, one reply out."""
+    """The loop of a worker: one task in, one reply out; or many at once, where a stage of the app waits."""
     gc.collect()
     gc.freeze()  # what setup loaded stays for good; the collector need not look at it again
     try:
         channel.send(Message(Kind.READY, payload=here.frames()))
+        if bench.calls.wait:
+            asyncio.run(_serve_at_once(bench, channel))
+            return
         while (message := channel.receive()) is not None and message.kind == Kind.TASK:
-            channel.send(bench.work(message))
+            channel.send(run_now(bench.work(message)))
     except OSError:
         return  # the pool is gone, and with it the reason to be here
 
 
-class Bench:
-    """Turns a task into its reply."""
+async def _serve_at_once(bench: Bench, channel: Channel) -> None:
+    came = asyncio.Event()
+    for descriptor in channel.descriptors:
+        asyncio.get_running_loop().add_reader(descriptor, came.set)
 
-    def __init__(self, app: App, stages: tuple[str, ...], shelf: TaskShelf) -> None:
-        self._app, self._shelf = app, shelf
-        self._language = Language(stages, FrameCodec(shelf))
+    async def tasks() -> AsyncIterator[Message]:
+        while (messages := channel.poll()) is not None:
+            for message in messages:
+                if message.kind != Kind.TASK:
+                    return
+                yield message
+            await came.wait()
+            came.clear()
 
-    def work(self, task: Message) -> Message:
-        """The answer, and which blocks of the arena nothing here refers to any more."""
-        self._shelf.enter(task.blocks)
-        answer = self._answer(task)
-        let_go = self._shelf.let_go()
-        return Message(*answer[:-1], let_go) if let_go else answer
+    async def work(task: Message) -> None:
+        reply = await bench.work(task)
+        with suppress(OSError):  # the pool is gone, which ends the tasks too
+            channel.send(reply)
+        came.set()  # to send may hide that something came
 
-    def _answer(self, task: Message) -> Message:
-        """DONE, PARTLY or FAILED."""
-        try:
-            return self._language.answer(task, perform(self._app, self._language.task(task), self._language.codec))
-        except StageError as error:
-            return self._language.refusal(task, error)
+    await at_once(tasks(), work)
 
 
 def _why_not(error: Exception) -> str:

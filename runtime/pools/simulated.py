@@ -5,6 +5,7 @@ A task is CPU work, which contends for cores, then waiting, which does not.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import math
 from collections import deque
@@ -15,6 +16,8 @@ from apps.contract import App
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import Event, TaskDone, TaskFailed, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
+from runtime.pools.calls import Calls
+from runtime.pools.execute import run_now
 from runtime.pools.local import run_task
 from runtime.pools.simulated_machine import Cores, Cost, CostFunction, Machine, VirtualTime
 
@@ -22,7 +25,7 @@ from runtime.pools.simulated_machine import Cores, Cost, CostFunction, Machine, 
 @dataclass(slots=True, eq=False)
 class _Worker:
     worker: WorkerId
-    app: App | None = None
+    calls: Calls | None = None
     tasks: deque[tuple[Task, float]] = field(default_factory=deque)
     began_s: float = 0.0
     costs: tuple[Cost, ...] = ()
@@ -52,6 +55,7 @@ class SimulatedPool:
         self._numbers = itertools.count(1)
         self._time = VirtualTime[Event | None]()
         self._cores = Cores[_Worker](self._machine.cores)
+        self._loop = asyncio.Runner()
 
     def now_s(self) -> float:
         return self._time.now_s
@@ -90,6 +94,7 @@ class SimulatedPool:
 
     def close(self) -> None:
         self._workers.clear()
+        self._loop.close()
 
     def lose(self, worker: WorkerId) -> None:
         """For scenarios of worker loss: it dies now."""
@@ -115,8 +120,9 @@ class SimulatedPool:
     def _join(self, worker: _Worker) -> Event:
         if self._make_app is not None:
             try:
-                worker.app = self._make_app()
-                worker.app.setup()
+                app = self._make_app()
+                app.setup()
+                worker.calls = Calls(app)
             except Exception as error:
                 return WorkerStartFailed(self._time.now_s, f"{type(error).__name__}: {error}")
         self._workers[worker.worker] = worker
@@ -156,9 +162,10 @@ class SimulatedPool:
 
     def _result(self, worker: _Worker, task: Task) -> TaskDone | TaskFailed:
         timings = worker.timings(task, self._time.now_s, self._machine.hop_cpu_s)
-        if worker.app is None:
+        if worker.calls is None:
             return TaskDone(self._time.now_s, worker.worker, task.task_id, task.payload, timings)
-        result = run_task(worker.app, worker.worker, task, self.now_s)
+        work = run_task(worker.calls, worker.worker, task, self.now_s)
+        result = self._loop.run(work) if worker.calls.wait else run_now(work)
         if isinstance(result, TaskFailed):
             return result
         return replace(result, timings=timings)

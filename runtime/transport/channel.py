@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
 import zmq
@@ -18,6 +20,13 @@ class Channel(Protocol):
 
     handed: int | None
     """The descriptor of the arena that is shared with the hub."""
+
+    @property
+    def descriptors(self) -> Sequence[int]:
+        """Files that can be read when there may be something for ``poll``; or after ``send``, which may take a sign."""
+
+    def poll(self) -> list[Message] | None:
+        """What has come; does not wait for the next to begin; ``None`` when the hub is gone."""
 
     def receive(self) -> Message | None:
         """The next message; blocks; ``None`` when the hub is gone."""
@@ -81,6 +90,20 @@ class StreamChannel:
         self.close()
         raise ConnectionError(f"the hub did not let worker {invitation.worker} in")
 
+    @property
+    def descriptors(self) -> Sequence[int]:
+        return [self.socket.fileno()]
+
+    def poll(self) -> list[Message] | None:
+        if select.select([self.socket], [], [], 0)[0]:
+            try:
+                self._received.extend(self._reader.read())
+            except (EOFError, OSError):
+                return None
+        came = list(self._received)
+        self._received.clear()
+        return came
+
     def receive(self) -> Message | None:
         while not self._received:
             try:
@@ -119,18 +142,38 @@ class EncryptedChannel:
         for source in (dealer, self._broken, lifeline.socket):
             self._poller.register(source, zmq.POLLIN)
 
+    @property
+    def descriptors(self) -> Sequence[int]:
+        return [int(self._socket.fd), int(self._broken.fd), *self._lifeline.descriptors]
+
+    def poll(self) -> list[Message] | None:
+        came: list[Message] = []
+        try:
+            while True:
+                came.append(self._receive())
+        except zmq.Again:
+            return came if came or not self._is_gone(0) else None
+
     def receive(self) -> Message | None:
         while True:
             try:
-                frame = self._socket.recv(zmq.NOBLOCK, copy=False)
-                # ZeroMQ's memory is read-only and not aligned; what stages get must not depend on the transport.
-                return unpack(HEAD.unpack_from(frame.buffer), memoryview(bytearray(frame.buffer[HEAD.size :])))
+                return self._receive()
             except zmq.Again:
-                ready = dict(self._poller.poll())
-            if self._broken in ready:
-                return None
-            if self._lifeline.socket.fileno() in ready and self._lifeline.receive() is None:
-                return None
+                if self._is_gone():
+                    return None
+
+    def _receive(self) -> Message:
+        """Raises: zmq.Again when nothing came."""
+        frame = self._socket.recv(zmq.NOBLOCK, copy=False)
+        # ZeroMQ's memory is read-only and not aligned; what stages get must not depend on the transport.
+        return unpack(HEAD.unpack_from(frame.buffer), memoryview(bytearray(frame.buffer[HEAD.size :])))
+
+    def _is_gone(self, timeout_ms: int | None = None) -> bool:
+        """Waits until something came, or the hub is gone, or time is up."""
+        ready = dict(self._poller.poll(timeout_ms))
+        if self._broken in ready:
+            return True
+        return self._lifeline.socket.fileno() in ready and self._lifeline.receive() is None
 
     def send(self, message: Message) -> None:
         if int(self._broken.get(zmq.EVENTS)) & zmq.POLLIN:

@@ -2,7 +2,9 @@
 
 A frame is anything bytes-like. Plain data (numbers, texts, lists, dicts ...) is one pickle for all values: that costs
 some 10 ns a number, where a pickle each costs 150. A value of any other class may run code of its own when it is
-unpickled, and that may raise; so those get a pickle each, and one that fails is alone in it.
+unpickled, and that may raise; so those get a pickle each, and one that fails is alone in it. Items of several values or
+none (``Outputs``) go as all their values side by side with the number of each: 110 ns an item, where a pickle of these
+objects costs 900.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any, NoReturn
 
 from runtime.arena.reference import Reference
 from runtime.arena.shelves import Copies, Shelf
+from runtime.transport.outputs import any_outputs, gathered, spread
 
 Frame = bytes | bytearray | memoryview
 Frames = Sequence[Frame]
@@ -48,8 +51,9 @@ def frames_of(values: Sequence[Any]) -> list[Frame]:
 
 
 def pickled(values: Sequence[Any], keep: KeepBuffer | None = None) -> bytes:
-    """The pickle of a list of values, or of a tuple of their own pickles, each with its number of buffers. ``keep``
-    gets the large buffers; without it they are in the pickle.
+    """The pickle of a list of values, of a dict of values side by side and how many each item has, or of a tuple of
+    their own pickles, each with its number of buffers. ``keep`` gets the large buffers; without it they are in the
+    pickle.
 
     Raises: whatever pickle raises on a value that cannot be pickled.
     """
@@ -57,7 +61,7 @@ def pickled(values: Sequence[Any], keep: KeepBuffer | None = None) -> bytes:
         return pickle.dumps(values if isinstance(values, list) else list(values), protocol=5, buffer_callback=keep)
     file = io.BytesIO()
     try:
-        _PlainPickler(file, protocol=5).dump(values if isinstance(values, list) else list(values))
+        _PlainPickler(file, protocol=5).dump(_plain_form(values))
         return file.getvalue()
     except _NotPlainError:
         return pickle.dumps(tuple(_each(values, keep)), protocol=5)
@@ -69,11 +73,20 @@ def unpickled(pickle_: Frame, buffers: Sequence[Frame], start: int = 0, stop: in
         read = pickle.loads(pickle_, buffers=buffers)
     except Exception:
         return [Broken(traceback.format_exc())]  # it is alone: several have a pickle each
+    if isinstance(read, dict):
+        read = gathered(read["values"], read["counts"])
     if isinstance(read, list):
         return read if start == 0 and stop is None else read[start:stop]
     stop = len(read) if stop is None else stop
     left = iter(buffers[sum(count for _, count in read[:start]) :])
     return [_load(own, list(islice(left, count))) for own, count in read[start:stop]]
+
+
+def _plain_form(values: Sequence[Any]) -> list[Any] | dict[str, list[Any]]:
+    if any_outputs(values):
+        flat, counts = spread(values)
+        return {"values": flat, "counts": counts}
+    return values if isinstance(values, list) else list(values)
 
 
 def _each(values: Sequence[Any], keep: KeepBuffer | None) -> Iterator[tuple[bytes, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from apps.contract import App
-from compositions.model import Composition
+from compositions.model import Composition, Stage
 from control.decisions import State
 from service.bodies.base import Answer
 
@@ -14,6 +14,18 @@ from service.bodies.base import Answer
 class StageInfo(Answer):
     name: str
     kind: str
+    batch: bool = False
+    columns: list[tuple[str, str]] = []
+    """Names and Arrow types of what a batch stage gets."""
+    concurrency: int = 1
+    """Calls that wait at a time in one worker."""
+
+    @classmethod
+    def of(cls, stage: Stage) -> StageInfo:
+        columns = list(stage.columns)
+        return cls(
+            name=stage.name, kind=str(stage.kind), batch=stage.batch, columns=columns, concurrency=stage.concurrency
+        )
 
 
 class AppInfo(Answer):
@@ -31,7 +43,7 @@ class AppInfo(Answer):
         return cls(
             name=app.name,
             description=app.description,
-            stages=[StageInfo(name=stage.name, kind=str(stage.kind)) for stage in app.stages],
+            stages=[StageInfo.of(stage) for stage in app.stages],
             compositions=[composition.name for composition in compositions],
             options=app.options_model.model_json_schema(),
             running=state not in (State.STOPPED, State.FAILED),

@@ -10,9 +10,12 @@ from service.bodies.figures import Items
 
 
 class Result(Answer):
-    """With ``value``, or with ``error`` where a dead letter left its place."""
+    """With ``value``, or with ``error`` where a dead letter left its place. An item of several values has a row
+    for each, one of none has no row."""
 
     serial: int
+    part: int | None = None
+    """From 0, of an item for which a stage gave any number of values; others have none."""
     value: Any = None
     error: str | None = None
     run: str | None = None

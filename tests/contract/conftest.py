@@ -33,19 +33,24 @@ MakeRig = Callable[..., Rig]
 Made = tuple[WorkerPool, Codec, Callable[[WorkerView], None]]
 
 
-def make_local(options: dict[str, object]) -> Made:
-    pool = LocalPool(partial(create, "chain", options, [APPS]))
+def make_local(name: str, options: dict[str, object]) -> Made:
+    pool = LocalPool(partial(create, name, options, [APPS]))
     return pool, PickleCodec(), lambda lost: pool.lose(lost.worker)
 
 
-def make_ray(options: dict[str, object]) -> Made:
+def make_ray(name: str, options: dict[str, object]) -> Made:
     ray_cluster.connect()
-    pool = RayPool(partial(create, "chain", options, [APPS]), ("first", "second", "total", "last"))
+    names = tuple(stage.name for stage in create(name, options, [APPS]).stages)
+    pool = RayPool(partial(create, name, options, [APPS]), names)
     return pool, pool.codec, lambda lost: os.kill(lost.pid, signal.SIGKILL)
 
 
-def make_simulated(options: dict[str, object]) -> Made:
-    app_options = {**options, "work_s": 0.0, "hang_at": None, "setup_waits": None}
+NO_WAITING: dict[str, object] = {"work_s": 0.0, "hang_at": None, "setup_waits": None}
+"""In virtual time that is what tasks cost, not what stages do."""
+
+
+def make_simulated(name: str, options: dict[str, object]) -> Made:
+    app_options = {**options, **(NO_WAITING if name == "chain" else {"until": 0})}
     for entered, _ in filter(None, [options.get("setup_waits")]):  # virtual time waits for nothing
         Path(entered).touch()
     hang_at, work_s = options.get("hang_at"), float(str(options.get("work_s", 0.001)))
@@ -53,7 +58,7 @@ def make_simulated(options: dict[str, object]) -> Made:
     def cost(stage: str, serial: int) -> Cost:
         return Cost(0.0, 3.0 if stage == "second" and serial == hang_at else work_s)
 
-    pool = SimulatedPool(cost, Machine(cores=4), lambda: create("chain", app_options, [APPS]))
+    pool = SimulatedPool(cost, Machine(cores=4), lambda: create(name, app_options, [APPS]))
     return pool, PickleCodec(), lambda lost: pool.lose(lost.worker)
 
 
@@ -62,12 +67,12 @@ MAKERS = {"local": make_local, "ray": make_ray, "simulated": make_simulated}
 
 @pytest.fixture(params=sorted(MAKERS))
 def make_rig(request: pytest.FixtureRequest) -> Iterator[MakeRig]:
-    """``make_rig(settings=…, **app_options)`` gives an unopened rig on the pool of this run of the suite."""
+    """``make_rig(app, settings=…, **app_options)`` gives an unopened rig on the pool of this run of the suite."""
     rigs: list[Rig] = []
 
-    def make(settings: DispatcherSettings | None = None, **options: object) -> Rig:
-        pool, codec, lose = MAKERS[request.param](options)
-        app = create("chain", options, [APPS])
+    def make(name: str = "chain", settings: DispatcherSettings | None = None, **options: object) -> Rig:
+        pool, codec, lose = MAKERS[request.param](name, options)
+        app = create(name, options, [APPS])
         rigs.append(Rig(tuple(app.stages), pool, codec, lose, settings=settings or DispatcherSettings()))
         return rigs[-1]
 

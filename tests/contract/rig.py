@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,10 @@ class Rig:
         for number in numbers:
             self.run_until(lambda: self.engine.has_room)
             self.engine.admit(self.codec.encode([number]), (self.engine.now_s,))
+
+    def feed_bundle(self, numbers: Sequence[int]) -> None:
+        self.run_until(lambda: self.engine.has_room)
+        self.engine.admit(self.codec.encode(list(numbers)), (self.engine.now_s,) * len(numbers))
 
     def run_until(self, done: Callable[[], bool]) -> None:
         deadline_s = self.engine.now_s + self.patience_s
@@ -90,8 +94,8 @@ class Rig:
 
     def check_order(self, count: int) -> None:
         """Every serial left exactly once, in order."""
-        serials = [outcome.serial for outcome in self.outcomes if isinstance(outcome, Delivered | Shed)]
-        assert serials == list(range(count))
+        left = [outcome for outcome in self.outcomes if isinstance(outcome, Delivered | Shed)]
+        assert [serial for outcome in left for serial in outcome.serials] == list(range(count))
         view = self.engine.view()
         assert view.accepted == count == view.delivered + view.failed + view.shed
         assert (view.queued, view.in_flight) == (0, 0)

@@ -7,6 +7,7 @@ field becomes a test by being put into ``logs/``.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -35,6 +36,9 @@ from runtime.dispatch.replay import replay
 from runtime.dispatch.settings import DispatcherSettings
 
 STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
+WAITING = (replace(STAGES[0], concurrency=2), replace(STAGES[1], concurrency=5), *STAGES[2:])
+"""A worker of a group with one of these and without a state has several tasks at once."""
+AT_ONCE = {"a": 2, "b": 5}
 NAMES = tuple(stage.name for stage in STAGES)
 ACTIONS = (
     "admit",
@@ -89,8 +93,11 @@ def size_bytes(payload: tuple[tuple[object, ...] | None, ...] | int) -> int:
 class World:
     """Plays all workers: carries out instructions, and answers tasks when told to."""
 
-    def __init__(self, composition: Composition, settings_: DispatcherSettings) -> None:
-        self.dispatcher = Dispatcher(STAGES, composition, settings_, size_of=size_bytes, validate=True)
+    def __init__(
+        self, composition: Composition, settings_: DispatcherSettings, stages: tuple[Stage, ...] = STAGES
+    ) -> None:
+        self.stages = stages
+        self.dispatcher = Dispatcher(stages, composition, settings_, size_of=size_bytes, validate=True)
         self.now_s = 0.0
         self.tasks: dict[str, deque[Task]] = {}
         self.gone: list[tuple[str, Task]] = []
@@ -110,8 +117,9 @@ class World:
     def carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             if isinstance(instruction, SendTask):
-                assert len(self.tasks[instruction.worker]) < 2, "more than one task prefetched"
-                self.tasks[instruction.worker].append(instruction.task)
+                tasks = self.tasks[instruction.worker]
+                assert len(tasks) < max(2, *map(self.at_once, (*tasks, instruction.task))), "too many tasks"
+                tasks.append(instruction.task)
             elif isinstance(instruction, StartWorkers):
                 self.to_start += instruction.count
             elif isinstance(instruction, StopWorker | KillWorker):
@@ -119,6 +127,17 @@ class World:
 
     def forget(self, worker: str) -> None:
         self.gone += [(worker, task) for task in self.tasks.pop(worker)]
+
+    def at_once(self, task: Task) -> int:
+        """How many such tasks a worker may run at once."""
+        if self.stages is STAGES or task.states:
+            return 1
+        return max(AT_ONCE.get(stage, 1) for stage in task.stages)
+
+    def running(self, worker: str) -> list[Task]:
+        tasks = self.tasks[worker]
+        first = next((at for at, task in enumerate(tasks) if self.at_once(task) == 1), len(tasks))
+        return list(tasks)[: first + 1]
 
     def admit(self, count: int = 1) -> None:
         """A payload is a tuple, for each item, of all that happened to it."""
@@ -138,7 +157,10 @@ class World:
         busy = [worker for worker, tasks in self.tasks.items() if tasks]
         if busy:
             worker = busy[pick % len(busy)]
-            self.reply(worker, self.tasks[worker].popleft(), how, pick)
+            running = self.running(worker)
+            task = running[pick // 2 % len(running)]
+            self.tasks[worker].remove(task)
+            self.reply(worker, task, how, pick)
 
     def reply(self, worker: str, task: Task, how: str = "done", pick: int = 0) -> None:
         at = pick % task.count
@@ -189,9 +211,10 @@ class World:
         raise AssertionError(f"stuck: {self.dispatcher.view(self.now_s)}")
 
 
+@pytest.mark.parametrize("stages", [STAGES, WAITING], ids=["one at a time", "at once"])
 @settings(max_examples=300, deadline=None)
-@given(st.data())
-def test_every_item_leaves_once_in_order_and_complete(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_every_item_leaves_once_in_order_and_complete(stages: tuple[Stage, ...], data: st.DataObject) -> None:
     overload = data.draw(st.sampled_from(["block", "shed"]))
     budgets = {
         "started_bytes": data.draw(st.sampled_from([1, 100, 2**31])),
@@ -201,7 +224,7 @@ def test_every_item_leaves_once_in_order_and_complete(data: st.DataObject) -> No
         buffer_items=4, overload=overload, losses=2, time_limit_s=1e9, drain_limit_s=0.5, **budgets
     )
     with patch.object(event_log, "PART_CELLS", data.draw(st.sampled_from([60, 50_000]))):
-        world = World(data.draw(compositions()), limits)
+        world = World(data.draw(compositions()), limits, stages)
         play(world, data)
     world.finish()
     check(world)

@@ -60,6 +60,13 @@ def test_prepare_setup_and_an_item_that_fails(tmp_path: Path) -> None:
     assert "KeyError: 'three'" in letters.read_text()
 
 
+def test_stages_that_drop_multiply_wait_and_take_bundles(tmp_path: Path) -> None:
+    rows = run("prices", tmp_path / "out")
+    assert rows == [
+        {"serial": 0, "part": 0, "value": {"word": "coffee", "price": 15.0}},
+    ]
+
+
 @pytest.mark.parametrize("calls_super", [False, True])
 def test_an_init_of_self_alone_finds_its_options(tmp_path: Path, calls_super: bool) -> None:
     text = (
@@ -77,9 +84,7 @@ def test_an_init_of_self_alone_finds_its_options(tmp_path: Path, calls_super: bo
 @pytest.mark.parametrize(
     ("body", "fault"),
     [
-        ("async def f(self, value):\n        return value", "stage 'f' is an async def, which is not supported yet"),
-        ("def f(self, value):\n        yield value", "stage 'f' is a generator, which is not supported yet"),
-        ("async def f(self, value):\n        yield value", "stage 'f' is a generator, which is not supported yet"),
+        ("async def f(self, value):\n        yield value", "stage 'f' is an async generator, which cannot be called"),
         ("def __init__(self, a, b): ...\n    def f(self, value): ...", "__init__ must take (self) or (self, options)"),
     ],
 )

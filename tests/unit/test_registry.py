@@ -175,6 +175,47 @@ def variant(**attributes):
     return type("Variant", (Fine,), attributes)
 
 
+async def waiting(self, value):
+    return value
+
+
+async def waiting_with_state(self, value, state):
+    return value, state
+
+
+def generating(self, value, state):
+    yield value, state
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"one": waiting, "stages": (Stage("one", concurrency=50),)},
+        {"stages": (Stage("one", batch=True), Stage("two", StageKind.STATEFUL, batch=True))},
+        {"stages": (Stage("one", batch=True, columns=(("id", "int64"), ("price", "double"))),)},
+    ],
+)
+def test_ways_to_call_a_stage_are_accepted(attributes):
+    assert faults_of(variant(**attributes)) == []
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sentence"),
+    [
+        ({"one": waiting, "stages": (Stage("one", batch=True),)}, "stage 'one' is an async def and a batch stage"),
+        ({"two": waiting_with_state}, "stage 'two' is an async def and stateful"),
+        ({"one": waiting, "stages": (Stage("one", concurrency=0),)}, "has concurrency = 0; must be 1 or more"),
+        ({"stages": (Stage("one", concurrency=2),)}, "has concurrency = 2 and is no async def"),
+        ({"two": generating}, "stage 'two' keeps a state and is a generator"),
+        ({"stages": (Stage("one", columns=(("id", "int64"),)),)}, "has columns and is no batch stage"),
+        ({"stages": (Stage("one", batch=True, columns=(("id", "text"),)),)}, "has column ('id', 'text'); must be"),
+        ({"stages": (Stage("one", batch=True, columns=("id",)),)}, "has column 'id'; must be a name and an Arrow type"),
+    ],
+)
+def test_ways_to_call_that_do_not_go_together_are_refused(attributes, sentence):
+    assert any(sentence in fault for fault in faults_of(variant(**attributes)))
+
+
 def test_acceptable_app_has_no_faults():
     assert faults_of(Fine) == faults_of(Fine()) == []
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from service.bodies.refusals import ResultsGoneError
 from service.bodies.results import Result
@@ -16,19 +18,31 @@ class Window:
 
     run: str | None
     kept: Sequence[Result] = ()
-    """The latest ones, in order, without a gap."""
+    """The latest rows, in order; an item of several values has one for each, one of none has none."""
     out: int = 0
     """Serial numbers below are out."""
     given: int | None = None
     """Serial numbers below were given to items; None: not known."""
+    since: int | None = None
+    """All rows of items from this serial number on are kept; None: from the first one that is."""
 
     def read(self, cursor: ReadResults) -> list[Result]:
-        """What follows. Raises: ResultsGoneError when it begins in another run, or with what is no longer kept."""
+        """What follows, to the end of an item.
+
+        Raises: ResultsGoneError when it begins in another run, or with what is no longer kept.
+        """
         why = self._refusal(cursor)
         if why is not None:
             raise ResultsGoneError(f"{why}; {self._offer()}", self.run, self._first, self._last)
-        begin = 0 if cursor.after is None or self._first is None else max(0, cursor.after + 1 - self._first)
-        return [each.model_copy(update={"run": self.run}) for each in self.kept[begin : begin + cursor.limit]]
+        begin = 0 if cursor.after is None else self._behind(cursor.after)
+        end = min(begin + cursor.limit, len(self.kept))
+        if begin < end < len(self.kept):
+            end = self._behind(self.kept[end - 1].serial)
+        return [each.model_copy(update={"run": self.run}) for each in self.kept[begin:end]]
+
+    def _behind(self, serial: int) -> int:
+        """The place of the first row behind those of this item."""
+        return bisect_right(self.kept, serial, key=attrgetter("serial"))
 
     def _refusal(self, cursor: ReadResults) -> str | None:
         if cursor.run is not None and cursor.run != self.run:
@@ -36,6 +50,7 @@ class Window:
         if cursor.after is None:
             return None
         oldest = self.out if self._first is None else self._first
+        oldest = oldest if self.since is None else self.since
         if cursor.after + 1 < oldest:
             return f"results {cursor.after + 1} to {oldest - 1} are gone"
         if cursor.run is None and self.given is not None and cursor.after >= self.given:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from apps.contract import App
+from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from runtime.transport.values import Broken
 
@@ -54,7 +54,7 @@ class JsonForm:
             if isinstance(value, Broken):
                 continue
             try:
-                formed.values[place] = encode(value)
+                formed.values[place] = Outputs(map(encode, value)) if type(value) is Outputs else encode(value)
             except Exception as error:  # the app's own code: whatever it raises concerns this item alone
                 formed.refuse(place, error)
 

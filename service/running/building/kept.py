@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import islice
 from typing import Any, overload
 
+from apps.contract import Outputs
+from runtime.transport.outputs import any_outputs
 from service.bodies.results import Result
 
 
-@dataclass(frozen=True, slots=True)
 class Run:
-    """Results with consecutive serial numbers: ``values``, or as many places with the same ``error``."""
+    """Results with consecutive serial numbers: ``values``, one an item, or as many places with the same ``error``."""
 
-    first: int
-    values: Sequence[Any]
-    error: str | None = None
-    size_bytes: int = 0
-    """About what they weigh."""
+    __slots__ = ("_count", "error", "first", "several", "size_bytes", "values")
+
+    def __init__(self, first: int, values: Sequence[Any], error: str | None = None, size_bytes: int = 0) -> None:
+        """``size_bytes``: about what they weigh."""
+        self.first, self.values, self.error, self.size_bytes = first, values, error, size_bytes
+        self.several = any_outputs(values)
+        """Whether an item may have several values, or none."""
+        self._count = sum(map(_rows_of, values)) if self.several else len(values)
 
     def __len__(self) -> int:
-        return len(self.values)
+        """Rows."""
+        return self._count
 
     def results(self, start: int = 0, stop: int | None = None) -> Iterator[Result]:
+        """The rows from ``start`` to before ``stop``."""
+        if self.several:
+            return (Result(**row) for row in islice(self.rows(), start, stop))
         serials = range(self.first, self.first + len(self.values))[start:stop]
         if self.error is not None:
             return (Result(serial=serial, error=self.error) for serial in serials)
@@ -32,21 +40,42 @@ class Run:
         )
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """As they are written to files and tables."""
+        """As they are written to files."""
         for serial, value in enumerate(self.values, self.first):
-            yield {"serial": serial, "value": value} if self.error is None else {"serial": serial, "error": self.error}
+            if self.error is not None:
+                yield {"serial": serial, "error": self.error}
+            elif self.several and type(value) is Outputs:
+                yield from ({"serial": serial, "part": part, "value": each} for part, each in enumerate(value))
+            else:
+                yield {"serial": serial, "value": value}
+
+    def items(self) -> Iterator[dict[str, Any]]:
+        """One an item, as tables take them: one of several values, or none, has ``values``."""
+        for serial, value in enumerate(self.values, self.first):
+            if self.error is not None:
+                yield {"serial": serial, "error": self.error}
+            else:
+                yield {"serial": serial, "values" if type(value) is Outputs else "value": value}
+
+
+def _rows_of(value: Any) -> int:
+    return len(value) if type(value) is Outputs else 1
 
 
 class Kept(Sequence[Result]):
-    """At least the newest ``most`` results, where there were so many and they weigh no more than ``most_bytes``; older
+    """At least the newest ``most`` rows, where there were so many and they weigh no more than ``most_bytes``; older
     ones go with the whole of their run."""
 
     def __init__(self, most: int, most_bytes: int = 2**60) -> None:
         self._most, self.most_bytes = most, most_bytes
         self._runs: deque[Run] = deque()
         self._count = self.size_bytes = 0
+        self.since = 0
+        """All rows of items from this serial number on are here."""
 
     def add(self, run: Run) -> None:
+        if not run:  # none of its items gave anything
+            return
         self._runs.append(run)
         self._count += len(run)
         self.size_bytes += run.size_bytes
@@ -54,6 +83,7 @@ class Kept(Sequence[Result]):
             oldest = self._runs.popleft()
             self._count -= len(oldest)
             self.size_bytes -= oldest.size_bytes
+            self.since = oldest.first + len(oldest.values)
 
     @property
     def _too_heavy(self) -> bool:

@@ -67,7 +67,8 @@ class Run:
     @property
     def window(self) -> Window:
         """The results that can still be read."""
-        return Window(self.checked.spec.run, self.sink.kept, self.sink.next_serial, self.accepted)
+        kept = self.sink.kept
+        return Window(self.checked.spec.run, kept, self.sink.next_serial, self.accepted, kept.since)
 
     def close(self) -> None:
         """Each part is closed, whatever the others raise."""

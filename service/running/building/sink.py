@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from apps.contract import App, Output
+from apps.contract import App, Output, Outputs
 from apps.output_file import OutputFailed, OutputFile
 from runtime.dispatch.events import Payload
 from runtime.dispatch.outcomes import Delivered, Shed
@@ -30,7 +30,8 @@ class Table(Protocol):
 
     def start(self) -> None: ...
 
-    def take(self, result: dict[str, Any]) -> None: ...
+    def take(self, result: dict[str, Any]) -> None:
+        """Of one item: ``value``, ``values`` or ``error``."""
 
     def finish(self) -> None: ...
 
@@ -79,8 +80,8 @@ class ResultSink:
             if self._out is not None:
                 self._out.add(b"".join(map(_line, run.rows())))
             if self._table is not None:
-                for row in run.rows():
-                    self._table.take(row)
+                for item in run.items():
+                    self._table.take(item)
 
     @property
     def has_room(self) -> bool:
@@ -148,7 +149,8 @@ def _put_in(output: Output, serial: int, values: Sequence[Any], formed: Formed) 
         if place in formed.faults:
             continue
         try:
-            output.write(serial + place, value)
+            for each in value if type(value) is Outputs else (value,):
+                output.write(serial + place, each)
         except OutputFailed:  # of the file, not of the item: nothing can be written any more
             raise
         except OSError as error:

@@ -1,9 +1,10 @@
 """Small apps that the contract suite runs on every pool."""
 
+import asyncio
 import time
 from pathlib import Path
 
-from apps.contract import App, Options
+from apps.contract import App, Options, Outputs
 from compositions.model import Stage, StageKind
 
 
@@ -62,3 +63,48 @@ class Chain(App):
     def _work(self):
         if self.options.work_s:
             time.sleep(self.options.work_s)
+
+
+class CallsOptions(Options):
+    until: int = 0
+    """The first calls that wait go on when there are so many in one worker."""
+
+
+class CallsApp(App):
+    """A stage of each way to be called: a flat map, a filter, one that waits, one of bundles, one with a state."""
+
+    name = "calls"
+    stages = (
+        Stage("spread"),
+        Stage("odd"),
+        Stage("ask", concurrency=12),
+        Stage("pairs", batch=True),
+        Stage("total", StageKind.STATEFUL),
+    )
+    options_model = CallsOptions
+    options: CallsOptions
+
+    def setup(self):
+        self.inside, self.enough = 0, asyncio.Event()
+
+    def spread(self, number):
+        yield from range(number, number + number % 3)
+
+    def odd(self, value):
+        return value if value % 2 else Outputs()
+
+    async def ask(self, value):
+        self.inside += 1
+        if self.inside >= self.options.until:
+            self.enough.set()
+        await self.enough.wait()
+        return value + 100
+
+    def pairs(self, values):
+        if 113 in values:
+            raise ValueError("no 113 here")
+        return [Outputs([value, -value]) if value % 5 == 0 else value for value in values]
+
+    def total(self, value, state):
+        state = (state or 0) + value
+        return Outputs([value, state]), state

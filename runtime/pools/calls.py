@@ -1,0 +1,209 @@
+"""How a stage is called: on one value after the other, on all of a task together, or on many that wait at once.
+
+Whatever the way, a call gets plain values: items of several values were spread before, and are gathered after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter, thread_time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from apps.contract import App, Outputs
+from compositions.errors import RecomposeError
+from compositions.model import Stage, StageKind, stateful_names
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(slots=True)
+class Called:
+    """What came of the values; those in ``failed``, by position, mean nothing. ``waited``: wall and CPU seconds of all
+    calls together, where they overlapped; None: they took what passed."""
+
+    values: list[Any]
+    failed: dict[int, BaseException] = field(default_factory=dict)
+    state: Any = None
+    waited: tuple[float, float] | None = None
+
+
+class TogetherError(Exception):
+    """A call on several values came to nothing; its cause is what was raised. Any of them may be at fault."""
+
+
+class Call(Protocol):
+    """One way to call a stage. Raises: TogetherError."""
+
+    async def __call__(self, values: list[Any], state: Any) -> Called: ...
+
+
+class Calls:
+    """The stages of an app, in one worker, each with its way to be called."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._stages = {stage.name: stage for stage in app.stages}
+        self._made: dict[str, Call] = {}
+        for name in self._stages:  # now: what they need is loaded before the first item
+            with suppress(AttributeError):
+                self.of(name)
+        self.stateful = stateful_names(app.stages)
+        self.wait = any(map(self._is_async, self._stages))
+        """Whether one of them needs an event loop."""
+
+    def of(self, name: str) -> Call:
+        """Raises: AttributeError when the app has no such stage, or no method of its name."""
+        made = self._made.get(name)
+        if made is None:
+            if name not in self._stages:
+                raise AttributeError(f"app {self._app.name!r} has no stage {name!r}")
+            made = self._made[name] = _call_of(getattr(self._app, name), self._stages[name])
+        return made
+
+    def _is_async(self, name: str) -> bool:
+        return inspect.iscoroutinefunction(getattr(self._app, name, None))
+
+
+def _call_of(method: Callable[..., Any], stage: Stage) -> Call:
+    stateful = stage.kind is StageKind.STATEFUL
+    if stage.batch:
+        together = partial(_record_batch, method, _schema(stage.columns)) if stage.columns else method
+        return partial(_all_with_state, stage.name, together) if stateful else partial(_all, stage.name, together)
+    if stateful:
+        return partial(_in_turn, method)
+    if inspect.iscoroutinefunction(method):
+        return partial(_waiting, method, asyncio.Semaphore(stage.concurrency))
+    return partial(_each, (lambda value: Outputs(method(value))) if inspect.isgeneratorfunction(method) else method)
+
+
+async def _each(call: Callable[[Any], Any], values: list[Any], state: Any) -> Called:
+    out: list[Any] = []
+    failed: dict[int, BaseException] = {}
+    calls, expected = map(call, values), len(values)
+    while len(out) < expected:
+        try:
+            out.extend(calls)  # what came before the one that raises is kept, and the rest can be had after it
+            if len(out) < expected:  # a map ends where its function raises this
+                raise RuntimeError("the stage raised StopIteration")
+        except (Exception, SystemExit) as error:  # sys.exit() in a stage fails its item, not the worker
+            failed[len(out)] = error
+            out.append(None)
+    return Called(out, failed)
+
+
+async def _in_turn(call: Callable[[Any, Any], tuple[Any, Any]], values: list[Any], state: Any) -> Called:
+    """A stateful stage; what comes after a fault is not looked at."""
+    out: list[Any] = []
+    try:
+        for value in values:
+            result, state = call(value, state)
+            out.append(result)
+    except (Exception, SystemExit) as error:
+        return Called([*out, *[None] * (len(values) - len(out))], {len(out): error})
+    return Called(out, state=state)
+
+
+# --- together ---------------------------------------------------------------------------------------------------------
+
+
+async def _all(name: str, call: Callable[[list[Any]], Iterable[Any]], values: list[Any], state: Any) -> Called:
+    if not values:
+        return Called([])
+    try:
+        return Called(_as_many(name, call(values), len(values)))
+    except (Exception, SystemExit) as error:
+        return _failed_together(values, error)
+
+
+async def _all_with_state(
+    name: str, call: Callable[[list[Any], Any], tuple[Iterable[Any], Any]], values: list[Any], state: Any
+) -> Called:
+    if not values:
+        return Called([], state=state)
+    count = len(values)
+    try:
+        results, state = call(values, state)
+        return Called(_as_many(name, results, count), state=state)
+    except (Exception, SystemExit) as error:
+        return _failed_together(values, error)
+
+
+def _failed_together(values: Sequence[Any], error: BaseException) -> Called:
+    if len(values) == 1:
+        return Called([None], {0: error})
+    raise TogetherError from error
+
+
+def _as_many(name: str, results: Any, count: int) -> list[Any]:
+    found = results.to_pylist() if hasattr(results, "to_pylist") else list(results)  # Arrow's: rows as dicts
+    if len(found) != count:
+        want = "it must return one for each, Outputs() for none and Outputs([...]) for several"
+        raise RecomposeError(f"batch stage {name!r} returned {len(found)} values for {count}; {want}")
+    return found
+
+
+def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
+    import pyarrow as pa  # here: few apps need it, and it is not small
+
+    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns])
+
+
+def _record_batch(call: Callable[..., Any], schema: pa.Schema, values: list[Any], *state: Any) -> Any:
+    import pyarrow as pa
+
+    return call(pa.RecordBatch.from_pylist(values, schema=schema), *state)
+
+
+# --- waiting ----------------------------------------------------------------------------------------------------------
+
+
+async def _waiting(
+    call: Callable[[Any], Coroutine[Any, Any, Any]], room: asyncio.Semaphore, values: list[Any], state: Any
+) -> Called:
+    done = Called([None] * len(values), waited=(0.0, 0.0))
+    await asyncio.gather(*(_wait_for(call, room, value, at, done) for at, value in enumerate(values)))
+    return done
+
+
+async def _wait_for(
+    call: Callable[[Any], Coroutine[Any, Any, Any]], room: asyncio.Semaphore, value: Any, at: int, done: Called
+) -> None:
+    async with room:
+        began_s, metered = perf_counter(), _Metered(call, value)
+        try:
+            done.values[at] = await metered
+        except (Exception, SystemExit) as error:
+            done.failed[at] = error
+        assert done.waited is not None, "calls that overlap are timed one by one"
+        wall_s, cpu_s = done.waited
+        done.waited = wall_s + perf_counter() - began_s, cpu_s + metered.cpu_s
+
+
+class _Metered:
+    """Awaits a call and adds up the CPU time of its steps: between them others have the thread."""
+
+    def __init__(self, call: Callable[[Any], Coroutine[Any, Any, Any]], value: Any) -> None:
+        self._call, self._value = call, value
+        self.cpu_s = 0.0
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._call(self._value)
+        step, what = steps.send, None
+        while True:
+            began_s = thread_time()
+            try:
+                awaited = step(what)
+            except StopIteration as end:
+                return end.value
+            finally:
+                self.cpu_s += thread_time() - began_s
+            try:
+                step, what = steps.send, (yield awaited)
+            except BaseException as error:  # what it waited for failed, or it is cancelled: that is for the call
+                step, what = steps.throw, error

@@ -1,0 +1,53 @@
+"""Items that a stage made several values of, or none: their values side by side, and each with its item again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+from typing import Any
+
+from apps.contract import Outputs
+
+PLAIN = -1
+"""The count of an item that is one value and no ``Outputs``."""
+
+
+def any_outputs(values: Iterable[Any]) -> bool:
+    """Some 15 ns an item."""
+    return Outputs in set(map(type, values))
+
+
+def spread(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
+    """All values of all items in one list, and how many each item has, or ``PLAIN``."""
+    flat: list[Any] = []
+    counts: list[int] = []
+    for value in values:
+        if type(value) is Outputs:
+            flat += value
+            counts.append(len(value))
+        else:
+            flat.append(value)
+            counts.append(PLAIN)
+    return flat, counts
+
+
+def gathered(flat: Iterable[Any], counts: Iterable[int]) -> list[Any]:
+    """Inverse of ``spread``."""
+    rest = iter(flat)
+    return [next(rest) if count == PLAIN else Outputs(islice(rest, count)) for count in counts]
+
+
+def unnested(items: Sequence[Any]) -> list[Any]:
+    """Outputs among the values of an item are values of the item."""
+    return [_unnested(item) if type(item) is Outputs else item for item in items]
+
+
+def owners(counts: Iterable[int]) -> list[int]:
+    """For each value of the flat list the position of its item."""
+    return list(chain.from_iterable([at] * abs(count) for at, count in enumerate(counts)))  # PLAIN: one
+
+
+def _unnested(values: Outputs) -> Outputs:
+    while any_outputs(values):
+        values = Outputs(spread(values)[0])
+    return values

@@ -1,0 +1,70 @@
+"""Stages of any number of values, of bundles, with a state and that wait, on every pool."""
+
+from __future__ import annotations
+
+import pytest
+from rig import Rig
+
+from apps.contract import Outputs
+from runtime.dispatch.events import SwitchStyle
+
+SHAPES = ["Seq-Seq-Seq-Seq-Seq", "Par*2(spread,odd)-Par*2(ask,pairs)-Seq", "Seq(spread,odd,ask,pairs,total)"]
+
+
+def expected(numbers: range) -> dict[int, list[int]]:
+    """By serial number, without the items at fault."""
+    total, out = 0, dict[int, list[int]]()
+    for serial, number in enumerate(numbers):
+        asked = [value + 100 for value in range(number, number + number % 3) if value % 2]
+        if 113 in asked:
+            continue
+        out[serial] = []
+        for value in asked:
+            for each in (value, -value) if value % 5 == 0 else (value,):
+                total += each
+                out[serial] += each, total
+    return out
+
+
+def values(rig: Rig) -> dict[int, list[int]]:
+    found = {}
+    for out in rig.delivered:
+        if out.error is None:
+            decoded = rig.codec.decode(out.payload, out.start, out.start + out.count)
+            assert {type(value) for value in decoded} <= {Outputs}
+            found.update(zip(out.serials, map(list, decoded), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 7, 50])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, shape, size):
+    rig: Rig = make_rig("calls").open(shape)
+    for first in range(0, 100, size):
+        rig.feed_bundle(range(first, min(100, first + size)))
+    rig.finish()
+    rig.check_order(100)
+    assert values(rig) == expected(range(100))
+    assert ["no 113 here" in out.error for out in rig.delivered if out.error is not None] == [True]
+
+
+def test_across_losses_and_switches(make_rig):
+    rig: Rig = make_rig("calls").open(SHAPES[0])
+    for round_, shape in enumerate([*SHAPES[1:], *SHAPES]):
+        for first in range(round_ * 30, round_ * 30 + 30, 10):
+            rig.feed_bundle(range(first, first + 10))
+        rig.switch(shape, SwitchStyle.SEAMLESS)
+        rig.run_until(lambda: bool(rig.engine.view().workers))
+        rig.lose(rig.engine.view().workers[0])
+        rig.run_until(lambda: not rig.engine.view().switching)
+    rig.finish()
+    rig.check_order(150)
+    assert values(rig) == expected(range(150))
+
+
+def test_many_calls_wait_in_one_worker_also_of_bundles_of_one(make_rig):
+    rig: Rig = make_rig("calls", until=10).open(SHAPES[0])
+    rig.feed([1] * 20)
+    rig.finish()
+    rig.check_order(20)
+    assert [value[::2] for value in values(rig).values()] == [[101]] * 20

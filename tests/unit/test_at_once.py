@@ -1,0 +1,110 @@
+"""A group whose calls wait: its workers have several tasks at once, answer in any order, and are lost with several."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dispatcher_bench import Bench
+
+from compositions.model import Stage
+from runtime.dispatch.events import BundleAdmitted, WorkerLost
+from runtime.dispatch.instructions import KillWorker
+from runtime.dispatch.outcomes import Delivered, TaskTimed
+
+STAGES = (Stage("ask", concurrency=3, time_limit_s=5.0), Stage("use"))
+
+
+def bench(notation: str = "Seq(ask,use)", *workers: str, **settings: object) -> Bench:
+    made = Bench(notation, STAGES, **settings)
+    made.join(*(workers or ("w1",)))
+    return made
+
+
+def lose(dispatcher: Bench, worker: str) -> None:
+    for task_id in [number for number, (name, _) in dispatcher.tasks.items() if name == worker]:
+        del dispatcher.tasks[task_id]
+    dispatcher.handle(WorkerLost(dispatcher.now_s, worker))
+
+
+def test_a_worker_has_as_many_items_as_may_wait():
+    here = bench()
+    here.admit(5)
+    assert [serial for _, serial, _ in here.running()] == [0, 1, 2]
+
+
+def test_bundles_count_by_their_items():
+    here = bench()
+    for _ in range(4):
+        here.handle(BundleAdmitted(0.0, (0.0, 0.0), "items"))
+    assert [serial for _, serial, _ in here.running()] == [0, 2]
+
+
+def test_work_goes_to_the_worker_with_the_fewest_items():
+    here = bench("Par*2(ask,use)", "w1", "w2")
+    here.admit(5)
+    assert sorted(Counter(worker for worker, _, _ in here.running()).values()) == [2, 3]
+
+
+def test_answers_come_in_any_order_and_results_leave_in_order():
+    here = bench()
+    here.admit(4)
+    here.done(2)
+    here.done(1)
+    assert [serial for _, serial, _ in here.running()] == [0, 3]
+    assert here.of(Delivered) == []
+    here.done(0)
+    here.done(3)
+    assert [out.serial for out in here.of(Delivered)] == [0, 1, 2, 3]
+
+
+def test_a_hop_is_timed_where_nothing_overlapped():
+    here = bench()
+    here.admit(2)
+    here.now_s = 0.5
+    here.done(0, busy_s=0.4)
+    here.done(1, busy_s=0.4)
+    first, second = here.of(TaskTimed)
+    assert (round(first.hop_s, 6), second.hop_s) == (0.1, None)
+
+
+def test_only_the_task_that_is_late_counts_a_loss():
+    here = bench(losses=1)
+    here.admit(1)
+    here.now_s = 4.0
+    here.admit(2)
+    here.join("w2")
+    here.tick(66.0)  # use has the limit of the settings, 60 s
+    (killed,) = here.of(KillWorker)
+    assert (killed.worker, "within its time limit of 65 s" in killed.reason) == ("w1", True)
+    (dead,) = here.of(Delivered)
+    assert dead.serial == 0
+    assert [(worker, serial) for worker, serial, _ in here.running() if worker == "w2"] == [("w2", 1), ("w2", 2)]
+
+
+def test_of_several_in_a_lost_worker_each_runs_alone_before_one_counts_a_loss():
+    here = bench(losses=1)
+    here.admit(3)
+    lose(here, "w1")
+    here.join("w2")
+    here.admit(2)
+    assert [serial for _, serial, _ in here.running()] == [0]
+    here.done(3)
+    assert [serial for _, serial, _ in here.running()] == [1]
+    lose(here, "w2")
+    here.join("w3")
+    assert [(out.serial, out.error is None) for out in here.of(Delivered)] == [(0, True), (1, False)]
+    assert [serial for _, serial, _ in here.running()] == [2]
+    here.done(5)
+    assert [serial for _, serial, _ in here.running()] == [3, 4]
+
+
+def test_a_suspect_of_several_items_is_halved_when_it_kills_alone():
+    here = bench(losses=1)
+    here.handle(BundleAdmitted(0.0, (0.0, 0.0), "items"))
+    here.admit(1)
+    lose(here, "w1")
+    here.join("w2")
+    assert [(task.serial, task.count) for _, task in here.tasks.values()] == [(0, 2)]
+    lose(here, "w2")
+    here.join("w3")
+    assert [(task.serial, task.count) for _, task in here.tasks.values()] == [(0, 1)]
