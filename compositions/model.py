@@ -52,6 +52,11 @@ def stateful_names(stages: Iterable[Stage]) -> frozenset[str]:
     return frozenset(stage.name for stage in stages if stage.kind is StageKind.STATEFUL)
 
 
+def concurrencies(stages: Iterable[Stage]) -> dict[str, int]:
+    """Calls that one worker has at a time, of the stages that wait with several."""
+    return {stage.name: stage.concurrency for stage in stages if stage.concurrency > 1}
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Adjacent stages run by the same ``replicas`` workers."""

@@ -7,7 +7,7 @@ Recording is on the dispatcher's path, so it appends and nothing more; all summi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -75,10 +75,13 @@ def _standing_for(count: int) -> Sequence[tuple[int, float]]:
 class Monitor:
     """Collects arrivals, deliveries, timings, hops and queue lengths of one running app."""
 
-    def __init__(self, settings: MonitorSettings, stages: Sequence[str], cores: int) -> None:
+    def __init__(
+        self, settings: MonitorSettings, stages: Sequence[str], cores: int, at_once: Mapping[str, int] | None = None
+    ) -> None:
+        """``at_once``: as of ``ServiceTimes``."""
         self._settings = settings
         self._cores = cores
-        self._service_times = ServiceTimes(stages, settings.profile)
+        self._service_times = ServiceTimes(stages, settings.profile, at_once)
         self._arrivals = Samples(settings.events_kept)
         self._deliveries = Samples(settings.events_kept)
         self._queue = Samples(settings.events_kept // 8)

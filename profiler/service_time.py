@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,7 +38,14 @@ class ProfileSettings:
 class ServiceTimes:
     """Timings of all stages of one app, in the app's order."""
 
-    def __init__(self, stages: Sequence[str], settings: ProfileSettings | None = None) -> None:
+    def __init__(
+        self,
+        stages: Sequence[str],
+        settings: ProfileSettings | None = None,
+        at_once: Mapping[str, int] | None = None,
+    ) -> None:
+        """``at_once``: calls that one worker has at a time, of stages that wait."""
+        self._at_once = at_once or {}
         self._settings = settings if settings is not None else ProfileSettings()
         self._samples = {stage: Samples(self._settings.timings_kept) for stage in stages}
 
@@ -53,7 +60,9 @@ class ServiceTimes:
     def profiles(self, now_s: float) -> tuple[StageProfile, ...]:
         """One profile a stage, in the app's order; stages without samples are missing."""
         return tuple(
-            profile_of(stage, samples, now_s, self._settings) for stage, samples in self._samples.items() if samples
+            replace(profile_of(stage, samples, now_s, self._settings), at_once=self._at_once.get(stage, 1))
+            for stage, samples in self._samples.items()
+            if samples
         )
 
 
@@ -109,11 +118,16 @@ def next_bottleneck(profiles: Sequence[StageProfile], tagged: Collection[str], t
 
     Vogel et al., section 3.2, step 6. ``None`` when no untagged stage stands out, or none is left.
     """
-    rest = sorted((p for p in profiles if p.name not in tagged), key=lambda p: -p.service_time_s)
+    rest = sorted((p for p in profiles if p.name not in tagged), key=lambda p: -_pace_s(p))
     if not rest:
         return None
-    stands_out = len(rest) == 1 or rest[0].service_time_s >= (1 + threshold) * rest[1].service_time_s * (1 - EQUAL)
+    stands_out = len(rest) == 1 or _pace_s(rest[0]) >= (1 + threshold) * _pace_s(rest[1]) * (1 - EQUAL)
     return rest[0].name if stands_out else None
+
+
+def _pace_s(profile: StageProfile) -> float:
+    """Time between two items of a worker that runs nothing else."""
+    return profile.service_time_s / profile.at_once
 
 
 # --- what a stage costs on free cores --------------------------------------------------------------------------------
@@ -128,7 +142,7 @@ def crowding(profiles: Sequence[StageProfile], cores: int) -> float:
     Busy workers on cores that stand idle are waiting for something else, so nothing is counted below 70 % of the cores'
     CPU time, all of it from 95 % on, and a share in between, so that a cost does not jump.
     """
-    busy = sum(profile.busy for profile in profiles)
+    busy = sum(p.busy if p.at_once == 1 else p.busy * p.cpu_time_s / max(p.service_time_s, 1e-12) for p in profiles)
     cpu_busy = sum(p.busy * p.cpu_time_s / p.service_time_s for p in profiles if p.service_time_s > 0)
     share = (cpu_busy / cores - SATURATED_FROM) / (SATURATED_TO - SATURATED_FROM)
     return 1.0 + max(0.0, busy / cores - 1.0) * min(1.0, max(0.0, share))
@@ -154,4 +168,4 @@ def free_service_s(profile: StageProfile, crowd: float) -> float:
 def stage_costs(profiles: Sequence[StageProfile], cores: int) -> Mapping[str, StageCost]:
     """What the capacity model needs, by stage name: free service time, CPU time, both in seconds, and cv."""
     crowd = crowding(profiles, cores)
-    return {p.name: StageCost(free_service_s(p, crowd), p.cpu_time_s, p.cv) for p in profiles}
+    return {p.name: StageCost(free_service_s(p, crowd), p.cpu_time_s, p.cv, p.at_once) for p in profiles}

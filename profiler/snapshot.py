@@ -36,7 +36,9 @@ class StageProfile:
     p95_s: float
     samples: int
     busy: float = 0.0
-    """Mean number of workers that were running it at once (Little's law); 0 where not measured."""
+    """Mean number of calls of it at a time (Little's law); 0 where not measured."""
+    at_once: int = 1
+    """Calls that one worker has at a time, of a stage that waits; of others they are as many as workers run it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 PACED_ARRIVAL_CV = 0.1
@@ -15,6 +16,18 @@ class StageCost:
     service_s: float
     cpu_s: float
     cv: float = 0.0
+    at_once: int = 1
+    """Calls of it that a worker has at a time, where it waits: between the steps of one the worker is free."""
+
+    @property
+    def held_s(self) -> float:
+        """How long it keeps its worker from anything else."""
+        return self.cpu_s if self.at_once > 1 else self.service_s
+
+
+def occupied_s(stages: Sequence[StageCost]) -> float:
+    """How long an item takes up one worker that runs these stages: what a worker can do is one item in that time."""
+    return max(sum(stage.held_s for stage in stages), *(stage.service_s / stage.at_once for stage in stages))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class Load:
     cpu_s: Array
     variance_s2: Array
     """Of the service time; stages vary independently."""
+    servers: Array
+    """Items that the group's workers serve at a time: its replicas, or more where calls wait. Not always whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,8 @@ def latency_at(table: CompositionTable, load: Load, cores: float, rate_per_s: fl
     sharing = _core_sharing(table, load, cores, rate_per_s, arrival_scv)
     shared = (sharing - 1.0) * cpu
     mean, variance, overtaking = alone + shared, shared**2, np.zeros(len(table))
-    for group in range(len(table.replicas)):
-        replicas, service = table.replicas[group], load.service_s[group]
+    for group in range(len(load.servers)):
+        replicas, service = load.servers[group], load.service_s[group]
         stretched = service + (sharing - 1.0) * load.cpu_s[group]
         busy = _utilization(rate_per_s * service / replicas, rate_per_s * stretched / replicas)
         service_scv = _scv(load.variance_s2[group], service)

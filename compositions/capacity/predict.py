@@ -27,10 +27,12 @@ def predict_all(
 ) -> Predictions:
     """Predicts compositions of one app; quick for a ``CompositionTable`` that is kept between calls.
 
-    Capacity is that of the weakest group, ``replicas / (sum of service times + hop)``, or of the ``cores``,
-    ``cores / sum of CPU times``, whichever is less. Latency adds the waits for workers, for cores and for earlier
-    items; see ``latency`` and ``queueing``. Percentiles take the latency as lognormal; against simulations they are
-    too low (by up to 40 %) where many workers of very variable stages share cores that are nearly used up.
+    Capacity is that of the weakest group, ``replicas / (sum of service times + hop)``, or of the ``cores``, ``cores /
+    sum of CPU times``, whichever is less. Waiting takes no core: of a stage that waits with ``N`` calls at a time only
+    the CPU time counts in that sum, and a worker has at most ``N / service time`` of its items a second. Latency adds
+    the waits for workers, for cores and for earlier items; see ``latency`` and ``queueing``. Percentiles take the
+    latency as lognormal; against simulations they are too low (by up to 40 %) where many workers of very variable
+    stages share cores that are nearly used up.
 
     Raises: CompositionError when a stage has no cost, or compositions arrange different stages.
     """
@@ -38,7 +40,7 @@ def predict_all(
     load = _load(table, costs, conditions)
     # Work that costs nothing has no limit: dividing by its zero gives the infinity that is meant.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        group_rates = np.where(table.is_group, table.replicas / load.service_s, np.inf)
+        group_rates = np.where(table.is_group, load.servers / load.service_s, np.inf)
         core_rates = conditions.cores / load.cpu_s.sum(axis=0)
         capacity = np.minimum(group_rates.min(axis=0), core_rates)
         columns = _at_rate(table, load, capacity, conditions)
@@ -59,11 +61,24 @@ def _load(table: CompositionTable, costs: Mapping[str, StageCost], conditions: C
     hop_s = conditions.hop_s
     hop_cpu_s = hop_s if conditions.hop_cpu_s is None else conditions.hop_cpu_s
     per_stage = [costs[name] for name in table.stages]
+    service_s = table.per_group([cost.service_s for cost in per_stage]) + hop_s * table.is_group
     return Load(
-        table.per_group([cost.service_s for cost in per_stage]) + hop_s * table.is_group,
+        service_s,
         table.per_group([cost.cpu_s for cost in per_stage]) + hop_cpu_s * table.is_group,
         table.per_group([(cost.cv * cost.service_s) ** 2 for cost in per_stage]),
+        _servers(table, per_stage, service_s, hop_s),
     )
+
+
+def _servers(table: CompositionTable, per_stage: Sequence[StageCost], service_s: Array, hop_s: float) -> Array:
+    if all(cost.at_once == 1 for cost in per_stage):
+        return table.replicas
+    held_s = table.per_group([cost.held_s for cost in per_stage]) + hop_s * table.is_group
+    slowest_s = table.most_in_group([cost.service_s / cost.at_once for cost in per_stage])
+    occupied_s = np.maximum(held_s, slowest_s)
+    at_once = np.divide(service_s, occupied_s, out=np.ones_like(service_s), where=occupied_s > 0)
+    servers: Array = table.replicas * at_once
+    return servers
 
 
 def _at_rate(table: CompositionTable, load: Load, capacity: Array, conditions: Conditions) -> dict[str, Array]:

@@ -56,6 +56,13 @@ class CompositionTable:
         sums: Array = spans.take(self._spans)
         return sums
 
+    def most_in_group(self, per_stage: Sequence[float]) -> Array:
+        """The largest of a quantity, none below 0, among the stages of every group; 0 where there is no group."""
+        spans = np.zeros((len(self.stages) + 1, len(self.stages) + 1))
+        spans[:-1, 1:] = np.maximum.accumulate(np.triu(np.tile(per_stage, (len(self.stages), 1))), axis=1)
+        largest: Array = spans.take(self._spans)
+        return largest
+
 
 def _padded(rows: Sequence[Sequence[int]], width: int, fill: int) -> npt.NDArray[np.int64]:
     filled = [[*row, *[fill] * (width - len(row))] for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 
-from compositions.capacity.costs import StageCost
+from compositions.capacity.costs import StageCost, occupied_s
 from compositions.model import Composition, Group, Pattern
 
 
@@ -14,10 +14,10 @@ def widened(
 ) -> Iterator[Composition]:
     """``composition``, then with twice the replicas of its weakest group, and so on; ends only where that group holds a
     ``stateful`` stage, of which there is one. Raises: KeyError when a stage has no cost."""
-    service_s = [hop_s + sum(costs[stage].service_s for stage in group.stages) for group in composition.groups]
+    taken_s = [hop_s + occupied_s([costs[stage] for stage in group.stages]) for group in composition.groups]
     while True:
         yield composition
-        at = max(range(len(service_s)), key=lambda index: service_s[index] / composition.groups[index].replicas)
+        at = max(range(len(taken_s)), key=lambda index: taken_s[index] / composition.groups[index].replicas)
         if not stateful.isdisjoint(composition.groups[at].stages):
             return
         composition = _doubled(composition, at)

@@ -6,6 +6,7 @@ import heapq
 import math
 import random
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -229,3 +230,28 @@ def test_predicted_latency_is_near_the_simulated(
     assert prediction.latency_s == pytest.approx(float(np.mean(latencies)), rel=0.15)
     assert prediction.p50_s == pytest.approx(float(np.quantile(latencies, 0.5)), rel=0.2)
     assert prediction.p95_s == pytest.approx(float(np.quantile(latencies, 0.95)), rel=0.35)
+
+
+WAITS = {"ask": StageCost(0.030, 0.0002, 0.0, at_once=16), "use": StageCost(0.002, 0.002)}
+TWO = (Stage("ask", concurrency=16), Stage("use"))
+
+
+@pytest.mark.parametrize(
+    ("notation", "capacity_per_s"),
+    [
+        ("Seq-Seq", 1 / 0.002),  # 16 calls in 30 ms are 533 a second
+        ("Seq(ask,use)", 1 / 0.0022),  # what keeps the worker, not what it waits for
+        ("Seq-Par*2", 16 / 0.030),
+        ("Par*2(ask)-Par*2(use)", 2 / 0.002),
+    ],
+)
+def test_waiting_takes_no_core_and_no_worker(notation: str, capacity_per_s: float) -> None:
+    found = predict(parse(notation, TWO), WAITS, Conditions(cores=8, hop_s=0.0, input_rate_per_s=300.0))
+    assert found.throughput_per_s == pytest.approx(capacity_per_s, rel=1e-6)
+    assert 0.032 <= found.latency_s < 0.036
+
+
+def test_without_overlap_the_same_stage_needs_ten_workers() -> None:
+    costs = {**WAITS, "ask": replace(WAITS["ask"], at_once=1)}
+    found = predict(parse("Par*10(ask)-Seq", TWO), costs, Conditions(8, 0.0, 300.0))
+    assert found.throughput_per_s == pytest.approx(10 / 0.030)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from compositions.model import concurrencies
 from control.choices import Choices
 from control.decisions import Mode
 from control.manager import Manager
@@ -25,7 +26,9 @@ def loop_of(
     spec, cores = checked.spec, available_cores()
     settings = replace(checked.settings.dispatcher, overload=spec.overload)
     engine = Engine(Dispatcher(checked.stages, checked.first, settings, size_bytes), pool)
-    monitor = Monitor(checked.settings.monitor, [stage.name for stage in checked.stages], cores)
+    monitor = Monitor(
+        checked.settings.monitor, [stage.name for stage in checked.stages], cores, concurrencies(checked.stages)
+    )
     how = LoopSettings(cores, checked.style)
     return ControlLoop(engine, monitor, _manager(checked), how, sink, bundler)
 

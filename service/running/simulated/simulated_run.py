@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from compositions.model import concurrencies
 from control.choices import Choices
 from control.manager import Manager
 from control.strategies import make_strategy
@@ -33,6 +34,6 @@ def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink) -> ControlLoop:
     strategy = make_strategy(scenario.strategy)
     settings = replace(scenario.settings, style=strategy.style)
     manager = Manager(settings, strategy, choices, scenario.mode, scenario.slo)
-    monitor = Monitor(MonitorSettings(), [stage.name for stage in stages], cores)
+    monitor = Monitor(MonitorSettings(), [stage.name for stage in stages], cores, concurrencies(stages))
     engine = Engine(Dispatcher(stages, first), pool)
     return ControlLoop(engine, monitor, manager, LoopSettings(cores, strategy.style), sink)
