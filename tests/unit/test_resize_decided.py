@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from test_manager import MERGED, ONE, RATE, STAGES, WIDE, WIDER, reason, snapshot, tick
 
+from apps.input.rates import Fixed
 from compositions.model import Composition, Group, Pattern, TransitionKind
 from control.assess import Assessment
 from control.choices import Choices
@@ -30,6 +31,7 @@ from service.bodies.decisions import Decision as DecisionBody
 from service.bodies.decisions import Switch
 from service.bodies.spec import RunSpec
 from service.running.checking.checked import CheckedSpec
+from service.running.loop import ControlLoop
 from service.running.simulated.scenario import Scenario, SimulatedStage
 from service.running.simulated.simulated_run import loop_on, pool_of
 
@@ -142,17 +144,38 @@ def test_the_bodies_say_it() -> None:
     assert (chosen["transition"], chosen["transition_ms"]) == ("resize", 0.0)
 
 
-def test_what_is_pinned_by_hand_does_not_wait_for_the_managers_turn() -> None:
+def running(until_s: float) -> ControlLoop:
+    """An app of 50 items/s in composition one, with a warm worker beside it."""
     stages = tuple(SimulatedStage(stage.name, 0.01) for stage in STAGES)
-    scenario = Scenario(stages, (ONE, WIDE), first=ONE)
+    scenario = Scenario(stages, (ONE, WIDE), first=ONE, rate=Fixed(50.0))
     loop = loop_on(pool_of(scenario), scenario, lambda _: None)
     loop.engine.start()
-    while loop.engine.now_s < 2.6:
-        loop.step(2.6)
+    source = scenario.stream.source(loop.engine, loop.monitor, from_due=False)
+    while loop.engine.now_s < until_s:
+        loop.step(min(source.feed(), until_s))
+    return loop
+
+
+def test_what_is_pinned_by_hand_does_not_wait_for_the_managers_turn() -> None:
+    loop = running(2.6)
     loop.manager.set_mode(Mode.PINNED, "wide")
     loop.look_now()
     loop.step(2.7)
     assert (loop.engine.view().composition.name, loop.engine.now_s) == ("wide", 2.6)
+
+
+def test_after_a_resize_its_window_begins_anew_and_what_is_known_of_the_stages_stays() -> None:
+    loop = running(4.0)
+    assert loop.snapshot is not None
+    known, began_s = loop.snapshot.stages, loop.snapshot.window_start_s
+    assert [stage.samples > 50 for stage in known] == [True, True]
+    loop.manager.set_mode(Mode.PINNED, "wide")
+    while loop.engine.now_s < 4.6:
+        loop.step(4.6)
+    seen = loop.snapshot
+    assert began_s < 4.0 <= seen.window_start_s == seen.stable_since_s
+    assert [stage.samples for stage in seen.stages] >= [stage.samples for stage in known]
+    assert seen.input_rate_per_s == pytest.approx(50.0, rel=0.2)
 
 
 @pytest.mark.parametrize(
