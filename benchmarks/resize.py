@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import cycle
+from statistics import median
 from typing import Any
 
 import click
@@ -52,11 +53,14 @@ class Resizes:
     wrong: int
     steady_gap_p50_ms: float
     steady_gap_p99_ms: float
+    median_gap_ms: float
+    """Of the longest gaps around each resize."""
     longest_gap_ms: float
-    """In which a resize fell, or which followed it."""
     longest_steady_gap_ms: float
     gap_ratio: float
     """The longest at a resize to the 99th percentile of the steady ones."""
+    gaps_beyond: int
+    """Resizes with a gap beyond 1.1 of that percentile."""
     first_task_median_ms: float
     first_task_worst_ms: float
 
@@ -168,7 +172,7 @@ def judged(stream: Stream) -> Resizes:
     in_place = [each for each in ended if each and each.error is None and each.kind is TransitionKind.RESIZE]
     gaps_ms = [1e3 * record.longest_gap_s for record in stream.records if record.longest_gap_s is not None]
     steady_ms = {share: 1e3 * (stream.gaps.steady_s(share) or 0.0) for share in (50, 99, 100)}
-    first_ms = sorted(1e3 * first_s for first_s in stream.pool.first_tasks_s)
+    first_ms = [1e3 * first_s for first_s in stream.pool.first_tasks_s]
     return Resizes(
         resizes=len(in_place),
         errors=len(ended) - len(in_place),
@@ -180,11 +184,13 @@ def judged(stream: Stream) -> Resizes:
         wrong=verdict.wrong,
         steady_gap_p50_ms=steady_ms[50],
         steady_gap_p99_ms=steady_ms[99],
+        median_gap_ms=median(gaps_ms),
         longest_gap_ms=max(gaps_ms),
         longest_steady_gap_ms=steady_ms[100],
         gap_ratio=max(gaps_ms) / steady_ms[99],
-        first_task_median_ms=first_ms[len(first_ms) // 2],
-        first_task_worst_ms=first_ms[-1],
+        gaps_beyond=sum(gap_ms > 1.1 * steady_ms[99] for gap_ms in gaps_ms),
+        first_task_median_ms=median(first_ms),
+        first_task_worst_ms=max(first_ms),
     )
 
 
