@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from compositions.settings import SettingsError, check, ranged
 
 MOST_ITEMS = 100_000
+MOST_BYTES = 2**40
+MOST_LINGER_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +20,8 @@ class Batching:
 
     items: int | None = None
     """None: as many as pay (:mod:`control.grain`)."""
-    max_bytes: int = ranged(4 * 2**20, 1, 2**40, "bytes")
-    linger_ms: float = ranged(0.0, 0, 60_000, "ms")
+    max_bytes: int = ranged(4 * 2**20, 1, MOST_BYTES, "bytes")
+    linger_ms: float = ranged(0.0, 0, MOST_LINGER_MS, "ms")
     """How long the first item may wait for others that are not due yet. Those that are due never wait."""
 
     def __post_init__(self) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import yaml
 
+from compositions.batching import Batching
+from compositions.document.batches import batch_plain, read_batch
 from compositions.document.fields import Fields, kind
 from compositions.document.safe_yaml import read_yaml
 from compositions.enumeration import MAX_GENERATED, generate
@@ -23,6 +25,7 @@ class Defaults:
     """What holds for the compositions of one document that do not say it themselves."""
 
     replicas: int = DEFAULT_REPLICAS
+    batch: Batching | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,13 @@ def load(text: str | bytes, apps: Mapping[str, Sequence[Stage]]) -> Document:
 
 def dump(app: str, compositions: Iterable[Composition]) -> str:
     """A document that ``load`` reads back to the same compositions."""
-    listed = [{"name": each.name, "notation": format_notation(each)} for each in compositions]
+    listed = [_plain(each) for each in compositions]
     return str(yaml.safe_dump({"app": app, "compositions": listed}, sort_keys=False, allow_unicode=True, width=1000))
+
+
+def _plain(composition: Composition) -> dict[str, object]:
+    batch = {} if composition.batch is None else {"batch": batch_plain(composition.batch)}
+    return {"name": composition.name, "notation": format_notation(composition), **batch}
 
 
 def merge(documents: Iterable[Document]) -> dict[str, dict[str, Composition]]:
@@ -68,14 +76,16 @@ class _Reader(Fields):
         self._app = ""
         self._stages: Sequence[Stage] | None = None
         self._replicas = DEFAULT_REPLICAS
+        self._batch: Batching | None = None
 
     def document(self, data: object) -> Document:
         top = self.mapping(data, "", ("app", "defaults", "compositions", "generate"))
         if not isinstance(data, dict):
             return Document("", ())
         self._read_app(top.get("app"))
-        defaults = self.mapping(top.get("defaults", {}), "defaults", ("replicas",))
+        defaults = self.mapping(top.get("defaults", {}), "defaults", ("replicas", "batch"))
         self._replicas = self.count(defaults.get("replicas", DEFAULT_REPLICAS), "defaults.replicas")
+        self._batch = self._read_batch(defaults, "defaults")
         listed = self.list(top.get("compositions", []), "compositions")
         if len(listed) > MAX_COMPOSITIONS:
             self.fault("compositions", f"{len(listed):,} are listed; an app may have {MAX_COMPOSITIONS:,}")
@@ -86,7 +96,7 @@ class _Reader(Fields):
             compositions += self._generated(top["generate"], compositions)
         elif top.get("compositions", []) == []:
             self.fault("compositions", "there is none; list at least one composition or ask to generate them")
-        return Document(self._app, tuple(compositions), Defaults(self._replicas))
+        return Document(self._app, tuple(compositions), Defaults(self._replicas, self._batch))
 
     def _read_app(self, name: object) -> None:
         known = ", ".join(sorted(self._apps)) or "none"
@@ -100,9 +110,18 @@ class _Reader(Fields):
             self._app, self._stages = name, self._apps[name]
 
     def _composition(self, data: object, path: str) -> Composition:
-        entry = self.mapping(data, path, ("name", "notation", "groups"))
+        entry = self.mapping(data, path, ("name", "notation", "groups", "batch"))
         if not isinstance(data, dict):
             return Composition("", ())
+        return replace(self._arrangement(entry, path), batch=self._read_batch(entry, path))
+
+    def _read_batch(self, entry: Mapping[str, object], path: str) -> Batching | None:
+        """What the document says for all, where an entry has none of its own."""
+        if "batch" not in entry:
+            return self._batch
+        return read_batch(self, entry["batch"], f"{path}.batch", self._batch or Batching())
+
+    def _arrangement(self, entry: Mapping[str, object], path: str) -> Composition:
         name = self._name(entry.get("name"), f"{path}.name")
         if ("notation" in entry) == ("groups" in entry):
             told = "has both notation and groups" if "notation" in entry else "has neither notation nor groups"
@@ -179,7 +198,7 @@ class _Reader(Fields):
         except CompositionError as error:
             self.fault("generate", error.faults[0].message)
             return ()
-        added = [each for each in every if each.shape not in known]
+        added = [replace(each, batch=self._batch) for each in every if each.shape not in known]
         for name in {each.name for each in listed} & {each.name for each in added}:
             self.fault("generate", f"the name {name!r} of a generated composition is taken by one of another shape")
         return added

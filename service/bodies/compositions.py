@@ -13,6 +13,7 @@ from compositions.notation import format_notation
 from control.forecast.expect import Unmeasured, expect
 from profiler.snapshot import Snapshot
 from service.bodies.base import Answer, ms, rounded
+from service.bodies.batching import Batch
 
 
 class Group(Answer):
@@ -30,6 +31,8 @@ class ActiveComposition(Answer):
     notation: str
     workers: int
     groups: list[Group]
+    batch: Batch | None = None
+    """How many items travel together while it is active; null: as is asked for the app."""
 
     @classmethod
     def of(cls, composition: Composition) -> ActiveComposition:
@@ -38,6 +41,7 @@ class ActiveComposition(Answer):
             notation=format_notation(composition),
             workers=composition.workers,
             groups=[Group.of(group) for group in composition.groups],
+            batch=None if composition.batch is None else Batch.of(composition.batch),
         )
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchem
 
 from apps.input.kinds import KINDS, KindName, SourceKind
 from apps.input.rate_spec import RateSpec
-from compositions.batching import MOST_ITEMS, Batching
+from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, Batching
 from compositions.model import Composition
 from control.decisions import Mode
 from profiler.slo import Slo
@@ -98,8 +98,8 @@ class BatchingSpec(Frozen):
 
     items: Annotated[int | Literal["auto"], PlainValidator(_count_or_auto), WithJsonSchema(_COUNT_OR_AUTO)] = "auto"
     """``auto``: one while a hop is cheap against the work, more where it shows."""
-    bytes: Annotated[int, Field(strict=True, ge=1, le=2**40)] = 4 * 2**20
-    linger_ms: Number = Field(default=0.0, ge=0, le=60_000)
+    bytes: Annotated[int, Field(strict=True, ge=1, le=MOST_BYTES)] = 4 * 2**20
+    linger_ms: Number = Field(default=0.0, ge=0, le=MOST_LINGER_MS)
     """How long the first item may wait for others that are not due yet."""
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from compositions.batching import MOST_BYTES, MOST_LINGER_MS
 from control.strategies import STRATEGIES
 from profiler.slo import parse_slo
 from service.cli.check import apps_option
@@ -30,9 +31,11 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--batch", callback=as_usage(parse_batch, "--batch"), help="Items that travel together; default: auto, as pays."
     ),
-    click.option("--batch-bytes", type=click.IntRange(1, 2**40), help="Of them together; default: 4194304."),
+    click.option("--batch-bytes", type=click.IntRange(1, MOST_BYTES), help="Of them together; default: 4194304."),
     click.option(
-        "--linger-ms", type=click.FloatRange(0, 60_000), help="Wait so long for others that are not due; default: 0."
+        "--linger-ms",
+        type=click.FloatRange(0, MOST_LINGER_MS),
+        help="Wait so long for others that are not due; default: 0.",
     ),
     click.option("--items", type=click.IntRange(1), help="End after this many items."),
     click.option("--duration", type=click.FloatRange(0, min_open=True), help="End after this many seconds."),

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, Batching
 from compositions.capacity.costs import Conditions, StageCost
 from compositions.capacity.predict import predict, predict_all
 from compositions.capacity.prediction import Prediction
@@ -75,11 +76,23 @@ def test_what_is_formatted_parses_to_the_same(case: tuple[list[Stage], list[Comp
             assert parse(short_notation(composition), stages, name=composition.name).shape == composition.shape
 
 
+BATCHES = st.none() | st.builds(
+    Batching,
+    st.none() | st.integers(1, MOST_ITEMS),
+    st.integers(1, MOST_BYTES),
+    st.floats(0, MOST_LINGER_MS),
+)
+
+
 @LAW
-@given(apps_and_compositions())
-def test_what_is_dumped_loads_to_the_same(case: tuple[list[Stage], list[Composition]]) -> None:
+@given(apps_and_compositions(), st.lists(BATCHES, min_size=4, max_size=4))
+def test_what_is_dumped_loads_to_the_same(
+    case: tuple[list[Stage], list[Composition]], batches: list[Batching | None]
+) -> None:
     stages, compositions = case
-    assert load(dump("app", compositions), {"app": stages}).compositions == tuple(compositions)
+    told = tuple(replace(each, batch=batch) for each, batch in zip(compositions, batches, strict=False))
+    assert load(dump("app", told), {"app": stages}).compositions == told
+    assert [each.shape for each in told] == [each.shape for each in compositions]
 
 
 @LAW

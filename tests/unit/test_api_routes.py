@@ -163,6 +163,14 @@ def test_how_many_items_travel_together_is_asked_for_at_the_start_and_while_runn
     assert second == first | {"items": "auto", "bytes": 1000, "linger_ms": 5.0, "controller": "auto"}
 
 
+def test_a_composition_tells_its_own_batch(client: TestClient) -> None:
+    batched = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)", batch: {items: 64}}]\n'
+    client.post("/compositions", content=batched, headers={"content-type": "application/yaml"})
+    told = {each["name"]: each["batch"] for each in client.get("/compositions/synthetic").json()}
+    assert told["wide"] == {"items": 64, "bytes": 4 * 2**20, "linger_ms": 0.0}
+    assert told["1"] is None
+
+
 def test_pushed_items_come_out_in_order(running: TestClient) -> None:
     run = running.get("/status/synthetic").json()["run"]
     for serial, item in enumerate([{"a": 1}, None, "text"]):

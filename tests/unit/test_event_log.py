@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from compositions.batching import Batching
 from compositions.model import Stage, all_sequential
 from profiler.snapshot import StageTiming
 from runtime.dispatch import event_log
@@ -21,7 +24,7 @@ SECRET = b"what nobody else should read"
 
 def run(items: int) -> Dispatcher:
     """Two workers that answer at once, and a tick an item."""
-    dispatcher = Dispatcher(STAGES, all_sequential(STAGES), size_of=len, validate=True)
+    dispatcher = Dispatcher(STAGES, replace(all_sequential(STAGES), batch=Batching(4)), size_of=len, validate=True)
     dispatcher.start(0.0)
     to_do = []
     for name in ("w1", "w2"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import compositions
+from compositions.batching import Batching
 from compositions.document.loader import Defaults, dump, load, merge
 from compositions.errors import CompositionError
 from compositions.model import Stage, StageKind
@@ -230,6 +231,58 @@ def test_later_documents_replace_compositions_of_the_same_name() -> None:
 def test_what_is_dumped_loads_to_the_same() -> None:
     shipped = load((SHIPPED / "ferret.yaml").read_text(encoding="utf-8"), APPS)
     assert load(dump("ferret", shipped.compositions), APPS) == shipped
+
+
+BATCHED = """
+app: ferret
+defaults: {batch: {items: 64, linger_ms: 2.5}}
+compositions:
+  - {name: "1", notation: Seq-Seq-Seq-Seq}
+  - {name: "2", notation: Seq-Seq-Seq-Par, batch: {items: auto, bytes: 1000}}
+  - {name: "3", groups: [{stages: [f1, f2, f3, f4]}], batch: {linger_ms: 0}}
+generate: {max_workers: 2, replicas: [1, 2]}
+"""
+
+
+def test_a_batch_is_as_the_document_has_it_for_all_but_for_what_an_entry_says() -> None:
+    document = load(BATCHED, APPS)
+    usual = Batching(64, linger_ms=2.5)
+    first, *others = (each.batch for each in document.compositions)
+    assert document.defaults.batch == first == usual
+    assert others[:2] == [Batching(None, 1000, 2.5), Batching(64)]
+    assert set(others[2:]) == {usual}
+    assert load("app: ferret\ngenerate: {max_workers: 2}", APPS).compositions[0].batch is None
+
+
+def test_a_batch_is_no_part_of_the_shape_and_is_dumped() -> None:
+    document = load(BATCHED, APPS)
+    assert "Seq(f1,f2,f3,f4)" not in {each.name for each in document.compositions}
+    dumped = load(dump("ferret", document.compositions), APPS)
+    assert dumped.compositions == document.compositions
+
+
+@pytest.mark.parametrize(
+    ("batch", "path", "sentence"),
+    [
+        ("{items: 0}", ".items", "must be auto, or a whole number from 1 to 100,000, not 0"),
+        ("{items: many}", ".items", "must be auto, or a whole number from 1 to 100,000, not the text 'many'"),
+        ("{items: true}", ".items", "must be auto, or a whole number from 1 to 100,000, not True"),
+        ("{items: }", ".items", "must be auto, or a whole number from 1 to 100,000, not nothing"),
+        ("{items: 100001}", ".items", "must be auto, or a whole number from 1 to 100,000, not 100001"),
+        ("{bytes: 0}", ".bytes", "must be a whole number from 1 to 1,099,511,627,776, not 0"),
+        ("{bytes: 1.5}", ".bytes", "must be a whole number from 1 to 1,099,511,627,776, not 1.5"),
+        ("{bytes: auto}", ".bytes", "must be a whole number from 1 to 1,099,511,627,776, not the text 'auto'"),
+        ("{linger_ms: -1}", ".linger_ms", "must be a number from 0 to 60,000, not -1"),
+        ("{linger_ms: .nan}", ".linger_ms", "must be a number from 0 to 60,000, not nan"),
+        ("{linger_ms: [1]}", ".linger_ms", "must be a number from 0 to 60,000, not a list"),
+        ("{size: 5}", ".size", "unknown key; accepted are items, bytes, linger_ms"),
+        ("512", "", "must be a mapping with items, bytes, linger_ms, not 512"),
+    ],
+)
+def test_what_is_no_batch_is_a_fault_at_its_path(batch: str, path: str, sentence: str) -> None:
+    entry = f"{{name: x, notation: Seq-Seq-Seq-Seq, batch: {batch}}}"
+    text = f"app: ferret\ndefaults: {{batch: {batch}}}\ncompositions: [{entry}]"
+    assert faults_of(text) == {f"defaults.batch{path}": sentence, f"compositions[0].batch{path}": sentence}
 
 
 def test_generate_offers_as_many_replicas_as_workers_unless_it_is_told_which() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from compositions.batching import Batching
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Mode
@@ -19,7 +20,7 @@ from service.bodies.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
 from service.daemon.storing import store as store_module
 from service.daemon.storing.store import DaemonStore, Started
 
-WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))))
+WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))), Batching(64, linger_ms=2.5))
 SPEC = RunSpec(
     app="words",
     options={"depth": [1, {"k": None}]},
