@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from compositions.model import TransitionKind
 from profiler.snapshot import StageTiming
@@ -61,8 +62,7 @@ class Shed:
         return range(self.serial, self.serial + len(self.arrived_s))
 
 
-@dataclass(frozen=True, slots=True)
-class TaskTimed:
+class TaskTimed(NamedTuple):
     """A task came back, with what each stage took for all its items."""
 
     at_s: float

@@ -51,10 +51,10 @@ class Bundle:
     start: int = 0
     peak_bytes: int = 0
     """The most that it weighed since it was started."""
+    count: int = field(init=False)
 
-    @property
-    def count(self) -> int:
-        return len(self.arrived_s)
+    def __post_init__(self) -> None:
+        self.count = len(self.arrived_s)
 
     def advance(self, next_stage: int, payload: Payload, start: int = 0) -> None:
         """A task of it succeeded: ``payload`` from ``start`` on is what the next stage gets."""

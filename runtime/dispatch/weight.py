@@ -27,10 +27,13 @@ class Weight:
         self.used += bundle.size_bytes
 
     def resize(self, bundle: Bundle, size_bytes: int) -> None:
-        """A stage made something larger or smaller of it."""
+        """A stage made something of it."""
+        if size_bytes == bundle.size_bytes:
+            return
         self.used += size_bytes - bundle.size_bytes
         bundle.size_bytes = size_bytes
-        bundle.peak_bytes = max(bundle.peak_bytes, size_bytes)
+        if size_bytes > bundle.peak_bytes:
+            bundle.peak_bytes = size_bytes
 
     def remove(self, bundle: Bundle) -> None:
         self.items -= bundle.count
