@@ -16,7 +16,7 @@ _NO_STATES: Mapping[str, Payload] = MappingProxyType({})
 
 
 class Task(NamedTuple):
-    """Run adjacent ``stages`` on ``count`` items, the first of which is ``serial`` and stands at ``start`` in the
+    """Run adjacent ``stages`` on as many ``items``, the first of which is ``serial`` and stands at ``start`` in the
     payload. ``states`` holds what the worker needs of stateful stages."""
 
     task_id: int
@@ -25,7 +25,7 @@ class Task(NamedTuple):
     payload: Payload
     states: Mapping[str, Payload] = _NO_STATES
     start: int = 0
-    count: int = 1
+    items: int = 1
 
 
 class SendTask(NamedTuple):

@@ -33,6 +33,9 @@ class Called:
     waited: tuple[float, float] | None = None
 
 
+Methods = tuple[tuple[str, Callable[[Any], Any]], ...]
+
+
 class TogetherError(Exception):
     """A call on several values came to nothing; its cause is what was raised. Any of them may be at fault."""
 
@@ -50,12 +53,33 @@ class Calls:
         self._app = app
         self._stages = {stage.name: stage for stage in app.stages}
         self._made: dict[str, Call] = {}
+        self._plain: dict[tuple[str, ...], Methods | None] = {}
         for name in self._stages:  # now: what they need is loaded before the first item
             with suppress(AttributeError):
                 self.of(name)
         self.stateful = stateful_names(app.stages)
         self.wait = any(map(self._is_async, self._stages))
         """Whether one of them needs an event loop."""
+
+    def plain(self, stages: tuple[str, ...]) -> Methods | None:
+        """Name and method of each of ``stages``, where all are plain functions from one value to one; else None."""
+        found = self._plain.get(stages, ())
+        if found == ():
+            found = None
+            if all(self._is_plain(name) for name in stages):
+                found = tuple((name, getattr(self._app, name)) for name in stages)
+            self._plain[stages] = found
+        return found
+
+    def not_plain(self, stages: tuple[str, ...]) -> None:
+        """It turned out that one of them may give any number of values."""
+        self._plain[stages] = None
+
+    def _is_plain(self, name: str) -> bool:
+        stage, method = self._stages.get(name), getattr(self._app, name, None)
+        if stage is None or method is None or stage.kind is not StageKind.STATELESS or stage.batch:
+            return False
+        return not inspect.iscoroutinefunction(method) and not inspect.isgeneratorfunction(method)
 
     def of(self, name: str) -> Call:
         """Raises: AttributeError when the app has no such stage, or no method of its name."""

@@ -13,12 +13,12 @@ from apps.contract import App
 from compositions.errors import RecomposeError
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import ItemFault
-from runtime.pools import calls as calls_module
 from runtime.pools.calls import Call, Calls, TogetherError
 from runtime.transport.outputs import any_outputs, gathered, owners, spread, unnested
 
 T = TypeVar("T")
-_OURS = frozenset({__file__, calls_module.__file__})
+_HERE = __file__.removesuffix("execute.py")
+"""Frames of this folder are not the stage's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _call(calls: Calls, name: str) -> Call:
     try:
         return calls.of(name)
     except AttributeError as error:
-        raise StageError(name, _traceback_from_stage(error), None) from error
+        raise StageError(name, traceback_from_stage(error), None) from error
 
 
 class _Run:
@@ -105,7 +105,7 @@ class _Run:
         try:
             called = await call(values, state)
         except TogetherError as error:
-            raise StageError(name, _traceback_from_stage(error.__cause__ or error), None) from error
+            raise StageError(name, traceback_from_stage(error.__cause__ or error), None) from error
         self._values, failed = called.values, called.failed
         if counts is not None:
             self._values, failed = gathered(self._values, counts), _by_item(failed, owners(counts))
@@ -129,7 +129,7 @@ class _Run:
         """Items at these indexes are at fault, and leave."""
         at = range(len(self._values)) if self._at is None else self._at
         for index, error in sorted(failed.items(), key=itemgetter(0)):
-            text = _traceback_from_stage(error)
+            text = traceback_from_stage(error)
             if self._whole:
                 raise StageError(name, text, at[index]) from error
             self._faults.append(ItemFault(at[index], name, text))
@@ -149,9 +149,9 @@ def _by_item(failed: Mapping[int, BaseException], owner: Sequence[int]) -> dict[
     return {owner[index]: failed[index] for index in sorted(failed, reverse=True)}
 
 
-def _traceback_from_stage(error: BaseException) -> str:
+def traceback_from_stage(error: BaseException) -> str:
     """Without the frames around the stage, where it got so far."""
     inside = error.__traceback__
-    while inside is not None and inside.tb_frame.f_code.co_filename in _OURS:
+    while inside is not None and inside.tb_frame.f_code.co_filename.startswith(_HERE):
         inside = inside.tb_next
     return "".join(traceback.format_exception(type(error), error, inside or error.__traceback__)).rstrip()

@@ -24,6 +24,7 @@ from runtime.dispatch.events import (
     WorkerStartFailed,
 )
 from runtime.dispatch.instructions import Task
+from runtime.pools.alone import perform_alone
 from runtime.pools.calls import Calls
 from runtime.pools.execute import StageError, run_now
 from runtime.pools.perform import perform
@@ -42,6 +43,9 @@ class PickleCodec:
 
     def size_bytes(self, payload: Payload) -> int:
         return len(payload)
+
+
+CODEC = PickleCodec()
 
 
 class LocalPool:
@@ -132,7 +136,7 @@ class LocalPool:
 async def run_task(calls: Calls, worker: WorkerId, task: Task, clock: Callable[[], float]) -> TaskDone | TaskFailed:
     """Runs a task whose payload and states are pickled; what comes back is pickled as well."""
     try:
-        done = await perform(calls, task, PickleCodec())
+        done = perform_alone(calls, task, CODEC) or await perform(calls, task, CODEC)
     except StageError as error:
         return TaskFailed(clock(), worker, task.task_id, error.stage, error.traceback_text, error.position)
     return TaskDone(clock(), worker, task.task_id, done.payload, done.timings, done.states, done.faults)

@@ -28,7 +28,7 @@ class Performed:
 
 async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     """Raises: StageError when nothing of the task could be done."""
-    values = codec.decode(task.payload, task.start, task.start + task.count)
+    values = codec.decode(task.payload, task.start, task.start + task.items)
     broken = _broken(values, task.stages[0])
     if broken and _ordered(calls, task):
         raise StageError(task.stages[0], broken[0].error, broken[0].position)
@@ -37,7 +37,7 @@ async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     if unfit and _ordered(calls, task):
         raise StageError(task.stages[-1], unfit[0].error, unfit[0].position)
     faults = tuple(sorted((*broken, *done.faults, *unfit), key=lambda fault: fault.position))
-    if faults and task.count == 1:
+    if faults and task.items == 1:
         raise StageError(faults[0].stage, faults[0].error)
     return Performed(payload, done.timings, _encoded_states(done, codec), faults)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from apps.contract import App
 from runtime.arena.shelves import TaskShelf
+from runtime.pools.alone import perform_alone
 from runtime.pools.calls import Calls
 from runtime.pools.execute import StageError
 from runtime.pools.perform import perform
@@ -22,9 +23,20 @@ class Bench:
         self.calls, self._shelf = Calls(app), shelf
         self._language = Language(stages, FrameCodec(shelf))
 
+    def work_alone(self, task: Message) -> Message | None:
+        """The same at once, for a task of one item through plain stages; None: it is another one."""
+        self._shelf.enter(task.blocks)
+        try:
+            performed = perform_alone(self.calls, self._language.task(task), self._language.codec)
+            return self._with_let_go(self._language.answer(task, performed)) if performed else None
+        except StageError as error:
+            return self._with_let_go(self._language.refusal(task, error))
+
     async def work(self, task: Message) -> Message:
         """The answer, and which blocks of the arena nothing here refers to any more."""
-        answer = await self._answer(task)
+        return self._with_let_go(await self._answer(task))
+
+    def _with_let_go(self, answer: Message) -> Message:
         let_go = self._shelf.let_go()
         return Message(*answer[:-1], let_go) if let_go else answer
 

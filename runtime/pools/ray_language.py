@@ -47,7 +47,7 @@ class Language:
         index = self._index
         states = {index[name]: state for name, state in task.states.items() if state is not None}
         first, span = index[task.stages[0]], len(task.stages)
-        return Message(Kind.TASK, task.task_id, first, span, task.payload, states, start=task.start, items=task.count)
+        return Message(Kind.TASK, task.task_id, first, span, task.payload, states, start=task.start, items=task.items)
 
     def task(self, message: Message) -> Task:
         """Inverse of ``message``, but for the serial number, which no worker needs."""

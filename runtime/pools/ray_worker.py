@@ -62,7 +62,7 @@ def serve(bench: Bench, channel: Channel, here: Whereabouts) -> None:
             asyncio.run(_serve_at_once(bench, channel))
             return
         while (message := channel.receive()) is not None and message.kind == Kind.TASK:
-            channel.send(run_now(bench.work(message)))
+            channel.send(bench.work_alone(message) or run_now(bench.work(message)))
     except OSError:
         return  # the pool is gone, and with it the reason to be here
 

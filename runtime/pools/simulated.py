@@ -142,7 +142,7 @@ class SimulatedPool:
 
     def _cost_of(self, stage: str, task: Task) -> Cost:
         """Of all its items."""
-        costs = [self._cost(stage, serial) for serial in range(task.serial, task.serial + task.count)]
+        costs = [self._cost(stage, serial) for serial in range(task.serial, task.serial + task.items)]
         return Cost(sum(cost.cpu_s for cost in costs), sum(cost.wait_s for cost in costs))
 
     def _computed(self) -> Event | None:

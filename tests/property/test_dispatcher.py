@@ -163,19 +163,19 @@ class World:
             self.reply(worker, task, how, pick)
 
     def reply(self, worker: str, task: Task, how: str = "done", pick: int = 0) -> None:
-        at = pick % task.count
+        at = pick % task.items
         if how == "fail" or (how == "partly" and task.states):
             position = None if pick == 0 else at
             self.handle(TaskFailed(self.now_s, worker, task.task_id, task.stages[0], "told to fail", position))
             return
         states, payload = dict(task.states), []
-        for history in task.payload[task.start : task.start + task.count]:
+        for history in task.payload[task.start : task.start + task.items]:
             states = {name: (state or 0) + 1 for name, state in states.items()}
             payload.append((*history, *task.stages, *states.values()))
         faults: tuple[ItemFault, ...] = ()
-        if how == "partly" and task.count > 1:
-            faults = tuple(ItemFault(each, task.stages[0], "told to fail") for each in sorted({at, task.count - 1}))
-            payload = [None if each in (at, task.count - 1) else value for each, value in enumerate(payload)]
+        if how == "partly" and task.items > 1:
+            faults = tuple(ItemFault(each, task.stages[0], "told to fail") for each in sorted({at, task.items - 1}))
+            payload = [None if each in (at, task.items - 1) else value for each, value in enumerate(payload)]
         self.handle(TaskDone(self.now_s, worker, task.task_id, tuple(payload), (), states, faults))
 
     def resize(self, composition: Composition) -> None:

@@ -104,7 +104,7 @@ def test_a_suspect_of_several_items_is_halved_when_it_kills_alone():
     here.admit(1)
     lose(here, "w1")
     here.join("w2")
-    assert [(task.serial, task.count) for _, task in here.tasks.values()] == [(0, 2)]
+    assert [(task.serial, task.items) for _, task in here.tasks.values()] == [(0, 2)]
     lose(here, "w2")
     here.join("w3")
-    assert [(task.serial, task.count) for _, task in here.tasks.values()] == [(0, 1)]
+    assert [(task.serial, task.items) for _, task in here.tasks.values()] == [(0, 1)]

@@ -1,0 +1,109 @@
+"""A task of one item through plain stages, and what is left to the way of all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.contract import App, Outputs
+from compositions.model import Stage, StageKind
+from runtime.dispatch.instructions import Task
+from runtime.pools.alone import perform_alone
+from runtime.pools.calls import Calls
+from runtime.pools.execute import StageError, run_now
+from runtime.pools.local import CODEC
+from runtime.pools.perform import perform
+
+
+class Some(App):
+    name = "some"
+    stages = (
+        Stage("double"),
+        Stage("picky"),
+        Stage("several"),
+        Stage("yields"),
+        Stage("waits"),
+        Stage("all", batch=True),
+        Stage("counts", StageKind.STATEFUL),
+        Stage("unfit"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called = 0
+
+    def double(self, value: int) -> int:
+        self.called += 1
+        return value * 2
+
+    def picky(self, value: int) -> int:
+        raise ValueError(f"{value} is not wanted")
+
+    def several(self, value: int) -> Outputs:
+        return Outputs([value, value])
+
+    def yields(self, value: int) -> Any:
+        yield value
+
+    async def waits(self, value: int) -> int:
+        return value
+
+    def all(self, values: list[int]) -> list[int]:
+        return values
+
+    def counts(self, value: int, state: int | None) -> tuple[int, int]:
+        return value, (state or 0) + 1
+
+    def unfit(self, value: int) -> Any:
+        return lambda: value
+
+
+def task(*stages: str, values: tuple[Any, ...] = (5,), states: dict[str, Any] | None = None) -> Task:
+    return Task(1, 0, stages, CODEC.encode(list(values)), states or {}, 0, len(values))
+
+
+def test_one_item_through_plain_stages_comes_out_as_by_the_way_of_all_others() -> None:
+    calls = Calls(Some())
+    alone, others = (
+        perform_alone(calls, task("double", "double"), CODEC),
+        run_now(perform(calls, task("double"), CODEC)),
+    )
+    assert alone is not None
+    assert CODEC.decode(alone.payload) == [20]
+    assert [timing.stage for timing in alone.timings] == ["double", "double"]
+    assert (type(alone), alone.states, alone.faults) == (type(others), {}, ())
+
+
+def test_of_several_only_the_part_that_is_meant_is_run() -> None:
+    part = task("double", values=(1, 2, 3))._replace(start=1, items=1)
+    alone = perform_alone(Calls(Some()), part, CODEC)
+    assert alone is not None
+    assert CODEC.decode(alone.payload) == [4]
+
+
+def test_a_stage_that_raises_is_named_and_its_traceback_begins_in_it() -> None:
+    with pytest.raises(StageError, match="5 is not wanted") as caught:
+        perform_alone(Calls(Some()), task("picky"), CODEC)
+    assert (caught.value.stage, caught.value.position) == ("picky", 0)
+    assert "alone.py" not in caught.value.traceback_text.replace("test_alone.py", "")
+
+
+@pytest.mark.parametrize("stage", ["yields", "waits", "all", "counts", "absent", "several", "unfit"])
+def test_what_is_not_plain_is_left_to_the_way_of_all_others(stage: str) -> None:
+    assert perform_alone(Calls(Some()), task("double", stage), CODEC) is None
+
+
+def test_several_items_and_what_needs_a_state_are_left_to_it_too() -> None:
+    calls = Calls(Some())
+    assert perform_alone(calls, task("double", values=(1, 2)), CODEC) is None
+    assert perform_alone(calls, task("double", states={"counts": None}), CODEC) is None
+    assert perform_alone(calls, task("double", values=(Outputs([1]),)), CODEC) is None
+
+
+def test_a_stage_that_was_seen_to_give_several_values_is_not_called_twice_again() -> None:
+    app = Some()
+    calls = Calls(app)
+    for _ in range(10):
+        assert perform_alone(calls, task("double", "several"), CODEC) is None
+    assert app.called == 1
