@@ -1,0 +1,80 @@
+"""How many items travel together, asked for through a real daemon while its app runs on local workers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+from fastapi.testclient import TestClient
+
+from apps import registry
+from service.api.app import create_app
+from service.bodies.spec import RunSpec, TelemetrySpec
+from service.daemon.daemon import Daemon
+from service.daemon.keeping.hosts import LocalHost
+from service.daemon.storing.store import DaemonStore
+from service.running.runner import Runner
+
+PATIENCE_S = 60.0
+LIGHT = {"options": {"total_ms": 0, "weights": "1:1:1", "items": 1000}}
+MERGED = 'app: synthetic\ncompositions: [{name: together, notation: "Seq(f1,f2,f3)", batch: {items: 7}}]\n'
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    store = DaemonStore(None)
+    base = RunSpec(app="", pool="local", telemetry=TelemetrySpec(folder=str(tmp_path)))
+    daemon = Daemon({"synthetic": registry.find("synthetic")}, LocalHost(Runner), store, base)
+    with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as client:
+        yield client
+    store.close()
+
+
+def until(client: TestClient, true: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not true(status := client.get("/status/synthetic").json()):
+        assert time.monotonic() < give_up_s, status
+        time.sleep(0.05)
+    return dict(status)
+
+
+def travelled(folder: Path) -> list[int]:
+    """How many items left together, one number an item, in the order of the input."""
+    tables = [parquet.read_table(file, partitioning=None) for file in (folder / "items").glob("*.parquet")]
+    rows = [row for table in tables for row in table.select(["serial", "batch"]).to_pylist()]
+    return [row["batch"] for row in sorted(rows, key=lambda row: row["serial"])]
+
+
+def test_what_is_asked_for_while_it_runs_is_what_travels(client: TestClient, tmp_path: Path) -> None:
+    start = {**LIGHT, "batching": {"items": 1}, "mode": "observe"}
+    client.post("/apps/synthetic/start", json=start).raise_for_status()
+    first = until(client, lambda status: status["items"]["delivered"] >= 100)["batching"]
+    assert (first["size"], first["reason"], first["controller"]) == (1, "as asked for", "fixed")
+
+    client.put("/apps/synthetic/batching", json={"items": 64}).raise_for_status()
+    told = until(client, lambda status: status["batching"]["size"] == 64)
+    until(client, lambda status: status["items"]["delivered"] >= told["items"]["accepted"] + 1000)
+
+    headers = {"content-type": "application/yaml"}
+    client.post("/compositions", content=MERGED, headers=headers).raise_for_status()
+    client.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "together"}).raise_for_status()
+    own = until(client, lambda status: status["batching"]["size"] == 7)
+    assert own["batching"]["reason"] == "composition together has it so"
+    until(client, lambda status: status["items"]["delivered"] >= own["items"]["accepted"] + 1000)
+
+    client.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "1"}).raise_for_status()
+    client.put("/apps/synthetic/batching", json={"linger_ms": 1}).raise_for_status()
+    left_open = until(client, lambda status: "hop" in status["batching"]["reason"])["batching"]
+    assert (left_open["items"], left_open["controller"], left_open["linger_ms"]) == ("auto", "auto", 1.0)
+    assert left_open["size"] > 1, "stages that do nothing are cheap against their hops"
+
+    client.post("/apps/synthetic/stop").raise_for_status()
+    items = until(client, lambda status: status["state"] == "stopped")["items"]
+    assert (items["failed"], items["shed"], items["delivered"]) == (0, 0, items["accepted"])
+    sizes = travelled(tmp_path)
+    assert set(sizes[:100]) == {1}
+    assert {64, 7} <= set(sizes)
