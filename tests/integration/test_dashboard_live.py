@@ -52,7 +52,8 @@ def test_a_run_from_start_to_adaptation_by_hand(served: Daemon, tmp_path: Path) 
         names = [str(number) for number in range(1, 8)]
         seen.until(lambda: sorted(seen.texts(".decisions details[open] tbody th")) == names, "every candidate")
         seen.sees("meets", ".decisions details[open] summary")
-        seen.sees("took", ".decisions details[open] .drain")
+        seen.sees("Gap in the output", ".decisions details[open] .facts")
+        seen.sees("Last resize")  # other numbers of replicas alone: nothing was drained
 
         seen.press("Predict", ".what-if")
         seen.sees("The manager would choose 7", ".what-if")
