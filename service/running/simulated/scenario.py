@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from apps.input.rates import Fixed, Rate
+from compositions.batching import Batching
 from compositions.model import Composition, Stage, all_sequential
 from control.decisions import Mode
 from control.settings import Settings
@@ -55,6 +56,8 @@ class Scenario:
     first: Composition | None = None
     """``None``: all stages sequential."""
     arrivals: Literal["paced", "poisson"] = "paced"
+    batching: Batching = field(default_factory=lambda: Batching(items=1))
+    """How many items travel together; open (``items`` None) is one: nothing decides it here."""
     happenings: tuple[Happening, ...] = ()
     seed: int = 0
     until_settled_s: float | None = None
@@ -74,7 +77,8 @@ class Scenario:
 
     @property
     def stream(self) -> Arrivals:
-        return Arrivals(self.rate, self.arrivals == "paced", self.seed + 1)
+        limits = self.batching.limits(self.batching.items or 1)
+        return Arrivals(self.rate, self.arrivals == "paced", self.seed + 1, limits)
 
     @property
     def from_due(self) -> bool:

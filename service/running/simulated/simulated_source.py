@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from apps.input.rates import Rate
 from apps.input.schedule import Schedule
+from compositions.batching import BundleLimits
 from profiler.monitor import Monitor
 from profiler.snapshot import Demand
 from runtime.engine import Engine
+from service.running.simulated.simulated_gathering import SimulatedGathering
 
 _GAP_STEP_S, _LONGEST_GAP_S = 0.25, 3600.0
 _CATCH_UP_S = 10.0
@@ -34,12 +36,14 @@ class Arrivals:
     rate: Rate
     paced: bool
     seed: int
+    limits: BundleLimits = field(default_factory=BundleLimits)
+    """When bundles are closed: by count or age, for simulated items weigh nothing."""
 
     def source(self, engine: Engine, monitor: Monitor, *, from_due: bool) -> SimulatedSource:
         """``from_due``: what cannot be read is late, and tells so; else it is as the papers measure."""
         if not from_due:
             return _ReadSource(self, engine, monitor)
-        return _PacedSource(self.rate, engine, monitor) if self.paced else _VisitedSource(self, engine, monitor)
+        return _PacedSource(self, engine, monitor) if self.paced else _VisitedSource(self, engine, monitor)
 
 
 class _ReadSource:
@@ -47,7 +51,7 @@ class _ReadSource:
 
     def __init__(self, arrivals: Arrivals, engine: Engine, monitor: Monitor) -> None:
         self._rate, self._paced = arrivals.rate, arrivals.paced
-        self._engine = engine
+        self._engine, self._gathering = engine, SimulatedGathering(engine, arrivals.limits)
         self._monitor = monitor
         self._random = np.random.default_rng(arrivals.seed)
         self._due_s = 0.0
@@ -56,11 +60,12 @@ class _ReadSource:
         now_s = self._engine.now_s
         if self._paced:
             self._monitor.set_offered_rate(now_s, self._rate(now_s))
-        while self._due_s <= now_s and self._engine.has_room:
+        self._gathering.settle()
+        while self._due_s <= now_s and self._gathering.has_room:
             self._monitor.record_arrivals((now_s,))
-            self._engine.admit(None, (self._due_s,))
+            self._gathering.put(self._due_s, self._due_s)
             self._due_s = max(self._due_s, now_s - self._gap_s(now_s)) + self._gap_s(now_s)
-        return self._due_s if self._due_s > now_s else math.inf
+        return min(self._gathering.settle(), self._due_s if self._due_s > now_s else math.inf)
 
     def _gap_s(self, now_s: float) -> float:
         if not self._paced:
@@ -78,24 +83,27 @@ class _ReadSource:
 class _PacedSource:
     """As a paced runner reads: by a schedule, behind which it may be."""
 
-    def __init__(self, rate: Rate, engine: Engine, monitor: Monitor) -> None:
-        self._schedule = Schedule(rate, engine.now_s, catch_up_items=1.0, catch_up_s=_CATCH_UP_S)
+    def __init__(self, arrivals: Arrivals, engine: Engine, monitor: Monitor) -> None:
+        self._schedule = Schedule(arrivals.rate, engine.now_s, catch_up_items=1.0, catch_up_s=_CATCH_UP_S)
         self._engine, self._monitor = engine, monitor
+        self._gathering = SimulatedGathering(engine, arrivals.limits)
         self._admitted = 0
         self._counted_s = -math.inf
 
     def feed(self) -> float:
-        schedule, engine, now_s = self._schedule, self._engine, self._engine.now_s
+        schedule, gathering, now_s = self._schedule, self._gathering, self._engine.now_s
         self._monitor.set_offered_rate(now_s, schedule.rate_per_s(now_s))
         self._count(now_s)
-        while engine.has_room:
+        gathering.settle()
+        while gathering.has_room:
             due_s = schedule.take(now_s)
             if due_s is None:
-                return min(max(schedule.next_due_s(now_s), now_s + 1e-6), now_s + _LOOK_S)
+                next_s = min(max(schedule.next_due_s(now_s), now_s + 1e-6), now_s + _LOOK_S)
+                return min(gathering.settle(), next_s)
             self._monitor.record_arrivals((now_s,))
-            engine.admit(None, (now_s,), (due_s,))
+            gathering.put(now_s, due_s)
             self._admitted += 1
-        return math.inf
+        return gathering.settle()
 
     def _count(self, now_s: float) -> None:
         if now_s - self._counted_s < _COUNT_EVERY_S:
@@ -111,20 +119,22 @@ class _VisitedSource:
     def __init__(self, arrivals: Arrivals, engine: Engine, monitor: Monitor) -> None:
         self._rate, self._random = arrivals.rate, np.random.default_rng(arrivals.seed)
         self._engine, self._monitor = engine, monitor
+        self._gathering = SimulatedGathering(engine, arrivals.limits)
         self._waiting: list[float] = []
         self._next_s = 0.0
         self._offered = 0
 
     def feed(self) -> float:
-        engine, now_s = self._engine, self._engine.now_s
+        gathering, now_s = self._gathering, self._engine.now_s
+        gathering.settle()
         while self._next_s <= now_s:
             self._waiting.append(self._next_s)
             self._monitor.record_arrivals((self._next_s,))
             self._offered += 1
             self._next_s += float(self._random.exponential(1 / max(self._rate(self._next_s), 1e-6)))
-        while self._waiting and engine.has_room:
+        while self._waiting and gathering.has_room:
             due_s = self._waiting.pop(0)
-            engine.admit(None, (due_s,), (due_s,))
+            gathering.put(due_s, due_s)
         lag_s = now_s - self._waiting[0] if self._waiting else 0.0
         self._monitor.record_demand(now_s, Demand(self._offered, self._offered - len(self._waiting), 0, lag_s))
-        return self._next_s
+        return min(gathering.settle(), self._next_s)

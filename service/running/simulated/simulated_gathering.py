@@ -1,0 +1,49 @@
+"""The way in of a simulated run: items that are to travel together are gathered, in virtual time, as a runner does it.
+
+Closed by count or age. What is due while others wait for a worker is the next bundle.
+"""
+
+from __future__ import annotations
+
+import math
+
+from compositions.batching import BundleLimits
+from runtime.engine import Engine
+
+
+class SimulatedGathering:
+    """Between a source and the engine."""
+
+    def __init__(self, engine: Engine, limits: BundleLimits) -> None:
+        self._engine, self._limits = engine, limits
+        self._arrived_s: list[float] = []
+        self._due_s: list[float] = []
+
+    @property
+    def has_room(self) -> bool:
+        """For one item more."""
+        return self._takes if self._limits.items == 1 else len(self._arrived_s) < self._limits.items
+
+    def put(self, arrived_s: float, due_s: float) -> None:
+        """Ask ``has_room`` first."""
+        self._arrived_s.append(arrived_s)
+        self._due_s.append(due_s)
+        if len(self._arrived_s) == self._limits.items:
+            self.settle()
+
+    def settle(self) -> float:
+        """Closes what is to be closed by now, and says when there will be more to close: infinite where that is not
+        a matter of time."""
+        if not self._arrived_s or not self._takes:
+            return math.inf
+        closes_s = self._arrived_s[0] + self._limits.linger_s
+        if len(self._arrived_s) < self._limits.items and self._engine.now_s < closes_s:
+            return closes_s
+        self._engine.admit(None, tuple(self._arrived_s), tuple(self._due_s))
+        self._arrived_s.clear()
+        self._due_s.clear()
+        return math.inf
+
+    @property
+    def _takes(self) -> bool:
+        return self._engine.has_room and (self._limits.items == 1 or not self._engine.waits)
