@@ -125,6 +125,7 @@ def test_a_runner_tells_what_it_was_told_and_starts_once(make: MakeRunner) -> No
         ask.SetSlo(Slo("latency", 250.0)),
         ask.SetMode(Mode.PINNED, "7"),
         ask.SetInput(InputSpec(rate_per_s=9)),
+        ask.SetBatching(BatchingSpec(items=64, linger_ms=2)),
     ]
     wanted = runner.ask(ask.ReadSpec())
     for change in changes:

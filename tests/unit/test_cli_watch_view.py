@@ -9,8 +9,10 @@ import pytest
 from rich.console import Console
 
 from apps import registry
+from compositions.batching import Batching
 from control.decisions import State, Trigger
 from profiler.slo import SloStatus
+from service.bodies.batching import BatchingStatus
 from service.bodies.compositions import ActiveComposition, Group
 from service.bodies.decisions import Decision
 from service.bodies.figures import Items, Latency, StageStatus, Worker
@@ -146,3 +148,12 @@ def test_what_holds_the_stream_up_is_shown() -> None:
     Console(file=out, width=120, color_system=None, markup=False).print(render.status_view(status))
     assert "3 workers for 4 groups, shared in turn" in out.getvalue()
     assert "3 workers for 4 groups, shared in turn" in drawn(WatchView(list), status)
+
+
+def test_how_many_items_travel_together_is_shown_while_it_runs() -> None:
+    status = a_status(batching=BatchingStatus.of(Batching(), 16, "a hop of 0.3 ms shows beside 0.2 ms of work"))
+    told = "16 items (auto: a hop of 0.3 ms shows beside 0.2 ms of work)"
+    assert render.batching_text(status) == told
+    assert told in drawn(WatchView(list), status)
+    assert render.batching_text(a_status()) is None, "nobody has decided it yet"
+    assert "together" not in drawn(WatchView(list), a_status())

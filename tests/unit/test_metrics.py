@@ -6,8 +6,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from apps import registry
+from compositions.batching import Batching
 from control.decisions import State
 from service.api.metrics import METRICS, exposition
+from service.bodies.batching import BatchingStatus
 from service.bodies.figures import Items, Latency
 from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
@@ -48,6 +50,13 @@ def value(name: str, **labels: str) -> float | None:
 )
 def test_values_in_base_units(name: str, labels: dict[str, str], expected: float) -> None:
     assert value(name, **labels) == pytest.approx(expected)
+
+
+def test_the_size_of_bundles_in_use() -> None:
+    batching = BatchingStatus.of(Batching(), 32, "a hop shows")
+    key = ("recompose_bundle_size", frozenset({("app", "synthetic")}))
+    assert samples([STATUS.model_copy(update={"batching": batching})])[key] == 32
+    assert key not in samples([STATUS])
 
 
 def test_what_is_not_measured_is_absent_never_zero() -> None:
