@@ -84,14 +84,21 @@ def _changed(present: Present, question: Question) -> Present:
     if question.cores is not None:
         snapshot = replace(snapshot, cores=question.cores)
     if question.rate_per_s is not None:
-        windows = tuple(replace(w, rate_per_s=question.rate_per_s) for w in snapshot.input_rate_windows)
-        snapshot = replace(snapshot, input_rate_per_s=question.rate_per_s, input_rate_windows=windows)
+        snapshot = _at_rate(snapshot, question.rate_per_s)
     return replace(
         present,
         snapshot=snapshot,
         active=_resized(present.active, question.replicas),
         compositions=tuple(_resized(each, question.replicas) for each in present.compositions),
     )
+
+
+def _at_rate(snapshot: Snapshot, rate_per_s: float) -> Snapshot:
+    """At a lower rate fewer items come in the time in which a bundle gathered; nobody knows how many more may."""
+    share = min(1.0, rate_per_s / snapshot.input_rate_per_s) if snapshot.input_rate_per_s else 1.0
+    stages = tuple(replace(each, bundle_items=max(1.0, share * each.bundle_items)) for each in snapshot.stages)
+    windows = tuple(replace(w, rate_per_s=rate_per_s) for w in snapshot.input_rate_windows)
+    return replace(snapshot, input_rate_per_s=rate_per_s, input_rate_windows=windows, stages=stages)
 
 
 def _resized(composition: Composition, replicas: int | None) -> Composition:

@@ -87,7 +87,7 @@ def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSett
     mean = float(np.average(wall, weights=counts))
     scatter = float(np.sqrt(np.mean(counts * (wall - mean) ** 2)))
     p50, p95 = percentiles(wall, weights, (50, 95))
-    busy_s = float(counts @ wall)
+    items, busy_s = samples.items(start), float(counts @ wall)
     span_s = now_s - samples.at(start) + mean
     return StageProfile(
         name=stage,
@@ -96,8 +96,9 @@ def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSett
         cv=scatter / mean if mean > 0 else 0.0,
         p50_s=p50,
         p95_s=p95,
-        samples=samples.items(start),
+        samples=items,
         busy=busy_s / span_s if span_s > 0 else 0.0,
+        bundle_items=items / len(wall),
     )
 
 

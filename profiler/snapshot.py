@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import fmean
 
 
 class LatencyFrom(StrEnum):
@@ -39,6 +40,8 @@ class StageProfile:
     """Mean number of calls of it at a time (Little's law); 0 where not measured."""
     at_once: int = 1
     """Calls that one worker has at a time, of a stage that waits; of others they are as many as workers run it."""
+    bundle_items: float = 1.0
+    """Mean number of items of its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,11 @@ class Snapshot:
     """From when an item was read, as the papers measure: the time for which a source is held back is not in it."""
     demand: Demand | None = None
     """None where nobody counts what was asked for, as in a simulation of workers alone."""
+
+    @property
+    def bundle_items(self) -> float:
+        """How many items travel together, on average over the tasks that the profiles rest on; 1 without a profile."""
+        return fmean(stage.bundle_items for stage in self.stages) if self.stages else 1.0
 
     @property
     def backlog(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 PACED_ARRIVAL_CV = 0.1
 """Of the times between items of a source that keeps its pace; 1 would be independent users (Poisson)."""
@@ -16,8 +17,17 @@ class StageCost:
     service_s: float
     cpu_s: float
     cv: float = 0.0
-    at_once: int = 1
+    at_once: float = 1
     """Calls of it that a worker has at a time, where it waits: between the steps of one the worker is free."""
+
+    def of_bundle(self, items: float) -> StageCost:
+        """What so many together cost: items vary independently, and calls that wait overlap."""
+        if items == 1:
+            return self
+        service_s = max(1.0, items / self.at_once) * self.service_s
+        if self.at_once > 1:
+            service_s = max(service_s, items * self.cpu_s)
+        return StageCost(service_s, items * self.cpu_s, self.cv / sqrt(items), max(1.0, self.at_once / items))
 
     @property
     def held_s(self) -> float:
@@ -26,7 +36,7 @@ class StageCost:
 
 
 def occupied_s(stages: Sequence[StageCost]) -> float:
-    """How long an item takes up one worker that runs these stages: what a worker can do is one item in that time."""
+    """How long a task takes up one worker that runs these stages: what a worker can do is one task in that time."""
     return max(sum(stage.held_s for stage in stages), *(stage.service_s / stage.at_once for stage in stages))
 
 
@@ -43,3 +53,5 @@ class Conditions:
     hop_cpu_s: float | None = None
     arrival_cv: float = PACED_ARRIVAL_CV
     """Coefficient of variation of the times between arrivals."""
+    bundle_items: float = 1.0
+    """Mean number of items that travel together, one at least: they share a hop, and wait for each other."""

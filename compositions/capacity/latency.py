@@ -1,4 +1,7 @@
-"""Latency of many compositions at one input rate: service, sharing of cores, queues, and the order of delivery."""
+"""Latency of many compositions at one input rate: service, sharing of cores, queues, and the order of delivery.
+
+Who queues is a task: an item, or a bundle of them, which moves as one.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ _ALMOST_IDLE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What an item costs in every group of every composition, hops included: shape (groups, compositions)."""
+    """What a task costs in every group of every composition, hops included: shape (groups, compositions)."""
 
     service_s: Array
     cpu_s: Array
     variance_s2: Array
     """Of the service time; stages vary independently."""
     servers: Array
-    """Items that the group's workers serve at a time: its replicas, or more where calls wait. Not always whole."""
+    """Tasks that the group's workers serve at a time: its replicas, or more where calls wait. Not always whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Latency:
 
 
 def latency_at(table: CompositionTable, load: Load, cores: float, rate_per_s: float, arrival_cv: float) -> Latency:
-    """Sums the ways an item spends time: its service, waits for cores, waits for workers, wait for earlier items."""
+    """Sums the ways a task spends time: its service, waits for cores, waits for workers, wait for earlier ones."""
     alone, cpu = load.service_s.sum(axis=0), load.cpu_s.sum(axis=0)
     arrival_scv = np.full(len(table), arrival_cv**2)
     sharing = _core_sharing(table, load, cores, rate_per_s, arrival_scv)

@@ -22,7 +22,7 @@ class Prediction:
     throughput_per_s: float
     """Capacity: the highest rate it can sustain."""
     base_latency_s: float
-    """Service, hops and the sharing of cores, without any queue: a lower bound of the mean."""
+    """Service of the whole bundle, hops and the sharing of cores, without any queue: a lower bound of the mean."""
     latency_s: float | None
     p50_s: float | None
     p95_s: float | None

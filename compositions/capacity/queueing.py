@@ -53,6 +53,14 @@ def reorder_wait(spread_s: Array, interarrival_s: float) -> Array:
     return spread_s * np.interp(interarrival_s / spread_s, _SPACING, _LEAD)
 
 
+def filling_wait(bundle_items: float, rate_per_s: float) -> tuple[float, float]:
+    """Mean and variance of an item's wait until the last of its bundle has come, at a steady pace."""
+    if bundle_items <= 1 or rate_per_s <= 0:  # nobody waits for others, or nobody comes
+        return 0.0, 0.0
+    gap_s = 1 / rate_per_s
+    return (bundle_items - 1) / 2 * gap_s, (bundle_items**2 - 1) / 12 * gap_s * gap_s
+
+
 def percentiles(mean_s: Array, variance_s2: Array) -> dict[str, Array]:
     """``p50``, ``p95``, ``p99`` of a latency taken as lognormal with this mean and variance."""
     log_variance = np.log1p(variance_s2 / mean_s**2)

@@ -13,7 +13,7 @@ def widened(
     composition: Composition, costs: Mapping[str, StageCost], hop_s: float, stateful: Set[str] = frozenset()
 ) -> Iterator[Composition]:
     """``composition``, then with twice the replicas of its weakest group, and so on; ends only where that group holds a
-    ``stateful`` stage, of which there is one. Raises: KeyError when a stage has no cost."""
+    ``stateful`` stage, of which there is one. ``costs`` of tasks. Raises: KeyError when a stage has no cost."""
     taken_s = [hop_s + occupied_s([costs[stage] for stage in group.stages]) for group in composition.groups]
     while True:
         yield composition

@@ -20,7 +20,10 @@ def wanting(situation: Situation, composition: Composition) -> tuple[str, ...]:
     """Stages of ``composition`` of which more replicas are predicted to meet the objective with the cores there are;
     none where the cores limit it, or a stage that there is only one of. Raises: KeyError without a profile of each."""
     snapshot = situation.snapshot
-    costs = stage_costs(snapshot.stages, snapshot.cores)
+    costs = {
+        name: cost.of_bundle(snapshot.bundle_items)
+        for name, cost in stage_costs(snapshot.stages, snapshot.cores).items()
+    }
     wider = tuple(islice(widened(composition, costs, snapshot.hop_s, situation.stateful), _WIDTHS))
     predictions = expect(wider, snapshot)
     assert not isinstance(predictions, Unmeasured), "each stage had its cost"

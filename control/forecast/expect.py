@@ -38,7 +38,11 @@ def expect(
         return missing
     costs = stage_costs(snapshot.stages, snapshot.cores)
     conditions = Conditions(
-        snapshot.cores, snapshot.hop_s * scale, needed_rate(snapshot), arrival_cv=_arrival_cv(snapshot)
+        snapshot.cores,
+        snapshot.hop_s * scale,
+        needed_rate(snapshot),
+        arrival_cv=_arrival_cv(snapshot),
+        bundle_items=snapshot.bundle_items,
     )
     return predict_all(table, {name: _scaled(cost, scale) for name, cost in costs.items()}, conditions)
 

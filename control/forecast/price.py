@@ -38,4 +38,5 @@ def _drain_s(situation: Situation) -> float:
     snapshot = situation.snapshot
     if snapshot.inside is not None:
         return snapshot.inside.mean_s
-    return sum(cost.service_s for cost in stage_costs(snapshot.stages, snapshot.cores).values())
+    item_s = sum(cost.service_s for cost in stage_costs(snapshot.stages, snapshot.cores).values())
+    return snapshot.bundle_items * item_s

@@ -59,8 +59,8 @@ class Handovers:
         self._record = SwitchRecord(mean_s, bound_s)
         self.gaps.switch_begins(self._record)
         costs = stage_costs(snapshot.stages, self._cores)
-        first_s = sum(cost.service_s for cost in costs.values()) + snapshot.hop_s * len(composition.groups)
-        return Expected(mean_s, bound_s, first_s)
+        work_s = snapshot.bundle_items * sum(cost.service_s for cost in costs.values())
+        return Expected(mean_s, bound_s, work_s + snapshot.hop_s * len(composition.groups))
 
     def end(self, ended: SwitchEnded) -> None:
         """The switch is over; after one that failed the estimates go on."""

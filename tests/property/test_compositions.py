@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, pairwise
+from math import sqrt
 from typing import Any, TypeVar
 
+import pytest
 import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -238,6 +240,33 @@ def assert_close(left: Prediction, right: Prediction) -> None:
     for name in Prediction.__slots__:
         a, b = getattr(left, name), getattr(right, name)
         assert a == b or abs(a - b) <= 1e-9 * max(abs(a), abs(b)), name
+
+
+@LAW
+@given(priced(), st.integers(1, 1000))
+def test_a_bundle_is_an_item_that_costs_as_much_and_fills(case: Priced, items: int) -> None:
+    compositions, costs, conditions = case
+    rate = conditions.input_rate_per_s
+    sums = {name: cost.of_bundle(items) for name, cost in costs.items()}
+    seldom = None if rate is None else rate / items
+    alike = replace(conditions, input_rate_per_s=seldom, arrival_cv=conditions.arrival_cv / sqrt(items))
+    told = predict_all(compositions, costs, replace(conditions, bundle_items=items))
+    for bundle, item in zip(told, predict_all(compositions, sums, alike), strict=True):
+        assert bundle.throughput_per_s == pytest.approx(items * item.throughput_per_s)
+        assert bundle.base_latency_s == pytest.approx(item.base_latency_s)
+        if bundle.latency_s is not None and item.latency_s is not None and rate and bundle.utilization != 1.0:
+            assert bundle.latency_s == pytest.approx(item.latency_s + (items - 1) / (2 * rate), rel=1e-5)
+
+
+@LAW
+@given(priced(), st.floats(1, 1000), st.floats(1, 1000))
+def test_larger_bundles_never_lower_the_capacity(case: Priced, one: float, other: float) -> None:
+    compositions, costs, conditions = case
+    small, large = (
+        predict_all(compositions, costs, replace(conditions, bundle_items=items)).throughput_per_s
+        for items in sorted((one, other))
+    )
+    assert (large >= small * (1 - 1e-9)).all()
 
 
 @LAW

@@ -168,6 +168,51 @@ def test_the_wait_for_earlier_items_is_the_lead_of_the_latest_of_them() -> None:
     assert float(reorder_wait(np.array([1.0]), 0.5)[0]) == pytest.approx(held, abs=0.01)
 
 
+# --- bundles --------------------------------------------------------------------------------------------------------
+
+
+def test_a_bundle_shares_a_hop_and_its_items_wait_for_each_other() -> None:
+    composition, costs = chain((1, 0.001, 0.0), (2, 0.003, 0.0))
+    conditions = Conditions(cores=8, hop_s=0.01, input_rate_per_s=500, arrival_cv=0.0, bundle_items=10)
+    prediction = predict(composition, costs, conditions)
+    assert prediction.throughput_per_s == pytest.approx(10 * 2 / (10 * 0.003 + 0.01))  # 500, from the second group
+    assert prediction.overloaded
+    prediction = predict(composition, costs, replace(conditions, input_rate_per_s=400))
+    assert prediction.base_latency_s == pytest.approx(10 * 0.004 + 2 * 0.01)
+    fills_s = 9 / (2 * 400)  # the first waits for nine others, the last for none
+    assert prediction.latency_s == pytest.approx(prediction.base_latency_s + fills_s)
+    assert prediction.cpu_cores == pytest.approx(400 * (0.004 + 2 * 0.01 / 10))
+    assert prediction.p95_s is not None
+    spread_s = math.sqrt(99 / 12) / 400  # of ten evenly spaced items
+    assert prediction.latency_s < prediction.p95_s < prediction.latency_s + 2 * spread_s
+
+
+def test_items_of_a_bundle_vary_independently_so_it_waits_less_than_one_item_as_long() -> None:
+    one, costs = chain((1, 0.01, 1.0))
+    ten = Conditions(cores=8, hop_s=0.0, input_rate_per_s=80, arrival_cv=0.0, bundle_items=10)
+    bundles = predict(one, costs, ten)
+    alike = predict(one, {"s0": StageCost(0.1, 0.1, 1.0)}, replace(ten, input_rate_per_s=8, bundle_items=1))
+    assert bundles.latency_s is not None
+    assert alike.latency_s is not None
+    assert bundles.latency_s - 9 / 160 < 0.7 * alike.latency_s
+
+
+@pytest.mark.parametrize(("items", "rounds"), [(1, 1.0), (4, 1.0), (64, 4.0)])
+def test_calls_that_wait_overlap_within_a_bundle_too(items: int, rounds: float) -> None:
+    composition, _ = chain((1, 0.03, 0.0))
+    costs = {"s0": StageCost(0.03, 0.0001, at_once=16)}
+    conditions = Conditions(cores=2, hop_s=0.0, input_rate_per_s=None, bundle_items=items)
+    prediction = predict(composition, costs, conditions)
+    assert prediction.throughput_per_s == pytest.approx(16 / 0.03)
+    assert prediction.base_latency_s == pytest.approx(rounds * 0.03)
+
+
+def test_where_nobody_comes_nothing_fills() -> None:
+    composition, costs = chain((1, 0.001, 0.0))
+    prediction = predict(composition, costs, Conditions(1, 0.001, 0.0, bundle_items=100))
+    assert prediction.latency_s == pytest.approx(prediction.base_latency_s) == pytest.approx(0.101)
+
+
 # --- against a simulation of workers that share cores ---------------------------------------------------------------
 
 

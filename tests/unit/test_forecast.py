@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from compositions.capacity.prediction import Predictions
+from compositions.capacity.prediction import Prediction, Predictions
 from compositions.model import Stage
 from compositions.notation import parse
 from control.assess import assess
@@ -91,6 +91,28 @@ def test_a_question_about_another_rate_keeps_the_kind_of_arrivals() -> None:
     assert all(each is not None for each in first)
     waits = [each.latency_s for each in first if each is not None and each.latency_s is not None]
     assert waits[0] > 1.05 * waits[1]
+
+
+def test_what_travels_in_bundles_is_told_at_their_size_and_at_a_lower_rate_they_hold_fewer() -> None:
+    one_by_one = seen()
+    stages = tuple(replace(stage, bundle_items=5.0) for stage in one_by_one.stages)
+    bundles = replace(one_by_one, hop_s=0.01, stages=stages)
+    first = _first(expect(COMPOSITIONS, bundles))
+    assert first.throughput_per_s == pytest.approx(5 / (5 * 0.01 + 0.01))
+    assert first.base_latency_s == pytest.approx(3 * (5 * 0.01 + 0.01))
+    for rate_per_s, items in ((20.0, 2), (5.0, 1), (80.0, 5)):
+        (told,) = (
+            each.prediction
+            for each in outlook(Question(rate_per_s=rate_per_s), present(bundles)).options
+            if each.composition.name == "1"
+        )
+        assert told is not None
+        assert told.throughput_per_s == pytest.approx(items / (items * 0.01 + 0.01))
+
+
+def _first(told: Predictions | Unmeasured) -> Prediction:
+    assert isinstance(told, Predictions)
+    return told[0]
 
 
 def test_a_stage_without_a_profile_is_an_answer_with_its_name() -> None:

@@ -168,6 +168,15 @@ def test_a_stream_in_bundles_is_counted_in_items() -> None:
     assert (a.service_time_s, a.cpu_time_s) == (pytest.approx(0.0005), pytest.approx(0.0004))
     assert a.samples == 30_000
     assert a.busy == pytest.approx(0.5, rel=0.02)
+    assert snapshot.bundle_items == 100
+
+
+def test_how_many_items_travel_together_is_a_mean_of_tasks() -> None:
+    seen = monitor()
+    assert look(seen, 1000.0).bundle_items == 1
+    for at_s, items in ((1000.0, 1), (1000.5, 8), (1001.0, 3)):
+        seen.record_timings(at_s, (StageTiming("a", 0.1, 0.1),), items)
+    assert look(seen, 1001.0).bundle_items == 4
 
 
 def test_the_first_bundle_weighs_beside_single_items() -> None:

@@ -1,0 +1,206 @@
+"""How near predictions come to simulated streams whose items travel in bundles, over seeded random settings.
+
+Stages are profiled in one composition, by the monitor, in bundles of the same size at another rate; what is predicted
+from that for another composition is held against a run of it: saturated for the throughput, below for the latency.
+
+    python -m benchmarks.bundle_predictions [--settings 40] [--seed 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import platform
+import random
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from compositions.capacity.prediction import Prediction
+from compositions.model import Composition, Group, Pattern, all_sequential
+from control.decisions import Mode
+from control.forecast.expect import Unmeasured, expect
+from profiler.snapshot import Snapshot
+from runtime.dispatch.outcomes import Delivered, Shed
+from runtime.pools.simulated_machine import Machine
+from service.running.loop import ControlLoop
+from service.running.simulated.scenario import Scenario, SimulatedStage
+from service.running.simulated.simulated_run import loop_on, pool_of
+
+LIMIT = 0.1
+LEAST_TASKS, LEAST_ITEMS = 400, 4000
+LOOK_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An app, a machine, how many items travel together, and the composition that is predicted."""
+
+    stages: tuple[SimulatedStage, ...]
+    machine: Machine
+    composition: Composition
+    items: int
+    load: float
+    """Of the throughput of a saturated stream."""
+    seed: int
+
+    @property
+    def tasks(self) -> int:
+        return max(LEAST_TASKS, LEAST_ITEMS // self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    setting: Setting
+    told: Prediction
+    throughput_per_s: float
+    latency_s: float
+
+    @property
+    def throughput_error(self) -> float:
+        return abs(self.told.throughput_per_s / self.throughput_per_s - 1)
+
+    @property
+    def latency_error(self) -> float:
+        return abs((self.told.latency_s or 0.0) / self.latency_s - 1)
+
+
+def drawn(seed: int) -> Setting:
+    """1 to 4 groups, stages of 1 us to 5 ms, hops of 0.1 to 0.5 ms of which the half is CPU, bundles of 1 to 512."""
+    draw = random.Random(seed)
+    stages = tuple(
+        SimulatedStage(name, math.exp(draw.uniform(math.log(1e-6), math.log(5e-3))), draw.uniform(0, 0.5))
+        for name in "abcd"
+    )
+    cuts = sorted(draw.sample(range(1, 4), draw.randint(0, 3)))
+    spans = zip([0, *cuts], [*cuts, 4], strict=True)
+    groups = tuple(_group(tuple("abcd"[begin:end]), draw.choice((1, 1, 2, 3))) for begin, end in spans)
+    hop_s = draw.uniform(1e-4, 5e-4)
+    machine = Machine(draw.choice((2, 4, 8)), hop_s=hop_s / 2, hop_cpu_s=hop_s / 2)
+    items = round(math.exp(draw.uniform(0, math.log(512))))
+    return Setting(stages, machine, Composition("asked", groups), items, draw.uniform(0.3, 0.9), seed)
+
+
+def _group(stages: tuple[str, ...], replicas: int) -> Group:
+    return Group(stages, Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas)
+
+
+def measured(setting: Setting) -> Outcome:
+    """What was told before, and what came out."""
+    throughput_per_s = _Stream(setting, setting.composition).saturated()
+    rate_per_s = setting.load * throughput_per_s
+    told = _told(setting, rate_per_s)
+    stream = _Stream(setting, setting.composition)
+    stream.paced(rate_per_s)
+    return Outcome(setting, told, throughput_per_s, stream.latency_s)
+
+
+def _told(setting: Setting, rate_per_s: float) -> Prediction:
+    """By a profile of all stages in sequence at half their capacity."""
+    plain = all_sequential(Scenario(setting.stages, ()).app_stages)
+    slowest_s = max(stage.service_s for stage in setting.stages)
+    hop_s = setting.machine.hop_s + setting.machine.hop_cpu_s
+    snapshot = _Stream(setting, plain).paced(0.5 * setting.items / (setting.items * slowest_s + hop_s))
+    predictions = expect([setting.composition], replace(snapshot, input_rate_per_s=rate_per_s, input_rate_windows=()))
+    assert not isinstance(predictions, Unmeasured), predictions
+    return predictions[0]
+
+
+class _Stream:
+    """One composition, by itself, in virtual time; the first tenth of the bundles is not counted."""
+
+    def __init__(self, setting: Setting, composition: Composition) -> None:
+        scenario = Scenario(
+            setting.stages,
+            (composition,),
+            first=composition,
+            machine=setting.machine,
+            mode=Mode.OBSERVE,
+            strategy="static",
+            seed=setting.seed,
+        )
+        self._setting = setting
+        self._out: list[Delivered] = []
+        self._loop: ControlLoop = loop_on(pool_of(scenario), scenario, self._take)
+        self._engine = self._loop.engine
+        self._engine.start()
+        while len(self._engine.view().workers) < composition.workers:
+            self._loop.step(self._engine.now_s + LOOK_S)
+
+    def saturated(self) -> float:
+        """Items per second where there always are more."""
+        admitted = 0
+        while len(self._out) < self._setting.tasks:
+            while self._engine.has_room and admitted < self._setting.tasks:
+                self._admit((self._engine.now_s,) * self._setting.items)
+                admitted += 1
+            self._loop.step(math.inf)
+        counted = self._counted
+        return sum(each.count for each in counted[1:]) / (counted[-1].at_s - counted[0].at_s)
+
+    def paced(self, rate_per_s: float) -> Snapshot:
+        """Items come evenly; the last of a bundle closes it. What the monitor has seen at the end."""
+        begin_s, size = self._engine.now_s, self._setting.items
+        self._loop.monitor.set_offered_rate(begin_s, rate_per_s)
+        for number in range(self._setting.tasks):
+            due_s = tuple(begin_s + (number * size + item + 1) / rate_per_s for item in range(size))
+            while self._engine.now_s < due_s[-1]:
+                self._loop.step(due_s[-1])
+            self._admit(due_s)
+        while len(self._out) < self._setting.tasks:
+            self._loop.step(math.inf)
+        self._loop.tick(self._engine.now_s)
+        assert self._loop.snapshot is not None, "it was looked just now"
+        return self._loop.snapshot
+
+    @property
+    def latency_s(self) -> float:
+        return statistics.fmean(each.at_s - arrived_s for each in self._counted for arrived_s in each.arrived_s)
+
+    @property
+    def _counted(self) -> list[Delivered]:
+        return self._out[len(self._out) // 10 :]
+
+    def _admit(self, arrived_s: tuple[float, ...]) -> None:
+        self._loop.monitor.record_arrivals(arrived_s)
+        self._engine.admit(None, arrived_s)
+
+    def _take(self, item: Delivered | Shed) -> None:
+        assert isinstance(item, Delivered), "nothing is shed"
+        self._out.append(item)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--settings", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; virtual time")
+    print(f"{'groups':>24} {'items':>5} {'cores':>5} {'load':>5} {'items/s':>9} {'error':>6} {'ms':>9} {'error':>6}")
+    outcomes = []
+    for seed in range(options.seed, options.seed + options.settings):
+        outcome = measured(drawn(seed))
+        outcomes.append(outcome)
+        print(_row(outcome), flush=True)
+    medians = [
+        statistics.median(each.throughput_error for each in outcomes),
+        statistics.median(each.latency_error for each in outcomes),
+    ]
+    print(f"median error: throughput {medians[0]:.1%}, latency {medians[1]:.1%}; limit {LIMIT:.0%}")
+    return 0 if max(medians) <= LIMIT else 1
+
+
+def _row(outcome: Outcome) -> str:
+    setting = outcome.setting
+    groups = "-".join(f"{'+'.join(group.stages)}*{group.replicas}" for group in setting.composition.groups)
+    return (
+        f"{groups:>24} {setting.items:5} {setting.machine.cores:5} {setting.load:5.2f}"
+        f" {outcome.throughput_per_s:9.0f} {outcome.throughput_error:6.1%}"
+        f" {outcome.latency_s * 1e3:9.3f} {outcome.latency_error:6.1%}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
