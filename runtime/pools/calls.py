@@ -90,6 +90,10 @@ class Calls:
             made = self._made[name] = _call_of(getattr(self._app, name), self._stages[name])
         return made
 
+    def at_once(self, stages: Iterable[str]) -> int:
+        """How many calls of these may wait at a time; 1: none of them waits."""
+        return max((self._stages[name].concurrency for name in stages if self._is_async(name)), default=1)
+
     def _is_async(self, name: str) -> bool:
         return inspect.iscoroutinefunction(getattr(self._app, name, None))
 

@@ -1,6 +1,7 @@
 """The ``simulated`` pool: virtual time, workers that share a given number of cores.
 
-A task is CPU work, which contends for cores, then waiting, which does not.
+A task is CPU work, which contends for cores, then waiting, which does not. While a task of stages that are an ``async
+def`` waits, its worker is at the next one.
 """
 
 from __future__ import annotations
@@ -150,18 +151,31 @@ class SimulatedPool:
         wait_s = sum(cost.wait_s for cost in worker.costs)
         if not wait_s:
             return self._done(worker)
-        self._time.at(self._time.now_s + wait_s, lambda: self._done(worker) if worker.worker in self._workers else None)
+        at_once = worker.calls.at_once(worker.tasks[0][0].stages) if worker.calls is not None else 1
+        if at_once > 1:
+            self._wait_aside(worker, wait_s, at_once)
+        else:
+            at_s = self._time.now_s + wait_s
+            self._time.at(at_s, lambda: self._done(worker) if worker.worker in self._workers else None)
         return None
+
+    def _wait_aside(self, worker: _Worker, wait_s: float, at_once: int) -> None:
+        """Its items wait ``at_once`` at a time, and the worker goes on with the next task."""
+        task, _ = worker.tasks.popleft()
+        timings = worker.timings(task, self._time.now_s + wait_s, self._machine.hop_cpu_s)
+        at_s = self._time.now_s + wait_s / min(task.count, at_once)
+        self._time.at(at_s, lambda: self._result(worker, task, timings) if worker.worker in self._workers else None)
+        if worker.tasks:
+            self._begin(worker, self._time.now_s)
 
     def _done(self, worker: _Worker) -> Event:
         task, _ = worker.tasks.popleft()
-        event = self._result(worker, task)
+        event = self._result(worker, task, worker.timings(task, self._time.now_s, self._machine.hop_cpu_s))
         if worker.tasks:
             self._begin(worker, self._time.now_s)
         return event
 
-    def _result(self, worker: _Worker, task: Task) -> TaskDone | TaskFailed:
-        timings = worker.timings(task, self._time.now_s, self._machine.hop_cpu_s)
+    def _result(self, worker: _Worker, task: Task, timings: tuple[StageTiming, ...]) -> TaskDone | TaskFailed:
         if worker.calls is None:
             return TaskDone(self._time.now_s, worker.worker, task.task_id, task.payload, timings)
         work = run_task(worker.calls, worker.worker, task, self.now_s)
