@@ -57,7 +57,7 @@ def serve(bench: Bench, channel: Channel, here: Whereabouts) -> None:
     gc.collect()
     gc.freeze()  # what setup loaded stays for good; the collector need not look at it again
     try:
-        channel.send(Message(Kind.READY, payload=here.frames()))
+        channel.send(Message(Kind.READY, payload=here.frames(), items=0 if bench.calls.wait else 1))
         if bench.calls.wait:
             asyncio.run(_serve_at_once(bench, channel))
             return

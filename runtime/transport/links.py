@@ -10,7 +10,7 @@ from runtime.transport.account import Account
 from runtime.transport.connection import Connection
 from runtime.transport.wire import Kind, Message
 
-_ANSWERS = (Kind.DONE, Kind.FAILED)
+_ANSWERS = (Kind.DONE, Kind.PARTLY, Kind.FAILED)
 
 
 class Link(Protocol):
@@ -55,7 +55,8 @@ class EncryptedLink:
 
     A ZeroMQ connection that breaks forgets what it had taken, and makes itself anew without a word. A worker ends when
     that happens (``EncryptedChannel``). What is on the way to one that has not noticed yet cannot be routed, or is
-    missed when the answer to a later task comes: workers answer in the order asked.
+    missed when the answer to a later task comes: workers answer in the order asked. Those that have several tasks at
+    once do not; a task that is lost on its way to them is missed at its time limit.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class EncryptedLink:
         self._route, self._deliver, self._in_full = route, deliver, in_full
         self._asked: deque[int] = deque()
         """Tasks without an answer, in the order sent."""
+        self._in_order = True
 
     def send(self, message: Message) -> None:
         if message.kind == Kind.TASK:
@@ -78,9 +80,12 @@ class EncryptedLink:
         self._route(self._in_full(message))
 
     def came(self, message: Message) -> None:
-        if message.kind in _ANSWERS and message.task_id in self._asked:
-            head = self._asked.popleft()
-            if head != message.task_id:
+        if message.kind == Kind.READY:
+            self._in_order = message.items > 0
+        elif message.kind in _ANSWERS and message.task_id in self._asked:
+            head = self._asked[0]
+            self._asked.remove(message.task_id)
+            if self._in_order and head != message.task_id:
                 raise OSError(f"task {head} was lost on its way: the answer to {message.task_id} came first")
         self._deliver(message)
 

@@ -1,0 +1,122 @@
+"""A worker whose stages wait, over real sockets, without Ray: many tasks at once, frames in shared memory, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from apps.contract import App, Outputs
+from compositions.model import Stage
+from runtime.arena.settings import ArenaSettings
+from runtime.arena.shelves import shelf_of
+from runtime.pools.ray_bench import Bench
+from runtime.pools.ray_language import Whereabouts
+from runtime.pools.ray_worker import serve
+from runtime.transport.channel import connect
+from runtime.transport.hub import Hub
+from runtime.transport.wire import Kind, Message
+
+TOGETHER, PATIENCE_S = 8, 20.0
+
+
+class Gathers(App):
+    """``meet`` waits until there are ``TOGETHER``; ``never`` for good."""
+
+    name = "gathers"
+    stages = (Stage("meet", concurrency=50), Stage("never", concurrency=50))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.all_here = 0, asyncio.Event()
+
+    async def meet(self, value: Any) -> Any:
+        self.inside += 1
+        if self.inside == TOGETHER:
+            self.all_here.set()
+        await self.all_here.wait()
+        return Outputs([value + 1, value + 2])
+
+    async def never(self, value: Any) -> Any:
+        await asyncio.Event().wait()
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def hub(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    hub = Hub(unix=request.param == "unix", arena=ArenaSettings(0.01))
+    if request.param == "tcp":
+        hub.open_network("127.0.0.1")
+    yield hub
+    hub.close()
+
+
+@pytest.fixture
+def worker(hub: Hub) -> Iterator[threading.Thread]:
+    invitation = hub.invite("w1")
+
+    def work() -> None:
+        channel = connect(invitation)
+        try:
+            bench = Bench(Gathers(), ("meet", "never"), shelf_of(channel.handed))
+            serve(bench, channel, Whereabouts(0, "", "127.0.0.1", "node"))
+        finally:
+            channel.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    (ready,) = replies(hub, 1)
+    assert ready.kind == Kind.READY
+    yield thread
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def replies(hub: Hub, count: int) -> list[Message]:
+    found: list[Message] = []
+    give_up_s = time.monotonic() + PATIENCE_S
+    while len(found) < count:
+        assert time.monotonic() < give_up_s, f"{len(found)} of {count} replies came"
+        found += [message for _, message in hub.poll(0.1) if message is not None]
+    return found
+
+
+def send(hub: Hub, task_id: int, stage: int, value: Any) -> None:
+    hub.send("w1", Message(Kind.TASK, task_id, stage, 1, hub.accounts.codec.encode([value])))
+
+
+@pytest.mark.parametrize("make", [int, lambda number: np.full(100_000, number)], ids=["small", "frames"])
+def test_tasks_wait_together_and_each_is_answered(
+    hub: Hub, worker: threading.Thread, make: Callable[[int], Any]
+) -> None:
+    for round_ in range(3):  # from the second on there is room in shared memory
+        for number in range(TOGETHER):
+            send(hub, round_ * TOGETHER + number, 0, make(number))
+        for reply in replies(hub, TOGETHER):
+            number = reply.task_id % TOGETHER
+            (values,) = hub.accounts.codec.decode(reply.payload)
+            assert [np.unique(value).tolist() for value in values] == [[number + 1], [number + 2]]
+    hub.send("w1", Message(Kind.EXIT))
+
+
+def test_it_ends_when_told_to_though_tasks_wait(hub: Hub, worker: threading.Thread) -> None:
+    send(hub, 1, 1, 0)
+    for number in range(2, TOGETHER + 2):
+        send(hub, number, 0, 0)
+    replies(hub, TOGETHER)
+    hub.send("w1", Message(Kind.EXIT))
+    worker.join(PATIENCE_S)
+    assert not worker.is_alive()
+
+
+def test_it_ends_when_the_pool_is_gone(hub: Hub, worker: threading.Thread) -> None:
+    send(hub, 1, 1, 0)
+    hub.close()
+    worker.join(PATIENCE_S)
+    assert not worker.is_alive()
