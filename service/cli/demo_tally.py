@@ -29,7 +29,8 @@ class SerialCheck:
         for result in results:
             self.received += 1
             self.errors += result.error is not None
-            self._take(result.serial)
+            if not result.part:  # the first of its values stands for an item
+                self._take(result.serial)
 
     def _take(self, serial: int) -> None:
         if serial in self._seen:

@@ -50,6 +50,7 @@ def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, sh
 
 def test_across_losses_and_switches(make_rig):
     rig: Rig = make_rig("calls").open(SHAPES[0])
+    rig.patience_s = 120.0  # a worker of Ray's takes seconds to start where the machine is busy
     for round_, shape in enumerate([*SHAPES[1:], *SHAPES]):
         for first in range(round_ * 30, round_ * 30 + 30, 10):
             rig.feed_bundle(range(first, first + 10))
