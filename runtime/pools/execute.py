@@ -110,7 +110,7 @@ class _Run:
         if counts is not None:
             self._values, failed = gathered(self._values, counts), _by_item(failed, owners(counts))
         self._several = any_outputs(self._values)
-        if counts is not None and self._several:
+        if self._several:
             self._values = unnested(self._values)
         if failed:
             self._fail(name, failed)

@@ -163,7 +163,7 @@ class SimulatedPool:
         """Its items wait ``at_once`` at a time, and the worker goes on with the next task."""
         task, _ = worker.tasks.popleft()
         timings = worker.timings(task, self._time.now_s + wait_s, self._machine.hop_cpu_s)
-        at_s = self._time.now_s + wait_s / min(task.count, at_once)
+        at_s = self._time.now_s + wait_s / min(task.items, at_once)
         self._time.at(at_s, lambda: self._result(worker, task, timings) if worker.worker in self._workers else None)
         if worker.tasks:
             self._begin(worker, self._time.now_s)

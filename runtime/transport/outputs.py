@@ -39,6 +39,8 @@ def gathered(flat: Iterable[Any], counts: Iterable[int]) -> list[Any]:
 
 def unnested(items: Sequence[Any]) -> list[Any]:
     """Outputs among the values of an item are values of the item."""
+    if not any_outputs(chain.from_iterable(item for item in items if type(item) is Outputs)):
+        return list(items)
     return [_unnested(item) if type(item) is Outputs else item for item in items]
 
 

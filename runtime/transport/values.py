@@ -61,9 +61,11 @@ def pickled(values: Sequence[Any], keep: KeepBuffer | None = None) -> bytes:
         return pickle.dumps(values if isinstance(values, list) else list(values), protocol=5, buffer_callback=keep)
     file = io.BytesIO()
     try:
-        _PlainPickler(file, protocol=5).dump(_plain_form(values))
+        _PlainPickler(file, protocol=5).dump(values if isinstance(values, list) else list(values))
         return file.getvalue()
     except _NotPlainError:
+        if any_outputs(values) and (spread_ := _pickled_spread(values)) is not None:
+            return spread_
         return pickle.dumps(tuple(_each(values, keep)), protocol=5)
 
 
@@ -82,11 +84,14 @@ def unpickled(pickle_: Frame, buffers: Sequence[Frame], start: int = 0, stop: in
     return [_load(own, list(islice(left, count))) for own, count in read[start:stop]]
 
 
-def _plain_form(values: Sequence[Any]) -> list[Any] | dict[str, list[Any]]:
-    if any_outputs(values):
-        flat, counts = spread(values)
-        return {"values": flat, "counts": counts}
-    return values if isinstance(values, list) else list(values)
+def _pickled_spread(values: Sequence[Any]) -> bytes | None:
+    """All values of the items side by side, if they are plain."""
+    file, (flat, counts) = io.BytesIO(), spread(values)
+    try:
+        _PlainPickler(file, protocol=5).dump({"values": flat, "counts": counts})
+    except _NotPlainError:
+        return None
+    return file.getvalue()
 
 
 def _each(values: Sequence[Any], keep: KeepBuffer | None) -> Iterator[tuple[bytes, int]]:

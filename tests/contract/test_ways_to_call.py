@@ -65,6 +65,8 @@ def test_across_losses_and_switches(make_rig):
 
 def test_many_calls_wait_in_one_worker_also_of_bundles_of_one(make_rig):
     rig: Rig = make_rig("calls", until=10).open(SHAPES[0])
+    rig.patience_s = 120.0
+    rig.run_until(lambda: {worker.group for worker in rig.engine.view().workers} >= set(range(5)))
     rig.feed([1] * 20)
     rig.finish()
     rig.check_order(20)

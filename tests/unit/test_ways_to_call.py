@@ -98,6 +98,11 @@ def test_the_next_stage_gets_each_value_and_what_it_gives_is_never_nested() -> N
     assert all(type(each) is int for each in done.values[2])
 
 
+def test_what_a_stage_nests_is_flat_for_the_next_and_at_the_end() -> None:
+    assert ran("twice", values=[5]).values == [[5, 5]]
+    assert ran("twice", "sum", values=[5]).values == [[5, 5, 5, 10]]
+
+
 def test_one_plain_value_stays_plain() -> None:
     assert [type(value) for value in ran("odd", values=[1, 2]).values] == [int, Outputs]
 
