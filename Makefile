@@ -5,7 +5,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: setup run test check lint quick-tests browser setup-java lock clean
+.PHONY: setup run test check lint quick-tests browser setup-java setup-net lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make check  the fast part: linters, types, import contracts, unit tests"
 	@echo "make browser installs Debian's Chromium for the tests of the dashboard; without it they are skipped"
 	@echo "make setup-java installs Debian's Java 17 for Spark; without it the tests of the data pipeline are skipped"
+	@echo "make setup-net installs Debian's iproute2 for the tests over a network; without it they are skipped"
 	@echo "make lock   pin the dependencies anew (needs uv); UPGRADE=--upgrade takes newer versions"
 
 $(VENV)/.ready: requirements.lock pyproject.toml
@@ -51,7 +52,7 @@ SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
 OR_ALONE = || { [ $$? -eq 1 ] && $(BIN)/pytest -q --last-failed --last-failed-no-failures none tests; }
 
 test: setup check
-	-@$(MAKE) --no-print-directory browser setup-java
+	-@$(MAKE) --no-print-directory browser setup-java setup-net
 	$(BIN)/pytest -q -n 3 $(SIDE_BY_SIDE) $(addprefix --ignore=,$(QUICK) $(PACED)) tests $(OR_ALONE)
 	$(BIN)/pytest -q -n 2 $(SIDE_BY_SIDE) $(PACED) $(OR_ALONE)
 
@@ -64,6 +65,11 @@ browser:
 setup-java:
 	command -v java >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openjdk-17-jre-headless; }
+
+# The tests of tests/hosts lay a network between two machines. Needs root and Debian's packages; does nothing where it is.
+setup-net:
+	command -v ip >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq iproute2; }
 
 # Development, the image, and what builds the wheel in the image; the last two take their versions from the first.
 lock:

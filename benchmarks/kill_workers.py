@@ -11,6 +11,7 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import click
@@ -42,11 +43,11 @@ class Killing:
     longest_gap_s: float
 
 
-def runner_of(out_path: str, rate_per_s: float = 40.0) -> Runner:
+def runner_of(out_path: str, rate_per_s: float = 40.0, settings: Mapping[str, float] | None = None) -> Runner:
     """Of Synthetic in composition 7 (six workers), not started; its results go to ``out_path``."""
     spec = RunSpec(
         app="synthetic", options=OPTIONS, composition="7", strategy="static", out_path=out_path,
-        input=InputSpec(rate_per_s=rate_per_s), switch_style="seamless",
+        input=InputSpec(rate_per_s=rate_per_s), switch_style="seamless", settings=dict(settings or {}),
     )  # fmt: skip
     return Runner(spec)
 

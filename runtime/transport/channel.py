@@ -147,12 +147,18 @@ class EncryptedChannel:
         return [int(self._socket.fd), int(self._broken.fd), *self._lifeline.descriptors]
 
     def poll(self) -> list[Message] | None:
+        if came := self._all():
+            return came
+        # To look may take the sign of what has come meanwhile, and no descriptor would tell of it any more.
+        return None if self._is_gone(0) else self._all()
+
+    def _all(self) -> list[Message]:
         came: list[Message] = []
         try:
             while True:
                 came.append(self._receive())
         except zmq.Again:
-            return came if came or not self._is_gone(0) else None
+            return came
 
     def receive(self) -> Message | None:
         while True:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,8 +11,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent / "hosts")]
 
+from hosts import kill  # noqa: E402
 from rig import Rig  # noqa: E402
 
 from apps.registry import create  # noqa: E402
@@ -39,10 +39,10 @@ def make_local(name: str, options: dict[str, object]) -> Made:
 
 
 def make_ray(name: str, options: dict[str, object]) -> Made:
-    ray_cluster.connect()
+    ray_cluster.connect(os.environ.get("RAY_ADDRESS"))
     names = tuple(stage.name for stage in create(name, options, [APPS]).stages)
     pool = RayPool(partial(create, name, options, [APPS]), names)
-    return pool, pool.codec, lambda lost: os.kill(lost.pid, signal.SIGKILL)
+    return pool, pool.codec, lambda lost: kill(lost.pid, lost.node)
 
 
 NO_WAITING: dict[str, object] = {"work_s": 0.0, "hang_at": None, "setup_waits": None}

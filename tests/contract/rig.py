@@ -24,7 +24,7 @@ class Rig:
     pool: WorkerPool
     codec: Codec
     lose: Callable[[WorkerView], None]
-    patience_s: float = 30.0
+    patience_s: float = 60.0
     settings: DispatcherSettings = field(default_factory=DispatcherSettings)
     outcomes: list[Outcome] = field(default_factory=list)
 

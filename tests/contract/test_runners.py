@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -36,7 +37,7 @@ MakeRunner = Callable[[RunSpec], RunnerPort]
 
 
 def on_ray(spec: RunSpec) -> RunnerPort:
-    return RayHost().spawn("contract", spec)
+    return RayHost(os.environ.get("RAY_ADDRESS")).spawn("contract", spec)
 
 
 MAKERS: dict[str, MakeRunner] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from rig import Rig
 
@@ -9,6 +11,8 @@ from apps.contract import Outputs
 from runtime.dispatch.events import SwitchStyle
 
 SHAPES = ["Seq-Seq-Seq-Seq-Seq", "Par*2(spread,odd)-Par*2(ask,pairs)-Seq", "Seq(spread,odd,ask,pairs,total)"]
+RESIZED = "Par*3(spread,odd)-Seq(ask,pairs)-Seq"
+"""The second of them, with other numbers of workers."""
 
 
 def expected(numbers: range) -> dict[int, list[int]]:
@@ -61,6 +65,24 @@ def test_across_losses_and_switches(make_rig):
     rig.finish()
     rig.check_order(150)
     assert values(rig) == expected(range(150))
+
+
+def test_a_mixed_run(make_rig):
+    """Switches, resizes, kills, and bundles of several sizes."""
+    chance, fed = random.Random(11), 0
+    rig: Rig = make_rig("calls").open(SHAPES[0])
+    for round_ in range(12):
+        for size in chance.choices([1, 2, 30, 64, 500], k=4):
+            rig.feed_bundle(range(fed, fed + size))
+            fed += size
+        rig.switch(chance.choice([*SHAPES, RESIZED, RESIZED]), SwitchStyle.SEAMLESS)
+        if round_ % 4 == 1:
+            rig.run_until(lambda: bool(rig.engine.view().workers))
+            rig.lose(chance.choice(rig.engine.view().workers))
+        rig.run_until(lambda: not rig.engine.view().switching)
+    rig.finish()
+    rig.check_order(fed)
+    assert values(rig) == expected(range(fed))
 
 
 def test_many_calls_wait_in_one_worker_also_of_bundles_of_one(make_rig):

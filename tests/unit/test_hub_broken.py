@@ -172,6 +172,26 @@ def test_a_worker_whose_zeromq_connection_broke_while_it_worked_does_not_answer_
         assert next_of(hub) == [("w1", None)]
 
 
+def test_what_comes_while_a_worker_looks_whether_the_hub_is_there_is_not_left_lying() -> None:
+    with network_hub() as hub:
+        invitation = hub.invite("w1")
+        network = invitation.network
+        assert network is not None
+        channel = EncryptedChannel(lifeline(hub, invitation), network, invitation)
+        channel.send(Message(Kind.READY))
+        next_of(hub)
+        looks = channel._poller
+
+        class Late:
+            def poll(self, timeout_ms: int | None) -> list[tuple[Any, int]]:
+                hub.send("w1", Message(Kind.TASK, 1))
+                return looks.poll(PATIENCE_S * 1000)
+
+        channel._poller = Late()
+        assert [message.task_id for message in channel.poll() or ()] == [1]
+        channel.close()
+
+
 def test_an_answer_to_a_later_task_proves_that_the_one_before_was_lost() -> None:
     with network_hub() as hub:
         invitation = hub.invite("w1")

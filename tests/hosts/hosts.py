@@ -1,0 +1,178 @@
+"""Two machines on one: each has its addresses, its processes and its folder for sockets; a cable of 1 ms is between.
+
+    python tests/hosts/hosts.py COMMAND…
+
+runs the command on the near one, with a Ray of both: its head is near, ``RAY_ADDRESS`` names it. All is in namespaces
+that end with their first process, so that nothing is left, whoever is killed. ``outside`` says how to get in there.
+
+The cable is made here of two tunnel devices: netem, which delays packets in the kernel, is not in every kernel.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+NEAR, FAR = "10.77.0.1", "10.77.0.2"
+PORT = 6379
+DELAY_S = 0.001
+"""Of a packet, in each direction."""
+FAR_PID = "RECOMPOSE_FAR_PID"
+"""The process, as the command sees it, with which the far machine goes."""
+SEEN = "bytes through the cable: "
+MEMORY_BYTES = 100 * 2**20
+PATIENCE_S = 60.0
+_NAMESPACES = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+_TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
+_MTU = 65000  # few packets: a cable in Python is to be long, not slow
+
+
+def outside(*command: str) -> list[str]:
+    """The command line that makes the near machine and runs ``command`` there; it ends with who started it."""
+    return ["setpriv", "--pdeathsig", "KILL", *_NAMESPACES, sys.executable, __file__, *command]
+
+
+def why_not() -> str | None:
+    """Why such machines cannot be had here, in a sentence; None: they can."""
+    missing = [tool for tool in ("unshare", "setpriv", "nsenter", "ip") if shutil.which(tool) is None]
+    if missing:
+        return f"two machines on one need {', '.join(missing)}: make setup-net"
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return "two machines on one need /dev/net/tun, for the cable between them"
+    tried = subprocess.run([*_NAMESPACES, "ip", "link", "set", "lo", "up"], capture_output=True, text=True, check=False)
+    return None if tried.returncode == 0 else f"namespaces cannot be made here: {tried.stderr.strip()}"
+
+
+def kill(pid: int, address: str) -> None:
+    """A process of either machine, by the number that it has there; to be called on the near one."""
+    os.kill(_of_far(pid) if address == FAR else pid, signal.SIGKILL)
+
+
+def _of_far(pid: int) -> int:
+    """The number that the process has on the near machine, of which the far one is a part."""
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):
+            here, *inside = re.findall(r"NSpid:(.*)", status.read_text())[0].split()
+            if inside == [str(pid)]:
+                return int(here)
+    raise ProcessLookupError(f"the far machine has no process {pid}")
+
+
+class Cable(threading.Thread):
+    """Takes packets out of one tunnel device and puts them into the other, later."""
+
+    def __init__(self, near: str, far: str, delay_s: float) -> None:
+        super().__init__(daemon=True)
+        self.passed_bytes = 0
+        self._delay_s = delay_s
+        ends = _tunnel(near), _tunnel(far)
+        self._others = dict(zip(ends, reversed(ends), strict=True))
+
+    def run(self) -> None:
+        on_the_way: deque[tuple[float, int, bytes]] = deque()
+        while True:
+            wait_s = max(0.0, on_the_way[0][0] - time.monotonic()) if on_the_way else None
+            ready, _, _ = select.select(list(self._others), [], [], wait_s)
+            try:
+                for end in ready:
+                    on_the_way.append((time.monotonic() + self._delay_s, self._others[end], os.read(end, _MTU)))
+                while on_the_way and on_the_way[0][0] <= time.monotonic():
+                    _, end, packet = on_the_way.popleft()
+                    self.passed_bytes += os.write(end, packet)
+            except OSError:
+                return  # a machine is gone, and its end of the cable
+
+
+def _tunnel(name: str) -> int:
+    device = os.open("/dev/net/tun", os.O_RDWR)
+    fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))
+    return device
+
+
+def _do(*command: str) -> None:
+    subprocess.run(command, check=True, stdout=sys.stderr)
+
+
+class Far:
+    """The other machine."""
+
+    def __init__(self, folder: str) -> None:
+        hides = f"mount -t tmpfs none {folder} && mount -t tmpfs none /dev/shm && ip link set lo up && exec sleep inf"
+        self._keeper = subprocess.Popen([*_NAMESPACES, "sh", "-c", hides])
+        self.pid = self._first_process()
+
+    def run(self, *command: str) -> None:
+        _do("nsenter", "--target", str(self.pid), "--net", "--mount", "--pid", "--", *command)
+
+    def _first_process(self) -> int:
+        give_up_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < give_up_s:
+            for child in psutil.Process(self._keeper.pid).children():
+                if "sleep" in child.cmdline():
+                    return child.pid
+            time.sleep(0.01)
+        raise TimeoutError(f"the far machine did not start within {PATIENCE_S:g} s")
+
+
+def _connect(far: Far) -> Cable:
+    cable = Cable("near", "far", DELAY_S)
+    _do("ip", "link", "set", "far", "netns", str(far.pid))
+    for do, name, here, there in ((_do, "near", NEAR, FAR), (far.run, "far", FAR, NEAR)):
+        do("ip", "address", "add", here, "peer", there, "dev", name)
+        do("ip", "link", "set", name, "up", "mtu", str(_MTU), "txqueuelen", "1000")
+        do("ip", "route", "add", "default", "dev", name)  # by which Ray finds an address of its own
+    cable.start()
+    return cable
+
+
+def _ray(*options: str) -> list[str]:
+    memory = f"--object-store-memory={MEMORY_BYTES}"
+    return [sys.executable, "-m", "ray.scripts.scripts", "start", memory, "--disable-usage-stats", *options]
+
+
+def _room(name: str, cpus: int) -> list[str]:
+    """So many cores, as Ray is told, and a resource with which a pool can ask for this machine."""
+    return [f"--num-cpus={cpus}", f'--resources={{"{name}": 100}}']
+
+
+def main() -> int:
+    _do("ip", "link", "set", "lo", "up")
+    with tempfile.TemporaryDirectory(prefix="rc") as folder:  # a short name: sockets are in it
+        address = f"{NEAR}:{PORT}"
+        os.environ.update(TMPDIR=folder, RAY_TMPDIR=folder, RAY_AUTH_MODE="disabled", RAY_worker_niceness="0")
+        os.environ["PYTHONPATH"] = f"{ROOT}:{ROOT / 'tests' / 'contract'}"
+        far = Far(folder)
+        cable = _connect(far)
+        _do(
+            *_ray(
+                "--head", f"--node-ip-address={NEAR}", f"--port={PORT}", "--include-dashboard=false", *_room("near", 2)
+            )
+        )
+        far.run(*_ray(f"--address={address}", f"--node-ip-address={FAR}", *_room("far", 16)))
+        there = {**os.environ, "RAY_ADDRESS": address, FAR_PID: str(far.pid)}
+        ended = subprocess.run(sys.argv[1:], env=there, check=False).returncode
+        print(f"{SEEN}{cable.passed_bytes}", flush=True)
+        for process in psutil.process_iter():
+            if process.pid != os.getpid():
+                process.send_signal(signal.SIGKILL)
+    return ended
+
+
+if __name__ == "__main__":
+    sys.exit(main())

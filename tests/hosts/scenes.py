@@ -1,0 +1,82 @@
+"""What is done on the near one of two machines: ``hosts.py python scenes.py SCENE`` prints figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from hosts import FAR, FAR_PID
+from rig import Rig
+
+from benchmarks.kill_workers import judged, runner_of, wait_until_up
+from benchmarks.workloads import Empty
+from runtime.dispatch.outcomes import TaskTimed
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.pools import ray_cluster
+from runtime.pools.ray_pool import RayPool
+from runtime.pools.ray_settings import RayPoolSettings
+from service.running.asking.requests import ReadStatus, ResetGaps, Start, Stop
+
+ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
+
+
+def killed() -> dict[str, Any]:
+    """The far machine goes with most of the workers, all at once."""
+    out_path = os.path.join(os.environ["TMPDIR"], "results.jsonl")
+    runner = runner_of(out_path, settings={"worker_cpus": 1})  # so that two are near at most
+    runner.ask(Start())
+    try:
+        wait_until_up(runner)
+        workers = runner.ask(ReadStatus()).workers
+        runner.ask(ResetGaps())
+        os.kill(int(os.environ[FAR_PID]), signal.SIGKILL)
+        time.sleep(KILLED_FOR_S)
+        status = runner.ask(ReadStatus())
+    finally:
+        runner.ask(Stop())
+    assert status.output_gap_ms is not None
+    gap_s = (status.output_gap_ms.max or 0.0) / 1e3
+    seen = judged(runner, out_path, 1, status.restarts or 0, gap_s)
+    far = [worker for worker in workers if worker.node == FAR]
+    return {**asdict(seen), "workers": len(workers), "workers_lost": len(far)}
+
+
+def hops() -> dict[str, Any]:
+    """By machine and size of bundles: p50 of a hop, one bundle at a time; items a second, as many as there is room
+    for. A hop is from a task's sending to its return, without its work: what the monitor gets."""
+    return {f"{where} {size}": _hops(where, size) for where in ("near", "far") for size in (1, 64, 512)}
+
+
+def _hops(where: str, size: int) -> dict[str, float]:
+    pool = RayPool(Empty, [stage.name for stage in Empty.stages], RayPoolSettings(resources={where: 1}))
+    settings = DispatcherSettings(spares=0)
+    rig = Rig(Empty.stages, pool, pool.codec, lambda _: None, settings=settings).open("Seq(s1,s2,s3,s4)")
+    try:
+        bundle = range(size)
+        for _ in range(ALONE):
+            rig.feed_bundle(bundle)
+            rig.finish()
+        hops_s = [each.hop_s for each in rig.outcomes if isinstance(each, TaskTimed) and each.hop_s is not None]
+        began_s, fed = rig.engine.now_s, 0
+        while rig.engine.now_s < began_s + STREAM_S:
+            rig.feed_bundle(bundle)
+            fed += size
+        rig.finish()
+        return {"hop_ms": median(hops_s[ALONE // 6 :]) * 1e3, "items_per_s": fed / (rig.engine.now_s - began_s)}
+    finally:
+        pool.close()
+
+
+def main() -> None:
+    ray_cluster.connect(os.environ["RAY_ADDRESS"])
+    print(json.dumps({"killed": killed, "hops": hops}[sys.argv[1]]()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
