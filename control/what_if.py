@@ -16,7 +16,7 @@ from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Stay, Strategy
 from profiler.slo import SloStatus
-from profiler.snapshot import Snapshot
+from profiler.snapshot import Demand, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,8 @@ def outlook(question: Question, present: Present) -> Outlook:
 
 def _changed(present: Present, question: Question) -> Present:
     """The present under other circumstances: nothing waits, and arrivals are of the same kind as they are now."""
-    snapshot = replace(present.snapshot, queued=0, queued_change_per_s=None, demand=None)
+    demand = Demand(0, 0, 0, 0.0, bundle_limit=present.snapshot.bundle_limit) if present.snapshot.demand else None
+    snapshot = replace(present.snapshot, queued=0, queued_change_per_s=None, demand=demand)
     if question.cores is not None:
         snapshot = replace(snapshot, cores=question.cores)
     if question.rate_per_s is not None:
@@ -94,7 +95,8 @@ def _changed(present: Present, question: Question) -> Present:
 
 
 def _at_rate(snapshot: Snapshot, rate_per_s: float) -> Snapshot:
-    """At a lower rate fewer items come in the time in which a bundle gathered; nobody knows how many more may."""
+    """At a lower rate fewer items come in the time in which a bundle gathered; at a higher one a group that needs more
+    will have more."""
     share = min(1.0, rate_per_s / snapshot.input_rate_per_s) if snapshot.input_rate_per_s else 1.0
     stages = tuple(replace(each, bundle_items=max(1.0, share * each.bundle_items)) for each in snapshot.stages)
     windows = tuple(replace(w, rate_per_s=rate_per_s) for w in snapshot.input_rate_windows)

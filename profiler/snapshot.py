@@ -89,6 +89,8 @@ class Demand:
     """Over the window."""
     held_s: float = 0.0
     """How long items have waited without a break."""
+    bundle_limit: int = 1
+    """Items that may travel together where so many wait."""
 
     @property
     def behind(self) -> int:
@@ -144,6 +146,11 @@ class Snapshot:
     def bundle_items(self) -> float:
         """How many items travel together, on average over the tasks that the profiles rest on; 1 without a profile."""
         return fmean(stage.bundle_items for stage in self.stages) if self.stages else 1.0
+
+    @property
+    def bundle_limit(self) -> int:
+        """How many items may travel together where so many wait; 1 where nobody says."""
+        return 1 if self.demand is None else self.demand.bundle_limit
 
     @property
     def backlog(self) -> int:

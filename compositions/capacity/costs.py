@@ -55,3 +55,9 @@ class Conditions:
     """Coefficient of variation of the times between arrivals."""
     bundle_items: float = 1.0
     """Mean number of items that travel together, one at least: they share a hop, and wait for each other."""
+    bundle_limit: float = 1.0
+    """So many may travel together, if more than that: under load bundles grow until they carry the rate."""
+
+    @property
+    def most_items(self) -> float:
+        return max(self.bundle_items, self.bundle_limit)

@@ -8,6 +8,7 @@ from math import sqrt
 import numpy as np
 
 from compositions.capacity.costs import PACED_ARRIVAL_CV, Conditions, StageCost
+from compositions.capacity.growing import latency_while_growing
 from compositions.capacity.latency import Load, latency_at
 from compositions.capacity.prediction import Prediction, Predictions
 from compositions.capacity.queueing import Array, filling_wait, percentiles
@@ -32,19 +33,21 @@ def predict_all(
     sum of CPU times``, whichever is less. Waiting takes no core: of a stage that waits with ``N`` calls at a time only
     the CPU time counts in that sum, and a worker has at most ``N / service time`` of its items a second. Latency adds
     the waits for workers, for cores and for earlier items; see ``latency`` and ``queueing``. Items that travel in
-    bundles pay a hop together, and each waits for its bundle to fill and, in every group, to be worked on as a whole.
+    bundles pay a hop together, and each waits for its bundle to fill and, in every group, to be worked on as a whole;
+    where bundles may grow, the capacity is that of the largest.
     Percentiles take the latency as lognormal; against simulations they are too low (by up to 40 %) where many workers
     of very variable stages share cores that are nearly used up.
 
     Raises: CompositionError when a stage has no cost, or compositions arrange different stages.
     """
     table = compositions if isinstance(compositions, CompositionTable) else CompositionTable(compositions)
-    load = _load(table, costs, conditions)
+    items, most = conditions.bundle_items, conditions.most_items
+    load = _load(table, costs, conditions, items)
+    full = load if most == items else _load(table, costs, conditions, most)
     # Work that costs nothing has no limit: dividing by its zero gives the infinity that is meant.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        group_rates = np.where(table.is_group, load.servers / load.service_s, np.inf)
-        core_rates = conditions.cores / load.cpu_s.sum(axis=0)
-        capacity = conditions.bundle_items * np.minimum(group_rates.min(axis=0), core_rates)
+        group_rates, core_rates = _task_rates(table, full, conditions.cores)
+        capacity = most * np.minimum(group_rates.min(axis=0), core_rates)
         columns = _at_rate(table, load, capacity, conditions)
     return Predictions(
         throughput_per_s=capacity,
@@ -55,14 +58,20 @@ def predict_all(
     )
 
 
-def _load(table: CompositionTable, costs: Mapping[str, StageCost], conditions: Conditions) -> Load:
+def _task_rates(table: CompositionTable, load: Load, cores: float) -> tuple[Array, Array]:
+    """Tasks a second: of each group, and of the cores."""
+    return np.where(table.is_group, load.servers / load.service_s, np.inf), cores / load.cpu_s.sum(axis=0)
+
+
+def _load(table: CompositionTable, costs: Mapping[str, StageCost], conditions: Conditions, items: float) -> Load:
+    """Of bundles of so many."""
     missing = [name for name in table.stages if name not in costs]
     if missing:
         known = ", ".join(costs) or "none"
         raise CompositionError([Fault("", f"there is no cost of stage {', '.join(missing)}; known are {known}")])
     hop_s = conditions.hop_s
     hop_cpu_s = hop_s if conditions.hop_cpu_s is None else conditions.hop_cpu_s
-    per_stage = [costs[name].of_bundle(conditions.bundle_items) for name in table.stages]
+    per_stage = [costs[name].of_bundle(items) for name in table.stages]
     service_s = table.per_group([cost.service_s for cost in per_stage]) + hop_s * table.is_group
     return Load(
         service_s,
@@ -92,11 +101,15 @@ def _at_rate(table: CompositionTable, load: Load, capacity: Array, conditions: C
         return dict.fromkeys(names, unknown) | {"base_latency_s": load.service_s.sum(axis=0)}
     items = conditions.bundle_items
     latency = latency_at(table, load, conditions.cores, rate_per_s / items, conditions.arrival_cv / sqrt(items))
-    fills_s, variance_s2 = filling_wait(items, rate_per_s)
-    mean_s = latency.mean_s + fills_s
-    latencies = {"latency_s": mean_s} | {
-        f"{name}_s": value for name, value in percentiles(mean_s, latency.variance_s2 + variance_s2).items()
-    }
+    fills_s, fills_s2 = filling_wait(items, rate_per_s)
+    mean_s, variance_s2 = latency.mean_s + fills_s, latency.variance_s2 + fills_s2
+    if conditions.most_items > items:
+        group_rates, core_rates = _task_rates(table, load, conditions.cores)
+        carried = items * np.minimum(group_rates.min(axis=0), core_rates)
+        grown_s = latency_while_growing(table, (items, carried), (conditions.most_items, capacity), rate_per_s)
+        mean_s = np.where(rate_per_s < carried, mean_s, grown_s)
+        variance_s2 = np.where(rate_per_s < carried, variance_s2, 0.0)
+    latencies = {"latency_s": mean_s} | {f"{name}_s": value for name, value in percentiles(mean_s, variance_s2).items()}
     return {name: np.where(rate_per_s < capacity, value, np.inf) for name, value in latencies.items()} | {
         "base_latency_s": latency.base_s,
         "utilization": rate_per_s / capacity,

@@ -43,6 +43,7 @@ def expect(
         needed_rate(snapshot),
         arrival_cv=_arrival_cv(snapshot),
         bundle_items=snapshot.bundle_items,
+        bundle_limit=snapshot.bundle_limit,
     )
     return predict_all(table, {name: _scaled(cost, scale) for name, cost in costs.items()}, conditions)
 

@@ -260,6 +260,24 @@ def test_a_bundle_is_an_item_that_costs_as_much_and_fills(case: Priced, items: i
 
 @LAW
 @given(priced(), st.floats(1, 1000), st.floats(1, 1000))
+def test_bundles_that_may_grow_lose_nothing_and_latency_ends_where_the_largest_are_too_small(
+    case: Priced, items: float, limit: float
+) -> None:
+    compositions, costs, conditions = case
+    as_it_is = replace(conditions, bundle_items=items)
+    for fixed, grown in zip(
+        predict_all(compositions, costs, as_it_is),
+        predict_all(compositions, costs, replace(as_it_is, bundle_limit=limit)),
+        strict=True,
+    ):
+        assert grown.throughput_per_s >= fixed.throughput_per_s * (1 - 1e-9)
+        assert grown.overloaded == (grown.latency_s == float("inf"))
+        if grown.latency_s is not None and fixed.latency_s is not None and not fixed.overloaded:
+            assert grown.latency_s == fixed.latency_s
+
+
+@LAW
+@given(priced(), st.floats(1, 1000), st.floats(1, 1000))
 def test_larger_bundles_never_lower_the_capacity(case: Priced, one: float, other: float) -> None:
     compositions, costs, conditions = case
     small, large = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 import pytest
 
@@ -19,6 +20,12 @@ def outcomes() -> list[Outcome]:
 def test_throughput_and_latency_are_as_predicted(outcomes: list[Outcome]) -> None:
     assert statistics.median(each.throughput_error for each in outcomes) <= LIMIT
     assert statistics.median(each.latency_error for each in outcomes) <= LIMIT
+
+
+def test_a_stream_that_does_not_linger_is_told_what_its_largest_bundles_carry() -> None:
+    outcome = measured(replace(drawn(13), gathered=True))  # one by one it would be overloaded
+    assert outcome.throughput_error <= 0.15
+    assert not outcome.told.overloaded
 
 
 def test_bundles_are_of_all_kinds(outcomes: list[Outcome]) -> None:

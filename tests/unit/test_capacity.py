@@ -207,6 +207,19 @@ def test_calls_that_wait_overlap_within_a_bundle_too(items: int, rounds: float) 
     assert prediction.base_latency_s == pytest.approx(rounds * 0.03)
 
 
+def test_bundles_that_may_grow_carry_what_the_largest_do_and_are_as_large_as_the_rate_needs() -> None:
+    composition, costs = chain((1, 0.001, 0.0))
+    conditions = Conditions(cores=8, hop_s=0.01, input_rate_per_s=200, arrival_cv=0.0, bundle_limit=100)
+    prediction = predict(composition, costs, conditions)  # one by one 91 items/s
+    assert prediction.throughput_per_s == pytest.approx(100 / (100 * 0.001 + 0.01))
+    assert prediction.utilization == pytest.approx(200 / prediction.throughput_per_s)
+    size = 2.5  # 2.5 / 200 s = 12.5 ms, and 2.5 * 1 ms + 10 ms are as much
+    assert prediction.latency_s == pytest.approx((1.5 + 1 + 1) * size / 200)
+    slow = replace(conditions, input_rate_per_s=50)
+    one_by_one = predict(composition, costs, replace(slow, bundle_limit=1))
+    assert predict(composition, costs, slow).latency_s == one_by_one.latency_s
+
+
 def test_where_nobody_comes_nothing_fills() -> None:
     composition, costs = chain((1, 0.001, 0.0))
     prediction = predict(composition, costs, Conditions(1, 0.001, 0.0, bundle_items=100))

@@ -21,7 +21,7 @@ from control.strategies import make_strategy
 from control.strategies.base import Settle, Try
 from control.what_if import Present, Question, outlook
 from profiler.slo import Slo
-from profiler.snapshot import RateWindow, Snapshot, StageProfile
+from profiler.snapshot import Demand, RateWindow, Snapshot, StageProfile
 from service.bodies.compositions import Choice, Possibility
 from service.bodies.what_if import what_if_body
 
@@ -108,6 +108,14 @@ def test_what_travels_in_bundles_is_told_at_their_size_and_at_a_lower_rate_they_
         )
         assert told is not None
         assert told.throughput_per_s == pytest.approx(items / (items * 0.01 + 0.01))
+
+
+def test_what_may_travel_together_counts_also_where_it_is_asked_what_if() -> None:
+    free = replace(seen(), hop_s=0.01, demand=Demand(0, 0, 0, 0.0, bundle_limit=10))
+    told = [_first(expect(COMPOSITIONS, free)).throughput_per_s]
+    found = outlook(Question(rate_per_s=60.0), present(free)).options
+    told += [each.prediction.throughput_per_s for each in found if each.prediction and each.composition.name == "1"]
+    assert told == pytest.approx([10 / (10 * 0.01 + 0.01)] * 2)
 
 
 def _first(told: Predictions | Unmeasured) -> Prediction:

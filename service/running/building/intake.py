@@ -62,7 +62,8 @@ class Intake:
     def demand(self) -> Demand:
         """What was asked for of the source so far, and what became of it."""
         offer = self._source.offer()
-        return Demand(offer.slots, self._engine.view().accepted, offer.missed, offer.lag_s)
+        limit = self._source.batching.items
+        return Demand(offer.slots, self._engine.view().accepted, offer.missed, offer.lag_s, bundle_limit=limit)
 
     def _begin(self) -> bool:
         self.reading = len(self._engine.view().workers) >= self._workers
