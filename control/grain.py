@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compositions.model import Composition
+from compositions.wording import figure
 from profiler.snapshot import StageProfile
 
 HOP_SHARE = 0.1
@@ -47,12 +48,12 @@ def grain_of(
     hops_s = hop_s * len(composition.groups)
     wanted = hops_s / (HOP_SHARE * work_s) if work_s > 0 else MOST_ITEMS
     if wanted < 2:
-        return Grain(1, f"a hop of {hop_s * 1e3:.2g} ms is cheap against {work_s * 1e3:.2g} ms of work")
+        return Grain(1, f"a hop of {figure(hop_s * 1e3, 2)} ms is cheap against {figure(work_s * 1e3, 2)} ms of work")
     patience_s = PATIENCE_S if latency_target_s is None else PATIENCE_SHARE * latency_target_s
     bearable = patience_s / work_s if work_s > 0 else MOST_ITEMS
     size = _power_of_two(min(wanted, bearable, MOST_ITEMS))
-    limit = "" if wanted <= bearable else f", which wait {patience_s * 1e3:.3g} ms for each other at most"
-    return Grain(size, f"a hop of {hop_s * 1e3:.2g} ms shows beside {work_s * 1e3:.2g} ms of work{limit}")
+    limit = "" if wanted <= bearable else f", which wait {figure(patience_s * 1e3)} ms for each other at most"
+    return Grain(size, f"a hop of {figure(hop_s * 1e3, 2)} ms shows beside {figure(work_s * 1e3, 2)} ms of work{limit}")
 
 
 def _power_of_two(number: float) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 
+from compositions.wording import figure
 from control.batching.port import BatchController, Choice, Delivered, Opening
 from control.batching.settings import BatchSettings
 
@@ -32,7 +33,8 @@ class Sampled(BatchController):
             self._new.clear()
             before, self._size = self._size, self._sizes.held(self.decide(latency_s, self._size))
             if int(self._size) != self._choice.items:
-                told = f"{self.name}: latency {latency_s * 1e3:.3g} ms, size {before:.4g} → {self._size:.4g}"
+                sizes = f"size {figure(before, 4)} → {figure(self._size, 4)}"
+                told = f"{self.name}: latency {figure(latency_s * 1e3)} ms, {sizes}"
                 self._choice = Choice(int(self._size), told)
         return self._choice
 

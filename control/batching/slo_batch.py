@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp, log
 
+from compositions.wording import figure
 from control.batching.keeping_up import KeepingUp
 from control.batching.law import Shapes
 from control.batching.level import Level
@@ -103,8 +104,8 @@ class SloBatch(BatchController):
 
     def _reason(self, load_s: float, items: int, opening: Opening, foreseen: float) -> str:
         shape = self._shapes.best
-        told = f"slo-batch: {shape.work_s(load_s, 0) * 1e3:.3g} + {load_s * 1e3:.3g} · {items} ms of work"
+        told = f"slo-batch: {figure(shape.work_s(load_s, 0) * 1e3)} + {figure(load_s * 1e3)} · {items} ms of work"
         told += f" ± {self._level.spread:.0%}"
         if opening.rate_per_s:
-            told += f", {items / opening.rate_per_s * 1e3:.3g} ms to fill"
+            told += f", {figure(items / opening.rate_per_s * 1e3)} ms to fill"
         return told + (", a rise that recurs" if foreseen > self.FORESEEN else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compositions.wording import figure
 from control.regulating.port import Regulation, Regulator, Step
 from control.regulating.settings import RegulatorSettings
 
@@ -37,5 +38,6 @@ class Spar(Regulator):
 
     def _reason(self, latency_s: float, replicas: int) -> str:
         low = self._settings.target_ms * (1 - self._settings.threshold)
-        bounds = f"{low:.4g} to {self._settings.target_ms:.4g} ms"
-        return f"spar: latency {latency_s * 1e3:.4g} ms against {bounds}: {replicas} of at most {self._settings.most}"
+        bounds = f"{figure(low, 4)} to {figure(self._settings.target_ms, 4)} ms"
+        seen = f"latency {figure(latency_s * 1e3, 4)} ms against {bounds}"
+        return f"spar: {seen}: {replicas} of at most {self._settings.most}"
