@@ -1,0 +1,8 @@
+"""The rig is a script too, and no package."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
