@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
+from typing import NamedTuple
 
 
 class LatencyFrom(StrEnum):
@@ -16,8 +17,7 @@ class LatencyFrom(StrEnum):
     """When the source got to it, as the papers measure."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageTiming:
+class StageTiming(NamedTuple):
     """One execution of one stage, on all items of a task together, measured in the worker while busy."""
 
     stage: str

@@ -81,7 +81,8 @@ class Engine:
         Returns early when something happened or the pool was woken.
         """
         if not self._outcomes:
-            self._hear(min(until_s, self._dispatcher.wake_at_s, self._next_tick_s))
+            for event in self._pool.wait(min(until_s, self._dispatcher.wake_at_s, self._next_tick_s)):
+                self._handle(event)
         now_s = self._pool.now_s()
         if now_s >= self._next_tick_s or now_s >= self._dispatcher.wake_at_s:
             self._tick(now_s)
@@ -99,16 +100,13 @@ class Engine:
         """Somebody may be late: an item is on its way, or a switch."""
         return not self._dispatcher.idle or self._dispatcher.wake_at_s < math.inf
 
-    def _hear(self, until_s: float) -> None:
-        for event in self._pool.wait(until_s):
-            self._handle(event)
-
     def _tick(self, now_s: float) -> None:
         """Looks at time limits; after a stall once the answers are heard that came in it, for nobody was late."""
         if STALL_S < now_s - self._next_tick_s < math.inf:
             listen_until_s = now_s + TICK_S
             while now_s < listen_until_s and self._awaits:
-                self._hear(listen_until_s)
+                for event in self._pool.wait(listen_until_s):
+                    self._handle(event)
                 now_s = self._pool.now_s()
         self._next_tick_s = now_s + TICK_S
         self._handle(Tick(now_s))

@@ -92,7 +92,7 @@ class WorkerShelf:
         self._room_at, self._room_to = start, start + size
 
     def let_go(self) -> list[int]:
-        return [self._let_go.popleft() for _ in range(len(self._let_go))]
+        return [self._let_go.popleft() for _ in range(len(self._let_go))] if self._let_go else []
 
     def keep(self, frames: Sequence[Any]) -> list[Any]:
         """What is large by reference: to where it came, if it is passed on unchanged; else to the room, as it goes."""

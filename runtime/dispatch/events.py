@@ -7,15 +7,17 @@ Times are seconds of the driver's clock (``time.monotonic`` or virtual).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from compositions.model import Composition, TransitionKind
 from profiler.snapshot import StageTiming
 
 Payload = Any
 WorkerId = str
+NO_STATES: Mapping[str, Payload] = MappingProxyType({})
 SizeOf = Callable[[Payload], int]
 """The size of a payload in bytes; 0 where it is not known."""
 
@@ -61,11 +63,11 @@ class ItemFault:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskDone:
+class TaskDone(NamedTuple):
     """A worker returns a task: the values after its last stage, the new states, one timing a stage for all items.
 
-    The items of ``faults``, by position, were not done; their places in the payload mean nothing.
+    The items of ``faults``, by position, were not done; their places in the payload mean nothing. There is one for
+    every task, so it is a named tuple (:mod:`runtime.dispatch.instructions`).
     """
 
     at_s: float
@@ -73,7 +75,7 @@ class TaskDone:
     task_id: int
     payload: Payload
     timings: tuple[StageTiming, ...] = ()
-    states: Mapping[str, Payload] = field(default_factory=dict)
+    states: Mapping[str, Payload] = NO_STATES
     faults: tuple[ItemFault, ...] = ()
 
 

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
-from runtime.dispatch.events import Payload, WorkerId
-
-_NO_STATES: Mapping[str, Payload] = MappingProxyType({})
+from runtime.dispatch.events import NO_STATES, Payload, WorkerId
 
 
 class Task(NamedTuple):
@@ -23,7 +20,7 @@ class Task(NamedTuple):
     serial: int
     stages: tuple[str, ...]
     payload: Payload
-    states: Mapping[str, Payload] = _NO_STATES
+    states: Mapping[str, Payload] = NO_STATES
     start: int = 0
     items: int = 1
 

@@ -137,10 +137,13 @@ class Reader:
 
 
 def _is_frozen(cls: Any) -> bool:
-    return is_dataclass(cls) and bool(getattr(cls, "__dataclass_params__").frozen)  # noqa: B009 (unknown to types)
+    return issubclass(cls, tuple) or (is_dataclass(cls) and bool(getattr(cls, "__dataclass_params__").frozen))  # noqa: B009 (unknown to types)
 
 
 def _fields(cls: type, value: Any) -> Iterator[str]:
+    if isinstance(value, tuple):
+        yield from getattr(cls, "_fields")  # noqa: B009 (as above)
+        return
     for base in reversed(cls.__mro__):
         yield from base.__dict__.get("__slots__", ())
     yield from getattr(value, "__dict__", ())

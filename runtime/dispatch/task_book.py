@@ -46,6 +46,8 @@ def _running(worker: WorkerState, task_id: int) -> TaskInWork | None:
 
 
 def _note_begun(worker: WorkerState, now_s: float) -> None:
-    for task in worker.running:
+    for task in worker.outstanding:
         if task.since_s is None:
             task.since_s = now_s
+        if task.group.at_once == 1:  # as ``running`` has it, which makes a list
+            return

@@ -87,7 +87,7 @@ class LocalPool:
                 came.append(self._events.get_nowait())
         except queue.Empty:
             now_s = self.now_s()
-            return [replace(each[1], at_s=now_s) for each in came if each is not None and self._is_current(*each)]
+            return [_heard(now_s, each[1]) for each in came if each is not None and self._is_current(*each)]
 
     def wake(self) -> None:
         self._events.put(None)
@@ -140,3 +140,7 @@ async def run_task(calls: Calls, worker: WorkerId, task: Task, clock: Callable[[
     except StageError as error:
         return TaskFailed(clock(), worker, task.task_id, error.stage, error.traceback_text, error.position)
     return TaskDone(clock(), worker, task.task_id, done.payload, done.timings, done.states, done.faults)
+
+
+def _heard(now_s: float, event: Event) -> Event:
+    return event._replace(at_s=now_s) if isinstance(event, TaskDone) else replace(event, at_s=now_s)

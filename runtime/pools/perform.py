@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import ItemFault, Payload
@@ -16,8 +16,7 @@ from runtime.pools.port import Codec
 from runtime.transport.values import Broken
 
 
-@dataclass(frozen=True, slots=True)
-class Performed:
+class Performed(NamedTuple):
     """What a worker answers: a payload with as many values as the task has items; those of ``faults`` mean nothing."""
 
     payload: Payload

@@ -45,14 +45,14 @@ class Language:
 
     def message(self, task: Task) -> Message:
         index = self._index
-        states = {index[name]: state for name, state in task.states.items() if state is not None}
-        first, span = index[task.stages[0]], len(task.stages)
-        return Message(Kind.TASK, task.task_id, first, span, task.payload, states, start=task.start, items=task.items)
+        task_id, _, names, payload, states, start, items = task
+        given = {index[name]: state for name, state in states.items() if state is not None} if states else {}
+        return Message(Kind.TASK, task_id, index[names[0]], len(names), payload, given, (), start, items)
 
     def task(self, message: Message) -> Task:
         """Inverse of ``message``, but for the serial number, which no worker needs."""
         stages = self._stages[message.first : message.first + message.span]
-        states = {self._stages[index]: state for index, state in message.states.items()}
+        states = {self._stages[index]: state for index, state in message.states.items()} if message.states else {}
         return Task(message.task_id, -1, stages, message.payload, states, message.start, message.items)
 
     def answer(self, task: Message, performed: Performed) -> Message:
@@ -60,12 +60,13 @@ class Language:
         timings: list[float] = []
         for timing in performed.timings:
             timings += timing.wall_s, timing.cpu_s
-        states = {self._index[name]: state for name, state in performed.states.items()}
-        kind, payload = Kind.DONE, performed.payload
-        if performed.faults:
-            faults = [(fault.position, self._index[fault.stage], fault.error) for fault in performed.faults]
-            kind, payload = Kind.PARTLY, [json.dumps(faults).encode(), *payload]
-        return Message(kind, task.task_id, task.first, task.span, payload, states, timings, items=task.items)
+        payload, _, given, faults = performed
+        states = {self._index[name]: state for name, state in given.items()} if given else {}
+        kind = Kind.DONE
+        if faults:
+            told = [(fault.position, self._index[fault.stage], fault.error) for fault in faults]
+            kind, payload = Kind.PARTLY, [json.dumps(told).encode(), *payload]
+        return Message(kind, task.task_id, task.first, task.span, payload, states, timings, 0, task.items)
 
     def refusal(self, task: Message, error: StageError) -> Message:
         """FAILED with the traceback."""
@@ -74,15 +75,13 @@ class Language:
         return Message(Kind.FAILED, task.task_id, self._index[error.stage], 1, [text], start=at, items=items)
 
     def done(self, now_s: float, worker: WorkerId, message: Message) -> TaskDone:
-        times = iter(message.timings)
-        names = self._stages[message.first : message.first + message.span]
-        timings = tuple(map(StageTiming, names, times, times))
-        states = {self._stages[index]: state for index, state in message.states.items()}
-        payload: Sequence[Carried] = message.payload
-        faults: tuple[ItemFault, ...] = ()
-        if message.kind == Kind.PARTLY:
-            payload, faults = payload[1:], self._faults(payload[0])
-        return TaskDone(now_s, worker, message.task_id, payload, timings, states, faults)
+        kind, task_id, first, span, payload, given, times, *_ = message
+        each = iter(times)
+        timings = tuple(map(StageTiming, self._stages[first : first + span], each, each))
+        states = {self._stages[index]: state for index, state in given.items()} if given else {}
+        if kind != Kind.PARTLY:
+            return TaskDone(now_s, worker, task_id, payload, timings, states)
+        return TaskDone(now_s, worker, task_id, payload[1:], timings, states, self._faults(payload[0]))
 
     def _faults(self, frame: Carried) -> tuple[ItemFault, ...]:
         return tuple(ItemFault(at, self._stages[index], error) for at, index, error in json.loads(plain_text(frame)))

@@ -92,7 +92,7 @@ class RayPool:
         self._hub.send(worker, self._language.message(task))
 
     def wait(self, until_s: float) -> Sequence[Event]:
-        waking_s = min(until_s, min(self._start_by_s.values(), default=math.inf))
+        waking_s = min(until_s, *self._start_by_s.values()) if self._start_by_s else until_s
         timeout_s = None if waking_s == math.inf else max(0.0, waking_s - time.monotonic())
         received = self._hub.poll(timeout_s)
         now_s = time.monotonic()

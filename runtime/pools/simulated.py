@@ -11,7 +11,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from apps.contract import App
 from profiler.snapshot import StageTiming
@@ -182,4 +182,4 @@ class SimulatedPool:
         result = self._loop.run(work) if worker.calls.wait else run_now(work)
         if isinstance(result, TaskFailed):
             return result
-        return replace(result, timings=timings)
+        return result._replace(timings=timings)

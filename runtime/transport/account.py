@@ -24,6 +24,10 @@ class Habits:
     def __init__(self) -> None:
         self._written: dict[tuple[int, int], deque[int]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether there is any: small frames are none."""
+        return bool(self._written)
+
     def note(self, answer: Message, written_bytes: int) -> None:
         stages = answer.first, answer.span
         if answer.kind != Kind.FAILED and (written_bytes or stages in self._written):
@@ -89,6 +93,8 @@ class Account:
         if message.kind != Kind.TASK:
             return message
         self._holds.add(_frames(message))
+        if not self._habits:
+            return message
         expected_bytes = self._habits.expected_bytes(message)
         room = self._arena.take(expected_bytes) if expected_bytes else None
         if room is None:
@@ -101,7 +107,7 @@ class Account:
 
         Raises: OSError when it refers to what the worker does not have.
         """
-        room = self._rooms.pop(message.task_id, None)
+        room = self._rooms.pop(message.task_id, None) if self._rooms else None
         large = [frame for frame in _frames(message) if len(frame) >= LARGE_BYTES]
         if large or room is not None:
             self._settle(message, room, large)

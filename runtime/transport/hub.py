@@ -91,7 +91,7 @@ class Hub:
         if self._router is not None:
             self._router.drain()
         self._readiness.serve(self._wait_ms(timeout_s))
-        if self._clock() >= self._lobby.due_s:
+        if (due_s := self._lobby.due_s) < math.inf and self._clock() >= due_s:
             self._lobby.tidy()
         received = self._inbox[:]
         self._inbox.clear()
@@ -127,8 +127,10 @@ class Hub:
     def _wait_ms(self, timeout_s: float | None) -> int | None:
         if self._inbox:
             return 0
-        wait_s = min(math.inf if timeout_s is None else timeout_s, self._lobby.due_s - self._clock())
-        return None if wait_s == math.inf else min(_LONG_MS, max(0, math.ceil(wait_s * 1000)))
+        if (due_s := self._lobby.due_s) < math.inf:
+            until_due_s = due_s - self._clock()
+            timeout_s = until_due_s if timeout_s is None else min(timeout_s, until_due_s)
+        return None if timeout_s is None else min(_LONG_MS, max(0, math.ceil(timeout_s * 1000)))
 
     # --- workers that come and go -----------------------------------------------------------------------------------
 

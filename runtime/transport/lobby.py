@@ -41,6 +41,8 @@ class Lobby:
         """In the order they came, and so in that of their deadlines."""
         self._open_again_s = math.inf
         """The doors are shut until then; infinite: they are open."""
+        self.due_s = math.inf
+        """When ``tidy`` has something to do; infinite when nothing is to come. Asked for at every message."""
 
     def open(self, family: int, address: str | tuple[str, int], admit: Admit) -> socket.socket:
         """Listens, from now on."""
@@ -52,12 +54,6 @@ class Lobby:
         self._watch(door)
         return door
 
-    @property
-    def due_s(self) -> float:
-        """When ``tidy`` has something to do; infinite when nothing is to come."""
-        first = next(iter(self._strangers), None)
-        return min(self._open_again_s, math.inf if first is None else first.leave_by_s)
-
     def tidy(self) -> None:
         """Closes whoever has waited for too long, and opens the doors again when it is time."""
         now_s = self._clock()
@@ -67,6 +63,7 @@ class Lobby:
             self._open_again_s = math.inf
             for door in self._doors:
                 self._watch(door)
+        self._plan()
 
     def close(self) -> None:
         """May be called twice."""
@@ -96,6 +93,7 @@ class Lobby:
         stranger.connection = Connection(sock, self._readiness, partial(self._hear, stranger, admit), dismiss)
         stranger.connection.reader.limit_bytes = _MESSAGE_LIMIT_BYTES
         self._strangers[stranger] = None
+        self._plan()
         if len(self._strangers) > settings.strangers:
             self._dismiss(next(iter(self._strangers)))
         try:
@@ -109,15 +107,22 @@ class Lobby:
         assert connection is not None, "it has sent something"
         handed = admit(connection, name.decode(), stranger.challenge, proof)
         del self._strangers[stranger]
+        self._plan()
         connection.reader.limit_bytes = math.inf
         connection.greet(Message(Kind.HELLO), handed)
 
     def _dismiss(self, stranger: _Stranger) -> None:
         self._strangers.pop(stranger, None)
+        self._plan()
         if stranger.connection is not None:
             stranger.connection.close()
 
     def _shut(self) -> None:
         self._open_again_s = self._clock() + self._settings.full_pause_s
+        self._plan()
         for door in self._doors:
             self._readiness.forget(door.fileno())
+
+    def _plan(self) -> None:
+        first = next(iter(self._strangers), None)
+        self.due_s = min(self._open_again_s, math.inf if first is None else first.leave_by_s)

@@ -73,6 +73,10 @@ def plain_text(frame: Carried) -> bytes:
 def pack(message: Message) -> tuple[list[Frame], int]:
     """The parts of a message, to be sent one after the other, and their size; frames are among them, not copied."""
     kind, task_id, first, span, payload, states, timings, start, items, blocks = message
+    if len(payload) == 1 and not (states or blocks) and not isinstance(frame := payload[0], Reference):
+        table = struct.pack(f"<Q{len(timings)}d", len(frame), *timings)
+        size, counts = len(table) + len(frame), (len(table), 1, start, items)
+        return [HEAD.pack(size, task_id, *counts, kind, first, span, len(timings), 0) + table, frame], HEAD.size + size
     lengths, frames = _plain([*payload, *chain.from_iterable(states.values())] if states else payload)
     table = struct.pack(f"<{len(frames)}Q{len(timings)}d{len(blocks)}Q", *lengths, *timings, *blocks)
     for stage, state in states.items():
