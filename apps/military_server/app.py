@@ -1,0 +1,150 @@
+"""Military Server: where on a map units stand best, from what drones see (Leonarczyk 2024, section 4.2).
+
+No source or data of the original (Araujo et al.) is public: this is a reconstruction from its description, with the
+same five stages, tuples and workload. A drone has coordinates to look around from, and units to place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationInfo, field_validator
+
+from apps.contract import App, Options
+from apps.military_server.drones import phase_widths, sent_by_drones
+from apps.military_server.kernels.choice import KernelName, load_kernel
+from apps.military_server.records import (
+    CHECKED,
+    COORDINATES,
+    EXPLORED,
+    MISSION,
+    PLACED,
+    SENT,
+    STORED,
+    UNITS,
+    Records,
+    filled,
+    joined,
+    parted,
+)
+from apps.military_server.terrain import KINDS, SIDE, WIDEST, terrain
+from compositions.errors import RecomposeError
+from compositions.model import Stage
+
+
+class MilitaryOptions(Options):
+    tuples: int = Field(default=1_000_000, ge=1, le=1_000_000_000, description="Length of the phase workload")
+    narrowest: int = Field(default=2, ge=1, le=WIDEST, description="Coordinate width of the easiest tuple, squares")
+    widest: int = Field(default=12, ge=1, le=WIDEST, description="Of the hardest one; its cost goes with the square")
+    kernel: KernelName = Field(default="numpy", description="numpy; compiled by numba; gpu: numba on a CUDA device")
+    seed: int = Field(default=0, ge=0, description="Of the map, the coordinates and the units")
+
+    @field_validator("widest")
+    @classmethod
+    def _check_widest(cls, widest: int, info: ValidationInfo) -> int:
+        if widest < info.data.get("narrowest", 1):
+            raise ValueError(f"widest = {widest} is below narrowest = {info.data['narrowest']}")
+        return widest
+
+
+class MilitaryServer(App):
+    name = "military_server"
+    description = "Places units on a map from what drones see; every stage takes a bundle at once."
+    stages: tuple[Stage, ...] = tuple(
+        Stage(name, batch=True) for name in ("load", "map", "map_reduce", "reduce", "store")
+    )
+    options_model: ClassVar[type[Options]] = MilitaryOptions
+    options: MilitaryOptions
+
+    def setup(self) -> None:
+        self._kernel = load_kernel(self.options.kernel, terrain(self.options.seed))
+
+    # --- the stages, A to E in the thesis ---
+
+    def load(self, values: list[bytes]) -> list[bytes]:
+        """Takes in what a drone sent. Raises: ValueError when it cannot be flown or holds unknown units."""
+        missions = joined(values, SENT).astype(MISSION)
+        _check(missions)
+        return parted(missions)
+
+    def map(self, values: list[bytes]) -> list[bytes]:
+        """What the ground is like around each coordinate."""
+        missions = joined(values, MISSION)
+        features = self._kernel.explore(_ints(missions["width"]), _ints(missions["coordinates"]))
+        return parted(filled(EXPLORED, missions, features=features))
+
+    def map_reduce(self, values: list[bytes]) -> list[bytes]:
+        """The best coordinate of every unit."""
+        explored = joined(values, EXPLORED)
+        best, penalties = self._kernel.place(_ints(explored["features"]), _ints(explored["kinds"]))
+        at = np.take_along_axis(explored["coordinates"], best[:, :, None], axis=1)
+        return parted(filled(PLACED, explored, at=at, penalties=penalties))
+
+    def reduce(self, values: list[bytes]) -> list[bytes]:
+        """Validates: how many units stand well."""
+        placed = joined(values, PLACED)
+        return parted(filled(CHECKED, placed, fit=self._kernel.fit(_ints(placed["penalties"]))))
+
+    def store(self, values: list[bytes]) -> list[bytes]:
+        """What is written: where each unit is to stand."""
+        return parted(filled(STORED, joined(values, CHECKED)))
+
+    # --- what comes and goes ---
+
+    def items(self, path: Path | None) -> Iterator[bytes]:
+        if path is not None:
+            raise RecomposeError(
+                f"app {self.name!r} makes its own tuples and takes no path, but {str(path)!r} was given"
+            )
+        widths = phase_widths(self.options.tuples, self.options.narrowest, self.options.widest)
+        return sent_by_drones(widths, self.options.seed)
+
+    def from_binary(self, value: bytes | NDArray[Any]) -> bytes:
+        if not isinstance(value, bytes) or len(value) != SENT.itemsize:
+            raise ValueError(f"a tuple is {SENT.itemsize} bytes, as drones send it; see docs/apps/military_server.md")
+        return value
+
+    def from_json(self, value: Any) -> bytes:
+        try:
+            record = np.zeros(1, SENT)
+            record["drone"], record["width"] = value["drone"], value["width"]
+            record["coordinates"] = _shaped(value["coordinates"], (COORDINATES, 2))
+            record["kinds"] = _shaped(value["kinds"], (UNITS,))
+            _check(record)
+        except (KeyError, TypeError, OverflowError) as error:
+            raise ValueError(
+                f"{value!r} is no tuple: {error}; must be an object with numbers drone and width, {COORDINATES} "
+                f"coordinates [x, y] and the kinds of {UNITS} units"
+            ) from error
+        return record.tobytes()
+
+    def encode_result(self, value: bytes) -> dict[str, Any]:
+        stored = np.frombuffer(value, STORED)[0]
+        return {"drone": int(stored["drone"]), "fit": int(stored["fit"]), "units": stored["at"].tolist()}
+
+
+def _ints(field: NDArray[Any]) -> NDArray[np.int32]:
+    """As kernels take it: 32 bits, without gaps between the records."""
+    return np.ascontiguousarray(field, np.int32)
+
+
+def _shaped(value: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    array = np.array(value, np.int64)
+    if array.shape != shape:
+        raise ValueError(f"{' × '.join(map(str, array.shape))} numbers; must be {' × '.join(map(str, shape))}")
+    return array
+
+
+def _check(missions: Records) -> None:
+    """Raises: ValueError unless widths, coordinates and kinds are those of this map."""
+    for name, least, most in (
+        ("width", 1, WIDEST), ("coordinates", WIDEST, SIDE - WIDEST - 1), ("kinds", 0, KINDS - 1),
+    ):  # fmt: skip
+        values = missions[name]
+        if values.min() < least or values.max() > most:
+            wrong = values[(values < least) | (values > most)].flat[0]
+            raise ValueError(f"{name} has {wrong}; must be from {least} to {most}")

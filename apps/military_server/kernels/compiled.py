@@ -1,0 +1,58 @@
+"""With numba on a core. Importing this costs half a second; the first run on a machine compiles for some seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from apps.military_server.kernels import loops
+from apps.military_server.records import COORDINATES, FEATURES, UNITS, Ints
+from apps.military_server.terrain import WANTED, WEIGHTS, Terrain
+
+_explore_one = njit(nogil=True)(loops.explore_one)
+_place_one = njit(nogil=True)(loops.place_one)
+_fit_one = njit(nogil=True)(loops.fit_one)
+
+
+@njit(nogil=True)
+def _explore(heights: Ints, ground: Ints, widths: Ints, coordinates: Ints, features: Ints) -> None:
+    for tuple_ in range(len(widths)):
+        for number in range(COORDINATES):
+            _explore_one(heights, ground, widths[tuple_], coordinates[tuple_, number], features[tuple_, number])
+
+
+@njit(nogil=True)
+def _place(features: Ints, kinds: Ints, best: Ints, penalties: Ints) -> None:
+    for tuple_ in range(len(kinds)):
+        for unit in range(UNITS):
+            kind = kinds[tuple_, unit]
+            found = _place_one(features[tuple_], WANTED[kind], WEIGHTS[kind])
+            best[tuple_, unit], penalties[tuple_, unit] = found
+
+
+@njit(nogil=True)
+def _fit(penalties: Ints, counts: Ints) -> None:
+    for tuple_ in range(len(penalties)):
+        counts[tuple_] = _fit_one(penalties[tuple_])
+
+
+class CompiledKernel:
+    """See ``port.Kernel``."""
+
+    def __init__(self, terrain: Terrain) -> None:
+        self._terrain = terrain
+
+    def explore(self, widths: Ints, coordinates: Ints) -> Ints:
+        features = np.empty((len(widths), COORDINATES, FEATURES), np.int32)
+        _explore(*self._terrain, widths, coordinates, features)
+        return features
+
+    def place(self, features: Ints, kinds: Ints) -> tuple[Ints, Ints]:
+        best, penalties = np.empty((2, *kinds.shape), np.int32)
+        _place(features, kinds, best, penalties)
+        return best, penalties
+
+    def fit(self, penalties: Ints) -> Ints:
+        counts = np.empty(len(penalties), np.int32)
+        _fit(penalties, counts)
+        return counts

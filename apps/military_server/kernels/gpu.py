@@ -1,0 +1,76 @@
+"""With numba on a GPU: a bundle is copied there at once, and every tuple has blocks of its own (section 4.2.1).
+
+Map, terrain and wants of the units are copied when a worker starts and stay. A stage may lie in another worker than the
+next one, so each of the three copies its bundle there and its results back; in the thesis a bundle stays on the GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import config, cuda
+
+from apps.military_server.kernels import loops
+from apps.military_server.records import COORDINATES, FEATURES, UNITS, Ints
+from apps.military_server.terrain import WANTED, WEIGHTS, Terrain
+
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a bundle of few tuples has few blocks, and that is what is asked for
+
+THREADS = 32
+"""Of a block: one a coordinate in ``explore``, one a unit in ``place``, one a tuple in ``fit``."""
+BLOCKS_PER_TUPLE = -(-COORDINATES // THREADS)
+
+_explore_one = cuda.jit(device=True)(loops.explore_one)
+_place_one = cuda.jit(device=True)(loops.place_one)
+_fit_one = cuda.jit(device=True)(loops.fit_one)
+
+
+@cuda.jit
+def _explore(heights: Any, ground: Any, widths: Any, coordinates: Any, features: Any) -> None:
+    tuple_ = cuda.blockIdx.x // BLOCKS_PER_TUPLE
+    number = cuda.blockIdx.x % BLOCKS_PER_TUPLE * THREADS + cuda.threadIdx.x
+    if number < COORDINATES:
+        _explore_one(heights, ground, widths[tuple_], coordinates[tuple_, number], features[tuple_, number])
+
+
+@cuda.jit
+def _place(wants: Any, features: Any, kinds: Any, found: Any) -> None:
+    tuple_, unit = cuda.blockIdx.x, cuda.threadIdx.x
+    if unit < UNITS:
+        kind = kinds[tuple_, unit]
+        best, penalty = _place_one(features[tuple_], wants[0, kind], wants[1, kind])
+        found[0, tuple_, unit] = best
+        found[1, tuple_, unit] = penalty
+
+
+@cuda.jit
+def _fit(penalties: Any, counts: Any) -> None:
+    tuple_ = cuda.grid(1)
+    if tuple_ < len(counts):
+        counts[tuple_] = _fit_one(penalties[tuple_])
+
+
+class GpuKernel:
+    """See ``port.Kernel``."""
+
+    def __init__(self, terrain: Terrain) -> None:
+        self._terrain = [cuda.to_device(layer) for layer in terrain]
+        self._wants = cuda.to_device(np.stack([WANTED, WEIGHTS]))
+
+    def explore(self, widths: Ints, coordinates: Ints) -> Ints:
+        features = cuda.device_array((len(widths), COORDINATES, FEATURES), np.int32)
+        blocks = len(widths) * BLOCKS_PER_TUPLE
+        _explore[blocks, THREADS](*self._terrain, *map(cuda.to_device, (widths, coordinates)), features)
+        return features.copy_to_host()
+
+    def place(self, features: Ints, kinds: Ints) -> tuple[Ints, Ints]:
+        found = cuda.device_array((2, *kinds.shape), np.int32)
+        _place[len(kinds), THREADS](self._wants, *map(cuda.to_device, (features, kinds)), found)
+        best, penalties = found.copy_to_host()
+        return best, penalties
+
+    def fit(self, penalties: Ints) -> Ints:
+        counts = cuda.device_array(len(penalties), np.int32)
+        _fit[-(-len(penalties) // THREADS), THREADS](cuda.to_device(penalties), counts)
+        return counts.copy_to_host()

@@ -1,0 +1,66 @@
+"""The map that drones fly over, and what units want of the ground: the same for everybody, from a seed.
+
+All in whole numbers, so that every kernel finds the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.military_server.records import Ints
+
+SIDE = 512
+"""Squares."""
+WIDEST = 32
+"""Coordinates lie further than that from the edge: nothing that a drone looks at is off the map."""
+OPEN, WET, WOODED = 0, 1, 1 << 16
+"""So that the sum over an area counts both."""
+WATERLINE, TREELINE = 1000, 1150
+STEPS = (128, 32, 8, 2)
+"""Squares from hill to hill, from large to small ones; a hill is up to 16 times as high, in decimetres."""
+
+WANTED = np.array(
+    [[1200, 60, 0, 0], [1500, 120, 0, 400], [900, 40, 600, 0], [1800, 200, 0, 100],
+     [1100, 20, 0, 800], [1000, 90, 200, 300], [1400, 10, 0, 0], [1300, 300, 100, 900]], np.int32,
+)  # fmt: skip
+"""By kind of unit: mean height and relief in decimetres, water and wood of a thousand squares."""
+WEIGHTS = np.array(
+    [[1, 4, 8, 2], [2, 3, 8, 1], [1, 5, 4, 2], [4, 1, 8, 1], [1, 6, 6, 3], [2, 2, 1, 1], [3, 8, 9, 2], [1, 1, 2, 6]],
+    np.int32,
+)
+KINDS = len(WANTED)
+MOST_PENALTY = 700
+"""A unit stands well where the penalty is no more."""
+
+
+class Terrain(NamedTuple):
+    """Row by row."""
+
+    heights: NDArray[np.int16]
+    """Decimetres, 0 or more."""
+    ground: Ints
+    """``OPEN``, ``WET`` or ``WOODED``."""
+
+
+@cache
+def terrain(seed: int) -> Terrain:
+    """Takes some tens of milliseconds, once a process."""
+    chance = np.random.default_rng(seed)
+    heights, trees = (np.sum([_hills(chance, step) for step in STEPS], axis=0) for _ in ("heights", "trees"))
+    ground = np.where(trees > TREELINE, WOODED, OPEN)
+    ground[heights < WATERLINE] = WET
+    return Terrain(heights.astype(np.int16), ground.astype(np.int32))
+
+
+def _hills(chance: np.random.Generator, step: int) -> Ints:
+    """Random heights every ``step`` squares, straight lines between them."""
+    corners = chance.integers(0, 16 * step, (SIDE // step + 1, SIDE // step + 1), dtype=np.int32)
+    part = np.arange(step, dtype=np.int32)
+    rows = corners[:-1, None] * (step - part)[:, None] + corners[1:, None] * part[:, None]
+    across = (rows // step).reshape(SIDE, -1)
+    hills = (across[:, :-1, None] * (step - part) + across[:, 1:, None] * part) // step
+    return hills.reshape(SIDE, SIDE).astype(np.int32)

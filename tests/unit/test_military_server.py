@@ -1,0 +1,307 @@
+"""Military Server: its stages against a plain loop over the description, kernels against each other, its workload."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps import registry
+from apps.military_server import MilitaryOptions, MilitaryServer
+from apps.military_server.drones import phase_widths
+from apps.military_server.kernels import choice, compiled, vectors
+from apps.military_server.phases import PHASES, loads_of, scaled
+from apps.military_server.terrain import (
+    KINDS,
+    MOST_PENALTY,
+    SIDE,
+    WANTED,
+    WEIGHTS,
+    WET,
+    WIDEST,
+    WOODED,
+    terrain,
+)  # fmt: skip
+from compositions.document.loader import load
+from runtime.pools.execute import StageError, run_stages
+
+NAMES = tuple(stage.name for stage in MilitaryServer.stages)
+MAP = terrain(0)
+APP = MilitaryServer()
+APP.setup()
+places = st.integers(WIDEST, SIDE - WIDEST - 1)
+tuples = st.tuples(
+    st.integers(0, 2**63 - 1),
+    st.integers(1, WIDEST // 2),
+    st.lists(st.tuples(places, places), min_size=32, max_size=32),
+    st.lists(st.integers(0, KINDS - 1), min_size=16, max_size=16),
+)
+Tuple = tuple[int, int, Sequence[tuple[int, int]], Sequence[int]]
+
+
+def server(**options: Any) -> MilitaryServer:
+    app = MilitaryServer(MilitaryOptions(**options))
+    app.setup()
+    return app
+
+
+def sent(each: Tuple) -> bytes:
+    """As a drone sends it: big-endian, without gaps."""
+    drone, width, coordinates, kinds = each
+    flat = [number for at in coordinates for number in at]
+    return struct.pack(">qH64H16B", drone, width, *flat, *kinds)
+
+
+def received(record: bytes) -> Tuple:
+    drone, width, *rest = struct.unpack(">qH64H16B", record)
+    return drone, width, list(zip(rest[0:64:2], rest[1:64:2], strict=True)), rest[64:]
+
+
+def plain(each: Tuple) -> dict[str, Any]:
+    """What the server is to find, square by square."""
+    drone, width, coordinates, kinds = each
+    seen = [around(x, y, width) for x, y in coordinates]
+    units, fit = [], 0
+    for kind in kinds:
+        penalties = [unlike(features, kind) for features in seen]
+        least = min(penalties)
+        units.append(list(coordinates[penalties.index(least)]))
+        fit += least <= MOST_PENALTY
+    return {"drone": drone, "fit": fit, "units": units}
+
+
+def around(x: int, y: int, width: int) -> tuple[int, ...]:
+    aside = range(-(width // 2), width - width // 2)
+    ahead = range(1, width + 1)
+    squares = [(x + a, y - f) for a in aside for f in ahead] + [(x + a, y + f) for a in aside for f in ahead]
+    squares += [(x + f, y + a) for a in aside for f in ahead] + [(x - f, y + a) for a in aside for f in ahead]
+    heights = [int(MAP.heights[row, column]) for column, row in squares]
+    ground = [int(MAP.ground[row, column]) for column, row in squares]
+    mean = sum(heights) // len(heights)
+    shares = [1000 * ground.count(kind) // len(ground) for kind in (WET, WOODED)]
+    return (mean, max(heights) - min(heights), *shares)
+
+
+def unlike(features: Sequence[int], kind: int) -> int:
+    wanted, weights = WANTED[kind].tolist(), WEIGHTS[kind].tolist()
+    return sum(w * abs(f - g) for f, g, w in zip(features, wanted, weights, strict=True))
+
+
+def through(app: MilitaryServer, records: Sequence[bytes]) -> list[Any]:
+    values = list(records)
+    for name in NAMES:
+        values = getattr(app, name)(values)
+    return [app.encode_result(value) for value in values]
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["numpy", "compiled"])
+def test_a_bundle_gives_what_a_plain_loop_gives(kernel: str) -> None:
+    app = server(tuples=40, narrowest=1, widest=12, kernel=kernel)
+    records = list(app.items(None))
+    assert through(app, records) == [plain(received(record)) for record in records]
+
+
+@settings(max_examples=10)
+@given(st.lists(tuples, min_size=1, max_size=4))
+def test_any_tuples_give_what_a_plain_loop_gives(given_tuples: list[Tuple]) -> None:
+    assert through(APP, list(map(sent, given_tuples))) == list(map(plain, given_tuples))
+
+
+def test_some_units_stand_well_and_some_do_not() -> None:
+    """Else stage D would validate nothing."""
+    fits = {result["fit"] for result in through(APP, list(islice(APP.items(None), 200)))}
+    assert len(fits) > 5
+
+
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_how_many_travel_together_changes_nothing(size: int) -> None:
+    records = list(islice(APP.items(None), 50))
+    parts = [through(APP, records[start : start + size]) for start in range(0, 50, size)]
+    assert [result for part in parts for result in part] == through(APP, records)
+
+
+@pytest.mark.parametrize("groups", [[NAMES], [NAMES[:2], NAMES[2:]], [(name,) for name in NAMES]], ids=len)
+def test_however_stages_are_grouped(groups: list[tuple[str, ...]]) -> None:
+    records = list(islice(APP.items(None), 20))
+    values: list[Any] = records
+    for group in groups:
+        values = run_stages(APP, group, values, {}).values
+    assert [APP.encode_result(value) for value in values] == through(APP, records)
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        (b"short", "a record of 5 bytes; must be 154"),
+        (sent((1, 3, [(SIDE, 40)] * 32, [0] * 16)), "coordinates has 512; must be from 32 to 479"),
+        (sent((1, 33, [(90, 40)] * 32, [0] * 16)), "width has 33; must be from 1 to 32"),
+    ],
+)
+def test_a_record_that_cannot_be_flown_is_refused_by_the_first_stage(broken: bytes, why: str) -> None:
+    """Of a bundle nothing is done then: the dispatcher halves it until the record at fault is alone."""
+    (fault,) = run_stages(APP, NAMES, [broken], {}).faults
+    assert fault.stage == "load"
+    assert why in fault.error
+    with pytest.raises(StageError, match=why):
+        run_stages(APP, NAMES, [*islice(APP.items(None), 4), broken], {})
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+def inputs(count: int, most: int) -> dict[str, Any]:
+    chance = np.random.default_rng(7)
+    return {
+        "widths": chance.integers(1, most + 1, count).astype(np.int32),
+        "coordinates": chance.integers(WIDEST, SIDE - WIDEST, (count, 32, 2)).astype(np.int32),
+        "kinds": chance.integers(0, KINDS, (count, 16)).astype(np.int32),
+    }
+
+
+def answers(make: Callable[[Any], Any], widths: Any, coordinates: Any, kinds: Any) -> list[Any]:
+    kernel = make(MAP)
+    features = kernel.explore(widths, coordinates)
+    best, penalties = kernel.place(features, kinds)
+    return [features, best, penalties, kernel.fit(penalties)]
+
+
+def test_compiled_and_vectors_give_the_same_also_for_the_widest() -> None:
+    given_ = inputs(60, WIDEST)
+    for one, other in zip(
+        answers(vectors.VectorKernel, **given_), answers(compiled.CompiledKernel, **given_), strict=True
+    ):
+        assert one.dtype == other.dtype == np.int32
+        assert (one == other).all()
+
+
+ON_A_GPU = """
+import numpy as np
+from apps.military_server.kernels import choice, gpu, vectors
+from tests.unit.test_military_server import MAP, answers, inputs
+assert choice.gpu_fault() is None
+assert isinstance(choice.load_kernel("gpu", MAP), gpu.GpuKernel)
+given = inputs(3, 3)
+for one, other in zip(answers(gpu.GpuKernel, **given), answers(vectors.VectorKernel, **given), strict=True):
+    assert (one == other).all()
+"""
+
+
+@pytest.mark.parametrize("simulated", [True, False], ids=["simulated", "on a device"])
+def test_a_gpu_gives_the_same(simulated: bool) -> None:
+    """By numba's CUDA simulator everywhere, and on the device where there is one."""
+    if not simulated and choice.gpu_fault():
+        pytest.skip(f"no GPU can be used: {choice.gpu_fault()}")
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1" if simulated else "0"}
+    root = str(registry.__file__).removesuffix("/apps/registry.py")
+    subprocess.run([sys.executable, "-c", ON_A_GPU], env=environment, cwd=root, check=True)
+
+
+def test_without_a_gpu_one_sentence_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(choice, "gpu_fault", lambda: "no driver")
+    assert isinstance(choice.load_kernel("gpu", MAP), vectors.VectorKernel)
+    told = capsys.readouterr().err
+    assert told.strip() == "military_server: no GPU can be used (no driver); kernel numpy gives the same results"
+
+
+# --- the workload ----------------------------------------------------------------------------------------------------
+
+
+def test_the_phase_workload_has_a_million_tuples_and_its_shares() -> None:
+    assert MilitaryOptions().tuples == len(loads_of()) == 1_000_000
+    assert [(each.pattern, each.tuples / 1e6, each.cycles) for each in PHASES] == [
+        ("increasing", 0.2, 1), ("spike", 0.1, 5), ("decreasing", 0.2, 1), ("binary", 0.2, 5), ("wave", 0.3, 10),
+    ]  # fmt: skip
+
+
+def test_widths_follow_the_phases_at_any_length() -> None:
+    widths = phase_widths(1000, 2, 12)
+    assert widths[0] == 2
+    assert widths[199] == widths[300] == 12
+    assert set(widths[500:520]) == {2}
+    assert set(widths[520:540]) == {12}
+    assert (np.diff(widths[:200]) >= 0).all()
+    assert (widths[200:300] == 2).mean() == pytest.approx(0.9, abs=0.05)
+    assert widths[700:1000:30].tolist() == [7] * 10, "every wave begins in the middle"
+
+
+@pytest.mark.parametrize("count", [1, 7, 999, 1_500_001])
+def test_a_course_of_any_length_keeps_its_shape(count: int) -> None:
+    loads = scaled(loads_of(PHASES[:1]), count)
+    assert len(loads) == count
+    assert (np.diff(loads) >= 0).all()
+    assert loads[-1] == pytest.approx(1 - 1 / count, abs=1e-5)
+
+
+def test_items_are_the_same_every_time_and_numbered() -> None:
+    records = list(server(tuples=5000).items(None))
+    assert records == list(server(tuples=5000).items(None))
+    assert [received(record)[0] for record in records] == list(range(5000))
+    assert [received(record)[1] for record in records] == phase_widths(5000, 2, 12).tolist()
+    assert records[:4096] != list(islice(server(tuples=5000, seed=1).items(None), 4096))
+
+
+# --- what comes from outside -----------------------------------------------------------------------------------------
+
+
+def as_json(each: Tuple) -> dict[str, Any]:
+    return {"drone": each[0], "width": each[1], "coordinates": list(map(list, each[2])), "kinds": list(each[3])}
+
+
+GOOD: Tuple = (5, 3, [(100, 200)] * 32, [1] * 16)
+
+
+def test_a_pushed_tuple_is_the_one_that_a_drone_sends() -> None:
+    assert APP.from_json(as_json(GOOD)) == sent(GOOD)
+    assert APP.from_binary(sent(GOOD)) == sent(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"width": 0}, "width has 0; must be from 1 to 32"),
+        ({"kinds": [8] * 16}, "kinds has 8; must be from 0 to 7"),
+        ({"kinds": [1]}, "1 numbers; must be 16"),
+        ({"coordinates": [[1, 2]] * 31}, "31 × 2 numbers; must be 32 × 2"),
+        ({"drone": None}, "is no tuple"),
+    ],
+)
+def test_what_is_no_tuple_is_refused_with_a_sentence(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        APP.from_json({**as_json(GOOD), **change})
+
+
+def test_what_is_no_record_is_refused_with_a_sentence() -> None:
+    for wrong in (b"", sent(GOOD) + b"x", np.zeros(154, np.uint8)):
+        with pytest.raises(ValueError, match="a tuple is 154 bytes"):
+            APP.from_binary(wrong)
+    with pytest.raises(ValueError, match="is no tuple"):
+        APP.from_json(7)
+
+
+def test_options_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(registry.AppRefused, match="widest = 2 is below narrowest = 5"):
+        registry.create("military_server", {"narrowest": 5, "widest": 2})
+    with pytest.raises(Exception, match="takes no path"):
+        APP.items(registry.Path("x"))
+
+
+def test_its_compositions_are_of_its_stages() -> None:
+    file = registry.compositions_file(MilitaryServer)
+    assert file is not None
+    document = load(file.read_bytes(), {"military_server": MilitaryServer.stages})
+    assert document.app == "military_server"
+    assert [each.workers for each in document.compositions] == [5, 1, 6, 2, 3, 2, 4]
