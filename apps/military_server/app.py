@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from struct import Struct
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +35,9 @@ from apps.military_server.records import (
 from apps.military_server.terrain import KINDS, SIDE, WIDEST, terrain
 from compositions.errors import RecomposeError
 from compositions.model import Stage
+
+_STORED = Struct(f"=qB{2 * UNITS}H")
+"""``STORED`` for one record, where NumPy would take ten times as long."""
 
 
 class MilitaryOptions(Options):
@@ -123,8 +127,8 @@ class MilitaryServer(App):
         return record.tobytes()
 
     def encode_result(self, value: bytes) -> dict[str, Any]:
-        stored = np.frombuffer(value, STORED)[0]
-        return {"drone": int(stored["drone"]), "fit": int(stored["fit"]), "units": stored["at"].tolist()}
+        drone, fit, *at = _STORED.unpack(value)
+        return {"drone": drone, "fit": fit, "units": at}
 
 
 def _ints(field: NDArray[Any]) -> NDArray[np.int32]:

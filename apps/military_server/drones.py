@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.military_server.phases import loads_of, scaled
+from apps.military_server.phases import phase_workload, scaled
 from apps.military_server.records import COORDINATES, SENT, UNITS, parted
 from apps.military_server.terrain import KINDS, SIDE, WIDEST
 
@@ -18,7 +18,7 @@ Widths = NDArray[np.int64]
 
 def phase_widths(tuples: int, narrowest: int, widest: int) -> Widths:
     """The width follows the phases, so that the squares to look at go with its square."""
-    return np.rint(narrowest + scaled(loads_of(), tuples) * (widest - narrowest)).astype(np.int64)
+    return np.rint(narrowest + scaled(phase_workload(), tuples) * (widest - narrowest)).astype(np.int64)
 
 
 def sent_by_drones(widths: Widths, seed: int) -> Iterator[bytes]:
@@ -29,6 +29,6 @@ def sent_by_drones(widths: Widths, seed: int) -> Iterator[bytes]:
         records = np.empty(len(part), SENT)
         records["drone"] = np.arange(start, start + len(part))
         records["width"] = part
-        records["coordinates"] = chance.integers(WIDEST, SIDE - WIDEST, (len(part), COORDINATES, 2))
-        records["kinds"] = chance.integers(0, KINDS, (len(part), UNITS))
+        records["coordinates"] = chance.integers(WIDEST, SIDE - WIDEST, (len(part), COORDINATES, 2), np.uint16)
+        records["kinds"] = chance.integers(0, KINDS, (len(part), UNITS), np.uint8)
         yield from parted(records)

@@ -19,7 +19,7 @@ from apps import registry
 from apps.military_server import MilitaryOptions, MilitaryServer
 from apps.military_server.drones import phase_widths
 from apps.military_server.kernels import choice, compiled, vectors
-from apps.military_server.phases import PHASES, loads_of, scaled
+from apps.military_server.phases import PHASES, loads_of, phase_workload, scaled
 from apps.military_server.terrain import (
     KINDS,
     MOST_PENALTY,
@@ -70,11 +70,12 @@ def plain(each: Tuple) -> dict[str, Any]:
     """What the server is to find, square by square."""
     drone, width, coordinates, kinds = each
     seen = [around(x, y, width) for x, y in coordinates]
-    units, fit = [], 0
+    units: list[int] = []
+    fit = 0
     for kind in kinds:
         penalties = [unlike(features, kind) for features in seen]
         least = min(penalties)
-        units.append(list(coordinates[penalties.index(least)]))
+        units.extend(coordinates[penalties.index(least)])
         fit += least <= MOST_PENALTY
     return {"drone": drone, "fit": fit, "units": units}
 
@@ -221,7 +222,7 @@ def test_without_a_gpu_one_sentence_says_so(
 
 
 def test_the_phase_workload_has_a_million_tuples_and_its_shares() -> None:
-    assert MilitaryOptions().tuples == len(loads_of()) == 1_000_000
+    assert MilitaryOptions().tuples == len(phase_workload()) == 1_000_000
     assert [(each.pattern, each.tuples / 1e6, each.cycles) for each in PHASES] == [
         ("increasing", 0.2, 1), ("spike", 0.1, 5), ("decreasing", 0.2, 1), ("binary", 0.2, 5), ("wave", 0.3, 10),
     ]  # fmt: skip
