@@ -1,6 +1,7 @@
 """Settings with ranges: frozen groups whose fields say what they accept, checked together and replaced by plain name.
 
-A group is a frozen dataclass; its fields are ``ranged``, or groups themselves. Other fields are left alone.
+A group is a frozen dataclass; its fields are ``ranged``, ``one_of`` some names, or groups themselves. Other fields are
+left alone.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ def ranged(default: float, low: float, high: float, unit: str = "") -> Any:
     return field(default=default, metadata={"low": low, "high": high, "unit": unit})
 
 
+def one_of(default: str, *others: str) -> Any:
+    """A field that is one of these names."""
+    return field(default=default, metadata={"names": (default, *others)})
+
+
 def check(group: object) -> None:
     """Raises: SettingsError that names every value of ``group``, and of the groups in it, that is out of range."""
     _refuse(fault for limits, value in _values(group) if (fault := _fault(limits, value)))
@@ -39,7 +45,7 @@ def overridden(group: Group, values: Mapping[str, Any]) -> Group:
 
 
 def names(group: object) -> list[str]:
-    """The plain names of all fields with a range, those of the groups in it included."""
+    """The plain names of all fields with a range or names, those of the groups in it included."""
     return [limits.name for limits, _ in _values(group)]
 
 
@@ -50,13 +56,17 @@ def _refuse(faults: Iterator[str]) -> None:
 
 
 def _values(group: Any) -> Iterator[tuple[Field[Any], Any]]:
-    """Each ranged field with its value."""
+    """Each field that says what it accepts, with its value."""
     for each in fields(group):
         value = getattr(group, each.name)
         if is_dataclass(value):
             yield from _values(value)
-        elif "low" in each.metadata:
+        elif _says(each):
             yield each, value
+
+
+def _says(limits: Field[Any]) -> bool:
+    return "low" in limits.metadata or "names" in limits.metadata
 
 
 def _replaced(group: Group, values: Mapping[str, Any]) -> Group:
@@ -65,7 +75,7 @@ def _replaced(group: Group, values: Mapping[str, Any]) -> Group:
         value = getattr(group, each.name)
         if is_dataclass(value):
             own[each.name] = _replaced(value, values)
-        elif "low" in each.metadata and each.name in values:
+        elif _says(each) and each.name in values:
             own[each.name] = values[each.name]
     return replace(group, **own)  # type: ignore[type-var]
 
@@ -77,6 +87,8 @@ def _override_fault(known: Mapping[str, Field[Any]], name: str, value: object) -
 
 
 def _fault(limits: Field[Any], value: object) -> str | None:
+    if names := limits.metadata.get("names"):
+        return None if value in names else f"{limits.name} = {value!r}, must be {' or '.join(names)}"
     low, high, unit = limits.metadata["low"], limits.metadata["high"], limits.metadata["unit"]
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f"{limits.name} = {value!r}, must be a number"

@@ -11,6 +11,7 @@ import pytest
 from compositions.capacity.costs import StageCost
 from compositions.model import Composition, Group, Pattern
 from profiler.drain import DrainEstimate, DrainEstimator
+from profiler.drain_kinds import Conditions, InFlight, PaperSample
 from profiler.drain_samples import Pending, left_s, paper_sample, schedule_sample
 from profiler.size_law import SizeLaws, SizeTrend
 
@@ -132,6 +133,18 @@ def test_calibration_stays_within_a_factor_of_two() -> None:
 
 def test_paper_sample() -> None:
     assert paper_sample(6, 0.1, 3) == pytest.approx(0.2)
+
+
+def test_the_published_sample_counts_groups() -> None:
+    """Two items and 24 ms in one group: 48 ms. In three of 8 ms, a worker each: 2 · 8 / 3."""
+    known = costs(f1=0.008, f2=0.008, f3=0.008)
+    now = Conditions(known, cores=8, hop_s=0.001, laws=SizeLaws(), calibration=1.7)
+    for groups, expected_s in (([("f1,f2,f3", 1)], 0.048), ([("f1", 1), ("f2", 1), ("f3", 1)], 0.016 / 3)):
+        left = InFlight(composition(*groups), 2, {})
+        assert PaperSample().sample(left, now) == pytest.approx(expected_s)
+        assert PaperSample().at_switch(left, now) is None
+    del known["f2"]
+    assert PaperSample().sample(left, now) is None, "one of its stages was never measured"
 
 
 def halfway(shape: Composition, stage_costs: dict[str, StageCost], positions: dict[str, int]) -> Pendings:

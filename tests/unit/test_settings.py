@@ -4,6 +4,7 @@ import pytest
 
 from compositions.settings import SettingsError, names, overridden
 from control.settings import Measuring, Settings, Trials
+from profiler.drain_kinds import PaperSample, ScheduleSample
 from profiler.monitor import MonitorSettings
 from profiler.service_time import ProfileSettings
 from runtime.dispatch.settings import DispatcherSettings
@@ -52,6 +53,14 @@ def test_faults_are_sentences(values: dict[str, object], text: str) -> None:
     with pytest.raises(SettingsError) as error:
         Settings().overridden(values)
     assert text in str(error.value)
+
+
+def test_which_sample_a_drain_is_estimated_from_can_be_chosen() -> None:
+    assert isinstance(RunSettings().drain.made, ScheduleSample)
+    assert isinstance(overridden(RunSettings(), {"drain_sample": "paper"}).drain.made, PaperSample)
+    for wrong in ("papers", 3, None):
+        with pytest.raises(SettingsError, match=f"drain_sample = {wrong!r}, must be schedule or paper"):
+            overridden(RunSettings(), {"drain_sample": wrong})
 
 
 def test_settings_of_the_monitor_are_replaced_by_their_plain_names_as_well() -> None:

@@ -29,7 +29,7 @@ def loop_of(
     monitor = Monitor(
         checked.settings.monitor, [stage.name for stage in checked.stages], cores, concurrencies(checked.stages)
     )
-    how = LoopSettings(cores, checked.style)
+    how = LoopSettings(cores, checked.style, checked.settings.drain.made)
     return ControlLoop(engine, monitor, _manager(checked), how, sink, bundler)
 
 

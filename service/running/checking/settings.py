@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from compositions.settings import check, ranged
 from control.settings import Settings
+from profiler.drain_kinds import DrainSettings
 from profiler.monitor import MonitorSettings
 from runtime.arena.settings import memory_bytes
 from runtime.dispatch.settings import DispatcherSettings
@@ -31,6 +32,7 @@ class RunSettings:
     input: InputSettings = field(default_factory=InputSettings)
     manager: Settings = field(default_factory=Settings)
     monitor: MonitorSettings = field(default_factory=MonitorSettings)
+    drain: DrainSettings = field(default_factory=DrainSettings)
     pool: RayPoolSettings = field(default_factory=RayPoolSettings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
 
