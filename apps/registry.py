@@ -106,6 +106,22 @@ def _made(app_class: AppClass, options: Options) -> App:
     return app
 
 
+def module_named(name: str, apps_dirs: Sequence[Path]) -> ModuleType:
+    """A module of the user's beside the apps, loaded as they are.
+
+    Raises: RecomposeError when no folder has it, or it cannot be loaded.
+    """
+    for folder in apps_dirs:
+        for file in _module_files(folder):
+            if _stem(file) == name:
+                try:
+                    return _load(file.resolve())
+                except (Exception, SystemExit) as error:
+                    raise RecomposeError(f"{file} {_why(error)}") from error
+    places = ", ".join(map(str, apps_dirs)) or "none was given (--apps FOLDER)"
+    raise RecomposeError(f"there is no module {name!r} in the folders of apps: {places}")
+
+
 def compositions_file(app_class: AppClass) -> Path | None:
     """The app's compositions: the file it names, else ``<name>.yaml`` beside it, else the one the service ships."""
     if app_class.compositions_file is not None:

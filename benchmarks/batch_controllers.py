@@ -1,7 +1,9 @@
 """The batch controllers of Leonarczyk 2024 and ours in virtual time: tables 5.1 to 5.5, data of figures 5.1 to 5.9.
 
     python -m benchmarks.batch_controllers [--out DIR] [--repetitions 1] [--drawn 10] [--workers 2] [--quick]
+                                           [--law FILE [--target-ms 3]]
 
+``--law`` takes a cost law that ``benchmarks.military_server`` has measured instead of the assumed one.
 Writes ``report.md`` (published values beside ours), ``rows.json`` and a CSV file a figure.
 """
 
@@ -21,7 +23,8 @@ from benchmarks.harness import metadata
 from service.experiments.batching import grid
 from service.experiments.batching.drawn import against_the_six, few_setups
 from service.experiments.batching.figure_data import all_of
-from service.experiments.batching.grid import OURS, STEPPING, Job, Setup, as_json, thesis_workload
+from service.experiments.batching.grid import OURS, STEPPING, TARGET_MS, Job, Setup, as_json, thesis_workload
+from service.experiments.batching.measured import read_law
 from service.experiments.batching.plant import Pipeline
 from service.experiments.batching.published import THRESHOLDS
 from service.experiments.batching.report import Comparison
@@ -44,8 +47,8 @@ def best_again(rows: Rows) -> Iterator[Job]:
         yield from ((setup, repetition) for setup in setups for repetition in range(RUNS))
 
 
-def write_figures(rows: Rows, out: Path) -> None:
-    for number, data in all_of(rows, thesis_workload(), Pipeline()).items():
+def write_figures(rows: Rows, pipeline: Pipeline, out: Path) -> None:
+    for number, data in all_of(rows, thesis_workload(), pipeline).items():
         with (out / f"figure-{number}.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(data.head)
@@ -58,22 +61,29 @@ def write_figures(rows: Rows, out: Path) -> None:
 @click.option("--drawn", "cases", default=10, show_default=True, help="Workloads drawn at random.")
 @click.option("--workers", default=2, show_default=True)
 @click.option("--quick", is_flag=True, help="A part of the grid, no repetitions.")
-def main(out: Path, repetitions: int, cases: int, workers: int, quick: bool) -> None:
+@click.option("--law", type=click.Path(dir_okay=False, path_type=Path), help="Measured; else the assumed one.")
+@click.option("--target-ms", default=TARGET_MS, show_default=True, help="Latency to aim at, under a measured law.")
+def main(
+    out: Path, repetitions: int, cases: int, workers: int, quick: bool, law: Path | None, target_ms: float
+) -> None:
     """Runs the grid, what else the report needs, and writes it all."""
     began_s = time.monotonic()
+    pipeline = Pipeline() if law is None else read_law(law, TARGET_MS / target_ms)
     setups = quick_setups() if quick else grid.setups()
     jobs = [(setup, repetition) for repetition in range(repetitions) for setup in setups]
-    rows = list(grid.run(jobs, Pipeline(), workers))
+    rows = list(grid.run(jobs, pipeline, workers))
     grid_s, cpu_s = time.monotonic() - began_s, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    repeated = [] if quick else [row for row in grid.run(best_again(Rows(rows)), Pipeline(), workers) if _strict(row)]
+    repeated = [] if quick else [row for row in grid.run(best_again(Rows(rows)), pipeline, workers) if _strict(row)]
     with ProcessPoolExecutor(workers) as pool:
         drawn = list(pool.map(against_the_six, range(1, cases + 1)))
     told = f"{len(jobs)} in {grid_s:.0f} s, {cpu_s:.0f} s of CPU"
+    if law is not None:
+        told += f"; {TARGET_MS:g} ms of virtual time stand for a target of {target_ms:g} ms"
     facts = {"runs of the grid": told, "figures from": f"{len(rows)} rows", **metadata()}
     out.mkdir(parents=True, exist_ok=True)
     (out / "rows.json").write_text(json.dumps([as_json(row) for row in rows]), encoding="utf-8")
-    (out / "report.md").write_text(Comparison(rows, repeated, drawn, Pipeline(), facts).text(), encoding="utf-8")
-    write_figures(Rows(rows), out)
+    (out / "report.md").write_text(Comparison(rows, repeated, drawn, pipeline, facts).text(), encoding="utf-8")
+    write_figures(Rows(rows), pipeline, out)
     click.echo(str(out / "report.md"))
 
 

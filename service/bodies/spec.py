@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
@@ -65,11 +66,27 @@ class SinkSpec(Frozen):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
+PATTERNS = ("wave", "binary", "increasing", "decreasing", "spike", "trace")
+_CUSTOM = r"custom:[A-Za-z_]\w*:[A-Za-z_]\w*"
+
+
+def _pattern(value: Any) -> str | None:
+    if value is None or value in PATTERNS or (isinstance(value, str) and re.fullmatch(_CUSTOM, value)):
+        return cast(str | None, value)
+    raise ValueError(f"must be {', '.join(PATTERNS)} or custom:MODULE:FUNCTION")
+
+
+_PATTERN = {
+    "anyOf": [{"type": "string", "enum": PATTERNS}, {"type": "string", "pattern": f"^{_CUSTOM}$"}, {"type": "null"}]
+}
+
+
 class InputSpec(Frozen):
     """Input rate: fixed, by pattern (SPBench, section 3.3), from a trace file, or (nothing given) unpaced."""
 
     rate_per_s: Number | None = Field(default=None, gt=0, le=1_000_000)
-    pattern: Literal["wave", "binary", "increasing", "decreasing", "spike", "trace"] | None = None
+    pattern: Annotated[str | None, PlainValidator(_pattern), WithJsonSchema(_PATTERN)] = None
+    """One of those; or a function in a module of the apps' folders, from elapsed seconds to items/s."""
     period_s: Number | None = Field(default=None, gt=0)
     min_per_s: Number | None = Field(default=None, ge=0)
     max_per_s: Number | None = Field(default=None, gt=0)

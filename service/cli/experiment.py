@@ -39,9 +39,9 @@ def experiment(places: tuple[Path, ...], out: Path, quick: bool, fresh: bool) ->
         ray_cluster.connect()
     found = []
     for name, each in experiments.items():
-        folder, trace = out / name, each.input.trace_file
-        if trace is not None and not trace.exists():
-            console.print(f"{each.title}: left out, its trace file {trace} is not there")
+        folder, place = out / name, each.input.place
+        if place is not None and not place.exists():
+            console.print(f"{each.title}: left out, {place} of its input is not there")
             continue
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)

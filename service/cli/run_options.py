@@ -26,7 +26,9 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--strategy", type=click.Choice(list(STRATEGIES)), default="model", show_default=True),
     click.option("--rate", callback=as_usage(parse_rate, "--rate"), help="Items a second; default: as they are taken."),
     click.option(
-        "--pattern", callback=as_usage(parse_pattern, "--pattern"), help="wave:period=60,min=1,max=10, binary: …"
+        "--pattern",
+        callback=as_usage(parse_pattern, "--pattern"),
+        help="wave:period=60,min=1,max=10, binary: …, custom:MODULE:FUNCTION of --apps",
     ),
     click.option(
         "--batch", callback=as_usage(parse_batch, "--batch"), help="Items that travel together; default: auto, as pays."

@@ -37,6 +37,8 @@ def as_usage(parse: Callable[[str], T], option: str) -> Callable[[click.Context,
 def parse_pattern(text: str) -> InputSpec:
     """Raises: ValueError with a sentence."""
     name, _, rest = text.partition(":")
+    if name == "custom":
+        return _checked({"pattern": text})
     fields: dict[str, str | float] = {"pattern": name}
     for pair in filter(None, rest.split(",")):
         key, equals, value = pair.partition("=")

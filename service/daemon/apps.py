@@ -52,7 +52,7 @@ class Apps:
     def _check(self, spec: RunSpec) -> None:
         choices = self._specs.compositions(spec)
         check_source(spec)
-        check_input(spec.input)
+        check_input(spec.input, spec.apps_dirs)
         check_composition(spec.app, spec.composition, choices, self._runs.cores())
 
     def stop(self, name: str) -> Status:
@@ -67,7 +67,7 @@ class Apps:
     def set_input(self, name: str, input: InputSpec) -> Status:
         """Raises: ConflictError, BadValueError, UnavailableError."""
         watchdog = self._runs.expect(name)
-        check_input(input)
+        check_input(input, watchdog.wanted.spec.apps_dirs)
         watchdog.change(SetInput(input))
         return self._observation.status(name)
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from apps.input.kinds import PathMeans
-from apps.input.rate_spec import from_spec
 from compositions.errors import Fault, RecomposeError
 from compositions.model import Composition
 from service.bodies.refusals import BadValueError, listed
 from service.bodies.spec import InputSpec, RunSpec
+from service.running.checking.rates import rate_of
 
 WORKERS_PER_CORE = 32
 """Of one app. Stages that wait gain from more workers than cores; each is a process of some 64 MB."""
@@ -32,10 +32,10 @@ def check_composition(app: str, name: str | None, choices: Sequence[Composition]
         raise BadValueError(message, [Fault("composition", message)])
 
 
-def check_input(input: InputSpec) -> None:
-    """Raises: BadValueError when the rate or pattern is not one."""
+def check_input(input: InputSpec, apps_dirs: Sequence[str]) -> None:
+    """Raises: BadValueError when the rate or pattern is not one; ``apps_dirs`` have the custom ones."""
     try:
-        from_spec(input.rate)
+        rate_of(input, apps_dirs)
     except RecomposeError as error:
         raise BadValueError(f"input refused: {error}", [Fault("input", str(error))]) from error
 

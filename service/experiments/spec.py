@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from apps.input.rate_spec import RateSpec, from_spec
+from apps import registry
+from apps.input.rate_spec import CUSTOM, RateSpec, from_spec
 from apps.input.rates import Rate
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
@@ -37,7 +39,10 @@ class Load(Closed):
     ``composition`` sustains, which is measured first."""
 
     steps: tuple[tuple[float, float], ...] = ()
-    pattern: Literal["wave", "binary", "increasing", "decreasing", "spike", "trace"] | None = None
+    pattern: str | None = Field(
+        default=None, pattern=r"^(wave|binary|increasing|decreasing|spike|trace|custom:\w+:\w+)$"
+    )
+    """``custom:module:function``: of a module in the folder ``path``."""
     period_s: Positive | None = None
     min: float = Field(default=0.1, ge=0)
     max: Positive | None = None
@@ -57,7 +62,7 @@ class Load(Closed):
         return self
 
     @property
-    def trace_file(self) -> Path | None:
+    def place(self) -> Path | None:
         """``path`` with ``$NAME`` of the environment in it."""
         return Path(os.path.expandvars(self.path)) if self.path else None
 
@@ -67,13 +72,16 @@ class Load(Closed):
         if self.steps:
             return steps([(from_s, per_s * unit) for from_s, per_s in self.steps])
         if self.pattern == "trace":
-            return _checked(RateSpec(pattern="trace", path=self.trace_file, period_s=self.period_s))
+            return _checked(RateSpec(pattern="trace", path=self.place, period_s=self.period_s))
+        if self.pattern and self.pattern.startswith(CUSTOM):
+            custom = _checked(RateSpec(pattern=self.pattern), self.place or Path())
+            return lambda elapsed_s: unit * custom(elapsed_s)
         low, top = self.min * unit, None if self.max is None else self.max * unit
         return _checked(RateSpec(None, self.pattern, self.period_s, low, top, self.size_percent))
 
 
-def _checked(spec: RateSpec) -> Rate:
-    rate = from_spec(spec)
+def _checked(spec: RateSpec, folder: Path = Path()) -> Rate:
+    rate = from_spec(spec, partial(registry.module_named, apps_dirs=[folder]))
     assert rate is not None, "a pattern was given"
     return rate
 

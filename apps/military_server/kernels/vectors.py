@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from apps.military_server.records import COORDINATES, FEATURES, Ints
 from apps.military_server.terrain import MOST_PENALTY, SIDE, WANTED, WEIGHTS, WOODED, Terrain
 
-SQUARES_AT_A_TIME = 1 << 16
-"""Half a megabyte: what is looked at stays in the cache of a core."""
+SQUARES_AT_A_TIME = 1 << 17
+"""A megabyte of places: what is looked at stays in the cache of a core."""
 
 
 class VectorKernel:
@@ -33,7 +33,7 @@ class VectorKernel:
         """All of one width. Squares along the first axis: sums over it are sums of whole rows."""
         at = np.ravel(coordinates[:, :, 1] * SIDE + coordinates[:, :, 0]) + _ahead(width)[:, None]
         heights, ground = (layer.ravel().take(at) for layer in self._terrain)
-        counts = ground.sum(0)
+        counts = ground.sum(0, dtype=np.int32)
         found = (
             heights.sum(0, dtype=np.int32) // len(at),
             heights.max(0) - heights.min(0),

@@ -24,10 +24,12 @@ AT_A_TIME = 64
 
 @dataclass(frozen=True, slots=True)
 class CostLaw:
-    """Milliseconds of a bundle, source to sink: ``a + b · n``, for the easiest and for the hardest tuples."""
+    """Milliseconds of a bundle, source to sink: ``a + b · n``, for tuples of some ``loads``, straight lines between."""
 
-    a_ms: tuple[float, float] = (0.14, 2.2)
-    b_ms: tuple[float, float] = (0.0095, 0.2)
+    a_ms: tuple[float, ...] = (0.14, 2.2)
+    b_ms: tuple[float, ...] = (0.0095, 0.2)
+    loads: tuple[float, ...] = (0.0, 1.0)
+    """From the easiest to the hardest tuples."""
     cv: float = 0.03
     """Coefficient of variation of a bundle's time, lognormal."""
     drift_cv: float = 0.1
@@ -37,6 +39,7 @@ class CostLaw:
     outliers: float = 0.002
     """Share of bundles that are held up: they take ``held_up`` times as long."""
     held_up: float = 1.7
+    origin: str = "assumed, not measured"
 
     def noise(self, seed: int) -> Iterator[float]:
         """A factor a bundle, without end; mean about 1."""
@@ -103,13 +106,17 @@ def simulate(controller: BatchController, loads: Floats, pipeline: Pipeline, see
 
 def _work(loads: Floats, law: CostLaw, seed: int) -> Callable[[int, int], float]:
     """Seconds of work on the bundle of the ``size`` tuples from ``first`` on; to be asked once a bundle, in order."""
-    summed: list[float] = np.concatenate(([0.0], np.cumsum(loads))).tolist()
-    a_s, b_s = law.a_ms[0] / 1e3, law.b_ms[0] / 1e3
-    a_load_s, b_load_s = (law.a_ms[1] - law.a_ms[0]) / 1e3, (law.b_ms[1] - law.b_ms[0]) / 1e3
+    a_s, b_s = (_summed(np.interp(loads, law.loads, each_ms) / 1e3) for each_ms in (law.a_ms, law.b_ms))
     noise = law.noise(seed)
 
     def work_s(first: int, size: int) -> float:
-        load: float = summed[first + size] - summed[first]
-        return (a_s + b_s * size + (a_load_s / size + b_load_s) * load) * next(noise)
+        end = first + size
+        return ((a_s[end] - a_s[first]) / size + b_s[end] - b_s[first]) * next(noise)
 
     return work_s
+
+
+def _summed(values: Floats) -> list[float]:
+    """Of the first 0, 1, 2 …"""
+    summed: list[float] = np.concatenate(([0.0], np.cumsum(values))).tolist()
+    return summed

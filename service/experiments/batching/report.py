@@ -47,9 +47,9 @@ class Comparison:
 def _law(pipeline: Pipeline) -> str:
     law, least = pipeline.law, [a + b for a, b in zip(pipeline.law.a_ms, pipeline.law.b_ms, strict=True)]
     return (
-        f"Virtual time. What a bundle costs is assumed, not measured: a + b · n ms from source to sink, with a from "
-        f"{law.a_ms[0]:g} to {law.a_ms[1]:g} and b from {law.b_ms[0]:g} to {law.b_ms[1]:g} from the easiest to the "
-        f"hardest tuple, so {least[0]:.3g} to {least[1]:.3g} ms unbatched; {law.cv:.0%} noise a bundle, "
+        f"Virtual time. What a bundle costs is {law.origin}: a + b · n ms from source to sink, with a from "
+        f"{law.a_ms[0]:.3g} to {law.a_ms[-1]:.3g} and b from {law.b_ms[0]:.3g} to {law.b_ms[-1]:.3g} from the easiest "
+        f"to the hardest tuple, so {least[0]:.3g} to {least[-1]:.3g} ms unbatched; {law.cv:.1%} noise a bundle, "
         f"{law.drift_cv:.0%} drift every {law.drift_bundles} bundles, {law.outliers:.1%} of them held up by "
         f"{law.held_up - 1:.0%}; {pipeline.in_flight} bundles in flight. All values per cent."
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.input.rate_spec import from_spec
 from service.bodies.compositions import WhatIf
 from service.bodies.refusals import UnavailableError
 from service.bodies.results import Summary
@@ -18,6 +17,7 @@ from service.running.asking import requests as ask
 from service.running.asking.mailbox import Mailbox
 from service.running.asking.window import Window
 from service.running.checking.checked import CheckedSpec
+from service.running.checking.rates import rate_of
 
 
 class AtRest:
@@ -58,7 +58,7 @@ class AtRest:
         self._later(request, slo=request.slo)
 
     def _set_input(self, request: ask.SetInput) -> None:
-        from_spec(request.input.rate)
+        rate_of(request.input, self._spec.apps_dirs)
         self._later(request, input=request.input)
 
     def _set_batching(self, request: ask.SetBatching) -> None:

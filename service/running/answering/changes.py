@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from apps.input.rate_spec import from_spec
 from service.running.asking.requests import (
     Handler,
     ResetGaps,
@@ -14,6 +13,7 @@ from service.running.asking.requests import (
     SetSlo,
 )
 from service.running.building.run import Run
+from service.running.checking.rates import rate_of
 
 
 class Changes:
@@ -38,7 +38,7 @@ class Changes:
         self._manager.set_slo(request.slo)
 
     def _set_input(self, request: SetInput) -> None:
-        self._run.intake.set_rate(from_spec(request.input.rate))
+        self._run.intake.set_rate(rate_of(request.input, self._run.checked.spec.apps_dirs))
 
     def _set_batching(self, request: SetBatching) -> None:
         self._run.bundling.set(request.batching.batching)

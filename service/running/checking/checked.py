@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from apps import registry
-from apps.input.rate_spec import from_spec
 from compositions.settings import overridden
 from control.settings import Settings
 from control.strategies import make_strategy
@@ -15,6 +14,7 @@ from profiler.snapshot import LatencyFrom
 from service.bodies.spec import RunSpec
 from service.running.checking import chosen
 from service.running.checking.pushes import PushDoor
+from service.running.checking.rates import rate_of
 from service.running.checking.settings import for_this_machine
 from service.running.checking.sources import source_of
 from service.running.checking.spark import open_link
@@ -35,7 +35,7 @@ class CheckedSpec:
         self.style = spec.switch_style or self.strategy.style
         self.compositions = chosen.compositions(spec, self.app)
         self.first = chosen.first(spec, self.stages, self.compositions)
-        self.rate = from_spec(spec.input.rate)
+        self.rate = rate_of(spec.input, spec.apps_dirs)
         self.link = open_link(spec, self.app)
         self.source = source_of(spec.source, self.app, self.link)
         self.pushes = PushDoor(self.app, self.source, spec.source.kind)

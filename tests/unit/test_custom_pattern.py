@@ -1,0 +1,103 @@
+"""A user's own input pattern, by name: from the command line, a body, or an experiment, to a rate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from apps import registry
+from apps.input.rate_spec import RateSpec, from_spec
+from compositions.errors import RecomposeError
+from service.bodies.refusals import BadValueError
+from service.bodies.spec import InputSpec
+from service.cli.texts import parse_pattern
+from service.daemon.checks import check_input
+from service.experiments.spec import Load
+from service.running.checking.rates import rate_of
+
+PATTERNS = """
+def sawtooth(elapsed_s):
+    return 2 + elapsed_s % 3
+
+def broken(elapsed_s):
+    return 1 / elapsed_s
+
+def negative(elapsed_s):
+    return -1
+
+def no_arguments():
+    return 5
+
+FIVE = 5
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(PATTERNS)
+    (tmp_path / "faulty.py").write_text("1 / 0")
+    return tmp_path
+
+
+def test_it_is_the_same_from_the_command_line_and_in_a_body(folder: Path) -> None:
+    given = parse_pattern("custom:mine:sawtooth")
+    assert given == InputSpec(pattern="custom:mine:sawtooth")
+    rate = rate_of(given, [str(folder)])
+    assert rate is not None
+    assert [rate(0.0), rate(2.5), rate(3.0)] == [2.0, 4.5, 2.0]
+    check_input(given, [str(folder)])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("custom:yours:sawtooth", "there is no module 'yours' in the folders of apps: /"),
+        ("custom:os:abort", "there is no module 'os' in the folders of apps"),
+        ("custom:mine:square", "module 'mine' has no function 'square'"),
+        ("custom:mine:FIVE", "module 'mine' has no function 'FIVE'"),
+        ("custom:mine:broken", "fails at 0 s: ZeroDivisionError"),
+        ("custom:mine:negative", "returned -1 at 0 s; must be items/s, 0 or more and finite"),
+        ("custom:mine:no_arguments", "fails at 0 s: TypeError"),
+        ("custom:faulty:rate", "cannot be loaded: ZeroDivisionError"),
+    ],
+)
+def test_what_is_none_is_refused_before_anything_runs(pattern: str, why: str, folder: Path) -> None:
+    with pytest.raises(BadValueError, match=why):
+        check_input(InputSpec(pattern=pattern), [str(folder)])
+
+
+def test_without_folders_of_apps_the_sentence_says_what_to_give() -> None:
+    with pytest.raises(RecomposeError, match=r"none was given \(--apps FOLDER\)"):
+        rate_of(InputSpec(pattern="custom:mine:sawtooth"), [])
+    with pytest.raises(RecomposeError, match="cannot be looked for here"):
+        from_spec(RateSpec(pattern="custom:mine:sawtooth"))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["custom:mine", "custom::f", "custom:a.b:c", "custom:../x:f", "Custom:a:b", 3, True]
+)
+def test_another_form_is_refused(pattern: object) -> None:
+    with pytest.raises(ValidationError, match=r"must be wave, binary, .* or custom:MODULE:FUNCTION"):
+        InputSpec.model_validate({"pattern": pattern})
+
+
+def test_it_takes_no_range_beside_it(folder: Path) -> None:
+    given = InputSpec(pattern="custom:mine:sawtooth", max_per_s=3)
+    with pytest.raises(RecomposeError, match="takes no max_per_s"):
+        rate_of(given, [str(folder)])
+
+
+def test_an_experiment_takes_it_as_shares_of_what_is_sustained(folder: Path) -> None:
+    load = Load(pattern="custom:mine:sawtooth", path=str(folder), share=True, composition="1")
+    assert [load.rate(10.0)(0.0), load.rate(10.0)(1.0)] == [20.0, 30.0]
+    assert Load(pattern="custom:mine:sawtooth", path=str(folder)).rate(10.0)(1.0) == 3.0
+
+
+def test_a_package_is_a_module_too(tmp_path: Path) -> None:
+    package = tmp_path / "rates"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .inner import flat")
+    (package / "inner.py").write_text("def flat(elapsed_s):\n    return 4\n")
+    assert registry.module_named("rates", [tmp_path]).flat(1.0) == 4
