@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import Field, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from compositions.errors import RecomposeError
+from compositions.errors import RecomposeError, shown
 
 Group = TypeVar("Group")
 
@@ -47,6 +47,16 @@ def overridden(group: Group, values: Mapping[str, Any]) -> Group:
 def names(group: object) -> list[str]:
     """The plain names of all fields with a range or names, those of the groups in it included."""
     return [limits.name for limits, _ in _values(group)]
+
+
+def plain(group: object) -> dict[str, int | float]:
+    """The values of all fields with a range by their plain names, as ``overridden`` takes them."""
+    return {limits.name: value for limits, value in _values(group)}
+
+
+def ranges(group: object) -> dict[str, tuple[float, float]]:
+    """Least and most of each of these fields."""
+    return {limits.name: (limits.metadata["low"], limits.metadata["high"]) for limits, _ in _values(group)}
 
 
 def _refuse(faults: Iterator[str]) -> None:
@@ -91,9 +101,9 @@ def _fault(limits: Field[Any], value: object) -> str | None:
         return None if value in names else f"{limits.name} = {value!r}, must be {' or '.join(names)}"
     low, high, unit = limits.metadata["low"], limits.metadata["high"], limits.metadata["unit"]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"{limits.name} = {value!r}, must be a number"
+        return f"{limits.name} = {shown(value)}, must be a number"
     if isinstance(limits.default, int) and not isinstance(value, int):
-        return f"{limits.name} = {value}, must be a whole number"
+        return f"{limits.name} = {shown(value)}, must be a whole number"
     if not low <= value <= high:
-        return f"{limits.name} = {value}, must be in [{low:g}, {high:g}]{f' {unit}' if unit else ''}"
+        return f"{limits.name} = {shown(value)}, must be in [{low:g}, {high:g}]{f' {unit}' if unit else ''}"
     return None

@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal, cast
 
+from compositions.batch_settings import BatchSettings
+from compositions.batching import ControllerName
 from compositions.errors import RecomposeError
 from control.batching.fixed import Fixed
 from control.batching.pid import Pid
 from control.batching.port import BatchController
-from control.batching.settings import BatchSettings
 from control.batching.slo_batch import SloBatch
 from control.batching.steps import Stepping, faf, mbaf, pbaf, pbaf_wt, pmbaf
 
-BatchControllerName = Literal["fixed", "faf", "pbaf", "pbaf-wt", "mbaf", "pmbaf", "pid", "slo-batch"]
+BatchControllerName = Literal["fixed", ControllerName]
 BATCH_CONTROLLERS: Mapping[BatchControllerName, Callable[[BatchSettings], BatchController]] = {
     "fixed": Fixed,
     "faf": partial(Stepping, "faf", faf),

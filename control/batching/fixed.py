@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from compositions.batch_settings import BatchSettings
 from control.batching.port import BatchController, Choice, Delivered, Opening
-from control.batching.settings import BatchSettings
 
 
 class Fixed(BatchController):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from compositions.batch_settings import BatchSettings
 from control.batching.sampled import Sampled
-from control.batching.settings import BatchSettings
 
 
 class Pid(Sampled):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 
+from compositions.batch_settings import BatchSettings
 from compositions.wording import figure
 from control.batching.port import BatchController, Choice, Delivered, Opening
-from control.batching.settings import BatchSettings
 
 
 class Sampled(BatchController):

@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp, log
 
+from compositions.batch_settings import BatchSettings
 from compositions.wording import figure
 from control.batching.keeping_up import KeepingUp
 from control.batching.law import Shapes
 from control.batching.level import Level
 from control.batching.port import BatchController, Choice, Delivered, Opening
 from control.batching.recurrence import Recurrence
-from control.batching.settings import BatchSettings
 
 
 @dataclass(frozen=True, slots=True)

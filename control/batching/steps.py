@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
+from compositions.batch_settings import BatchSettings
 from control.batching.sampled import Sampled
-from control.batching.settings import BatchSettings
 
 FULL_STEP_FROM = 0.6
 """MaxGrowBoundary: from this far above the target on, as a share of it, PBAF takes the full step (algorithm 4.2)."""

@@ -9,8 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchem
 
 from apps.input.kinds import KINDS, KindName, SourceKind
 from apps.input.rate_spec import RateSpec
-from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, Batching
+from compositions.batch_settings import BatchSettings
+from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, SETTINGS, Asked, Batching, settings_of
+from compositions.errors import RecomposeError
 from compositions.model import Composition
+from compositions.settings import plain, ranges
 from control.decisions import Mode
 from profiler.slo import Slo
 from runtime.dispatch.events import SwitchStyle
@@ -110,6 +113,32 @@ _COUNT_OR_AUTO = {
 }
 
 
+def _settings(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"must be an object with some of {', '.join(SETTINGS)}")
+    try:
+        settings_of(value)
+    except RecomposeError as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+def _settings_schema() -> dict[str, Any]:
+    usual, least_most = plain(BatchSettings()), ranges(BatchSettings())
+    properties = {
+        name: {
+            "type": "integer" if isinstance(usual[name], int) else "number",
+            "default": usual[name],
+            **dict(zip(("minimum", "maximum"), least_most[name], strict=True)),
+        }
+        for name in SETTINGS
+    }
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+Settings = Annotated[dict[str, Any], PlainValidator(_settings), WithJsonSchema(_settings_schema())]
+
+
 class BatchingSpec(Frozen):
     """How many items travel together: a bundle is closed by count, bytes or age, whichever comes first."""
 
@@ -118,10 +147,16 @@ class BatchingSpec(Frozen):
     bytes: Annotated[int, Field(strict=True, ge=1, le=MOST_BYTES)] = 4 * 2**20
     linger_ms: Number = Field(default=0.0, ge=0, le=MOST_LINGER_MS)
     """How long the first item may wait for others that are not due yet."""
+    controller: Asked | None = None
+    """Who chooses the size; null: ``fixed`` where items are given, else ``auto``."""
+    settings: Settings = Field(default_factory=dict)
+    """Of the controller; what is left out is as usual."""
 
     @property
     def batching(self) -> Batching:
-        return Batching(None if self.items == "auto" else self.items, self.bytes, float(self.linger_ms))
+        """Raises: SettingsError when items, controller and settings do not go together."""
+        items = None if self.items == "auto" else self.items
+        return Batching(items, self.bytes, float(self.linger_ms)).controlled(self.controller, self.settings)
 
 
 class TelemetrySpec(Frozen):

@@ -31,7 +31,9 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="wave:period=60,min=1,max=10, binary: …, custom:MODULE:FUNCTION of --apps",
     ),
     click.option(
-        "--batch", callback=as_usage(parse_batch, "--batch"), help="Items that travel together; default: auto, as pays."
+        "--batch",
+        callback=as_usage(parse_batch, "--batch"),
+        help="Items that travel together: 64, pid:kp=10, slo-batch …; default: auto, as pays.",
     ),
     click.option("--batch-bytes", type=click.IntRange(1, MOST_BYTES), help="Of them together; default: 4194304."),
     click.option(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -57,7 +58,7 @@ def spec_of(
     )
 
 
-def batching_of(items: int | Literal["auto"] | None, max_bytes: int | None, linger_ms: float | None) -> BatchingSpec:
+def batching_of(batch: Mapping[str, Any] | None, max_bytes: int | None, linger_ms: float | None) -> BatchingSpec:
     """What was not said is as usual."""
-    said: dict[str, Any] = {"items": items, "bytes": max_bytes, "linger_ms": linger_ms}
+    said: dict[str, Any] = {"bytes": max_bytes, "linger_ms": linger_ms, **(batch or {})}
     return BatchingSpec(**{name: value for name, value in said.items() if value is not None})

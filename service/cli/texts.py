@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import click
 from pydantic import BaseModel, ValidationError
 
 from apps.input.kinds import KINDS
+from compositions.batching import CONTROLLERS
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
 from service.bodies.spec import BatchingSpec, InputSpec, SinkSpec, SourceSpec
@@ -20,6 +21,7 @@ M = TypeVar("M", bound=BaseModel)
 SHORT = {"period": "period_s", "min": "min_per_s", "max": "max_per_s", "size": "size_percent", "path": "path"}
 """Parameters of a pattern; their names in the API are understood as well."""
 PATTERN_EXAMPLE = "such as wave:period=60,min=1,max=10"
+BATCH_EXAMPLE = "such as pid:kp=10,ki=15"
 
 
 def as_usage(parse: Callable[[str], T], option: str) -> Callable[[click.Context, click.Parameter, Any], T | None]:
@@ -55,9 +57,32 @@ def parse_rate(text: str) -> InputSpec:
     return _checked({"rate_per_s": _number("rate", text)})
 
 
-def parse_batch(text: str) -> int | Literal["auto"]:
-    """``auto``, or how many items. Raises: ValueError with a sentence."""
-    return _valid(BatchingSpec, {"items": int(text) if text.lstrip("-").isdecimal() else text}).items
+def parse_batch(text: str) -> dict[str, Any]:
+    """``auto``, how many items, or ``CONTROLLER:KEY=VALUE,…``, as fields of the API. Raises: ValueError."""
+    controller, _, rest = text.partition(":")
+    if controller in CONTROLLERS[2:]:
+        settings = {key: _plain_number(key, value) for key, _, value in _pairs(rest)}
+        fields: dict[str, Any] = {"controller": controller, "settings": settings}
+        _ = _valid(BatchingSpec, fields).batching
+        return fields
+    try:
+        return {"items": _valid(BatchingSpec, {"items": int(text) if text.lstrip("-").isdecimal() else text}).items}
+    except ValueError as error:
+        raise ValueError(f"{error}, or one of {', '.join(CONTROLLERS[2:])}, {BATCH_EXAMPLE}") from error
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str, str]]:
+    return (pair.partition("=") for pair in text.split(",") if pair)
+
+
+def _plain_number(key: str, text: str) -> int | float:
+    """Whole where it is written so."""
+    if text.lstrip("-").isdecimal():
+        return int(text)
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"{key} = {text!r} is not a number, {BATCH_EXAMPLE}") from error
 
 
 def parse_source(text: str) -> SourceSpec:

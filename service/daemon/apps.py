@@ -9,7 +9,7 @@ from service.bodies.apps import AppInfo
 from service.bodies.refusals import BadValueError, ConflictError
 from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
 from service.bodies.status import Status
-from service.daemon.checks import check_composition, check_input, check_source
+from service.daemon.checks import check_batching, check_composition, check_input, check_source
 from service.daemon.choices import Choices
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
@@ -53,6 +53,7 @@ class Apps:
         choices = self._specs.compositions(spec)
         check_source(spec)
         check_input(spec.input, spec.apps_dirs)
+        check_batching(spec.batching)
         check_composition(spec.app, spec.composition, choices, self._runs.cores())
 
     def stop(self, name: str) -> Status:
@@ -72,8 +73,10 @@ class Apps:
         return self._observation.status(name)
 
     def set_batching(self, name: str, batching: BatchingSpec) -> Status:
-        """Where the active composition says nothing of its own. Raises: ConflictError, UnavailableError."""
-        self._runs.expect(name).change(SetBatching(batching))
+        """Where the active composition says nothing of its own. Raises: as ``set_input``."""
+        watchdog = self._runs.expect(name)
+        check_batching(batching)
+        watchdog.change(SetBatching(batching))
         return self._observation.status(name)
 
     def set_mode(self, name: str, mode: Mode, composition: str | None) -> Status:

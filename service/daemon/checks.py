@@ -1,4 +1,4 @@
-"""What a start and a change of input are checked for before a runner hears of them."""
+"""What a start and a change of it are checked for before a runner hears of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from apps.input.kinds import PathMeans
 from compositions.errors import Fault, RecomposeError
 from compositions.model import Composition
 from service.bodies.refusals import BadValueError, listed
-from service.bodies.spec import InputSpec, RunSpec
+from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
 from service.running.checking.rates import rate_of
 
 WORKERS_PER_CORE = 32
@@ -38,6 +38,14 @@ def check_input(input: InputSpec, apps_dirs: Sequence[str]) -> None:
         rate_of(input, apps_dirs)
     except RecomposeError as error:
         raise BadValueError(f"input refused: {error}", [Fault("input", str(error))]) from error
+
+
+def check_batching(batching: BatchingSpec) -> None:
+    """Raises: BadValueError when items, controller and settings do not go together."""
+    try:
+        _ = batching.batching
+    except RecomposeError as error:
+        raise BadValueError(f"batching refused: {error}", [Fault("batching", str(error))]) from error
 
 
 def check_source(spec: RunSpec) -> None:

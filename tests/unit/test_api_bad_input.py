@@ -171,6 +171,14 @@ def test_a_bad_mode(client: TestClient, body: Any, sentence: str) -> None:
         ({"linger_ms": -1}, "body.linger_ms = -1: Input should be greater than or equal to 0"),
         ({"linger_ms": "5"}, "body.linger_ms = '5': Input should be a valid number"),
         ({"size": 5}, "body.size = 5: unknown field"),
+        ({"controller": "wild"}, "body.controller = 'wild': Input should be 'auto', 'fixed', 'faf'"),
+        ({"controller": "pid", "settings": {"kp": -1}}, "kp = -1, must be in [0, 100000]"),
+        ({"controller": "faf", "settings": {"sample": 2.5}}, "sample = 2.5, must be a whole number"),
+        ({"controller": "faf", "settings": {"step": "10"}}, "step = '10', must be a number"),
+        ({"controller": "faf", "settings": {"stride": 1}}, "unknown setting 'stride'; there are threshold, least,"),
+        ({"controller": "pid", "settings": {"target_ms": 3}}, "target_ms is the latency objective's, set that"),
+        ({"controller": "pid", "settings": {"least": 9}}, "least = 9, first = 1, most = 1000: must be least <= first"),
+        ({"controller": "pid", "settings": [10]}, "must be an object with some of threshold, least"),
     ],
 )
 def test_a_bad_bundle(client: TestClient, body: Any, sentence: str) -> None:
@@ -181,6 +189,23 @@ def test_a_bad_bundle(client: TestClient, body: Any, sentence: str) -> None:
     before = client.get("/status/synthetic").json()["batching"]
     assert sentence in refused(client.put("/apps/synthetic/batching", json=body))
     assert client.get("/status/synthetic").json()["batching"] == before
+    client.post("/apps/synthetic/stop")
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"controller": "pid", "items": 512}, "items = 512 goes with controller fixed only; pid chooses the size"),
+        ({"controller": "auto", "items": 512}, "items = 512 goes with controller fixed only; auto chooses the size"),
+        ({"controller": "fixed"}, "controller fixed needs items, a whole number from 1 to 100,000; they are auto"),
+        ({"settings": {"kp": 10}}, "settings (kp) are a controller's, and none was named; name one of faf, pbaf,"),
+        ({"controller": "auto", "settings": {"kp": 10}}, "settings (kp) are a controller's, and auto was named"),
+    ],
+)
+def test_a_size_and_a_controller_that_do_not_go_together(client: TestClient, body: Any, sentence: str) -> None:
+    assert sentence in refused(client.post("/apps/synthetic/start", json={"batching": body}))
+    client.post("/apps/synthetic/start", json={})
+    assert sentence in refused(client.put("/apps/synthetic/batching", json=body))
     client.post("/apps/synthetic/stop")
 
 

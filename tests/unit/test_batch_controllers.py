@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from compositions.batch_settings import Aim, BatchSettings, Gains, Sizes, Steps
 from compositions.settings import SettingsError
 from control.batching import BATCH_CONTROLLERS, BatchControllerError, make_batch_controller
 from control.batching.port import BatchController, Delivered, Opening
-from control.batching.settings import Aim, BatchSettings, Gains, Sizes, Steps
 from control.batching.slo_batch import SloBatch
 
 SETTINGS = BatchSettings(Aim(3.0, 0.05), Sizes(1, 1000, 50), Steps(10.0, 1), Gains(10.0, 15.0, 3.0))

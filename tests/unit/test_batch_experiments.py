@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compositions.batch_settings import BatchSettings, Sizes
 from compositions.errors import RecomposeError
 from control.batching import make_batch_controller
-from control.batching.settings import BatchSettings, Sizes
 from profiler.slo_hits import BundleFigures
 from service.experiments.batching import claims, published, tables
 from service.experiments.batching.drawn import ADVISED, Against, drawn, few_setups, let_through

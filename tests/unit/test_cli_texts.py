@@ -139,6 +139,27 @@ def test_a_run_takes_how_many_items_travel_together(asked: Callable[..., RunSpec
     )
 
 
+def test_a_run_takes_a_controller_of_the_size(asked: Callable[..., RunSpec]) -> None:
+    assert asked("--batch", "slo-batch").batching == BatchingSpec(controller="slo-batch")
+    assert asked("--batch", "pid:kp=20,kd=0.5", "--linger-ms", "1").batching == BatchingSpec(
+        controller="pid", settings={"kp": 20, "kd": 0.5}, linger_ms=1.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("pid:kp=-1", "kp = -1, must be in [0, 100000]"),
+        ("pid:kp", "kp = '' is not a number, such as pid:kp=10,ki=15"),
+        ("pid:k=1", "unknown setting 'k'; there are threshold"),
+        ("pod:kp=1", "or one of faf, pbaf, pbaf-wt, mbaf, pmbaf, pid, slo-batch, such as pid:kp=10,ki=15"),
+    ],
+)
+def test_what_is_no_controller_is_refused_with_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        parse_batch(text)
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "many", "2.5", "", "100001", "1e3", "\u0661\u0662x"])
 def test_what_is_no_number_of_items_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(ValueError, match='must be "auto", or a whole number from 1 to 100,000') as error:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import compositions
-from compositions.batching import Batching
+from compositions.batch_settings import BatchSettings, Gains, Steps
+from compositions.batching import Batching, SizeControl
 from compositions.document.loader import Defaults, dump, load, merge
 from compositions.errors import CompositionError
 from compositions.model import Stage, StageKind
@@ -233,6 +234,36 @@ def test_what_is_dumped_loads_to_the_same() -> None:
     assert load(dump("ferret", shipped.compositions), APPS) == shipped
 
 
+ONE_OF = "auto, fixed, faf, pbaf, pbaf-wt, mbaf, pmbaf, pid or slo-batch"
+SETTINGS = "threshold, least, most, first, step, sample, kp, ki, kd"
+FIXED_ONLY = "goes with controller fixed only; faf chooses the size itself, leave items out"
+CONTROLLED = """
+app: ferret
+defaults: {batch: {controller: pid, settings: {kp: 20, sample: 1}, linger_ms: 2.5}}
+compositions:
+  - {name: "1", notation: Seq-Seq-Seq-Seq}
+  - {name: "2", notation: Seq-Seq-Seq-Par, batch: {items: 5}}
+  - {name: "3", notation: Seq-Seq-Par-Seq, batch: {bytes: 1000}}
+  - {name: "4", notation: Seq-Par-Seq-Seq, batch: {settings: {kp: 30}}}
+  - {name: "5", notation: Par-Seq-Seq-Seq, batch: {controller: auto}}
+  - {name: "6", notation: Par-Seq-Seq-Par, batch: {controller: fixed, items: 7}}
+"""
+
+
+def test_a_controller_of_the_size_is_as_the_document_has_it() -> None:
+    document = load(CONTROLLED, APPS)
+    pid = SizeControl("pid", BatchSettings(steps=Steps(sample=1), gains=Gains(kp=20)))
+    assert [each.batch for each in document.compositions] == [
+        Batching(linger_ms=2.5, control=pid),
+        Batching(5, linger_ms=2.5),
+        Batching(max_bytes=1000, linger_ms=2.5, control=pid),
+        Batching(linger_ms=2.5, control=SizeControl("pid", BatchSettings(gains=Gains(kp=30)))),
+        Batching(linger_ms=2.5),
+        Batching(7, linger_ms=2.5),
+    ]
+    assert load(dump("ferret", document.compositions), APPS).compositions == document.compositions
+
+
 BATCHED = """
 app: ferret
 defaults: {batch: {items: 64, linger_ms: 2.5}}
@@ -275,8 +306,27 @@ def test_a_batch_is_no_part_of_the_shape_and_is_dumped() -> None:
         ("{linger_ms: -1}", ".linger_ms", "must be a number from 0 to 60,000, not -1"),
         ("{linger_ms: .nan}", ".linger_ms", "must be a number from 0 to 60,000, not nan"),
         ("{linger_ms: [1]}", ".linger_ms", "must be a number from 0 to 60,000, not a list"),
-        ("{size: 5}", ".size", "unknown key; accepted are items, bytes, linger_ms"),
-        ("512", "", "must be a mapping with items, bytes, linger_ms, not 512"),
+        ("{size: 5}", ".size", "unknown key; accepted are items, bytes, linger_ms, controller, settings"),
+        ("{controller: wild}", ".controller", f"must be {ONE_OF}, not the text 'wild'"),
+        ("{controller: }", ".controller", f"must be {ONE_OF}, not nothing"),
+        ("{controller: pid, settings: {kp: -1}}", ".settings", "kp = -1, must be in [0, 100000]"),
+        (
+            "{controller: pid, settings: {k: 1}}",
+            ".settings.k",
+            "unknown key; accepted are threshold, least, most, first, step, sample, kp, ki, kd",
+        ),
+        (
+            "{controller: pid, settings: 5}",
+            ".settings",
+            "must be a mapping with threshold, least, most, first, step, sample, kp, ki, kd, not 5",
+        ),
+        (
+            "{controller: faf, items: 5}",
+            "",
+            "items = 5 goes with controller fixed only; faf chooses the size itself, leave items out",
+        ),
+        ("{controller: fixed}", "", "controller fixed needs items, a whole number from 1 to 100,000; they are auto"),
+        ("512", "", "must be a mapping with items, bytes, linger_ms, controller, settings, not 512"),
     ],
 )
 def test_what_is_no_batch_is_a_fault_at_its_path(batch: str, path: str, sentence: str) -> None:

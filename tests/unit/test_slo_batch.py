@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compositions.batch_settings import Aim, BatchSettings, Sizes
 from control.batching import make_batch_controller
 from control.batching.keeping_up import KeepingUp
 from control.batching.law import Shape, Shapes
 from control.batching.level import Level
 from control.batching.port import Delivered, Opening
 from control.batching.recurrence import Recurrence
-from control.batching.settings import Aim, BatchSettings, Sizes
 from control.batching.slo_batch import SloBatch
 from profiler.slo_hits import bundle_figures
 from service.experiments.batching.plant import CostLaw, Pipeline, Trace, simulate

@@ -9,8 +9,8 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+from compositions.batch_settings import BatchSettings
 from control.batching import make_batch_controller
-from control.batching.settings import BatchSettings
 from profiler.slo_hits import BundleFigures, bundle_figures
 from service.experiments.batching.plant import Pipeline, Trace, simulate
 from service.experiments.batching.published import THRESHOLDS

@@ -62,6 +62,7 @@ class AtRest:
         self._later(request, input=request.input)
 
     def _set_batching(self, request: ask.SetBatching) -> None:
+        _ = request.batching.batching
         self._later(request, batching=request.batching)
 
     def _set_mode(self, request: ask.SetMode) -> None:

@@ -35,6 +35,7 @@ class CheckedSpec:
         self.style = spec.switch_style or self.strategy.style
         self.compositions = chosen.compositions(spec, self.app)
         self.first = chosen.first(spec, self.stages, self.compositions)
+        _ = spec.batching.batching  # refuses what does not go together
         self.rate = rate_of(spec.input, spec.apps_dirs)
         self.link = open_link(spec, self.app)
         self.source = source_of(spec.source, self.app, self.link)
