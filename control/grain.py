@@ -29,6 +29,8 @@ class Grain:
 
     items: int
     reason: str
+    pays: bool = False
+    """The hop shows beside the work, whatever the objective bears."""
 
 
 SINGLE = Grain(1, "nothing is measured yet")
@@ -53,7 +55,8 @@ def grain_of(
     bearable = patience_s / work_s if work_s > 0 else MOST_ITEMS
     size = _power_of_two(min(wanted, bearable, MOST_ITEMS))
     limit = "" if wanted <= bearable else f", which wait {figure(patience_s * 1e3)} ms for each other at most"
-    return Grain(size, f"a hop of {figure(hop_s * 1e3, 2)} ms shows beside {figure(work_s * 1e3, 2)} ms of work{limit}")
+    shows = f"a hop of {figure(hop_s * 1e3, 2)} ms shows beside {figure(work_s * 1e3, 2)} ms of work{limit}"
+    return Grain(size, shows, pays=True)
 
 
 def _power_of_two(number: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from compositions.batching import Asked, Batching
@@ -14,32 +15,49 @@ class Batch(Answer):
     items: int | Literal["auto"]
     bytes: int
     linger_ms: float
-    controller: Asked
-    """Who is to choose the size."""
-    settings: dict[str, int | float]
-    """Of the controller; empty where none was named."""
+    controller: Asked | None = None
+    """Who is to choose the size; left out where ``items`` tells."""
+    settings: dict[str, int | float] | None = None
+    """Of the controller; left out with it."""
 
     @classmethod
     def of(cls, asked: Batching) -> Batch:
-        return Batch(
-            items="auto" if asked.items is None else asked.items,
-            bytes=asked.max_bytes,
-            linger_ms=asked.linger_ms,
-            controller=asked.controller,
-            settings={} if asked.control is None else asked.control.said,
-        )
+        control = asked.control
+        named = {} if control is None else {"controller": control.name, "settings": control.said}
+        return Batch.model_validate({**_limits(asked), **named})
+
+
+def _limits(asked: Batching) -> dict[str, object]:
+    items = "auto" if asked.items is None else asked.items
+    return {"items": items, "bytes": asked.max_bytes, "linger_ms": asked.linger_ms}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What holds in a run."""
+
+    controller: Asked
+    settings: dict[str, int | float] | None
+    """Those in force, with what is aimed at; None: no controller is at work."""
+    size: int
+    reason: str
 
 
 class BatchingStatus(Batch):
-    """With the size that is in use; null while there is no run. Here ``controller`` is who chooses the size now, and
-    ``settings`` are those in force, with what it aims at."""
+    """With the size that is in use; null while there is no run. ``controller`` is who chooses the size now."""
 
-    asked: Asked
-    """The controller that was asked for. Without a latency objective none chooses, and ``reason`` says so."""
+    asked: Asked | None = None
+    """The controller that was named; left out where none was. Without a latency objective it does not choose, and
+    ``reason`` says so."""
     size: int | None
     reason: str | None
 
     @classmethod
-    def of(cls, asked: Batching, size: int | None = None, reason: str | None = None) -> BatchingStatus:
-        known = dict(Batch.of(asked))
-        return BatchingStatus(asked=asked.controller, size=size, reason=reason, **known)
+    def of(cls, asked: Batching, held: Held | None = None) -> BatchingStatus:
+        known: dict[str, object] = {**_limits(asked), "controller": asked.controller, "size": None, "reason": None}
+        if asked.control is not None:
+            known |= {"asked": asked.control.name, "settings": asked.control.said}
+        if held is not None:
+            known |= {"controller": held.controller, "size": held.size, "reason": held.reason}
+            known |= {} if held.settings is None else {"settings": held.settings}
+        return BatchingStatus.model_validate(known)

@@ -30,8 +30,19 @@ TICK_S = 0.25
 """The manager looks four times a second."""
 
 Sink = Callable[[Delivered | Shed], None]
-Bundler = Callable[[Snapshot, DispatcherView, Manager], None]
-"""Decides how many items travel together, at every turn of the manager."""
+
+
+class Bundler:
+    """Decides how many items travel together; this one leaves it as it is."""
+
+    def decide(self, snapshot: Snapshot, view: DispatcherView, manager: Manager) -> None:
+        """At every turn of the manager."""
+
+    def timed(self, task: TaskTimed) -> None:
+        """A task came back."""
+
+    def delivered(self, out: Delivered) -> None:
+        """Items left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +65,7 @@ class ControlLoop:
         manager: Manager,
         settings: LoopSettings,
         sink: Sink = lambda _: None,
-        bundler: Bundler = lambda *_: None,
+        bundler: Bundler | None = None,
     ) -> None:
         self.engine = engine
         self.monitor = monitor
@@ -67,7 +78,7 @@ class ControlLoop:
         self.tap: Callable[[Outcome], None] | None = None
         """Is shown every outcome; for telemetry."""
         self._settings = settings
-        self._sink, self._bundler = sink, bundler
+        self._sink, self._bundler = sink, bundler or Bundler()
         self._next_tick_s = engine.now_s
         self._stable_since_s = engine.now_s
 
@@ -91,7 +102,7 @@ class ControlLoop:
         view = self.engine.view()
         self.snapshot = self._snapshot(now_s, view)
         self.handovers.sample(view, self.snapshot)
-        self._bundler(self.snapshot, view, self.manager)
+        self._bundler.decide(self.snapshot, view, self.manager)
         self.result = self.manager.tick(now_s, self.snapshot)
         self.journal.record(self.result.decision)
         for decision in self.manager.hindsights():
@@ -110,6 +121,7 @@ class ControlLoop:
         if isinstance(outcome, TaskTimed):
             self.monitor.record_timings(outcome.at_s, outcome.timings, outcome.items)
             self.handovers.note_size(outcome)
+            self._bundler.timed(outcome)
             if outcome.hop_s is not None:
                 self.monitor.record_hop(outcome.hop_s)
         elif isinstance(outcome, Delivered):
@@ -129,6 +141,7 @@ class ControlLoop:
 
     def _delivered(self, out: Delivered) -> None:
         self.handovers.gaps.delivered(out.at_s, out.composition)
+        self._bundler.delivered(out)
         if out.error is None:
             self.monitor.record_deliveries(out.at_s, out.arrived_s, out.started_s, out.since_s)
         self._sink(out)

@@ -18,7 +18,7 @@ from control.strategies import make_strategy
 from profiler.slo import Slo
 from profiler.snapshot import Snapshot, StageProfile
 from runtime.dispatch.dispatcher import Dispatcher
-from service.running.building.bundling import Bundling
+from service.running.bundling import Bundling
 
 STAGES = (Stage("a"), Stage("b"))
 CHAIN = Composition("chain", (Group(("a",)), Group(("b",))))

@@ -12,7 +12,7 @@ from apps import registry
 from compositions.batching import Batching
 from control.decisions import State, Trigger
 from profiler.slo import SloStatus
-from service.bodies.batching import BatchingStatus
+from service.bodies.batching import BatchingStatus, Held
 from service.bodies.compositions import ActiveComposition, Group
 from service.bodies.decisions import Decision
 from service.bodies.figures import Items, Latency, StageStatus, Worker
@@ -151,7 +151,9 @@ def test_what_holds_the_stream_up_is_shown() -> None:
 
 
 def test_how_many_items_travel_together_is_shown_while_it_runs() -> None:
-    status = a_status(batching=BatchingStatus.of(Batching(), 16, "a hop of 0.3 ms shows beside 0.2 ms of work"))
+    status = a_status(
+        batching=BatchingStatus.of(Batching(), Held("auto", None, 16, "a hop of 0.3 ms shows beside 0.2 ms of work"))
+    )
     told = "16 items (auto: a hop of 0.3 ms shows beside 0.2 ms of work)"
     assert render.batching_text(status) == told
     assert told in drawn(WatchView(list), status)

@@ -9,7 +9,7 @@ from apps import registry
 from compositions.batching import Batching
 from control.decisions import State
 from service.api.metrics import METRICS, exposition
-from service.bodies.batching import BatchingStatus
+from service.bodies.batching import BatchingStatus, Held
 from service.bodies.figures import Items, Latency
 from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
@@ -53,7 +53,7 @@ def test_values_in_base_units(name: str, labels: dict[str, str], expected: float
 
 
 def test_the_size_of_bundles_in_use() -> None:
-    batching = BatchingStatus.of(Batching(), 32, "a hop shows")
+    batching = BatchingStatus.of(Batching(), Held("auto", None, 32, "a hop shows"))
     key = ("recompose_bundle_size", frozenset({("app", "synthetic")}))
     assert samples([STATUS.model_copy(update={"batching": batching})])[key] == 32
     assert key not in samples([STATUS])

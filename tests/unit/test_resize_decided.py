@@ -33,6 +33,7 @@ from service.bodies.spec import RunSpec
 from service.running.checking.checked import CheckedSpec
 from service.running.loop import ControlLoop
 from service.running.simulated.scenario import Scenario, SimulatedStage
+from service.running.simulated.simulated_gathering import SimulatedDoor, SimulatedInlet
 from service.running.simulated.simulated_run import loop_on, pool_of
 
 ELASTIC = Settings(style=SwitchStyle.SEAMLESS)
@@ -150,7 +151,8 @@ def running(until_s: float) -> ControlLoop:
     scenario = Scenario(stages, (ONE, WIDE), first=ONE, rate=Fixed(50.0))
     loop = loop_on(pool_of(scenario), scenario, lambda _: None)
     loop.engine.start()
-    source = scenario.stream.source(loop.engine, loop.monitor, from_due=False)
+    door = SimulatedDoor(loop.engine, SimulatedInlet(scenario.rate))
+    source = scenario.stream.source(door, loop.monitor, from_due=False)
     while loop.engine.now_s < until_s:
         loop.step(min(source.feed(), until_s))
     return loop

@@ -6,12 +6,12 @@ from time import monotonic
 
 from apps.input.source_thread import SourceLimits, SourceThread
 from profiler.snapshot import LatencyFrom
-from service.running.building.bundling import Bundling
 from service.running.building.control_loop import loop_of
 from service.running.building.intake import Intake
 from service.running.building.pools import POOLS
 from service.running.building.run import Run
 from service.running.building.sink import ResultSink
+from service.running.bundling import Bundling
 from service.running.checking.checked import CheckedSpec
 
 
@@ -31,8 +31,8 @@ def assemble(checked: CheckedSpec) -> Run:
         limits=_limits(checked),
     )
     bundling = Bundling(source, spec.batching.batching, checked.first)
-    loop = loop_of(checked, pool, codec.size_bytes, sink.take, bundling.decide)
-    intake = Intake(source, loop.engine, loop.monitor, checked.first.workers, lambda: checked.pushes.waiting)
+    loop = loop_of(checked, pool, codec.size_bytes, sink.take, bundling)
+    intake = Intake(source, loop.engine, loop.monitor, bundling, checked.first.workers, lambda: checked.pushes.waiting)
     return Run(checked, intake, bundling, sink, loop, pool.wake, checked.compositions)
 
 

@@ -10,6 +10,7 @@ from apps.input.source_thread import SourceThread
 from profiler.monitor import Monitor
 from profiler.snapshot import Demand
 from runtime.engine import Engine
+from service.running.bundling import Bundling
 
 DEMAND_EVERY_S = 0.1
 """What was asked for of the source is counted this often."""
@@ -23,9 +24,15 @@ class Intake:
     """
 
     def __init__(
-        self, source: SourceThread, engine: Engine, monitor: Monitor, workers: int, pushed: Callable[[], int]
+        self,
+        source: SourceThread,
+        engine: Engine,
+        monitor: Monitor,
+        bundling: Bundling,
+        workers: int,
+        pushed: Callable[[], int],
     ) -> None:
-        self._source, self._engine, self._monitor = source, engine, monitor
+        self._source, self._engine, self._monitor, self._bundling = source, engine, monitor, bundling
         self._workers, self._pushed = workers, pushed
         self._stopped = False
         self.reading = False
@@ -44,7 +51,8 @@ class Intake:
         while self._has_room() and sink_has_room() and (taken := source.take(at_once)):
             for each in taken:
                 monitor.record_arrivals(each.arrived_s)
-                engine.admit(each.payload, each.arrived_s, each.due_s)
+                first = engine.admit(each.payload, each.arrived_s, each.due_s)
+                self._bundling.admitted(first, len(each.arrived_s), engine.now_s)
         source.set_patient(engine.sheds and engine.waits)
 
     def _has_room(self) -> bool:
@@ -62,7 +70,7 @@ class Intake:
     def demand(self) -> Demand:
         """What was asked for of the source so far, and what became of it."""
         offer = self._source.offer()
-        limit = self._source.batching.items
+        limit = self._bundling.limit
         return Demand(offer.slots, self._engine.view().accepted, offer.missed, offer.lag_s, bundle_limit=limit)
 
     def _begin(self) -> bool:

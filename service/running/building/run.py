@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from compositions.model import Composition
 from service.bodies.figures import Budget, Budgets, Items
 from service.running.asking.window import Window
-from service.running.building.bundling import Bundling
 from service.running.building.intake import Intake
 from service.running.building.sink import ResultSink
+from service.running.bundling import Bundling
 from service.running.checking.checked import CheckedSpec
 from service.running.loop import ControlLoop
 

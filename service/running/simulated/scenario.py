@@ -57,7 +57,7 @@ class Scenario:
     """``None``: all stages sequential."""
     arrivals: Literal["paced", "poisson"] = "paced"
     batching: Batching = field(default_factory=lambda: Batching(items=1))
-    """How many items travel together; open (``items`` None) is one: nothing decides it here."""
+    """How many items travel together: by count or age, for simulated items weigh nothing."""
     happenings: tuple[Happening, ...] = ()
     seed: int = 0
     until_settled_s: float | None = None
@@ -77,8 +77,7 @@ class Scenario:
 
     @property
     def stream(self) -> Arrivals:
-        limits = self.batching.limits(self.batching.items or 1)
-        return Arrivals(self.rate, self.arrivals == "paced", self.seed + 1, limits)
+        return Arrivals(self.rate, self.arrivals == "paced", self.seed + 1)
 
     @property
     def from_due(self) -> bool:

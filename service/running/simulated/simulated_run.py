@@ -12,7 +12,7 @@ from profiler.monitor import Monitor, MonitorSettings
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.engine import Engine
 from runtime.pools.simulated import SimulatedPool
-from service.running.loop import ControlLoop, LoopSettings, Sink
+from service.running.loop import Bundler, ControlLoop, LoopSettings, Sink
 from service.running.simulated.scenario import Scenario
 from service.running.simulated.simulated_costs import costs_of
 
@@ -27,7 +27,7 @@ def pool_of(scenario: Scenario) -> SimulatedPool:
     return pool
 
 
-def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink) -> ControlLoop:
+def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink, bundler: Bundler | None = None) -> ControlLoop:
     """The loop of ``scenario``; what comes out goes to ``sink``."""
     stages, first, cores = scenario.app_stages, scenario.opening, scenario.machine.cores
     choices = Choices(stages, scenario.compositions, first)
@@ -36,4 +36,4 @@ def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink) -> ControlLoop:
     manager = Manager(settings, strategy, choices, scenario.mode, scenario.slo)
     monitor = Monitor(MonitorSettings(), [stage.name for stage in stages], cores, concurrencies(stages))
     engine = Engine(Dispatcher(stages, first), pool)
-    return ControlLoop(engine, monitor, manager, LoopSettings(cores, strategy.style), sink)
+    return ControlLoop(engine, monitor, manager, LoopSettings(cores, strategy.style), sink, bundler)

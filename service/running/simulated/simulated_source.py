@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from apps.input.rates import Rate
 from apps.input.schedule import Schedule
-from compositions.batching import BundleLimits
 from profiler.monitor import Monitor
 from profiler.snapshot import Demand
-from runtime.engine import Engine
-from service.running.simulated.simulated_gathering import SimulatedGathering
+from service.running.simulated.simulated_gathering import SimulatedDoor, SimulatedGathering
 
 _GAP_STEP_S, _LONGEST_GAP_S = 0.25, 3600.0
 _CATCH_UP_S = 10.0
@@ -36,22 +34,20 @@ class Arrivals:
     rate: Rate
     paced: bool
     seed: int
-    limits: BundleLimits = field(default_factory=BundleLimits)
-    """When bundles are closed: by count or age, for simulated items weigh nothing."""
 
-    def source(self, engine: Engine, monitor: Monitor, *, from_due: bool) -> SimulatedSource:
+    def source(self, door: SimulatedDoor, monitor: Monitor, *, from_due: bool) -> SimulatedSource:
         """``from_due``: what cannot be read is late, and tells so; else it is as the papers measure."""
         if not from_due:
-            return _ReadSource(self, engine, monitor)
-        return _PacedSource(self, engine, monitor) if self.paced else _VisitedSource(self, engine, monitor)
+            return _ReadSource(self, door, monitor)
+        return _PacedSource(self, door, monitor) if self.paced else _VisitedSource(self, door, monitor)
 
 
 class _ReadSource:
     """What was held back begins again where it was: nobody knows what was missed."""
 
-    def __init__(self, arrivals: Arrivals, engine: Engine, monitor: Monitor) -> None:
+    def __init__(self, arrivals: Arrivals, door: SimulatedDoor, monitor: Monitor) -> None:
         self._rate, self._paced = arrivals.rate, arrivals.paced
-        self._engine, self._gathering = engine, SimulatedGathering(engine, arrivals.limits)
+        self._engine, self._gathering = door.engine, SimulatedGathering(door)
         self._monitor = monitor
         self._random = np.random.default_rng(arrivals.seed)
         self._due_s = 0.0
@@ -83,10 +79,11 @@ class _ReadSource:
 class _PacedSource:
     """As a paced runner reads: by a schedule, behind which it may be."""
 
-    def __init__(self, arrivals: Arrivals, engine: Engine, monitor: Monitor) -> None:
-        self._schedule = Schedule(arrivals.rate, engine.now_s, catch_up_items=1.0, catch_up_s=_CATCH_UP_S)
-        self._engine, self._monitor = engine, monitor
-        self._gathering = SimulatedGathering(engine, arrivals.limits)
+    def __init__(self, arrivals: Arrivals, door: SimulatedDoor, monitor: Monitor) -> None:
+        self._schedule = Schedule(arrivals.rate, door.engine.now_s, catch_up_items=1.0, catch_up_s=_CATCH_UP_S)
+        self._engine, self._monitor = door.engine, monitor
+        self._gathering = SimulatedGathering(door)
+        door.inlet.behind = lambda: int(self._schedule.due)
         self._admitted = 0
         self._counted_s = -math.inf
 
@@ -116,11 +113,12 @@ class _PacedSource:
 class _VisitedSource:
     """Independent users: who comes while there is no room waits outside."""
 
-    def __init__(self, arrivals: Arrivals, engine: Engine, monitor: Monitor) -> None:
+    def __init__(self, arrivals: Arrivals, door: SimulatedDoor, monitor: Monitor) -> None:
         self._rate, self._random = arrivals.rate, np.random.default_rng(arrivals.seed)
-        self._engine, self._monitor = engine, monitor
-        self._gathering = SimulatedGathering(engine, arrivals.limits)
+        self._engine, self._monitor = door.engine, monitor
+        self._gathering = SimulatedGathering(door)
         self._waiting: list[float] = []
+        door.inlet.behind = lambda: len(self._waiting)
         self._next_s = 0.0
         self._offered = 0
 

@@ -6,7 +6,9 @@ from collections import deque
 
 from control.decisions import Mode
 from runtime.dispatch.outcomes import Delivered, Shed
+from service.running.bundling import Bundling
 from service.running.simulated.scenario import Happening, Scenario
+from service.running.simulated.simulated_gathering import SimulatedDoor, SimulatedInlet
 from service.running.simulated.simulated_run import loop_on, pool_of
 from service.running.simulated.trace import Trace
 
@@ -20,11 +22,14 @@ class _Run:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._pool = pool_of(scenario)
-        self._loop = loop = loop_on(self._pool, scenario, self._take)
+        inlet = SimulatedInlet(scenario.rate)
+        bundling = Bundling(inlet, scenario.batching, scenario.opening)
+        self._loop = loop = loop_on(self._pool, scenario, self._take, bundling)
         self._engine, self._manager = loop.engine, loop.manager
-        self._source = scenario.stream.source(loop.engine, loop.monitor, from_due=scenario.from_due)
+        door = SimulatedDoor(loop.engine, inlet, bundling.admitted)
+        self._source = scenario.stream.source(door, loop.monitor, from_due=scenario.from_due)
         self._happenings = deque(sorted(scenario.happenings, key=lambda happening: happening.at_s))
-        self._trace = Trace(loop.journal)
+        self._trace = Trace(loop.journal, bundling.runs)
 
     def run(self) -> Trace:
         self._engine.start()

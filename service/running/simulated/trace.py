@@ -8,6 +8,7 @@ from compositions.model import Composition
 from control.decisions import Decision, NoChange, State
 from control.journal import Journal
 from control.manager import TickResult
+from control.size_runs import SizeRuns
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import Snapshot
 from runtime.dispatch.outcomes import Delivered
@@ -52,6 +53,8 @@ class Trace:
     """What happened: every tick, every decision and switch, and the fate of every item."""
 
     journal: Journal
+    sizes: SizeRuns = field(default_factory=SizeRuns)
+    """Of bundles."""
     moments: list[Moment] = field(default_factory=list)
     delivered: list[Left] = field(default_factory=list)
     """In the order of delivery."""

@@ -1,0 +1,163 @@
+"""How many items of a run travel together: what was asked for, and what holds now."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Protocol
+
+from apps.input.schedule import Offer
+from compositions.batching import Asked, Batching, BundleLimits
+from compositions.model import Composition
+from control.grain import PATIENCE_SHARE, SINGLE, Grain, grain_of
+from control.manager import Manager
+from control.size_runs import SizeRuns
+from control.steering import Circumstances, Steering, control_for
+from profiler.snapshot import Snapshot
+from runtime.dispatch.outcomes import Delivered, TaskTimed
+from runtime.dispatch.views import DispatcherView
+from service.bodies.batching import BatchingStatus, Held
+from service.running.loop import Bundler
+
+PAYS_FOR_S = 5.0
+"""So long after bundles paid the last time they are taken to pay: a controller is not to come and go with noise."""
+
+
+class Inlet(Protocol):
+    """Where bundles are closed."""
+
+    def set_batching(self, limits: BundleLimits) -> None:
+        """From the next bundle on."""
+
+    def offered_per_s(self, now_s: float) -> float | None:
+        """The input rate; None: items are always there."""
+
+    def offer(self) -> Offer:
+        """What was asked for, and how much of it waits."""
+
+
+class Bundling(Bundler):
+    """Owned by the loop's thread. What the active composition says of itself comes before what was asked for the app.
+
+    ``first``: the composition that the run begins with.
+    """
+
+    def __init__(self, source: Inlet, asked: Batching, first: Composition) -> None:
+        self._source, self._asked, self._active = source, asked, first
+        self._target_s: float | None = None
+        self._left_open = self.grain = SINGLE
+        """What the rule says, and what is in use."""
+        self._paid_s = -math.inf
+        """When hops last showed beside the work."""
+        self._steering: Steering | None = None
+        self._now_s = 0.0
+        self.runs = SizeRuns()
+        self._hold(self._fixed() or SINGLE)
+
+    @property
+    def in_force(self) -> Batching:
+        return self._active.batch or self._asked
+
+    @property
+    def sizes(self) -> list[int]:
+        """Those in use so far, in the order of their first use."""
+        return self.runs.used
+
+    @property
+    def limit(self) -> int:
+        """Items that may travel together where so many wait: a controller that is ours goes there when they do."""
+        ours = self._steering is not None and self._steering.control.name == "slo-batch"
+        return max(self.grain.items, self._left_open.items) if ours else self.grain.items
+
+    @property
+    def controller(self) -> Asked:
+        """Who chooses the size now."""
+        if self._steering is not None:
+            return self._steering.control.name
+        return "auto" if self.in_force.items is None else "fixed"
+
+    @property
+    def status(self) -> BatchingStatus:
+        settings = None if self._steering is None else self._steering.settings
+        held = Held(self.controller, settings, self.grain.items, self.grain.reason)
+        return BatchingStatus.of(self.in_force, held)
+
+    def set(self, asked: Batching) -> None:
+        """For the app, from the next bundle on; a size that is left open is the present one until ``decide``."""
+        self._asked = asked
+        self._choose(Grain(self.grain.items, "as before, until it is looked at again"))
+
+    def decide(self, snapshot: Snapshot, view: DispatcherView, manager: Manager) -> None:
+        """Looks at what runs and, where the size was left open, at what was measured."""
+        self._now_s, self._target_s = snapshot.now_s, _latency_target_s(manager)
+        if _grouping(view.composition) != _grouping(self._active):
+            self._steering = None  # what a bundle costs is another thing now
+        self._active = view.composition
+        self._left_open = grain_of(snapshot.stages, view.composition, snapshot.hop_s, self._target_s)
+        if self._left_open.pays:
+            self._paid_s = snapshot.now_s
+        self._choose(self._left_open)
+
+    def admitted(self, first: int, items: int, now_s: float) -> None:
+        """A bundle went on its way, with the serial number of its first item."""
+        steering = self._steering
+        if steering is None or not steering.due(now_s):
+            return
+        before = steering.choice
+        seen = Circumstances(now_s, self._source.offered_per_s(now_s), self._source.offer().behind)
+        choice = steering.admitted(first, items, seen)
+        if choice is not before:
+            self._now_s = now_s
+            self._hold(Grain(choice.items, choice.reason))
+
+    def timed(self, task: TaskTimed) -> None:
+        if self._steering is not None:
+            self._steering.timed(task)
+
+    def delivered(self, out: Delivered) -> None:
+        if self._steering is not None:
+            self._steering.delivered(out)
+
+    def _choose(self, left_open: Grain) -> None:
+        control = control_for(self.in_force, self._target_s, pays=self._now_s - self._paid_s < PAYS_FOR_S)
+        if control is None:
+            self._steering = None
+            self._hold(self._fixed() or self._without_target(left_open))
+        elif self._steering is None or self._steering.control != control:
+            begin = left_open.items if self.in_force.control is None else control.settings.sizes.first
+            self._steering = Steering(control, begin)
+            self._hold(Grain(self._steering.choice.items, self._steering.choice.reason))
+
+    def _fixed(self) -> Grain | None:
+        items = self.in_force.items
+        if items is None:
+            return None
+        return Grain(
+            items, "as asked for" if self._active.batch is None else f"composition {self._active.name} has it so"
+        )
+
+    def _without_target(self, left_open: Grain) -> Grain:
+        """A controller that has nothing to aim at leaves the size to the rule."""
+        asked = self.in_force.control
+        if asked is None or self._target_s is not None:
+            return left_open
+        told = f"{asked.name} needs a latency objective, and there is none; until then as auto has it: "
+        return replace(left_open, reason=told + left_open.reason)
+
+    def _hold(self, grain: Grain) -> None:
+        self.grain = grain
+        self.runs.note(self._now_s, self.controller, grain.items, grain.reason)
+        limits = self.in_force.limits(grain.items)
+        if self.in_force.items is None and self._target_s is not None:
+            limits = replace(limits, linger_s=min(limits.linger_s, PATIENCE_SHARE * self._target_s))
+        self._source.set_batching(limits)
+
+
+def _grouping(composition: Composition) -> tuple[tuple[str, ...], ...]:
+    return tuple(group.stages for group in composition.groups)
+
+
+def _latency_target_s(manager: Manager) -> float | None:
+    """What each item is held to; None where it is not."""
+    target_ms = None if manager.objective is None else manager.objective.item_target_ms
+    return None if target_ms is None else target_ms / 1e3
