@@ -18,8 +18,8 @@ from control.batching.port import Choice, Delivered, Opening
 from control.grain import MOST_ITEMS
 from runtime.dispatch import outcomes
 
-OWN_SHARE = 0.5
-"""Of the latency objective, what a bundle may take where nobody has named a controller: the other half is for the
+OWN_SHARE = 0.75
+"""Of the latency objective, what a bundle may take where nobody has named a controller: the rest is for the
 spread, and for the bundle ahead. Who names one gets what its paper says: the objective itself."""
 OURS = SizeControl("slo-batch", BatchSettings(sizes=Sizes(most=MOST_ITEMS)))
 """Who chooses where nobody was named, an item is held to a latency, and bundles pay."""
@@ -51,7 +51,7 @@ class Circumstances(NamedTuple):
 
     now_s: float
     rate_per_s: float | None
-    """None: items are always there."""
+    """None: items are always there, or bundles go without waiting for others: nothing is to be filled."""
     waiting: int
     """Items that have come and are not admitted."""
 
@@ -76,7 +76,8 @@ class Steering:
         self._origin: int | None = None
         """Serial number of the first item that is seen: the controller counts from there."""
         self._next_s = -math.inf
-        self._hop_s = 0.0
+        self.hop_s = 0.0
+        """Measured price of a hop, of which every task of a bundle pays one; whoever measures it says so."""
 
     @property
     def settings(self) -> dict[str, int | float]:
@@ -97,14 +98,11 @@ class Steering:
         return self.choice
 
     def timed(self, task: outcomes.TaskTimed) -> None:
-        """A task came back: its stages and its hop were work on a bundle. One that waited behind another in its worker
-        has no hop of its own; the last known one stands for it."""
+        """A task came back: its stages and a hop were work on a bundle. The hop is the mean one: one task has waited
+        behind another in its worker, the next has not, and the law of bundles is to be the same for both."""
         followed = self._followed.get(task.serial)
-        if followed is None:
-            return
-        if task.hop_s is not None:
-            self._hop_s = task.hop_s
-        followed.work_s += sum(timing.wall_s for timing in task.timings) + self._hop_s
+        if followed is not None:
+            followed.work_s += sum(timing.wall_s for timing in task.timings) + self.hop_s
 
     def delivered(self, out: outcomes.Delivered) -> None:
         """Items left. What was split on its way, or has failed, tells nothing."""

@@ -21,7 +21,9 @@ class KeepingUp:
     def least(self, shape: Shape, load_s: float, items: int, waiting: int) -> float:
         """The floor, where the last bundle had ``items`` and so many are ``waiting``."""
         if waiting > self.BEHIND * items:
-            self._floor = min(self._floor * self.RISE, max(1.0, self.WORTH * shape.work_s(load_s, 0) / load_s))
+            self._floor = min(
+                max(self._floor, items) * self.RISE, max(1.0, self.WORTH * shape.work_s(load_s, 0) / load_s)
+            )
         else:
             self._floor = max(1.0, self._floor * self.SINK)
         return self._floor

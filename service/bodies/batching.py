@@ -1,12 +1,15 @@
-"""How many items travel together, in answers: what is asked for, and what holds now."""
+"""How many items travel together, in answers: what is asked for, what holds now, and how it changed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import Field
+
 from compositions.batching import Asked, Batching
-from service.bodies.base import Answer
+from control.size_runs import SizeRun
+from service.bodies.base import Answer, Clock, Time
 
 
 class Batch(Answer):
@@ -61,3 +64,37 @@ class BatchingStatus(Batch):
             known |= {"controller": held.controller, "size": held.size, "reason": held.reason}
             known |= {} if held.settings is None else {"settings": held.settings}
         return BatchingStatus.model_validate(known)
+
+
+class SizeChange(Answer):
+    """Changes of the size by one controller, one soon after the other."""
+
+    controller: str
+    """Who chose: ``fixed`` is who asked for it."""
+    from_: int = Field(validation_alias="from", serialization_alias="from")
+    """Items that travelled together before the first of them."""
+    to: int
+    """After the last one."""
+    least: int
+    most: int
+    reason: str
+    """Of the last one."""
+    first_at: Time
+    last_at: Time
+    count: int
+    run: str | None = None
+
+    @classmethod
+    def of(cls, changes: SizeRun, at: Clock, run: str | None) -> SizeChange:
+        return cls(
+            controller=changes.controller,
+            from_=changes.from_items,
+            to=changes.to_items,
+            least=changes.least,
+            most=changes.most,
+            reason=changes.reason,
+            first_at=at(changes.first_at_s),
+            last_at=at(changes.last_at_s),
+            count=changes.count,
+            run=run,
+        )

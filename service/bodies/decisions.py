@@ -1,4 +1,4 @@
-"""Decisions, runs of "no change", and switches, as they are shown and stored."""
+"""Decisions, runs of "no change", changes of the bundle size, and switches, as they are shown and stored."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from control import decisions as control
 from control.decisions import CandidateStatus, Trigger
 from control.journal import NoChangeRun, SwitchRecord
 from service.bodies.base import Answer, Clock, Time, ms, read_time, rounded
+from service.bodies.batching import SizeChange
 from service.bodies.spec import RunSpec
 
 
@@ -130,41 +131,61 @@ class QuietRun(Answer):
         return cls(reason=quiet.reason, first_at=first, last_at=last, count=quiet.count, run=run)
 
 
-class _NotDecided(Answer):
-    """The fields of a decision that a run of "no change" has not."""
+class _Undecided(Answer):
+    """The fields of a decision that an entry which is none has not."""
 
     id: None
     trigger: None
-    from_: None = Field(validation_alias="from", serialization_alias="from")
-    to: None
     duration_s: None
     gap_ms: None
     drain_estimate_ms: None
     drain_actual_ms: None
-
-
-class NoChange(QuietRun, _NotDecided):
-    """A run of "no change" among decisions, with the fields of one."""
-
     at: Time
-    """Its last turn."""
+    """The last time."""
     candidates: list[Candidate]
     trials: int
+
+
+_NOTHING = dict.fromkeys(("id", "trigger", "duration_s", "gap_ms", "drain_estimate_ms", "drain_actual_ms"))
+
+
+class NoChange(QuietRun, _Undecided):
+    """A run of "no change" among decisions, with the fields of one."""
+
+    from_: None = Field(validation_alias="from", serialization_alias="from")
+    to: None
     kind: Literal["no_change"]
 
     @classmethod
     def listed(cls, run: QuietRun) -> NoChange:
-        known = {**dict(run), "at": run.last_at, "candidates": [], "trials": 0, "kind": "no_change"}
-        return cls.model_validate({**dict.fromkeys(_NotDecided.model_fields), **known})
+        return cls.model_validate({**_listed(run, run.last_at), "from": None, "to": None, "kind": "no_change"})
 
 
-Entry = Decision | NoChange
+class Resized(SizeChange, _Undecided):
+    """Changes of how many items travel together among decisions, with the fields of one; ``from`` and ``to`` are
+    numbers of items."""
+
+    kind: Literal["batching"]
+
+    @classmethod
+    def listed(cls, changes: SizeChange) -> Resized:
+        return cls.model_validate({**_listed(changes, changes.last_at), "kind": "batching"})
 
 
-def history_of(decisions: Iterable[Decision], runs: Iterable[QuietRun], limit: int) -> list[Entry]:
-    """Decisions and runs of "no change" in one list, newest first."""
+def _listed(body: Answer, at: str) -> dict[str, object]:
+    return {**dict(body), **_NOTHING, "at": at, "candidates": [], "trials": 0}
+
+
+Entry = Decision | NoChange | Resized
+
+
+def history_of(
+    decisions: Iterable[Decision], runs: Iterable[QuietRun], sizes: Iterable[SizeChange], limit: int
+) -> list[Entry]:
+    """All in one list, newest first."""
     entries: list[Entry] = [each.model_copy(update={"kind": "decision", "run": each.run}) for each in decisions]
     entries += [NoChange.listed(run) for run in runs]
+    entries += [Resized.listed(changes) for changes in sizes]
     return sorted(entries, key=lambda entry: (read_time(entry.at), entry.id or 0), reverse=True)[:limit]
 
 

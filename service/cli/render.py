@@ -11,7 +11,7 @@ from rich.text import Text
 from compositions.model import TransitionKind
 from compositions.wording import figure
 from service.bodies.compositions import Choice
-from service.bodies.decisions import Entry, NoChange
+from service.bodies.decisions import Entry, NoChange, Resized
 from service.bodies.slo import StoredSlo
 from service.bodies.status import Status
 
@@ -123,6 +123,10 @@ def decisions_table(entries: Sequence[Entry]) -> Table:
     for entry in entries:
         if isinstance(entry, NoChange):
             made.add_row(clock(entry.at), "no change", f"× {entry.count}", entry.reason)
+        elif isinstance(entry, Resized):
+            way = f"{entry.from_:,} → {entry.to:,} items"
+            times = f" (× {entry.count}, {entry.least:,} to {entry.most:,})" if entry.count > 1 else ""
+            made.add_row(clock(entry.at), f"batching, {entry.controller}", way + times, entry.reason)
         else:
             way = f" ({entry.transition})" if entry.transition is TransitionKind.RESIZE else ""
             made.add_row(clock(entry.at), entry.trigger, f"{entry.from_} → {entry.to}{way}", entry.reason)

@@ -57,11 +57,13 @@ class Observation:
         return status.model_copy(update={"failure": deaths.reason, "runner_restarts": deaths.restarts})
 
     def decisions(self, name: str, limit: int) -> list[Entry]:
-        """Of all runs, newest first, with the runs of "no change" between them."""
+        """Of all runs, newest first, with the runs of "no change" and the changes of the bundle size between them."""
         up = self._runs.up(name)
         if up is not None:
             _pull(up)
-        return history_of(self._store.decisions(name, limit), self._store.quiet_runs(name, limit), limit)
+        store = self._store
+        runs, sizes = store.quiet_runs(name, limit), store.size_changes(name, limit)
+        return history_of(store.decisions(name, limit), runs, sizes, limit)
 
     def results(self, name: str, cursor: ReadResults) -> list[Result]:
         """Of the present or the last run.

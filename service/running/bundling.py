@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from control.steering import Circumstances, Steering, control_for
 from profiler.snapshot import Snapshot
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.views import DispatcherView
-from service.bodies.batching import BatchingStatus, Held
+from service.bodies.batching import BatchingStatus, Held, SizeChange
 from service.running.loop import Bundler
 
 PAYS_FOR_S = 5.0
@@ -82,6 +83,10 @@ class Bundling(Bundler):
         held = Held(self.controller, settings, self.grain.items, self.grain.reason)
         return BatchingStatus.of(self.in_force, held)
 
+    def changes(self, limit: int, at: Callable[[float], str], run: str | None) -> list[SizeChange]:
+        """The latest changes of the size in this ``run``, oldest first."""
+        return [SizeChange.of(each, at, run) for each in list(self.runs.kept)[-limit:]]
+
     def set(self, asked: Batching) -> None:
         """For the app, from the next bundle on; a size that is left open is the present one until ``decide``."""
         self._asked = asked
@@ -97,6 +102,8 @@ class Bundling(Bundler):
         if self._left_open.pays:
             self._paid_s = snapshot.now_s
         self._choose(self._left_open)
+        if self._steering is not None:
+            self._steering.hop_s = snapshot.hop_s
 
     def admitted(self, first: int, items: int, now_s: float) -> None:
         """A bundle went on its way, with the serial number of its first item."""
@@ -104,7 +111,8 @@ class Bundling(Bundler):
         if steering is None or not steering.due(now_s):
             return
         before = steering.choice
-        seen = Circumstances(now_s, self._source.offered_per_s(now_s), self._source.offer().behind)
+        rate = self._source.offered_per_s(now_s) if self.in_force.linger_ms else None
+        seen = Circumstances(now_s, rate, self._source.offer().behind)
         choice = steering.admitted(first, items, seen)
         if choice is not before:
             self._now_s = now_s

@@ -85,7 +85,7 @@ def started(make: MakeRunner) -> RunnerPort:
 READS: list[ask.Request[Any]] = [
     ask.ReadSpec(), ask.ReadStatus(), ask.ReadDecisions(-1, 10), ask.ReadNoChanges(10), ask.ReadResults(-1, 10),
     ask.ReadCompositions(), ask.ReadHistory(60.0), ask.ReadSwitches(), ask.ReadSummary(),
-    ask.ReadSpec(),
+    ask.ReadSizes(10),
 ]  # fmt: skip
 CHANGES: list[ask.Request[None]] = [
     ask.SetSlo(Slo("latency", 400.0)), ask.SetInput(InputSpec(rate_per_s=20)), ask.SetRate(Fixed(20.0)),

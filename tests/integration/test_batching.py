@@ -81,3 +81,37 @@ def test_what_is_asked_for_while_it_runs_is_what_travels(client: TestClient, tmp
     sizes = travelled(tmp_path)
     assert set(sizes[:100]) == {1}
     assert {64, 7} <= set(sizes)
+
+
+def entries(client: TestClient) -> list[dict[str, Any]]:
+    found = client.get("/decisions/synthetic?limit=1000").json()
+    return [each for each in found if each["kind"] == "batching"]
+
+
+def test_a_controller_is_named_and_explained_while_it_runs(client: TestClient) -> None:
+    client.post("/apps/synthetic/start", json={**LIGHT, "mode": "observe"}).raise_for_status()
+    until(client, lambda status: status["batching"]["size"] not in (None, 1))
+    client.put(
+        "/apps/synthetic/batching", json={"controller": "faf", "settings": {"step": 20, "sample": 1}}
+    ).raise_for_status()
+    waits = until(client, lambda status: "needs a latency objective" in status["batching"]["reason"])["batching"]
+    assert (waits["asked"], waits["controller"]) == ("faf", "auto")
+
+    slo = {"app": "synthetic", "metric": "latency", "target": 200}
+    client.post("/slo", json=slo).raise_for_status()
+    steered = until(client, lambda status: status["batching"]["controller"] == "faf")["batching"]
+    assert {"target_ms": 200.0, "step": 20.0, "sample": 1}.items() <= steered["settings"].items()
+    moved = until(client, lambda status: status["batching"]["size"] > 20)["batching"]
+    assert moved["reason"].startswith("faf: latency ")
+
+    client.put("/apps/synthetic/batching", json={}).raise_for_status()
+    until(client, lambda status: status["batching"]["controller"] == "slo-batch")
+    client.put("/apps/synthetic/batching", json={"items": 5}).raise_for_status()
+    until(client, lambda status: status["batching"]["size"] == 5)
+    client.post("/apps/synthetic/stop").raise_for_status()
+    until(client, lambda status: status["state"] == "stopped")
+    told = entries(client)
+    assert (told[0]["controller"], told[0]["to"], told[0]["reason"]) == ("fixed", 5, "as asked for")
+    by_faf = [each for each in told if each["controller"] == "faf"]
+    assert sum(each["count"] for each in by_faf) > len(by_faf), "changes that follow each other are one entry"
+    assert all(each["least"] <= each["to"] <= each["most"] for each in told)

@@ -1,8 +1,8 @@
 """All scenarios of this folder: the real controller on a simulated plant, with a sentence and ranges of what should be.
 
 A file holds ``should`` (the sentence), the app (``stages`` in ms, ``compositions``), the plant (``cores``, ``hop_ms``),
-the load (``rate``: steps of [from s, items/s], or a pattern), ``slo``, ``strategies``, and what is expected: by spans
-of time (``spans``) and by decision (``decisions``).
+the load (``rate``: steps of [from s, items/s], or a pattern), how items travel together (``batch``), ``slo``,
+``strategies``, and what is expected: by spans of time (``spans``) and by decision (``decisions``).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from control.settings import Settings
 from profiler.slo import parse_slo
 from profiler.snapshot import LatencyFrom
 from runtime.pools.simulated_machine import Machine
+from service.bodies.spec import BatchingSpec
 from service.running.simulated.scenario import Happening, Scenario, SimulatedStage, steps
 from service.running.simulated.simulation import simulate
 from service.running.simulated.trace import Trace
@@ -65,6 +66,7 @@ def scenario_of(document: dict[str, Any], strategy: str) -> Scenario:
         arrivals=document.get("arrivals", "paced"),
         happenings=tuple(happening_of(spec, plain) for spec in document.get("happenings", [])),
         seed=document.get("seed", 1),
+        batching=BatchingSpec(**document.get("batch", {"items": 1})).batching,
     )
 
 
@@ -129,11 +131,19 @@ def one_span(span: dict[str, Any], trace: Trace) -> list[str]:
         ("switches", trace.switches_between(start_s, end_s)),
         ("met_share", trace.met_share(start_s, end_s)),
         ("workers", max(m.workers for m in moments)),
+        ("within_share", within_share(span, trace)),
         ("latency_ms", max(latencies, default=0.0)),
     ):
         if key in span and not span[key][0] <= value <= span[key][1]:
             problems.append(f"{start_s}–{end_s} s: {key} {value:.4g}, expected {span[key]}")
     return problems
+
+
+def within_share(span: dict[str, Any], trace: Trace) -> float:
+    """Of the items that came in the span, those that were out ``within_ms``; what never came out was not."""
+    limit_s = span.get("within_ms", 0.0) / 1e3
+    waited_s = [each.latency_s for each in trace.delivered if span["from_s"] <= each.since_s < span["to_s"]]
+    return sum(each <= limit_s for each in waited_s) / max(len(waited_s), 1)
 
 
 def decision_problems(document: dict[str, Any], trace: Trace) -> list[str]:

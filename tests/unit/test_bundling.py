@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from apps.input.source_thread import SourceThread
-from compositions.batching import Batching, BundleLimits
-from compositions.model import Composition, Group, Stage
+from compositions.batch_settings import BatchSettings, Gains, Sizes
+from compositions.batching import Batching, BundleLimits, SizeControl
+from compositions.model import Composition, Group, Pattern, Stage
 from control.choices import Choices
 from control.decisions import Mode
 from control.manager import Manager
@@ -18,11 +18,13 @@ from control.strategies import make_strategy
 from profiler.slo import Slo
 from profiler.snapshot import Snapshot, StageProfile
 from runtime.dispatch.dispatcher import Dispatcher
-from service.running.bundling import Bundling
+from service.running.bundling import PAYS_FOR_S, Bundling, Inlet
 
 STAGES = (Stage("a"), Stage("b"))
 CHAIN = Composition("chain", (Group(("a",)), Group(("b",))))
 OWN = replace(CHAIN, name="own", batch=Batching(100, 5000, 20.0))
+MERGED = Composition("merged", (Group(("a", "b")),))
+WIDE = Composition("wide", (Group(("a",)), Group(("b",), Pattern.PAR, 2)))
 OPEN = replace(CHAIN, name="open", batch=Batching(linger_ms=3.0))
 HOP_S = 1e-3
 MIB = 2**20
@@ -40,18 +42,18 @@ class Bench:
 
     def __init__(self, asked: Batching, active: Composition = CHAIN, slo: Slo | None = None) -> None:
         self.source = Source()
-        self.bundling = Bundling(cast(SourceThread, self.source), asked, active)
+        self.bundling = Bundling(cast(Inlet, self.source), asked, active)
         choices = Choices(STAGES, (CHAIN, OWN, OPEN), active)
         self.manager = Manager(Settings(), make_strategy("model"), choices, Mode.AUTO, slo)
 
-    def look(self, each_s: float, active: Composition = CHAIN, hop_s: float = HOP_S) -> int:
+    def look(self, each_s: float, active: Composition = CHAIN, hop_s: float = HOP_S, now_s: float = 0) -> int:
         """The size after a turn of the loop."""
         profiles = tuple(StageProfile(stage.name, each_s, each_s, 0.0, each_s, each_s, 100) for stage in STAGES)
         nothing = {"throughput_per_s": None, "latency": None, "inside": None, "queued_change_per_s": None}
-        zeros = dict.fromkeys(("now_s", "stable_since_s", "window_start_s", "delivered", "queued", "in_flight"), 0)
+        zeros = dict.fromkeys(("stable_since_s", "window_start_s", "delivered", "queued", "in_flight"), 0)
         seen = Snapshot(
             composition=active.name, switching=False, input_rate_per_s=None, stages=profiles, cores=2,
-            workers_alive=2, hop_s=hop_s, **nothing, **zeros,  # type: ignore[arg-type]
+            workers_alive=2, now_s=now_s, hop_s=hop_s, **nothing, **zeros,  # type: ignore[arg-type]
         )  # fmt: skip
         self.bundling.decide(seen, Dispatcher(STAGES, active).view(0.0), self.manager)
         assert self.source.limits.items == self.bundling.grain.items
@@ -99,3 +101,75 @@ def test_a_composition_that_says_it_itself_is_obeyed_while_it_is_active() -> Non
     assert bench.source.limits.linger_s == pytest.approx(0.003)
     assert bench.look(50e-6, CHAIN) == 9
     assert bench.bundling.in_force == Batching(9)
+
+
+PID = Batching(control=SizeControl("pid", BatchSettings(sizes=Sizes(first=6))))
+
+
+def test_where_a_latency_is_asked_for_and_bundles_pay_ours_chooses() -> None:
+    bench = Bench(Batching(), slo=Slo("latency", 4.0))
+    assert bench.bundling.controller == "auto"
+    assert bench.look(each_s=50e-6) == 8
+    status = bench.bundling.status
+    assert (status.controller, status.size, status.reason) == ("slo-batch", 8, "first: nothing was measured yet")
+    assert status.settings is not None
+    assert status.settings["target_ms"] == pytest.approx(3.0)
+    bench.manager.set_slo(None)
+    bench.look(each_s=50e-6)
+    assert (bench.bundling.controller, bench.bundling.status.settings) == ("auto", None)
+    assert [(each.controller, each.to_items) for each in bench.bundling.runs.kept] == [("slo-batch", 8), ("auto", 64)]
+
+
+def test_where_bundles_do_not_pay_nothing_chooses_and_nothing_is_followed() -> None:
+    bench = Bench(Batching(), slo=Slo("latency", 400.0))
+    assert bench.look(each_s=50e-3) == 1
+    assert bench.bundling.controller == "auto"
+    bench.bundling.admitted(0, 1, 1.0)  # asks the source nothing: this one could not tell
+
+
+def test_a_controller_does_not_come_and_go_with_noise() -> None:
+    bench = Bench(Batching(), slo=Slo("latency", 400.0))
+    bench.look(each_s=50e-6)
+    bench.look(each_s=50e-3)  # for a moment
+    assert bench.bundling.controller == "slo-batch"
+    bench.look(each_s=50e-3, now_s=PAYS_FOR_S)
+    assert bench.bundling.controller == "auto"
+
+
+def test_a_controller_without_an_objective_says_so_and_leaves_the_size_to_the_rule() -> None:
+    bench = Bench(PID)
+    assert bench.look(each_s=50e-6) == 64
+    status = bench.bundling.status
+    assert (status.controller, status.asked, status.size) == ("auto", "pid", 64)
+    assert status.reason == (
+        "pid needs a latency objective, and there is none; until then as auto has it: "
+        "a hop of 1 ms shows beside 0.1 ms of work, which wait 10 ms for each other at most"
+    )
+    bench.manager.set_slo(Slo("latency", 20.0))
+    assert bench.look(each_s=50e-6) == 6
+    assert (bench.bundling.controller, bench.bundling.status.asked) == ("pid", "pid")
+
+
+def test_a_controller_can_be_named_and_taken_back_while_it_runs() -> None:
+    bench = Bench(Batching(3), slo=Slo("latency", 20.0))
+    bench.look(each_s=50e-6)
+    bench.bundling.set(PID)
+    assert (bench.bundling.controller, bench.bundling.grain.items) == ("pid", 6)
+    first = bench.bundling.status.settings
+    bench.bundling.set(replace(PID, control=SizeControl("pid", BatchSettings(gains=Gains(kp=20)))))
+    assert bench.bundling.status.settings != first
+    bench.bundling.set(Batching(9))
+    assert (bench.bundling.controller, bench.bundling.grain.items) == ("fixed", 9)
+    assert [each.controller for each in bench.bundling.runs.kept] == ["pid", "fixed"]
+
+
+def test_another_grouping_is_another_law() -> None:
+    bench = Bench(PID, slo=Slo("latency", 20.0))
+    bench.look(each_s=50e-6)
+    first = bench.bundling._steering
+    bench.look(each_s=50e-6)
+    assert bench.bundling._steering is first
+    bench.look(each_s=50e-6, active=WIDE)
+    assert bench.bundling._steering is first, "a resize changes nothing of what a bundle costs"
+    bench.look(each_s=50e-6, active=MERGED)
+    assert bench.bundling._steering is not first

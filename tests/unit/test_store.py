@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Mode
 from profiler.slo import Slo
+from service.bodies.batching import SizeChange
 from service.bodies.decisions import Decision, QuietRun
 from service.bodies.refusals import DiskFullError, NotStoredError
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
@@ -83,6 +85,21 @@ def test_a_growing_run_of_no_change_stays_one() -> None:
     for count in (1, 2):
         store.put_quiet_runs("words", [QuietRun(reason="met", first_at="t1", last_at=f"t{count}", count=count)])
     assert [each.count for each in store.quiet_runs("words", 10)] == [2]
+    store.close()
+
+
+def test_changes_of_the_size_are_kept_also_in_a_file_that_was_made_without_them(tmp_path: Path) -> None:
+    DaemonStore(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / "recompose.sqlite")) as db:
+        db.execute("DROP TABLE size_change")
+    store = DaemonStore(tmp_path)
+    change = SizeChange(
+        controller="pid", from_=1, to=8, least=1, most=9, reason="", first_at="t1", last_at="t1", count=1
+    )
+    store.put_size_changes("words", [change])
+    store.put_size_changes("words", [change.model_copy(update={"last_at": "t2", "count": 2, "to": 5})])
+    assert [(each.from_, each.to, each.count) for each in store.size_changes("words", 10)] == [(1, 5, 2)]
+    assert store.quiet_runs("words", 10) == store.size_changes("other", 10) == []
     store.close()
 
 

@@ -64,6 +64,7 @@ class FakeRunner(FakeRun):
             r.ReadStatus.by(lambda _: self.status()),
             r.ReadDecisions.by(lambda ask: [each for each in self.decided if each.id > ask.after_id][: ask.limit]),
             r.ReadNoChanges.by(lambda ask: self.quiet_runs()[-ask.limit :]),
+            r.ReadSizes.by(lambda _: []),
             r.ReadResults.by(lambda request: self.window().read(request)),
             r.ReadCompositions.by(lambda _: self.compositions()),
             r.ReadHistory.by(lambda ask: self.history(ask.last_s)),

@@ -11,10 +11,10 @@ from service.bodies.refusals import NotStoredError
 from service.bodies.spec import RunSpec
 from service.daemon.keeping.berth import Berth
 from service.daemon.storing.store import DaemonStore
-from service.running.asking.requests import ReadDecisions, ReadNoChanges
+from service.running.asking.requests import ReadDecisions, ReadNoChanges, ReadSizes
 
 QUIET_RUNS_EVERY_S = 5.0
-"""Runs of "no change" grow all the time; they are stored this often, and when someone asks."""
+"""Runs of "no change" and of sizes grow all the time; they are stored this often, and when someone asks."""
 LATE_DECISIONS = 3
 """How many known decisions are read again: their drain, gap and outcome come after them."""
 PAGE = 1000
@@ -54,10 +54,12 @@ class HistoryPuller:
         if now_s >= self._quiet_runs_due_s:
             self._quiet_runs_due_s = now_s + QUIET_RUNS_EVERY_S
             self.pull_quiet_runs()
+            self.pull_sizes()
 
     def pull_all(self) -> None:
         self.pull_decisions()
         self.pull_quiet_runs()
+        self.pull_sizes()
 
     def pull_decisions(self) -> None:
         """New ones, and the latest known ones again."""
@@ -78,5 +80,12 @@ class HistoryPuller:
         found = self._berth.ask(ReadNoChanges(QUIET_RUNS))
         try:
             self._store.put_quiet_runs(self._app, found)
+        except NotStoredError:  # as above
+            return
+
+    def pull_sizes(self) -> None:
+        found = self._berth.ask(ReadSizes(QUIET_RUNS))
+        try:
+            self._store.put_size_changes(self._app, found)
         except NotStoredError:  # as above
             return

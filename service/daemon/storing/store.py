@@ -11,11 +11,13 @@ from pathlib import Path
 from compositions.model import Composition
 from profiler.slo import Slo
 from service.bodies.base import plain, utc_now
+from service.bodies.batching import SizeChange
 from service.bodies.decisions import Decision, QuietRun
 from service.bodies.slo import AcceptedSlo
 from service.bodies.spec import RunSpec
 from service.daemon.storing.codec import composition_from_json, composition_to_json, slo_from_json, slo_to_json
 from service.daemon.storing.database import Database
+from service.daemon.storing.runs_table import RunsTable
 
 SCHEMA_VERSION = 1
 SCHEMA = """
@@ -28,6 +30,11 @@ CREATE TABLE decision (app TEXT NOT NULL, id INTEGER NOT NULL, body TEXT NOT NUL
 CREATE TABLE no_change (app TEXT NOT NULL, first_at TEXT NOT NULL, last_at TEXT NOT NULL, body TEXT NOT NULL,
                         PRIMARY KEY (app, first_at));
 """
+LATER = """
+CREATE TABLE IF NOT EXISTS size_change (app TEXT NOT NULL, first_at TEXT NOT NULL, last_at TEXT NOT NULL,
+                                        body TEXT NOT NULL, PRIMARY KEY (app, first_at));
+"""
+"""Tables that a file of this version may have been made without; who does not know them does without."""
 HISTORY_LIMIT = 1000
 """Decisions, and runs of no change, kept for each app."""
 Overlay = dict[str, Composition | None]
@@ -52,11 +59,14 @@ class DaemonStore:
 
     def __init__(self, directory: Path | None) -> None:
         self._database = Database(directory, SCHEMA_VERSION, SCHEMA)
+        self._quiet_runs = RunsTable(self._database, "no_change", HISTORY_LIMIT)
+        self._size_changes = RunsTable(self._database, "size_change", HISTORY_LIMIT)
         self.instance = self._instance()
 
     def _instance(self) -> str:
         """Names this state directory, so that daemons sharing a Ray cluster find only their own runners."""
         with self._database.writing() as db:
+            db.execute(LATER)
             db.execute("INSERT OR IGNORE INTO meta VALUES ('instance', ?)", (uuid.uuid4().hex[:12],))
         return str(self._database.read("SELECT value FROM meta WHERE key = 'instance'")[0][0])
 
@@ -143,18 +153,11 @@ class DaemonStore:
 
     def put_quiet_runs(self, app: str, runs: Iterable[QuietRun]) -> None:
         """Adds or extends runs of "no change" (``first_at`` names a run)."""
-        rows = [(app, run.first_at, run.last_at, json.dumps(plain(run))) for run in runs]
-        with self._database.writing() as db:
-            db.executemany(
-                "INSERT INTO no_change VALUES (?, ?, ?, ?) ON CONFLICT (app, first_at) DO UPDATE SET"
-                " last_at = excluded.last_at, body = excluded.body WHERE body != excluded.body",
-                rows,
-            )
-            db.execute(
-                "DELETE FROM no_change WHERE app = ?1 AND first_at NOT IN"
-                " (SELECT first_at FROM no_change WHERE app = ?1 ORDER BY last_at DESC, first_at DESC LIMIT ?2)",
-                (app, HISTORY_LIMIT),
-            )
+        self._quiet_runs.put(app, runs)
+
+    def put_size_changes(self, app: str, changes: Iterable[SizeChange]) -> None:
+        """Adds or extends them, as above."""
+        self._size_changes.put(app, changes)
 
     def decisions(self, app: str, limit: int) -> list[Decision]:
         """The newest decisions, newest first."""
@@ -163,10 +166,11 @@ class DaemonStore:
 
     def quiet_runs(self, app: str, limit: int) -> list[QuietRun]:
         """The runs of no change that were said last, the latest first."""
-        rows = self._database.read(
-            "SELECT body FROM no_change WHERE app = ? ORDER BY last_at DESC, first_at DESC LIMIT ?", (app, limit)
-        )
-        return [QuietRun.model_validate_json(row[0]) for row in rows]
+        return [QuietRun.model_validate_json(body) for body in self._quiet_runs.latest(app, limit)]
+
+    def size_changes(self, app: str, limit: int) -> list[SizeChange]:
+        """The latest, the latest first."""
+        return [SizeChange.model_validate_json(body) for body in self._size_changes.latest(app, limit)]
 
     def last_decision_id(self, app: str) -> int:
         """0 when there is none."""

@@ -33,6 +33,7 @@ class AtRest:
             ask.ReadStatus.by(self._status),
             ask.ReadDecisions.by(_nothing),
             ask.ReadNoChanges.by(_nothing),
+            ask.ReadSizes.by(_nothing),
             ask.ReadResults.by(Window(self._spec.run).read),
             ask.ReadCompositions.by(_nothing),
             ask.ReadHistory.by(_nothing),

@@ -31,6 +31,7 @@ class Reads:
             ask.ReadStatus.by(self._status),
             ask.ReadDecisions.by(self._decisions),
             ask.ReadNoChanges.by(self._no_changes),
+            ask.ReadSizes.by(lambda request: self._run.bundling.changes(request.limit, self._at, self._name)),
             ask.ReadResults.by(self._results),
             ask.ReadCompositions.by(self._compositions),
             ask.ReadHistory.by(lambda request: self._record.history.since(monotonic() - request.last_s)),

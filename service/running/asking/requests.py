@@ -14,6 +14,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode
 from profiler.slo import Slo
+from service.bodies.batching import SizeChange
 from service.bodies.compositions import Choice, WhatIf
 from service.bodies.decisions import Decision, QuietRun, Switch
 from service.bodies.results import Result, Summary
@@ -181,6 +182,13 @@ class ReadDecisions(Request[list[Decision]]):
 @dataclass(frozen=True, slots=True)
 class ReadNoChanges(Request[list[QuietRun]]):
     """The latest runs of "no change", oldest first."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSizes(Request[list[SizeChange]]):
+    """The latest changes of how many items travel together, oldest first."""
 
     limit: int
 

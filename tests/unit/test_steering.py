@@ -1,0 +1,130 @@
+"""A controller at work: who it is, what it is told of the bundles of a run, and what it aims at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from compositions.batch_settings import BatchSettings, Sizes, Steps
+from compositions.batching import Batching, SizeControl
+from control.batching import port
+from control.batching.port import BatchController, Choice, Opening
+from control.steering import FOLLOW_EVERY_S, OURS, OWN_SHARE, Circumstances, Steering, control_for
+from profiler.snapshot import StageTiming
+from runtime.dispatch.outcomes import Delivered, TaskTimed
+
+FAF = SizeControl("faf", BatchSettings(sizes=Sizes(1, 1000, 50), steps=Steps(10.0, 1)))
+
+
+def aims_ms(control: SizeControl | None) -> float:
+    assert control is not None
+    return control.settings.aim.target_ms
+
+
+def test_who_chooses_the_size() -> None:
+    assert control_for(Batching(8), 0.02, pays=True) is None, "it is given"
+    assert control_for(Batching(), None, pays=True) is None, "nothing to aim at"
+    assert control_for(Batching(), 0.02, pays=False) is None, "hops do not show"
+    ours = control_for(Batching(), 0.02, pays=True)
+    assert (ours and ours.name, aims_ms(ours)) == ("slo-batch", pytest.approx(20 * OWN_SHARE))
+    asked = control_for(Batching(control=FAF), 0.02, pays=False)
+    assert (asked and asked.name, aims_ms(asked)) == ("faf", pytest.approx(20.0))
+    assert control_for(Batching(control=FAF), None, pays=True) is None
+
+
+class Heard(BatchController):
+    """Keeps what it is told; one item more at every bundle."""
+
+    name = "heard"
+
+    def __init__(self) -> None:
+        self.told: list[port.Delivered] = []
+        self.asked: list[Opening] = []
+
+    def delivered(self, bundle: port.Delivered) -> None:
+        self.told.append(bundle)
+
+    def next(self, opening: Opening) -> Choice:
+        self.asked.append(opening)
+        return Choice(len(self.asked), "one more")
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
+    controller = Heard()
+    monkeypatch.setattr("control.steering.make_batch_controller", lambda *_: controller)
+    return controller
+
+
+def seen(now_s: float, rate_per_s: float | None = None, waiting: int = 0) -> Circumstances:
+    return Circumstances(now_s, rate_per_s, waiting)
+
+
+def timed(serial: int, items: int, *wall_s: float, hop_s: float | None = None) -> TaskTimed:
+    timings = tuple(StageTiming("a", each, each) for each in wall_s)
+    return TaskTimed(0.0, "chain", timings, hop_s, 0, serial, items)
+
+
+def left(serial: int, *arrived_s: float, at_s: float) -> Delivered:
+    return Delivered(at_s, serial, arrived_s, arrived_s[-1], "chain")
+
+
+def test_what_a_controller_is_told_of_a_bundle(heard: Heard) -> None:
+    steering = Steering(FAF, 50)
+    steering.hop_s = 0.001
+    assert steering.admitted(100, 3, seen(1.0, 500.0, 7)).items == 2
+    steering.timed(timed(100, 3, 0.002, 0.003, hop_s=None))
+    steering.timed(timed(100, 3, 0.004, hop_s=0.5))  # the mean hop counts, not this one
+    steering.timed(timed(99, 1, 1.0))  # of nobody that is followed
+    steering.delivered(left(100, 0.99, 0.995, 0.998, at_s=1.02))
+    assert heard.asked[-1] == Opening(0, 500.0, 7)
+    assert len(heard.told) == 1
+    told = heard.told[0]
+    assert (told.first, told.items) == (0, 3)
+    assert (told.latency_s, told.filled_s) == pytest.approx((0.03, 0.008))
+    assert told.work_s == pytest.approx(0.002 + 0.003 + 0.004 + 2 * 0.001)
+
+
+def test_serial_numbers_count_from_where_it_began(heard: Heard) -> None:
+    steering = Steering(FAF, 50)
+    steering.admitted(10_000_000, 4, seen(1.0))
+    steering.admitted(10_000_004, 4, seen(2.0))
+    steering.delivered(left(10_000_004, 1.9, 1.9, 1.9, 1.9, at_s=2.5))
+    assert [each.first for each in heard.asked] == [0, 0, 4]
+    assert [each.first for each in heard.told] == [4]
+
+
+def test_bundles_that_follow_each_other_too_closely_are_not_followed(heard: Heard) -> None:
+    steering = Steering(FAF, 50)
+    steering.admitted(0, 1, seen(1.0))
+    assert not steering.due(1.0 + FOLLOW_EVERY_S / 2)
+    assert steering.due(1.0 + FOLLOW_EVERY_S)
+
+
+def test_what_was_split_shed_or_failed_tells_nothing(heard: Heard) -> None:
+    steering = Steering(FAF, 50)
+    for number in range(4):
+        steering.admitted(10 * number, 10, seen(float(number)))
+    steering.delivered(left(0, *[0.0] * 4, at_s=5.0))  # a part of it
+    steering.delivered(replace(left(10, 0.0, at_s=5.0), error="a dead letter"))
+    steering.delivered(left(30, *[0.0] * 10, at_s=5.0))  # the one before was shed
+    assert [each.first for each in heard.told] == [30]
+    steering.delivered(left(20, *[0.0] * 10, at_s=6.0))
+    assert len(heard.told) == 1
+
+
+def test_a_published_controller_follows_the_latency_of_bundles() -> None:
+    control = control_for(Batching(control=FAF), 0.02, pays=False)
+    assert control is not None
+    steering = Steering(control, 50)
+    assert steering.choice.items == 50
+    steering.admitted(0, 50, seen(1.0))
+    steering.delivered(left(0, *[1.0] * 50, at_s=1.01))
+    assert steering.admitted(50, 50, seen(2.0)).items == 60  # 10 ms is below 20: a step of 10 more
+    assert steering.settings["target_ms"] == 20.0
+
+
+def test_it_begins_within_its_bounds() -> None:
+    assert Steering(FAF, 5000).choice.items == 1000
+    assert Steering(OURS, 16).choice.items == 16
