@@ -38,8 +38,9 @@ class Point:
     workers: int
     met: bool | None
     cpu_percent: float | None = None
-    """Of the whole machine; 100 is one core."""
+    """Of the app's own processes; 100 is one core."""
     memory_mb: float | None = None
+    """The same; without what they share with others."""
     entered_per_s: float | None = None
     """Accepted from the source since the sample before."""
 
@@ -98,12 +99,20 @@ def contenders(experiment: Experiment, known: Sequence[Composition]) -> list[Con
 
 @dataclass(frozen=True)
 class Seen:
-    """What a driver has seen of one run; latencies are of the items, or of the samples, after the warm-up."""
+    """What a driver has seen of one run."""
 
     samples: Sequence[Point]
-    latencies_ms: Sequence[float]
+    latency_ms: float | None
+    """Mean over the items after the warm-up."""
     switches: int
     trials: int
+
+
+def latency_by_items(samples: Sequence[Point], warm_up_s: float) -> float | None:
+    """Mean latency in which every item counts once: each sample's by what was delivered in it."""
+    known = [(s.latency_ms, s.throughput_per_s) for s in samples if s.latency_ms is not None and s.at_s > warm_up_s]
+    delivered = sum(weight for _, weight in known)
+    return sum(latency_ms * weight for latency_ms, weight in known) / delivered if delivered else None
 
 
 def measurement_of(contender: str, repetition: int, seen: Seen, warm_up_s: float) -> Measurement:
@@ -117,7 +126,7 @@ def measurement_of(contender: str, repetition: int, seen: Seen, warm_up_s: float
         samples=tuple(seen.samples),
         achieved_per_s=fmean(sample.throughput_per_s for sample in counted) if counted else 0.0,
         asked_per_s=fmean(asked) if asked else 0.0,
-        latency_ms=fmean(seen.latencies_ms) if seen.latencies_ms else None,
+        latency_ms=seen.latency_ms,
         met_share=sum(known) / len(known) if known else None,
         switches=seen.switches,
         trials=seen.trials,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil, inf, sqrt
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 from typing import Any
 
 from service.experiments.contender import Measurement, Point
@@ -28,8 +28,22 @@ class Tracking:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and standard deviation over the repetitions; deviations are None for a single one."""
+
+    mean: float
+    deviation: float | None
+
+    @staticmethod
+    def of(values: Sequence[float | None]) -> Spread | None:
+        """None where nothing is known."""
+        known = [value for value in values if value is not None]
+        return Spread(fmean(known), stdev(known) if len(known) > 1 else None) if known else None
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """Medians over the repetitions of a contender."""
+    """Medians over the repetitions of a contender, and the spread of what is compared."""
 
     achieved_per_s: float
     asked_per_s: float
@@ -41,6 +55,8 @@ class Row:
     settled_on: tuple[str, ...]
     """Composition at the end of each run."""
     tracking: Tracking | None
+    achieved: Spread | None = None
+    latency: Spread | None = None
 
     @property
     def sustained_per_s(self) -> float:
@@ -100,6 +116,8 @@ def _row(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: float
         trials=median(run.trials for run in runs),
         settled_on=tuple(run.samples[-1].composition for run in runs if run.samples),
         tracking=_tracking(experiment, runs, limit_per_s),
+        achieved=Spread.of([run.achieved_per_s for run in runs]),
+        latency=Spread.of(latencies),
     )
 
 

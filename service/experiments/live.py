@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-import psutil
-
 from apps.input.rates import Rate
 from compositions.errors import RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode
 from service.bodies.spec import InputSpec, RunSpec
 from service.bodies.status import Status
-from service.experiments.contender import Contender, Measurement, Point, Seen, measurement_of
+from service.experiments.contender import Contender, Measurement, Point, Seen, latency_by_items, measurement_of
 from service.experiments.spec import Experiment
+from service.experiments.usage import Usage
 from service.running.asking.patience import Patient
 from service.running.asking.requests import ReadDecisions, ReadStatus, ReadSummary, SetRate, Start, Stop
 from service.running.runner import Runner
@@ -48,20 +47,20 @@ class LiveDriver:
             samples = list(self._watch(asked, rate))
             summary = asked.ask(ReadSummary())
             trials = sum(decision.trials for decision in asked.ask(ReadDecisions(-1, 1000)))
-        latencies = [s.latency_ms for s in samples if s.latency_ms is not None and s.at_s > experiment.warm_up_s]
-        switches = summary.switches
-        return measurement_of(
-            contender.name, repetition, Seen(samples, latencies, switches, trials), experiment.warm_up_s
-        )
+        latency_ms = latency_by_items(samples, experiment.warm_up_s)
+        seen = Seen(samples, latency_ms, summary.switches, trials)
+        return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
 
     def _watch(self, runner: Patient, rate: Rate) -> Iterator[Point]:
         began_s, before = time.monotonic(), (0.0, runner.ask(ReadStatus()).items)
-        psutil.cpu_percent()
+        usage = Usage()
+        usage.measure(())
         while (at_s := before[0] + SAMPLE_S) <= self._experiment.duration_s:
             time.sleep(max(0.0, began_s + at_s - time.monotonic()))
             at_s, status = time.monotonic() - began_s, runner.ask(ReadStatus())
             _check(status)
             items, gap_s, active = status.items, at_s - before[0], status.composition
+            cpu_percent, memory_mb = usage.measure(worker.pid for worker in status.workers if worker.pid is not None)
             assert active is not None, "a runner that delivers has a composition"
             yield Point(
                 at_s=at_s,
@@ -72,8 +71,8 @@ class LiveDriver:
                 composition=active.name,
                 workers=active.workers,
                 met=KNOWN.get(status.slo_status),
-                cpu_percent=psutil.cpu_percent() * (psutil.cpu_count() or 1),
-                memory_mb=psutil.virtual_memory().used / 1e6,
+                cpu_percent=cpu_percent,
+                memory_mb=memory_mb,
             )
             before = (at_s, items)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 
 from service.experiments.contender import Measurement, Point
+from service.experiments.figures import Spread
 from service.experiments.spec import Experiment
 
 matplotlib.use("Agg")
@@ -22,7 +22,7 @@ _AXES = {"throughput": 0, "latency": 1}
 
 
 def plots(experiment: Experiment, runs: Sequence[Measurement]) -> dict[str, bytes]:
-    """Name → PNG. Over time: the first repetition of every strategy; as bars: medians of all contenders."""
+    """Name → PNG. Over time: the first repetition of every strategy; as bars: mean and standard deviation of each."""
     if experiment.plot == "bars":
         return {"compared": _png(_bars(experiment, runs))}
     first = [run for run in runs if run.repetition == 0]
@@ -82,11 +82,12 @@ def _bars(experiment: Experiment, runs: Sequence[Measurement]) -> Figure:
     names = list(dict.fromkeys(run.contender for run in runs))
     figure = Figure(figsize=(9, 6), layout="constrained")
     axes: Any = figure.subplots(2, 1, sharex=True)
-    rates = [median(run.achieved_per_s for run in runs if run.contender == name) for name in names]
-    latencies = [median(run.latency_ms or 0.0 for run in runs if run.contender == name) for name in names]
+    rates = [Spread.of([run.achieved_per_s for run in runs if run.contender == name]) for name in names]
+    latencies = [Spread.of([run.latency_ms for run in runs if run.contender == name]) for name in names]
     colours = [INK[1] if name in experiment.strategies else INK[0] for name in names]
-    for axis, values, label in ((axes[0], rates, "items/s"), (axes[1], latencies, "latency, ms")):
-        axis.bar(names, values, color=colours)
+    for axis, spreads, label in ((axes[0], rates, "items/s"), (axes[1], latencies, "latency, ms")):
+        deviations = [each.deviation or 0.0 if each else 0.0 for each in spreads]
+        axis.bar(names, [each.mean if each else 0.0 for each in spreads], yerr=deviations, color=colours, capsize=3)
         axis.set_ylabel(label)
         axis.set_yscale("log")
     axes[1].set_xlabel("composition or strategy")

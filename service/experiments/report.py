@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from service.experiments.figures import Findings, Row
+from service.experiments.figures import Findings, Row, Spread
 from service.experiments.spec import Experiment
 
 COLUMNS = ("contender", "items/s", "asked", "latency ms", "SLO met", "workers", "switches", "trials")
@@ -65,14 +65,21 @@ def cells(name: str, row: Row) -> list[str]:
     share = row.met_share
     return [
         name,
-        _shown(row.achieved_per_s, 2),
+        _spread(row.achieved, row.achieved_per_s, 2),
         _shown(row.asked_per_s, 2),
-        _shown(row.latency_ms, 0),
+        _spread(row.latency, row.latency_ms, 0),
         "–" if share is None else f"{share:.0%}",
         _shown(row.workers, 1),
         _shown(row.switches, 0),
         _shown(row.trials, 0),
     ]
+
+
+def _spread(spread: Spread | None, median: float | None, digits: int) -> str:
+    """Mean ± standard deviation of several repetitions."""
+    if spread is None or spread.deviation is None:
+        return _shown(median, digits)
+    return f"{_shown(spread.mean, digits)} ± {_shown(spread.deviation, digits)}"
 
 
 def _shown(value: float | None, digits: int) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from apps.input.rates import Fixed, Rate
 from compositions.model import Composition
+from control.decisions import Decision
 from profiler.slo import SloStatus
 from runtime.pools.simulated_machine import Machine
 from service.experiments.contender import Contender, Measurement, Point, Seen, measurement_of
@@ -35,13 +37,17 @@ class VirtualDriver:
         experiment = self._experiment
         trace = self._simulate(contender, repetition, rate, experiment.duration_s)
         late = [item for item in trace.delivered if item.at_s > experiment.warm_up_s]
-        latencies_ms = [(item.at_s - item.arrived_s) * 1e3 for item in late]
+        latency_ms = fmean((item.at_s - item.arrived_s) * 1e3 for item in late) if late else None
         switches = trace.switches_between(0, experiment.duration_s)
         trials = sum(decision.trials for decision in trace.decisions)
         samples = _samples(trace, rate, experiment.duration_s)
         return measurement_of(
-            contender.name, repetition, Seen(samples, latencies_ms, switches, trials), experiment.warm_up_s
+            contender.name, repetition, Seen(samples, latency_ms, switches, trials), experiment.warm_up_s
         )
+
+    def decisions(self, contender: Contender, rate: Rate) -> Sequence[Decision]:
+        """What is decided in a run, and what is tried for it."""
+        return self._simulate(contender, 0, rate, self._experiment.duration_s).decisions
 
     def _simulate(self, contender: Contender, repetition: int, rate: Rate, duration_s: float) -> Trace:
         experiment, fixed = self._experiment, contender.composition
