@@ -39,7 +39,8 @@ LAW_SIZES = (1, 5, 20, 50, 115, 200, 300)
 WIDTHS = (2, 4, 6, 8, 10, 12)
 PHASES = 4000
 """Tuples of the phase workload, over and over: rates are of whole ones."""
-UP_S, SETTLE_S, WINDOW_S = 60.0, 1.0, 1.0
+UP_S, SETTLE_S, WINDOW_S = 60.0, 0.7, 1.0
+TURNS = 3
 
 
 @dataclass(frozen=True)
@@ -168,9 +169,11 @@ def throughput(composition: str, kernel: str, rounds: int, seconds: float, sizes
 
 
 def points_of(composition: str, kernel: str, width: int, seconds: float, sizes: Sequence[int]) -> list[Point]:
+    """A point a size, the best of its turns: what else the machine does makes bundles dearer, never cheaper."""
     server = Server(composition, {"tuples": PHASES, "kernel": kernel, "narrowest": width, "widest": width})
     with server.running() as runner:
-        return [point(runner, seconds, width, size) for size in sizes]
+        turns = [[point(runner, seconds, width, size) for size in sizes] for _ in range(TURNS)]
+    return [max(same, key=lambda each: each.items_per_s) for same in zip(*turns, strict=True)]
 
 
 def fitted(points: Sequence[Point], in_flight: int) -> tuple[float, float]:
@@ -231,7 +234,7 @@ def main() -> None:
         table = throughput(given.composition, given.kernel, rounds, seconds, sizes)
         report([table], given.json)
         if given.law:
-            of, seconds, sizes = (WIDTHS[::5], 1.0, LAW_SIZES[::3]) if given.quick else (WIDTHS, 4.0, LAW_SIZES)
+            of, seconds, sizes = (WIDTHS[::5], 1.0, LAW_SIZES[::3]) if given.quick else (WIDTHS, 2.0, LAW_SIZES)
             points = [p for width in of for p in points_of(given.composition, given.kernel, width, seconds, sizes)]
             found = law(points, {**metadata(), "composition": given.composition, "kernel": given.kernel})
             given.law.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
 from apps import registry
+from compositions.batching import Batching
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage
 from compositions.notation import parse
@@ -93,8 +94,16 @@ def contenders(experiment: Experiment, known: Sequence[Composition]) -> list[Con
     missing = [name for name in names if name not in by_name]
     if missing:
         raise RecomposeError(f"{experiment.app} has no composition {missing[0]!r}; it has {', '.join(by_name)}")
-    fixed = [Contender(name, composition=by_name[name]) for name in names]
+    fixed = [each for name in names for each in _by_sizes(by_name[name], experiment.input.batches)]
     return fixed + [Contender(strategy, strategy=strategy) for strategy in experiment.strategies]
+
+
+def _by_sizes(composition: Composition, sizes: Sequence[int]) -> list[Contender]:
+    """It as it is, or once with bundles of each size."""
+    if not sizes:
+        return [Contender(composition.name, composition=composition)]
+    named = {f"{composition.name} by {size}": Batching(size) for size in sizes}
+    return [Contender(name, composition=replace(composition, name=name, batch=each)) for name, each in named.items()]
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from apps.input.rates import Rate
 from compositions.errors import RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode
-from service.bodies.spec import InputSpec, RunSpec
+from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
 from service.bodies.status import Status
 from service.experiments.contender import Contender, Measurement, Point, Seen, latency_by_items, measurement_of
 from service.experiments.spec import Experiment
 from service.experiments.usage import Usage
 from service.running.asking.patience import Patient
-from service.running.asking.requests import ReadDecisions, ReadStatus, ReadSummary, SetRate, Start, Stop
+from service.running.asking.requests import ReadDecisions, ReadStatus, ReadSummary, SetBatching, SetRate, Start, Stop
 from service.running.runner import Runner
 
 SAMPLE_S = 0.5
@@ -32,18 +33,19 @@ class LiveDriver:
 
     def sustainable_per_s(self, composition: Composition) -> float:
         """Throughput when there is always an item."""
-        runner = Runner(self._spec(Contender(composition.name, composition=composition)))
+        runner = Runner(self.spec(Contender(composition.name, composition=composition)))
         with _Running(runner) as asked:
             before = _delivered(asked, CALIBRATE_FROM_S)
             after = _delivered(asked, CALIBRATE_S - CALIBRATE_FROM_S)
         return (after - before) / (CALIBRATE_S - CALIBRATE_FROM_S)
 
-    def run(self, contender: Contender, repetition: int, rate: Rate) -> Measurement:
+    def run(self, contender: Contender, repetition: int, rate: Rate | None) -> Measurement:
         experiment = self._experiment
-        spec = self._spec(contender, InputSpec(rate_per_s=max(rate(0.0), 0.1)))
+        spec = self.spec(contender, InputSpec(rate_per_s=max(rate(0.0), 0.1)) if rate else InputSpec())
         runner = Runner(spec)
         with _Running(runner) as asked:
-            asked.ask(SetRate(rate))
+            if rate is not None:
+                asked.ask(SetRate(rate))
             samples = list(self._watch(asked, rate))
             summary = asked.ask(ReadSummary())
             trials = sum(decision.trials for decision in asked.ask(ReadDecisions(-1, 1000)))
@@ -51,12 +53,15 @@ class LiveDriver:
         seen = Seen(samples, latency_ms, summary.switches, trials)
         return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
 
-    def _watch(self, runner: Patient, rate: Rate) -> Iterator[Point]:
+    def _watch(self, runner: Patient, rate: Rate | None) -> Iterator[Point]:
         began_s, before = time.monotonic(), (0.0, runner.ask(ReadStatus()).items)
         usage = Usage()
         usage.measure(())
+        sizes = deque(self._experiment.input.batch_steps)
         while (at_s := before[0] + SAMPLE_S) <= self._experiment.duration_s:
             time.sleep(max(0.0, began_s + at_s - time.monotonic()))
+            while sizes and sizes[0][0] <= at_s:
+                runner.ask(SetBatching(BatchingSpec(items=sizes.popleft()[1])))
             at_s, status = time.monotonic() - began_s, runner.ask(ReadStatus())
             _check(status)
             items, gap_s, active = status.items, at_s - before[0], status.composition
@@ -64,7 +69,7 @@ class LiveDriver:
             assert active is not None, "a runner that delivers has a composition"
             yield Point(
                 at_s=at_s,
-                rate_per_s=rate(at_s - gap_s / 2),
+                rate_per_s=rate(at_s - gap_s / 2) if rate else None,
                 throughput_per_s=(items.delivered - before[1].delivered) / gap_s,
                 entered_per_s=(items.accepted - before[1].accepted) / gap_s,
                 latency_ms=status.latency_ms.mean,
@@ -76,17 +81,18 @@ class LiveDriver:
             )
             before = (at_s, items)
 
-    def _spec(self, contender: Contender, load: InputSpec | None = None) -> RunSpec:
+    def spec(self, contender: Contender, load: InputSpec | None = None) -> RunSpec:
         experiment, fixed = self._experiment, contender.composition
         return RunSpec(
             app=experiment.app,
             options=experiment.options,
             input=load or InputSpec(),
-            compositions=self._compositions,
+            compositions=(fixed,) if fixed else self._compositions,
             composition=fixed.name if fixed else experiment.first,
             slo=experiment.objective,
             mode=Mode.PINNED if fixed else Mode.AUTO,
             strategy=contender.strategy or "static",
+            settings=experiment.settings,
             pool="local" if experiment.driver == "local" else "ray",
         )
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from apps import registry
 from apps.input.rate_spec import CUSTOM, RateSpec, from_spec
 from apps.input.rates import Rate
+from compositions.batching import MOST_ITEMS
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
 from profiler.slo import Slo, parse_slo
@@ -35,8 +36,8 @@ class StageSpec(Closed):
 
 
 class Load(Closed):
-    """Input rate: ``steps`` of [from s, items/s], or a pattern. Rates are items/s, or (``share``) shares of what
-    ``composition`` sustains, which is measured first."""
+    """Input rate: ``steps`` of [from s, items/s], a pattern, or ``full``: as items are taken. Rates are items/s,
+    or (``share``) shares of what ``composition`` sustains, which is measured first."""
 
     steps: tuple[tuple[float, float], ...] = ()
     pattern: str | None = Field(
@@ -48,13 +49,18 @@ class Load(Closed):
     max: Positive | None = None
     size_percent: float = Field(default=10.0, gt=0, le=100)
     path: str | None = None
+    full: bool = False
+    batches: tuple[Annotated[int, Field(ge=1, le=MOST_ITEMS)], ...] = ()
+    """Every static composition once with bundles of each of these sizes."""
+    batch_steps: tuple[tuple[float, Annotated[int, Field(ge=1, le=MOST_ITEMS)]], ...] = ()
+    """From a time on (s) so many items travel together."""
     share: bool = False
     composition: str | None = None
 
     @model_validator(mode="after")
     def _one_form(self) -> Load:
-        if bool(self.steps) == bool(self.pattern):
-            raise ValueError("give either steps, [[from s, items/s], …], or a pattern")
+        if sum(map(bool, (self.steps, self.pattern, self.full))) != 1:
+            raise ValueError("give either steps, [[from s, items/s], …], or a pattern, or full: true")
         if self.steps and self.steps[0][0] != 0:
             raise ValueError("the first of the steps must begin at 0 s")
         if self.share and self.composition is None:
@@ -66,8 +72,10 @@ class Load(Closed):
         """``path`` with ``$NAME`` of the environment in it."""
         return Path(os.path.expandvars(self.path)) if self.path else None
 
-    def rate(self, sustainable_per_s: float) -> Rate:
-        """Raises: RecomposeError when it is no rate."""
+    def rate(self, sustainable_per_s: float) -> Rate | None:
+        """None: always full. Raises: RecomposeError when it is no rate."""
+        if self.full:
+            return None
         unit = sustainable_per_s if self.share else 1.0
         if self.steps:
             return steps([(from_s, per_s * unit) for from_s, per_s in self.steps])
@@ -105,6 +113,8 @@ class Experiment(Closed):
     strategies: tuple[Literal["model", "vogel", "pdp21"], ...] = ()
     static: tuple[str, ...] | Literal["all"] = ()
     """Compositions that are kept fixed, to be compared with."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Of the runs, by their plain names; in virtual time those of manager and dispatcher."""
     duration_s: Positive = 60.0
     warm_up_s: float = Field(default=0.0, ge=0)
     """Left out of the figures of a table: start, profile, settling."""

@@ -13,6 +13,7 @@ from control.decisions import Mode
 from control.settings import Settings
 from profiler.slo import Slo
 from profiler.snapshot import LatencyFrom
+from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.simulated_machine import Machine
 from service.running.simulated.simulated_source import Arrivals
 
@@ -34,10 +35,11 @@ class Happening:
     """Something done to the running app at a time."""
 
     at_s: float
-    action: Literal["lose_worker", "slo", "compositions", "pin", "auto", "observe"]
+    action: Literal["lose_worker", "slo", "compositions", "pin", "auto", "observe", "batch"]
     slo: Slo | None = None
     compositions: tuple[Composition, ...] = ()
     name: str | None = None
+    batching: Batching = field(default_factory=Batching)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Scenario:
     strategy: str = "model"
     mode: Mode = Mode.AUTO
     settings: Settings = field(default_factory=Settings)
+    dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
     first: Composition | None = None
     """``None``: all stages sequential."""
     arrivals: Literal["paced", "poisson"] = "paced"

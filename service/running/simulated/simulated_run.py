@@ -35,5 +35,5 @@ def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink, bundler: Bundle
     settings = replace(scenario.settings, style=strategy.style)
     manager = Manager(settings, strategy, choices, scenario.mode, scenario.slo)
     monitor = Monitor(MonitorSettings(), [stage.name for stage in stages], cores, concurrencies(stages))
-    engine = Engine(Dispatcher(stages, first), pool)
+    engine = Engine(Dispatcher(stages, first, scenario.dispatcher), pool)
     return ControlLoop(engine, monitor, manager, LoopSettings(cores, strategy.style), sink, bundler)

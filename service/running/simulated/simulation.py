@@ -23,7 +23,7 @@ class _Run:
         self._scenario = scenario
         self._pool = pool_of(scenario)
         inlet = SimulatedInlet(scenario.rate)
-        bundling = Bundling(inlet, scenario.batching, scenario.opening)
+        self._bundling = bundling = Bundling(inlet, scenario.batching, scenario.opening)
         self._loop = loop = loop_on(self._pool, scenario, self._take, bundling)
         self._engine, self._manager = loop.engine, loop.manager
         door = SimulatedDoor(loop.engine, inlet, bundling.admitted)
@@ -68,5 +68,7 @@ class _Run:
                 self._manager.set_compositions(happening.compositions)
             case "pin":
                 self._manager.set_mode(Mode.PINNED, happening.name)
+            case "batch":
+                self._bundling.set(happening.batching)
             case "auto" | "observe":
                 self._manager.set_mode(Mode(happening.action))

@@ -1,0 +1,73 @@
+"""What SPBench found of workers and batches is found in virtual time too (Garcia et al. 2023, figures 7 to 11)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from compositions.errors import RecomposeError
+from service.experiments.contender import Measurement, compositions_of, contenders
+from service.experiments.live import LiveDriver
+from service.experiments.spec import Experiment, Load, read_experiments
+from service.experiments.virtual import VirtualDriver
+
+FIGURES = Path(__file__).parents[2] / "benchmarks" / "experiments"
+
+
+def figure(name: str, which: str | None = None) -> Experiment:
+    found = read_experiments(FIGURES / f"{name}.yaml", quick=True)
+    return found[f"{name}-{which}" if which else name]
+
+
+def runs(experiment: Experiment) -> dict[str, Measurement]:
+    driver = VirtualDriver(experiment, compositions_of(experiment))
+    rate = experiment.input.rate(0.0)
+    return {each.name: driver.run(each, 0, rate) for each in contenders(experiment, compositions_of(experiment))}
+
+
+def test_larger_batches_cost_latency_and_win_no_throughput() -> None:
+    found = runs(figure("spbench_fig10_11_lane_batches"))
+    assert len(found) == 15
+    for workers in ("1", "2", "4"):
+        one, sixteen = found[f"{workers} by 1"], found[f"{workers} by 16"]
+        assert sixteen.achieved_per_s == pytest.approx(one.achieved_per_s, rel=0.05)
+        assert sixteen.latency_ms is not None
+        assert one.latency_ms is not None
+        assert sixteen.latency_ms > 6 * one.latency_ms
+
+
+def test_more_workers_have_more_throughput() -> None:
+    found = runs(figure("spbench_fig07_workers", "lane_detection"))
+    assert found["4"].achieved_per_s == pytest.approx(4 * found["1"].achieved_per_s, rel=0.05)
+
+
+def test_the_size_of_batches_grows_while_it_runs() -> None:
+    (run,) = runs(figure("spbench_fig08_09_growing_batches", "bzip2")).values()
+    early, late = ([s.latency_ms or 0.0 for s in run.samples if a < s.at_s < b] for a, b in ((1, 4), (38, 42)))
+    assert fmean(late) > 4 * fmean(early)
+
+
+def test_a_source_that_is_always_full_is_no_rate() -> None:
+    assert Load(full=True).rate(5.0) is None
+    with pytest.raises(ValueError, match=r"give either steps, .*, or a pattern, or full: true"):
+        Load(full=True, pattern="wave")
+    run = runs(figure("spbench_fig06_sequential", "bzip2"))["sequential"]
+    assert run.asked_per_s == 0.0
+    assert run.achieved_per_s == pytest.approx(1000 / 64, rel=0.05)
+
+
+def test_settings_of_a_run_are_checked() -> None:
+    experiment = figure("spbench_fig06_sequential", "bzip2").model_copy(update={"settings": {"buffer": 1}})
+    with pytest.raises(RecomposeError, match="unknown setting 'buffer'"):
+        runs(experiment)
+
+
+def test_real_workers_get_the_same_sizes_and_settings() -> None:
+    experiment = figure("spbench_fig10_11_lane_batches")
+    driver = LiveDriver(experiment, compositions_of(experiment))
+    spec = driver.spec(contenders(experiment, compositions_of(experiment))[3])
+    assert spec.composition == "1 by 8"
+    assert [each.batch.items for each in spec.compositions if each.batch] == [8]
+    assert spec.settings == {"buffer_items": 1}
