@@ -40,7 +40,7 @@ WIDTHS = (2, 4, 6, 8, 10, 12)
 PHASES = 4000
 """Tuples of the phase workload, over and over: rates are of whole ones."""
 UP_S, SETTLE_S, WINDOW_S = 60.0, 0.7, 1.0
-TURNS = 3
+TURNS = 2
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def main() -> None:
     parser.add_argument("--kernel", default="numpy", choices=["numpy", "compiled", "gpu"])
     parser.add_argument("--law", type=Path, metavar="FILE", help="measure the cost of bundles, and write it there")
     given = parser.parse_args()
-    rounds, seconds, sizes = (1, 1.0, QUICK_SIZES) if given.quick else (3, 3.0, SIZES)
+    rounds, seconds, sizes = (1, 1.0, QUICK_SIZES) if given.quick else (3, 2.5, SIZES)
     ray_cluster.connect()
     try:
         table = throughput(given.composition, given.kernel, rounds, seconds, sizes)

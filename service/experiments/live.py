@@ -10,7 +10,7 @@ from apps.input.rates import Rate
 from compositions.errors import RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode
-from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
+from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec
 from service.bodies.status import Status
 from service.experiments.contender import Contender, Measurement, Point, Seen, latency_by_items, measurement_of
 from service.experiments.spec import Experiment
@@ -86,6 +86,7 @@ class LiveDriver:
         return RunSpec(
             app=experiment.app,
             options=experiment.options,
+            source=SourceSpec(path=experiment.input.data_set),
             input=load or InputSpec(),
             compositions=(fixed,) if fixed else self._compositions,
             composition=fixed.name if fixed else experiment.first,

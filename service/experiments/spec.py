@@ -49,6 +49,8 @@ class Load(Closed):
     max: Positive | None = None
     size_percent: float = Field(default=10.0, gt=0, le=100)
     path: str | None = None
+    """Of a trace; of the folder with the module of a custom pattern; else what the app is to read instead of its own
+    data set, on real workers."""
     full: bool = False
     batches: tuple[Annotated[int, Field(ge=1, le=MOST_ITEMS)], ...] = ()
     """Every static composition once with bundles of each of these sizes."""
@@ -71,6 +73,12 @@ class Load(Closed):
     def place(self) -> Path | None:
         """``path`` with ``$NAME`` of the environment in it."""
         return Path(os.path.expandvars(self.path)) if self.path else None
+
+    @property
+    def data_set(self) -> str | None:
+        """What the app is to read; None: its own."""
+        of_pattern = self.pattern is not None and (self.pattern == "trace" or self.pattern.startswith(CUSTOM))
+        return str(self.place) if self.place and not of_pattern else None
 
     def rate(self, sustainable_per_s: float) -> Rate | None:
         """None: always full. Raises: RecomposeError when it is no rate."""

@@ -71,3 +71,19 @@ def test_real_workers_get_the_same_sizes_and_settings() -> None:
     assert spec.composition == "1 by 8"
     assert [each.batch.items for each in spec.compositions if each.batch] == [8]
     assert spec.settings == {"buffer_items": 1}
+
+
+def test_a_path_is_what_the_app_reads_unless_the_pattern_needs_it(tmp_path: Path) -> None:
+    film = str(tmp_path / "film.mp4")
+    assert Load(full=True, path=film).data_set == film
+    assert Load(pattern="wave", period_s=3, max=2, path=film).data_set == film
+    assert Load(full=True).data_set is None
+    assert Load(pattern="trace", path=film, period_s=3).data_set is None
+    assert Load(pattern="custom:mine:rate", path=str(tmp_path)).data_set is None
+    experiment = figure("patterns_face_recognizer", "spike_360p")
+    spec = LiveDriver(experiment, compositions_of(experiment)).spec(
+        contenders(experiment, compositions_of(experiment))[0]
+    )
+    assert (spec.options["height"], spec.options["scale"]) == (360, 1.05)
+    assert spec.source.path is not None
+    assert spec.source.path.endswith("person/short_hamilton_clip.mp4")

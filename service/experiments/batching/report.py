@@ -21,6 +21,7 @@ class Comparison:
     repeated: Sequence[Row]
     """The best setups at 5 %, several times; may be empty."""
     cases: Sequence[Against]
+    """May be empty, too."""
     pipeline: Pipeline
     """That of the thesis's workload."""
     facts: Mapping[str, str]
@@ -38,7 +39,7 @@ class Comparison:
             ("Itemized hit by pattern, mean over all combinations (table 5.3)", tables.patterns(rows)),
             ("SLO distance, best setups (tables 5.4 and 5.5)", tables.distances(rows)),
             ("Gains of PID (table 5.5)", tables.gains(rows)),
-            ("Workloads drawn at random", f"{_claims(claims.on_drawn(self.cases))}\n\n{_cases(self.cases)}"),
+            ("Workloads drawn at random", _drawn(self.cases) if self.cases else "–"),
             ("Facts", "\n".join(f"- {name}: {value}" for name, value in self.facts.items())),
         ]
         return "\n\n".join(f"## {title}\n\n{text}" for title, text in parts) + "\n"
@@ -58,6 +59,10 @@ def _law(pipeline: Pipeline) -> str:
 def _claims(found: Iterable[Claim]) -> str:
     lines = [[claim.text, claim.measured, "yes" if claim.met else "**no**"] for claim in found]
     return markdown(["claim", "measured", "met"], lines)
+
+
+def _drawn(cases: Sequence[Against]) -> str:
+    return f"{_claims(claims.on_drawn(cases))}\n\n{_cases(cases)}"
 
 
 def _cases(cases: Sequence[Against]) -> str:
