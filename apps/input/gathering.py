@@ -12,6 +12,8 @@ from compositions.batching import BundleLimits
 
 READ_S = 0.002
 """So long, and no longer, items are read that are due, for others that were read before them wait meanwhile."""
+WEIGHED = 8
+"""Items of a portion that tell what those of the next one weigh."""
 
 
 class Gathering:
@@ -24,6 +26,8 @@ class Gathering:
         self.limits = limits or BundleLimits()
         self.read = 0
         """Items so far."""
+        self.item_bytes = 0.0
+        """What one weighs, as far as those tell that were read last."""
         self._ready: deque[Portion] = deque()
         """Read, and too large to travel with those before."""
 
@@ -36,8 +40,8 @@ class Gathering:
             portion = self._first(size, limits)
             if portion is None:
                 return None
-            if limits.linger_s > 0 and len(portion.values) < size:
-                portion = self._linger(portion, size, limits)
+            if limits.linger_s > 0:
+                portion = self._linger(portion, min(size, self._fitting(limits)), limits)
             self._ready.extend(_cut(portion, limits.max_bytes))
         return self._ready.popleft()
 
@@ -47,12 +51,34 @@ class Gathering:
 
     def _portion(self, most: int, turns: list[float] | None, until_s: float) -> Portion | None:
         """What is there, up to ``most``; turns that were taken and found no item are given back."""
-        portion = self._reader.read(most, until_s)
+        portion = self._read(most, until_s)
         count = 0 if portion is None else len(portion.values)
         if turns is not None:
             self._pacing.give_back(len(turns) - count)
         self.read += count
         return None if portion is None else _due(portion, turns)
+
+    def _read(self, most: int, until_s: float) -> Portion | None:
+        """No more than travels together, as those before weighed: the rest would wait here, in nobody's budget. What an
+        item weighs is told by the first one."""
+        fitting = self._fitting(self.limits) if self.read else 1
+        portion = self._reader.read(min(most, fitting), until_s)
+        if portion is None:
+            return None
+        self._weigh(portion)
+        more = min(most, self._fitting(self.limits)) - len(portion.values)
+        if not self.read and more > 0 and self._reader.at_hand(self._clock()):
+            rest = self._reader.read(more, until_s)
+            portion = portion if rest is None else _joined(portion, rest)
+        return portion
+
+    def _weigh(self, portion: Portion) -> None:
+        some = portion.values[:WEIGHED]
+        self.item_bytes = weight_bytes(some) / len(some)
+
+    def _fitting(self, limits: BundleLimits) -> int:
+        """Items of one bundle."""
+        return max(1, int(limits.max_bytes // max(1.0, self.item_bytes)))
 
     def _linger(self, portion: Portion, size: int, limits: BundleLimits) -> Portion:
         """Waits for more until the first one's time is over."""
@@ -76,10 +102,9 @@ def _due(portion: Portion, turns: list[float] | None) -> Portion:
 
 
 def _joined(first: Portion, second: Portion) -> Portion:
-    assert first.due_s is not None, "it is said of every portion that was gathered"
-    assert second.due_s is not None, "it is said of every portion that was gathered"
-    times = first.arrived_s + second.arrived_s, first.due_s + second.due_s
-    return Portion(first.values + second.values, *times)
+    """Both know since when they are due, or neither does."""
+    due_s = first.due_s and second.due_s and first.due_s + second.due_s
+    return Portion(first.values + second.values, first.arrived_s + second.arrived_s, due_s)
 
 
 def _cut(portion: Portion, max_bytes: int) -> Iterator[Portion]:

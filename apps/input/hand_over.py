@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from apps.input.sources import Clock
 
 PATIENT_ITEMS = 64
+PATIENT_BYTES = 4 * 2**20
 PATIENT_S = 0.02
-"""A consumer that has enough is told of so many, or after so long, whichever comes first."""
+"""A consumer that has enough is told of so many, of so much, or after so long, whichever comes first."""
 
 
 class Encoded(NamedTuple):
@@ -35,18 +36,21 @@ class HandOver:
         self._capacity, self._wake, self._clock = capacity, wake, clock
         self._changed = threading.Condition()
         self._ready: deque[Encoded] = deque()
+        self._sizes: deque[int] = deque()
+        """Of those in bytes, about."""
         self._abandoned = self._ended = False
         self._told = False
         """The consumer knows that something is there."""
         self._patient = False
 
-    def put(self, encoded: Encoded) -> None:
+    def put(self, encoded: Encoded, size_bytes: int = 0) -> None:
         """Waits for room; drops what comes after ``abandon``."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._ready) < self._room or self._abandoned)
+            self._changed.wait_for(lambda: not self._full or self._abandoned)
             if self._abandoned:
                 return
             self._ready.append(encoded)
+            self._sizes.append(size_bytes)
             tell = not self._told and self._wanted
             self._told = self._told or tell
         if tell:
@@ -58,6 +62,7 @@ class HandOver:
             taken = list(islice(self._ready, most))
             for _ in taken:
                 self._ready.popleft()
+                self._sizes.popleft()
             self._told = self._told and bool(self._ready)
             self._changed.notify_all()
             return taken
@@ -93,12 +98,16 @@ class HandOver:
             return self._ended and not self._ready
 
     @property
-    def _room(self) -> int:
-        return max(self._capacity, PATIENT_ITEMS) if self._patient else self._capacity
+    def _full(self) -> bool:
+        """Beyond what anybody may have, a patient consumer may have many, unless they are large."""
+        count = len(self._ready)
+        if not self._patient or count < self._capacity:
+            return count >= self._capacity
+        return count >= max(self._capacity, PATIENT_ITEMS) or sum(self._sizes) >= PATIENT_BYTES
 
     @property
     def _wanted(self) -> bool:
         """Whether the consumer is to know of what is there."""
         if not self._patient:
             return True
-        return len(self._ready) >= self._room or self._clock() - self._ready[0].arrived_s[0] >= PATIENT_S
+        return self._full or self._clock() - self._ready[0].arrived_s[0] >= PATIENT_S

@@ -158,3 +158,31 @@ def test_what_weighs_is_counted_one_level_down() -> None:
     assert weight_bytes([np.zeros(1000)]) == 8000
     assert weight_bytes(["x" * 100]) == 100
     assert weight_bytes([{"frame": np.zeros(1000), "number": 1}]) > 8000
+
+
+class Frames(Numbers):
+    """Counts how many were read."""
+
+    read = 0
+
+    def items(self, path: Path | None) -> Iterator[Any]:
+        for _ in range(1000):
+            self.read += 1
+            yield np.zeros(10_000, np.uint8)
+
+
+@pytest.mark.parametrize("linger_s", [0.0, 60.0])
+@pytest.mark.parametrize("rate_per_s", [None, 100.0])
+def test_no_more_is_read_than_may_travel_together(rate_per_s: float | None, linger_s: float) -> None:
+    time, app = Time(), Frames()
+    source = open_source(app, "replay", clock=time.clock, loop=False)
+    limits = BundleLimits(items=1000, max_bytes=45_000, linger_s=linger_s)
+    gathered = gathering(source, time, rate_per_s, limits)
+    out, ahead = 0, list[int]()
+    for _ in range(10):
+        portion = gathered.next(1000)
+        assert portion is not None
+        out += len(portion.values)
+        ahead.append(app.read - out)
+    assert max(ahead) == 0, "what is read travels at once"
+    assert out == 10 if linger_s == 0 and rate_per_s else out == 40
