@@ -6,22 +6,26 @@ from that for another composition is held against a run of it: saturated for the
 Bundles are closed by their last item (a source that lingers), or with ``--gathered`` they are what has come while
 others waited, as a source hands them over that does not linger; the size is then the most.
 
-    python -m benchmarks.bundle_predictions [--settings 40] [--seed 1] [--gathered]
+With ``--ray`` the same is done in real time with settings that this machine can have.
+
+    python -m benchmarks.bundle_predictions [--settings 40] [--seed 1] [--gathered | --ray]
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
-import platform
 import random
 import statistics
 import sys
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from benchmarks.bundle_predictions_ray import LIMIT as RAY_LIMIT
+from benchmarks.bundle_predictions_ray import on_ray
+from benchmarks.harness import metadata
+from benchmarks.outcomes import HEAD, Outcome, S, concluded
 from compositions.capacity.prediction import Prediction
 from compositions.model import Composition, Group, Pattern, all_sequential
 from control.decisions import Mode
@@ -52,24 +56,12 @@ class Setting:
     gathered: bool = False
 
     @property
+    def cores(self) -> int:
+        return self.machine.cores
+
+    @property
     def tasks(self) -> int:
         return max(LEAST_TASKS, LEAST_ITEMS // self.items)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    setting: Setting
-    told: Prediction
-    throughput_per_s: float
-    latency_s: float
-
-    @property
-    def throughput_error(self) -> float:
-        return abs(self.told.throughput_per_s / self.throughput_per_s - 1)
-
-    @property
-    def latency_error(self) -> float:
-        return abs((self.told.latency_s or 0.0) / self.latency_s - 1)
 
 
 def drawn(seed: int) -> Setting:
@@ -92,7 +84,7 @@ def _group(stages: tuple[str, ...], replicas: int) -> Group:
     return Group(stages, Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas)
 
 
-def measured(setting: Setting) -> Outcome:
+def measured(setting: Setting) -> Outcome[Setting]:
     """What was told before, and what came out."""
     throughput_per_s = _Stream(setting, setting.composition).saturated()
     rate_per_s = setting.load * throughput_per_s
@@ -190,33 +182,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--settings", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--gathered", action="store_true", help="of a source that does not linger")
+    parser.add_argument("--ray", action="store_true", help="settings that this machine can have, on Ray")
     options = parser.parse_args(arguments)
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; virtual time")
-    print(f"{'groups':>24} {'items':>5} {'cores':>5} {'load':>5} {'items/s':>9} {'error':>6} {'ms':>9} {'error':>6}")
-    outcomes = []
-    for seed in range(options.seed, options.seed + options.settings):
-        outcome = measured(replace(drawn(seed), gathered=options.gathered))
-        outcomes.append(outcome)
-        print(_row(outcome), flush=True)
-    medians = [
-        statistics.median(each.throughput_error for each in outcomes),
-        statistics.median(each.latency_error for each in outcomes),
-    ]
-    print(f"median error: throughput {medians[0]:.1%}, latency {medians[1]:.1%}; limit {LIMIT:.0%}")
-    print(
-        f"told to be overloaded: {sum(each.told.overloaded for each in outcomes)} of {len(outcomes)}, none of which is"
-    )
-    return 0 if max(medians) <= LIMIT else 1
+    seeds = range(options.seed, options.seed + options.settings)
+    where = "Ray" if options.ray else "virtual time"
+    print(", ".join([*metadata().values(), where]) + "\n" + HEAD)
+    if options.ray:
+        return 0 if concluded(list(_shown(on_ray(seeds))), RAY_LIMIT) else 1
+    simulated = (measured(replace(drawn(seed), gathered=options.gathered)) for seed in seeds)
+    return 0 if concluded(list(_shown(simulated)), LIMIT) else 1
 
 
-def _row(outcome: Outcome) -> str:
-    setting = outcome.setting
-    groups = "-".join(f"{'+'.join(group.stages)}*{group.replicas}" for group in setting.composition.groups)
-    return (
-        f"{groups:>24} {setting.items:5} {setting.machine.cores:5} {setting.load:5.2f}"
-        f" {outcome.throughput_per_s:9.0f} {outcome.throughput_error:6.1%}"
-        f" {outcome.latency_s * 1e3:9.3f} {outcome.latency_error:6.1%}"
-    )
+def _shown(outcomes: Iterable[Outcome[S]]) -> Iterator[Outcome[S]]:
+    for outcome in outcomes:
+        print(outcome.row, flush=True)
+        yield outcome
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from apps.contract import App
 from apps.synthetic import Synthetic
+from apps.synthetic.busy import burn, rest
 from compositions.model import Stage
 
 SMALL = {"serial": 7, "name": "item"}
@@ -26,6 +28,39 @@ class Empty(App):
         return value
 
     s2 = s3 = s4 = s1
+
+
+class Price(NamedTuple):
+    """What an item costs in each stage, seconds; ``waits``: of sleep, else of CPU time."""
+
+    costs_s: tuple[float, ...]
+    waits: bool
+
+
+class Priced(App):
+    """Four stages, each of which takes what its item says."""
+
+    name = "priced"
+    stages = tuple(Stage(name) for name in "abcd")
+
+    def a(self, price: Price) -> Price:
+        return self._take(price, 0)
+
+    def b(self, price: Price) -> Price:
+        return self._take(price, 1)
+
+    def c(self, price: Price) -> Price:
+        return self._take(price, 2)
+
+    def d(self, price: Price) -> Price:
+        return self._take(price, 3)
+
+    def _take(self, price: Price, stage: int) -> Price:
+        if price.waits:
+            rest(price.costs_s[stage], time.perf_counter())
+        else:
+            burn(price.costs_s[stage], time.thread_time())
+        return price
 
 
 def identity(value: Any) -> Any:
