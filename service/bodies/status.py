@@ -160,10 +160,13 @@ class Sample(Answer):
     latency_ms: SampledLatency
     service_time_ms: dict[str, float | None]
     """By stage."""
+    bundle_size: int | None = None
+    """Items that may travel together."""
 
     @classmethod
     def of(cls, status: Status, at: str) -> Sample:
         return cls(
+            bundle_size=status.batching.size if status.batching else None,
             at=at,
             composition=status.composition.name if status.composition else None,
             slo_status=status.slo_status,

@@ -20,11 +20,12 @@ export class Charts {
     this.length = h("select", { id: "length", onchange: () => this.draw() }, Object.entries(LENGTHS_S).map(([label, value]) => h("option", { value, selected: value === 300 }, label)));
     this.rates = new Chart({ title: "Input rate and throughput", unit: "items per second", lines: [{ key: "input", label: "input", of: (sample) => sample.input }, { key: "output", label: "throughput", of: (sample) => sample.output }], limit: (sample) => sample.rateBound, fine: "above", format: (value, exact) => (exact ? `${format.rate(value)}/s` : axisRate(value)) });
     this.latency = new Chart({ title: "Latency", unit: "milliseconds", lines: [{ key: "mean", label: "mean", of: (sample) => sample.mean }, { key: "p95", label: "p95", of: (sample) => sample.p95 }], limit: (sample) => sample.latencyBound, format: (value, exact) => (exact ? format.time(value) : axisTime(value)) });
+    this.bundles = new Chart({ title: "Items that may travel together", unit: "items", lines: [{ key: "output", label: "size", of: (sample) => sample.bundle }], format: (value, exact) => (exact ? format.whole(value) : axisRate(value)), height: 110 });
     this.bands = new Bands(this);
     this.stages = null;
     this.stagePlace = h("div");
     this.gone = h("p", { class: "hint" }, "Nothing has been measured yet.");
-    this.figures = h("div", { class: "charts" }, this.rates.element, this.latency.element, this.bands.element, this.stagePlace);
+    this.figures = h("div", { class: "charts" }, this.rates.element, this.latency.element, this.bundles.element, this.bands.element, this.stagePlace);
     this.element = h("section", { class: "panel", "aria-labelledby": "charts-title" }, h("div", { class: "row" }, h("h2", { id: "charts-title" }, "Course"), h("label", {}, "Last ", this.length)), this.gone, this.figures);
     this.figures.addEventListener("pointermove", (event) => this.point(event));
     this.figures.addEventListener("pointerleave", () => this.moveTo(null));
@@ -71,7 +72,8 @@ export class Charts {
     this.frame = requestAnimationFrame(() => {
       const view = this.view();
       shown(this.gone, view.samples.length === 0);
-      for (const chart of [this.rates, this.latency, this.bands, this.stages]) chart?.draw(view);
+      shown(this.bundles.element, view.samples.some((sample) => sample.bundle > 1));
+      for (const chart of [this.rates, this.latency, this.bundles, this.bands, this.stages]) chart?.draw(view);
     });
   }
 

@@ -39,9 +39,9 @@ export class Decisions {
   show(entries) {
     const kept = new Map();
     entries.forEach((entry, index) => {
-      const key = entry.kind === "no_change" ? `run ${entry.first_at}` : `decision ${entry.id}`;
+      const key = entry.kind === "decision" ? `decision ${entry.id}` : `${entry.kind} ${entry.first_at}`;
       const item = this.entries.get(key) ?? h("li", { class: entry.kind });
-      renew(item, JSON.stringify(entry), () => (entry.kind === "no_change" ? run(entry) : decision(entry, item.querySelector("details")?.open)));
+      renew(item, JSON.stringify(entry), () => drawn(entry, item));
       if (this.list.children[index] !== item) this.list.insertBefore(item, this.list.children[index] ?? null);
       kept.set(key, item);
     });
@@ -49,6 +49,17 @@ export class Decisions {
     this.entries = kept;
     this.empty.hidden = entries.length > 0;
   }
+}
+
+function drawn(entry, item) {
+  if (entry.kind === "no_change") return run(entry);
+  return entry.kind === "batching" ? sizes(entry) : decision(entry, item.querySelector("details")?.open);
+}
+
+function sizes(entry) {
+  const times = entry.count > 1 ? ` (${format.whole(entry.count)} changes, ${format.whole(entry.least)} to ${format.whole(entry.most)})` : "";
+  const moved = `${format.whole(entry.from)} → ${format.whole(entry.to)} items together${times}`;
+  return [h("time", { datetime: entry.at }, format.clock(entry.at)), h("span", { class: "reason" }, `${moved}, by ${entry.controller}: ${entry.reason}`)];
 }
 
 function run(entry) {

@@ -17,6 +17,7 @@ function fromHistory(sample) {
     latencyBound: slo && slo.metric === "latency" ? slo.bound : null,
     rateBound: slo && slo.metric === "throughput" ? slo.bound : null,
     service: sample.service_time_ms,
+    bundle: sample.bundle_size ?? null,
   };
 }
 
@@ -25,7 +26,8 @@ function fromStatus(status) {
   for (const stage of status.stages) service[stage.name] = stage.service_time_ms;
   const { slo, latency_ms, input_rate_per_s, throughput_per_s, updated_at: at } = status;
   const composition = status.composition ? status.composition.name : null;
-  return fromHistory({ at, composition, slo, latency_ms, input_rate_per_s, throughput_per_s, service_time_ms: service });
+  const bundle_size = status.batching?.size ?? null;
+  return fromHistory({ at, composition, slo, latency_ms, input_rate_per_s, throughput_per_s, service_time_ms: service, bundle_size });
 }
 
 export class Samples {

@@ -95,7 +95,7 @@ class Bundling(Bundler):
     def decide(self, snapshot: Snapshot, view: DispatcherView, manager: Manager) -> None:
         """Looks at what runs and, where the size was left open, at what was measured."""
         self._now_s, self._target_s = snapshot.now_s, _latency_target_s(manager)
-        if _grouping(view.composition) != _grouping(self._active):
+        if view.composition.grouping != self._active.grouping:
             self._steering = None  # what a bundle costs is another thing now
         self._active = view.composition
         self._left_open = grain_of(snapshot.stages, view.composition, snapshot.hop_s, self._target_s)
@@ -159,10 +159,6 @@ class Bundling(Bundler):
         if self.in_force.items is None and self._target_s is not None:
             limits = replace(limits, linger_s=min(limits.linger_s, PATIENCE_SHARE * self._target_s))
         self._source.set_batching(limits)
-
-
-def _grouping(composition: Composition) -> tuple[tuple[str, ...], ...]:
-    return tuple(group.stages for group in composition.groups)
 
 
 def _latency_target_s(manager: Manager) -> float | None:

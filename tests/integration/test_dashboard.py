@@ -86,6 +86,16 @@ def test_an_slo_through_the_form_changes_the_composition(ferret: Browser) -> Non
 
 
 @pytest.mark.parametrize("ferret", [(422,)], indirect=True)
+def test_how_many_items_travel_together_is_drawn_where_it_is_more_than_one(
+    ferret: Browser, daemon: SceneDaemon
+) -> None:
+    together = {"items": "auto", "bytes": 4194304, "linger_ms": 0.0, "controller": "slo-batch", "size": 64}
+    assert "Items that may travel together" not in " ".join(ferret.texts(".charts"))
+    daemon.ferret(batching={**together, "reason": "0.2 + 0.01 · 64 ms of work"})
+    ferret.sees("Items that may travel together", ".charts")
+    ferret.sees("Up to 64 items travel together", ".pipeline")
+
+
 def test_refusals_are_the_sentences_of_the_service(ferret: Browser, daemon: SceneDaemon) -> None:
     ferret.write("Target", "fast", SLO)
     ferret.write("Tolerated beyond it", "250", SLO)

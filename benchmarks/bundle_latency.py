@@ -1,0 +1,119 @@
+"""A latency that is asked for, and the size of bundles that nobody set: four stages of 50 µs each on the ray pool.
+
+    python -m benchmarks.bundle_latency [--quick] [--json] [--rate 1000] [--target-ms 2]
+
+The whole way that a user gets, from source to results; latency counts from when an item was due to its delivery, as
+`/status` has it. The rule is what was in force before a controller chose: as many as a quarter of the target bears.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from benchmarks.harness import Goal, Table, report
+from compositions.model import Composition, Group
+from control.decisions import Mode
+from profiler.slo import Slo
+from runtime.pools import ray_cluster
+from service.bodies.spec import InputSpec, RunSpec
+from service.bodies.status import Status
+from service.running.asking.requests import ReadStatus, Start, Stop
+from service.running.runner import Runner
+
+STAGES = ("f1", "f2", "f3", "f4")
+STAGE_MS = 0.05
+CHAIN = Composition("chain", tuple(Group((name,)) for name in STAGES))
+UP_S = 60.0
+SETTLE_S = 5.0
+"""Until stages are profiled and a controller has found its size."""
+DEFAULT, ONE, RULE, MANY = (
+    "nothing asked for (slo-batch)",
+    "one item a bundle",
+    "two at most, as the rule",
+    "64 at most",
+)
+ASKED: Mapping[str, Mapping[str, Any]] = {
+    DEFAULT: {},
+    ONE: {"items": 1},
+    RULE: {"items": 2},
+    MANY: {"items": 64},
+}
+
+
+@dataclass(frozen=True)
+class Load:
+    """What all of them get."""
+
+    rate_per_s: float
+    target_ms: float
+    seconds: float
+
+
+def p95_ms(load: Load, batching: Mapping[str, Any]) -> float:
+    """Of the last window of a run; the controller is said where there is one."""
+    spec = RunSpec(
+        app="synthetic",
+        options={"weights": ":".join("1" for _ in STAGES), "total_ms": STAGE_MS * len(STAGES)},
+        mode=Mode.PINNED,
+        compositions=(CHAIN,),
+        composition=CHAIN.name,
+        input=InputSpec(rate_per_s=load.rate_per_s),
+        slo=Slo("latency", load.target_ms, 0.0, "p95"),
+        batching=dict(batching),
+    )
+    runner = Runner(spec)
+    runner.ask(Start())
+    try:
+        _until_delivering(runner)
+        time.sleep(SETTLE_S + load.seconds)
+        return _told(runner.ask(ReadStatus()))
+    finally:
+        runner.ask(Stop(drain=False))
+
+
+def _until_delivering(runner: Runner) -> None:
+    until_s = time.monotonic() + UP_S
+    while not (status := runner.ask(ReadStatus())).items.delivered:
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"nothing was delivered within {UP_S:g} s: {status.failure}")
+        time.sleep(0.05)
+
+
+def _told(status: Status) -> float:
+    batching, p95 = status.batching, status.latency_ms.p95
+    if p95 is None or batching is None:
+        raise ValueError(f"nothing was measured: {status.failure or status.held_up}")
+    print(f"  {p95:.2f} ms; {batching.controller}, {batching.size}: {batching.reason}", flush=True)
+    return p95
+
+
+def measure(load: Load, rounds: int) -> list[Table]:
+    goal = Goal("of the target", DEFAULT, "target", 1.0, True)
+    table = Table(f"p95 at {load.rate_per_s:g} items/s, four stages of 50 µs", "ms", [goal])
+    contenders = {name: partial(p95_ms, load, asked) for name, asked in ASKED.items()}
+    table.run({**contenders, "target": lambda: load.target_ms}, rounds)
+    return [table]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="1 short round instead of 3 longer ones")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    parser.add_argument("--rate", type=float, default=1000.0, help="items a second")
+    parser.add_argument("--target-ms", type=float, default=2.0, help="of the p95")
+    arguments = parser.parse_args()
+    ray_cluster.connect()
+    load = Load(arguments.rate, arguments.target_ms, 5.0 if arguments.quick else 15.0)
+    try:
+        report(measure(load, 1 if arguments.quick else 3), arguments.json)
+    finally:
+        ray_cluster.shutdown()
+
+
+if __name__ == "__main__":
+    main()
