@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from runtime.arena.reference import Reference
 from runtime.arena.shelves import Copies, Shelf
+from runtime.transport.arrays import array_of, described, is_lone_array
 from runtime.transport.outputs import any_outputs, gathered, spread
 
 Frame = bytes | bytearray | memoryview
@@ -52,12 +53,15 @@ def frames_of(values: Sequence[Any]) -> list[Frame]:
 
 def pickled(values: Sequence[Any], keep: KeepBuffer | None = None) -> bytes:
     """The pickle of a list of values, of a dict of values side by side and how many each item has, or of a tuple of
-    their own pickles, each with its number of buffers. ``keep`` gets the large buffers; without it they are in the
-    pickle.
+    their own pickles, each with its number of buffers; of a lone large array, what ``array_of`` needs. ``keep`` gets
+    the large buffers; without it they are in the pickle.
 
     Raises: whatever pickle raises on a value that cannot be pickled.
     """
     if len(values) == 1:
+        if keep is not None and is_lone_array(values[0]):
+            keep(pickle.PickleBuffer(values[0].data))
+            return pickle.dumps(described(values[0]), protocol=5)
         return pickle.dumps(values if isinstance(values, list) else list(values), protocol=5, buffer_callback=keep)
     file = io.BytesIO()
     try:
@@ -73,6 +77,8 @@ def unpickled(pickle_: Frame, buffers: Sequence[Frame], start: int = 0, stop: in
     """The values from ``start`` to before ``stop`` (None: to the end); those that cannot be had are ``Broken``."""
     try:
         read = pickle.loads(pickle_, buffers=buffers)
+        if isinstance(read, dict) and "shape" in read:
+            read = [array_of(read, buffers[0])]
     except Exception:
         return [Broken(traceback.format_exc())]  # it is alone: several have a pickle each
     if isinstance(read, dict):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.transport.values import FrameCodec, Frames, frames_of
+from runtime.transport.values import Broken, FrameCodec, Frames, frames_of
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)
@@ -67,6 +67,37 @@ def test_a_worker_sends_an_array_without_copying_it() -> None:
     pickled, buffer = frames_of([array])
     assert len(pickled) < 500
     assert np.shares_memory(array, np.frombuffer(buffer, np.float64))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(300_000, dtype=np.uint8).reshape(300, 500, 2),
+        np.arange(40_000.0).reshape(200, 200),
+        np.full(80_000, 1j),
+        np.full(80_000, True),
+        np.asfortranarray(np.arange(40_000.0).reshape(200, 200)),
+        np.arange(200_000, dtype=np.int64)[::2],
+        np.arange(50_000, dtype=">i8"),
+        np.zeros(20_000, dtype=[("x", "f8"), ("y", "i4")]),
+        np.zeros(20_000, dtype="datetime64[s]"),
+        np.array([{"k": number} for number in range(20_000)], dtype=object),
+        np.ma.masked_equal(np.arange(40_000.0), 7),
+        np.zeros((0, 100_000)),
+    ],
+    ids=lambda array: f"{type(array).__name__}-{array.dtype.str}-{array.shape}",
+)
+def test_a_large_array_by_itself_is_what_it_was(array: np.ndarray) -> None:
+    codec = FrameCodec()
+    (decoded,) = codec.decode(through(Message(Kind.DONE, payload=codec.encode([array]))).payload)
+    assert (type(decoded), decoded.dtype, decoded.flags.writeable) == (type(array), array.dtype, True)
+    np.testing.assert_array_equal(decoded, array)
+
+
+def test_an_array_whose_bytes_are_too_few_is_broken() -> None:
+    codec = FrameCodec()
+    head, frame = codec.encode([np.zeros(100_000)])
+    assert isinstance(codec.decode([head, frame[:100]])[0], Broken)
 
 
 def test_an_encoded_item_does_not_share_the_memory_of_its_source() -> None:
