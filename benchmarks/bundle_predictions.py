@@ -30,7 +30,7 @@ from compositions.capacity.prediction import Prediction
 from compositions.model import Composition, Group, Pattern, all_sequential
 from control.decisions import Mode
 from control.forecast.expect import Unmeasured, expect
-from profiler.snapshot import Demand, Snapshot
+from profiler.snapshot import Demand, InputNow, Snapshot
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.pools.simulated_machine import Machine
 from service.running.loop import ControlLoop
@@ -100,7 +100,7 @@ def _told(setting: Setting, rate_per_s: float) -> Prediction:
     slowest_s = max(stage.service_s for stage in setting.stages)
     hop_s = setting.machine.hop_s + setting.machine.hop_cpu_s
     snapshot = _Stream(setting, plain).paced(0.5 * setting.items / (setting.items * slowest_s + hop_s))
-    predictions = expect([setting.composition], replace(snapshot, input_rate_per_s=rate_per_s, input_rate_windows=()))
+    predictions = expect([setting.composition], replace(snapshot, input_rate_per_s=rate_per_s, input=InputNow()))
     assert not isinstance(predictions, Unmeasured), predictions
     return predictions[0]
 

@@ -34,10 +34,10 @@ class Assessment:
 def assess(objective: Objective | None, snapshot: Snapshot, measuring: Measuring) -> Assessment:
     """The objective against ``snapshot``, by the significance rule of Vogel et al., section 3.2, step 2."""
     if objective is None:
-        return _measured(snapshot, "mean", Ruling(SloStatus.NONE, None, "no SLO set"))
+        return _measured(snapshot, None, Ruling(SloStatus.NONE, None, "no SLO set"))
     if snapshot.switching:
         return Assessment(SloStatus.UNKNOWN, None, "a switch is under way")
-    return _measured(snapshot, objective.slo.statistic, _ruling(objective, snapshot, measuring))
+    return _measured(snapshot, objective.slo.quantile, _ruling(objective, snapshot, measuring))
 
 
 def _ruling(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> Ruling:
@@ -83,10 +83,10 @@ def _asked(objective: Objective, snapshot: Snapshot, window_s: float) -> float:
     return 0.0 if asked_per_s is None or not waiting(snapshot) else asked_per_s * window_s
 
 
-def _measured(snapshot: Snapshot, statistic: str, ruling: Ruling) -> Assessment:
+def _measured(snapshot: Snapshot, quantile: float | None, ruling: Ruling) -> Assessment:
     draining = drained_in_s(snapshot) is not None
     source = snapshot.inside if draining else snapshot.latency
-    latency_s = None if source is None else source.statistic(statistic)
+    latency_s = None if source is None else source.at(quantile)
     return Assessment(
         ruling.status,
         ruling.meets,

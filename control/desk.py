@@ -10,6 +10,7 @@ from control.choices import Choices, ManagerError
 from control.conclusions import Conclusions
 from control.decisions import Trigger
 from control.hindsight import Hindsight
+from control.lookout import Lookout
 from control.settings import Settings
 from control.sight import Sight
 from control.situation import Situation
@@ -28,6 +29,7 @@ class Desk:
     backlog: Backlog
     hindsight: Hindsight
     conclusions: Conclusions
+    lookout: Lookout
     due: Due | None
     """A decision that was asked for and has not begun."""
     pin: Composition | None = None
@@ -38,7 +40,17 @@ class Desk:
         """As it is when an app starts: the first decision is due as soon as its stages are known."""
         watch, hindsight = Watch(settings.rhythm, strategy.pace(settings)), Hindsight(settings.measuring.outcome_s)
         started = Due(Trigger.START, "the app started")
-        return cls(settings, strategy, choices, watch, Backlog(), hindsight, Conclusions(), started)
+        return cls(
+            settings,
+            strategy,
+            choices,
+            watch,
+            Backlog(),
+            hindsight,
+            Conclusions(),
+            Lookout(settings.trust.worker_start_s, settings.rhythm.down_after_s),
+            started,
+        )
 
     def ask(self, trigger: Trigger, reason: str) -> None:
         """A request from outside: the question is a new one."""

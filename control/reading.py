@@ -57,6 +57,9 @@ def current_rate(snapshot: Snapshot) -> float | None:
 
 
 def needed_rate(snapshot: Snapshot) -> float | None:
-    """What a composition must be able to take, items/s: a short dip below the window's mean is no relief."""
+    """What a composition must be able to take, items/s: the upper end of what is expected; where nobody looks ahead, a
+    short dip below the window's mean is no relief."""
+    if snapshot.outlook is not None:
+        return snapshot.outlook.upper_per_s
     known = [rate for rate in (current_rate(snapshot), snapshot.input_rate_per_s) if rate is not None]
     return max(known, default=None)

@@ -37,5 +37,10 @@ class Situation:
         return self.settings.style.transition(self.active, composition)
 
     @property
+    def moving(self) -> bool:
+        """The input rate changes: what a window of seconds shows is past."""
+        return self.snapshot.outlook is not None and self.snapshot.outlook.moving
+
+    @property
     def now_s(self) -> float:
         return self.snapshot.now_s

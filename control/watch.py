@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from compositions.wording import figure
 from control.assess import Assessment
 from control.decisions import Trigger
+from control.evidence import CERTAIN, Evidence
+from control.objectives.objective import Objective
 from control.reading import current_rate
 from control.settings import Rhythm
 from control.strategies.base import Pace
@@ -42,6 +44,7 @@ class Watch:
         self._hold_reason = ""
         self._looked_s = float("-inf")
         self._votes = 0
+        self._evidence = Evidence()
         self._changed_since_s: float | None = None
         self._met_since_s: float | None = None
 
@@ -63,16 +66,20 @@ class Watch:
         left_s = self._hold_until_s - now_s
         return f"{self._hold_reason}; judged again in {left_s:.1f} s" if left_s > 0 else None
 
-    def due(self, snapshot: Snapshot, assessment: Assessment) -> Due | str:
+    def met(self, now_s: float, assessment: Assessment) -> None:
+        """Nobody asks what is due, but time passes in which the SLO is met."""
+        self._count_met(now_s, assessment)
+
+    def due(self, snapshot: Snapshot, assessment: Assessment, objective: Objective | None = None) -> Due | str:
         """What is due now, or the reason why nothing is."""
         self._count_met(snapshot.now_s, assessment)
-        changed = self._rate_changed(snapshot)
+        changed = self._rate_changed(snapshot) if snapshot.outlook is None else None  # who looks ahead sees it sooner
         if changed is not None:
             return changed
         if snapshot.now_s - self._looked_s < self._pace.check_interval_s:
             return assessment.reason
         self._looked_s = snapshot.now_s
-        return self._violated(assessment) or self._slack(snapshot) or assessment.reason
+        return self._violated(assessment, snapshot, objective) or self._slack(snapshot) or assessment.reason
 
     def changed(self, snapshot: Snapshot) -> str | None:
         """How the profile contrasts with the last decision's by more than the threshold; ``None`` when it does not."""
@@ -112,12 +119,20 @@ class Watch:
             return input_rate_change(self._rate, snapshot.input_rate_windows, threshold=threshold)
         return mean if differ(mean, self._rate, threshold) else None
 
-    def _violated(self, assessment: Assessment) -> Due | None:
-        self._votes = self._votes + 1 if assessment.meets is False else 0
+    def _violated(self, assessment: Assessment, snapshot: Snapshot, objective: Objective | None) -> Due | None:
+        sure = self._surely(snapshot, objective)
+        self._votes = self._votes + 1 if assessment.meets is False and sure else 0
         if self._votes < self._pace.votes:
             return None
         self._votes = 0
         return Due(Trigger.VIOLATION, assessment.reason)
+
+    def _surely(self, snapshot: Snapshot, objective: Objective | None) -> bool:
+        """A miss would be more than chance, for strategies that need not wait for a window to be full of it."""
+        if not self._pace.foresees or objective is None:
+            return True
+        errors = self._evidence.errors(objective, snapshot)
+        return errors is None or errors > CERTAIN
 
     def _slack(self, snapshot: Snapshot) -> Due | None:
         """For strategies that foresee: the SLO has been met for a while, so ask whether less would do."""

@@ -16,7 +16,7 @@ from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Stay, Strategy
 from profiler.slo import SloStatus
-from profiler.snapshot import Demand, Snapshot
+from profiler.snapshot import Demand, InputNow, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _at_rate(snapshot: Snapshot, rate_per_s: float) -> Snapshot:
     share = min(1.0, rate_per_s / snapshot.input_rate_per_s) if snapshot.input_rate_per_s else 1.0
     stages = tuple(replace(each, bundle_items=max(1.0, share * each.bundle_items)) for each in snapshot.stages)
     windows = tuple(replace(w, rate_per_s=rate_per_s) for w in snapshot.input_rate_windows)
-    return replace(snapshot, input_rate_per_s=rate_per_s, input_rate_windows=windows, stages=stages)
+    return replace(snapshot, input_rate_per_s=rate_per_s, input=InputNow(windows), stages=stages)
 
 
 def _resized(composition: Composition, replicas: int | None) -> Composition:
@@ -117,7 +117,7 @@ def _option(asked: Present, composition: Composition, prediction: Prediction) ->
     active = composition.name == asked.active.name
     if asked.objective is None:
         return Option(composition, prediction, None, active)
-    latency_s = prediction.statistic(asked.objective.slo.statistic)
+    latency_s = prediction.at(asked.objective.slo.quantile)
     value = asked.objective.value(prediction.throughput_per_s, latency_s)
     return Option(composition, prediction, asked.objective.met_by(value, needed_rate(asked.snapshot)), active)
 

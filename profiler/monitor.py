@@ -13,7 +13,8 @@ from statistics import median
 
 from compositions.settings import check, ranged
 from profiler.service_time import ProfileSettings, ServiceTimes
-from profiler.snapshot import Demand, RateWindow, Snapshot, StageTiming
+from profiler.slo import differ
+from profiler.snapshot import Demand, InputNow, RateWindow, Snapshot, StageTiming
 from profiler.stats import Samples, latency_stats, slope_per_s
 from profiler.windows import counted_window, mean_of_steps, offered_windows, rate_per_s
 
@@ -83,6 +84,7 @@ class Monitor:
         self._cores = cores
         self._service_times = ServiceTimes(stages, settings.profile, at_once)
         self._arrivals = Samples(settings.events_kept)
+        self._arrived = 0
         self._deliveries = Samples(settings.events_kept)
         self._queue = Samples(settings.events_kept // 8)
         self._offered = Samples(settings.events_kept // 8)
@@ -98,6 +100,7 @@ class Monitor:
 
     def record_arrivals(self, times_s: Sequence[float]) -> None:
         """Items came, at these times."""
+        self._arrived += len(times_s)
         for each, items in _standing_for(len(times_s)):
             self._arrivals.add(times_s[each], items=items)
 
@@ -135,6 +138,10 @@ class Monitor:
         elif not self._offered or self._offered.last_x() != rate_per_s:
             self._offered.add(at_s, rate_per_s)
 
+    def rate_jumped(self, before_per_s: float | None) -> bool:
+        """The source is set to a rate that contrasts with the one before: nobody need wait to be told."""
+        return before_per_s is not None and bool(self._offered) and differ(self._offered.last_x(), before_per_s)
+
     def reset_window(self, at_s: float) -> None:
         """Start measuring anew: only what is delivered from now on counts (after a switch, with a new SLO)."""
         self._reset_s = at_s
@@ -147,6 +154,7 @@ class Monitor:
         start_s = self._window_start_s(now_s, self._settings.window_s)
         first = self._deliveries.first_at_or_after(start_s)
         weights = self._deliveries.weights(first)
+        set_per_s = self._offered.last_x() if self._offered else None
         return Snapshot(
             now_s=now_s,
             composition=running.composition,
@@ -165,7 +173,7 @@ class Monitor:
             cores=self._cores if running.cores is None else running.cores,
             workers_alive=running.workers_alive,
             hop_s=self.hop_s,
-            input_rate_windows=self._input_rate_windows(now_s),
+            input=InputNow(self._input_rate_windows(now_s), set_per_s, self._arrived),
             read_latency=latency_stats(self._deliveries.zs(first), weights),
             demand=self._demand and self._demand_rates(replace(self._demand, held_s=now_s - self._free_s), start_s),
         )

@@ -11,7 +11,10 @@ from typing import Literal, cast, get_args
 from compositions.errors import Fault, RecomposeError
 
 Metric = Literal["latency", "throughput"]
-Statistic = Literal["mean", "p50", "p95", "p99"]
+Statistic = Literal["mean", "p50", "p95", "p99", "share"]
+QUANTILES: Mapping[Statistic, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+SHARE = 0.95
+"""Of the items, what ``share`` means unless another is given."""
 INPUT_RATE: Literal["input_rate"] = "input_rate"
 MAX_TARGET = 1e9
 """Milliseconds, or items/s: more is a slip of the hand, from wherever it comes."""
@@ -36,6 +39,23 @@ class Slo:
     target: float | Literal["input_rate"]
     threshold: float = 0.2
     statistic: Statistic = "mean"
+    share: float | None = None
+    """With statistic ``share``: so many of the items are wanted within the target, 0.5 … 0.999."""
+
+    @property
+    def quantile(self) -> float | None:
+        """Of the latencies, which one is judged; ``None``: their mean. A share of the items is within a time when the
+        quantile of that share is."""
+        if self.statistic == "share":
+            return SHARE if self.share is None else self.share
+        return QUANTILES.get(self.statistic)
+
+    @property
+    def measured(self) -> str:
+        """What is judged, in words: ``latency``, ``p95 latency``, ``latency of 95 % of the items``."""
+        if self.statistic == "share":
+            return f"{self.metric} of {100 * (self.quantile or SHARE):g} % of the items"
+        return self.metric if self.statistic == "mean" else f"{self.statistic} {self.metric}"
 
 
 # --- what may be asked for -------------------------------------------------------------------------------------------
@@ -72,7 +92,12 @@ _FORMS: Mapping[str, _Form] = {
     "latency": _Form({"ms": 1.0, "s": 1e3}, "milliseconds", False, get_args(Statistic)),
     "throughput": _Form({"/s": 1.0}, "items/s", True, ("mean",)),
 }
-_ACCEPTED = "accepted are latency=400ms, latency=0.4s, p95=400ms (p50, p99), throughput=10/s and throughput=input_rate"
+_ACCEPTED = (
+    "accepted are latency=400ms, latency=0.4s, p95=400ms (p50, p99), share95=400ms (95 % of the items within it), "
+    "throughput=10/s and throughput=input_rate"
+)
+_SHARE = re.compile(r"share([\d.]*)")
+_LEAST_SHARE, _MOST_SHARE = 0.5, 0.999
 _NUMBER = r"([-+]?[\d.]+(?:e[-+]?\d+)?)"
 
 
@@ -97,26 +122,41 @@ def _other_faults(slo: Slo) -> Iterator[Fault]:
     if not 0 <= slo.threshold <= 1:
         yield Fault("threshold", f"threshold {slo.threshold} must be in [0, 1], such as 0.2 for 20 %")
     if slo.statistic not in get_args(Statistic):
-        yield Fault("statistic", f"statistic {slo.statistic!r} is unknown; accepted are mean, p50, p95 and p99")
+        yield Fault("statistic", f"statistic {slo.statistic!r} is unknown; accepted are mean, p50, p95, p99 and share")
     elif slo.metric in _FORMS and slo.statistic not in _FORMS[slo.metric].statistics:
         yield Fault("statistic", f"statistic {slo.statistic!r} is for latency; a throughput has none, leave it out")
+    if slo.share is not None and slo.statistic != "share":
+        yield Fault("share", f"share {slo.share} is for statistic 'share'; the statistic here is {slo.statistic!r}")
+    elif slo.share is not None and not _LEAST_SHARE <= slo.share <= _MOST_SHARE:
+        yield Fault("share", f"share {slo.share} must be in [{_LEAST_SHARE}, {_MOST_SHARE}], such as 0.95 for 95 %")
 
 
 def parse_slo(text: str, *, threshold: float = 0.2, statistic: Statistic = "mean") -> Slo:
-    """An SLO in the form of the command line: ``latency=400ms``, ``p95=400ms``, ``throughput=10/s`` or
-    ``throughput=input_rate``.
+    """An SLO in the form of the command line: ``latency=400ms``, ``p95=400ms``, ``share95=400ms``, ``throughput=10/s``
+    or ``throughput=input_rate``.
 
     Raises: SloError with a sentence on what is wrong with ``text`` and what would be accepted.
     """
     metric, equals, target = (part.strip() for part in text.partition("="))
-    if metric in get_args(Statistic):
+    share, shared = None, _SHARE.fullmatch(metric)
+    if shared is not None:
+        metric, statistic, share = "latency", "share", _share(text, shared[1])
+    elif metric in get_args(Statistic):
         metric, statistic = "latency", cast(Statistic, metric)
     if metric not in _FORMS or not equals:
         raise _unreadable(text, "it must begin with latency= or throughput=")
     if target == INPUT_RATE:
         return validated(Slo(cast(Metric, metric), INPUT_RATE, threshold, statistic))
     value = _quantity(text, target, _FORMS[metric].units)
-    return validated(Slo(cast(Metric, metric), value, threshold, statistic))
+    return validated(Slo(cast(Metric, metric), value, threshold, statistic, share))
+
+
+def _share(text: str, percent: str) -> float:
+    """``share95``: 0.95; ``share`` alone is that, too."""
+    try:
+        return round(float(percent) / 100, 6) if percent else SHARE
+    except ValueError:
+        raise _unreadable(text, f"{percent!r} is not a percentage") from None
 
 
 def _quantity(text: str, target: str, units: Mapping[str, float]) -> float:

@@ -7,6 +7,8 @@ from enum import StrEnum
 from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
+
 
 class LatencyFrom(StrEnum):
     """What the latency of an item counts from."""
@@ -53,6 +55,40 @@ class RateWindow:
     counted: bool = False
 
 
+PERCENTS = (*(2.5 * step for step in range(40)), 99.0, 99.5, 99.9, 100.0)
+"""At which a distribution of latencies is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateOutlook:
+    """What is expected of the input rate over the time that a change takes. Rates in items/s."""
+
+    present_per_s: float
+    """The rate as of now: what is set, or the mean of what came since it last changed."""
+    expected_per_s: float
+    """The most that is expected within the horizon."""
+    upper_per_s: float
+    """What is to be provided for: the same with the error of such forecasts, and with what has to be caught up."""
+    moving: bool
+    """The rate has changed of late: what a window of seconds shows is past."""
+    by: str
+    """Who says so: a predictor's name, or that it was announced."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputNow:
+    """The input as of now."""
+
+    windows: tuple[RateWindow, ...] = ()
+    """The last two seconds of the input rate, older first, for ``input_rate_change``; empty until both are known."""
+    set_per_s: float | None = None
+    """What the source is set to; None where arrivals are counted."""
+    arrived: int = 0
+    """Items that came since the start."""
+    outlook: RateOutlook | None = None
+    """None where nobody looks ahead."""
+
+
 @dataclass(frozen=True, slots=True)
 class LatencyStats:
     """Arrival at the source to delivery at the sink, over a window of ``samples`` delivered items."""
@@ -62,6 +98,23 @@ class LatencyStats:
     p95_s: float
     p99_s: float
     samples: int
+    percentiles_s: tuple[float, ...] = ()
+    """At each of ``PERCENTS``; empty where nobody asked."""
+
+    def at(self, quantile: float | None) -> float:
+        """The latency within which this share of the items is, in seconds; of ``None`` the mean."""
+        if quantile is None:
+            return self.mean_s
+        percents = PERCENTS if self.percentiles_s else (50.0, 95.0, 99.0)
+        known = self.percentiles_s or (self.p50_s, self.p95_s, self.p99_s)
+        return float(np.interp(100 * quantile, percents, known))
+
+    def within(self, limit_s: float) -> float | None:
+        """The share of the items whose latency is at most ``limit_s``, 0..1; ``None`` where only a few percentiles are
+        known."""
+        if not self.percentiles_s:
+            return None
+        return float(np.interp(limit_s, self.percentiles_s, PERCENTS, left=0.0)) / 100
 
     def statistic(self, name: str) -> float:
         """The value of ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""
@@ -135,12 +188,19 @@ class Snapshot:
     workers_alive: int
     hop_s: float
     """Measured price of one group-to-group hop: time between a result leaving a worker and the next worker's start."""
-    input_rate_windows: tuple[RateWindow, ...] = ()
-    """The last two seconds of the input rate, older first, for ``input_rate_change``; empty until both are known."""
+    input: InputNow = InputNow()
     read_latency: LatencyStats | None = None
     """From when an item was read, as the papers measure: the time for which a source is held back is not in it."""
     demand: Demand | None = None
     """None where nobody counts what was asked for, as in a simulation of workers alone."""
+
+    @property
+    def input_rate_windows(self) -> tuple[RateWindow, ...]:
+        return self.input.windows
+
+    @property
+    def outlook(self) -> RateOutlook | None:
+        return self.input.outlook
 
     @property
     def bundle_items(self) -> float:

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 import numpy.typing as npt
 
-from profiler.snapshot import LatencyStats
+from profiler.snapshot import PERCENTS, LatencyStats
 
 Floats = npt.NDArray[np.float64]
 
@@ -112,9 +112,9 @@ def latency_stats(latencies_s: Floats, weights: Floats | None = None) -> Latency
     """Mean and percentiles of items, ``weights`` of them a value; ``None`` without samples, never zero."""
     if not latencies_s.size:
         return None
-    p50, p95, p99 = percentiles(latencies_s, weights, (50, 95, 99))
+    p50, p95, p99, *spread = percentiles(latencies_s, weights, (50, 95, 99, *PERCENTS))
     items = latencies_s.size if weights is None else round(float(weights.sum()))
-    return LatencyStats(float(np.average(latencies_s, weights=weights)), p50, p95, p99, items)
+    return LatencyStats(float(np.average(latencies_s, weights=weights)), p50, p95, p99, items, tuple(spread))
 
 
 def percentiles(values: Floats, weights: Floats | None, percents: tuple[float, ...]) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from compositions.capacity.queueing import Array
+from compositions.capacity.queueing import Array, lognormal_quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,12 @@ class Prediction:
     @property
     def overloaded(self) -> bool:
         return self.utilization is not None and self.utilization >= 1.0
+
+    def at(self, quantile: float | None) -> float | None:
+        """Predicted latency within which this share of the items is, in seconds; of ``None`` the mean."""
+        if quantile is None or self.p50_s is None or self.p95_s is None or math.isinf(self.p95_s):
+            return self.latency_s
+        return float(lognormal_quantile(np.array(self.p50_s), np.array(self.p95_s), quantile))
 
     def statistic(self, name: str) -> float | None:
         """Predicted latency ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""
@@ -82,6 +89,15 @@ class Predictions:
 
     def __iter__(self) -> Iterator[Prediction]:
         return map(self.__getitem__, range(len(self)))
+
+    def at(self, quantile: float | None) -> Array:
+        """The column of the latency within which this share of the items is, in seconds; of ``None`` the mean."""
+        known: dict[float | None, Array] = {None: self.latency_s, 0.5: self.p50_s, 0.95: self.p95_s, 0.99: self.p99_s}
+        if quantile in known:
+            return known[quantile]
+        return np.where(
+            np.isfinite(self.p95_s), lognormal_quantile(self.p50_s, self.p95_s, quantile or 0.0), self.p95_s
+        )
 
     def statistic(self, name: str) -> Array:
         """The column of latency ``mean``, ``p50``, ``p95`` or ``p99``, in seconds."""

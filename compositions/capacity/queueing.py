@@ -8,6 +8,8 @@ All times in seconds; ``scv`` is a squared coefficient of variation; ``utilizati
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import numpy.typing as npt
 
@@ -59,6 +61,14 @@ def filling_wait(bundle_items: float, rate_per_s: float) -> tuple[float, float]:
         return 0.0, 0.0
     gap_s = 1 / rate_per_s
     return (bundle_items - 1) / 2 * gap_s, (bundle_items**2 - 1) / 12 * gap_s * gap_s
+
+
+def lognormal_quantile(p50_s: Array, p95_s: Array, quantile: float) -> Array:
+    """Any quantile of a latency taken as lognormal with this median and 95th percentile."""
+    sigmas = NormalDist().inv_cdf(quantile) / _NORMAL_QUANTILES["p95"]
+    with np.errstate(invalid="ignore"):
+        found: Array = p50_s * (p95_s / p50_s) ** sigmas
+    return found
 
 
 def percentiles(mean_s: Array, variance_s2: Array) -> dict[str, Array]:

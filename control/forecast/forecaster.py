@@ -71,7 +71,7 @@ class Forecaster:
 
     def _corrected(self, predictions: Predictions, factors: tuple[Array, Array]) -> Expectation:
         capacity, latency = factors
-        latency_s = predictions.statistic(self._situation.objective.slo.statistic) * latency
+        latency_s = predictions.at(self._situation.objective.slo.quantile) * latency
         return Expectation(predictions.throughput_per_s * capacity, np.nan_to_num(latency_s, nan=inf, posinf=inf))
 
     def _factors(self, catalogue: Catalogue, predictions: Predictions) -> tuple[Array, Array]:
@@ -95,6 +95,8 @@ class Forecaster:
     def _apply_verdicts(self, catalogue: Catalogue, columns: Mapping[str, Array]) -> dict[int, bool]:
         """What was measured at this need overrules what is predicted."""
         situation, told = self._situation, {}
+        if situation.snapshot.outlook is not None and situation.snapshot.outlook.moving:
+            return {}  # a window of a rate that moves tells of no need in particular
         trust = situation.settings.trust
         sure = 1 + max(trust.up_margin, trust.down_margin)
         for row, shape in catalogue.known(self._verdicts.shapes()):

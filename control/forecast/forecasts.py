@@ -77,6 +77,10 @@ class Forecasts:
         """``capacity``, ``latency``, ``low``, ``likely``, ``high``, ``transition`` in the order of the table."""
         return self._columns[name]
 
+    def alike(self, composition: Composition) -> npt.NDArray[np.bool_]:
+        """Rows with the same groups as ``composition``, whatever their replicas."""
+        return self._table.grouped_as(self._catalogue.row_of(composition))
+
     @property
     def workers(self) -> npt.NDArray[np.int64]:
         return self._table.workers

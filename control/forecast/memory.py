@@ -82,7 +82,7 @@ class Verdicts:
         before = self._known.get(composition.shape)
         misses = (before.misses if before is not None and before.objective == objective else 0) + (not meets)
         self._known[composition.shape] = _Verdict(
-            meets, objective, current_rate(snapshot), _work_s(snapshot), snapshot.cores, snapshot.now_s, misses
+            meets, objective, _rate(snapshot), _work_s(snapshot), snapshot.cores, snapshot.now_s, misses
         )
 
     def missed_lately(
@@ -125,7 +125,16 @@ def _certainly_less(snapshot: Snapshot, change_ratio: float) -> float:
 
 def _need(snapshot: Snapshot, known: _Verdict) -> float:
     """Rate times work of an item, relative to that of the verdict."""
-    return _relative(current_rate(snapshot), known.rate_per_s) * _relative(_work_s(snapshot), known.work_s)
+    return _relative(_asked(snapshot), known.rate_per_s) * _relative(_work_s(snapshot), known.work_s)
+
+
+def _rate(snapshot: Snapshot) -> float | None:
+    return current_rate(snapshot) if snapshot.outlook is None else snapshot.outlook.present_per_s
+
+
+def _asked(snapshot: Snapshot) -> float | None:
+    """What a verdict is wanted for."""
+    return current_rate(snapshot) if snapshot.outlook is None else snapshot.outlook.upper_per_s
 
 
 def _work_s(snapshot: Snapshot) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from control.objectives.latency import Latency
+from control.objectives.latency import Latency, Share
 from control.objectives.objective import Objective
 from control.objectives.throughput import KeepingUp, Throughput
 from profiler.slo import INPUT_RATE, Slo
@@ -22,4 +22,6 @@ def objective_of(slo: Slo, latency_from: LatencyFrom = LatencyFrom.READ) -> Obje
     """
     if latency_from is LatencyFrom.DUE and slo.target == INPUT_RATE:
         return KeepingUp(slo)
+    if slo.statistic == "share":
+        return Share(slo)
     return _BY_METRIC[slo.metric](slo)

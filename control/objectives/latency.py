@@ -10,10 +10,13 @@ from typing import ClassVar
 import numpy as np
 
 from compositions.wording import figure
-from control.objectives.objective import Array, Expectation, Objective, Ratios, Ruling, Wording
+from control.objectives.objective import Array, Excess, Expectation, Objective, Ratios, Ruling, Wording
 from control.reading import drained_in_s, growing_per_s, grows, held_s
 from profiler.slo import SloStatus, Statistic
-from profiler.snapshot import Snapshot
+from profiler.snapshot import LatencyStats, Snapshot
+
+_SIGMAS = 1.645
+"""Standard deviations from the median to the 95th percentile of what scatters normally."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,14 @@ class Latency(Objective):
             return None
         return f"{grows(snapshot.backlog, growth)}: what is due now waits {wait_ms:.0f} ms, above {bound:.0f} ms"
 
+    def excess(self, latency: LatencyStats) -> Excess | None:
+        """Of a quantile: the share of late items beyond the one that may be late; of the mean: the time beyond it."""
+        bound_s, quantile = (self.bound(None) or 0.0) / 1e3, self.slo.quantile
+        if quantile is None:
+            return Excess(latency.mean_s - bound_s, ((latency.p95_s - latency.p50_s) / _SIGMAS) ** 2)
+        within = latency.within(bound_s)
+        return None if within is None else Excess(quantile - within, quantile * (1 - quantile))
+
     def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
         low, likely, high = (
             self._ratio(expected(scale), rate_per_s or 0.0) for scale in (1 + error, 1.0, 1 / (1 + error))
@@ -88,4 +99,15 @@ class Latency(Objective):
     def foretold(self, throughput_per_s: float, latency_s: float) -> str:
         if not isfinite(latency_s):
             return f"predicted {figure(throughput_per_s)} items/s, so the queue grows"
-        return f"predicted {self.slo.statistic} latency {figure(latency_s * 1e3, 4)} ms"
+        told = f"{self.slo.statistic} latency" if self.slo.statistic != "share" else self.slo.measured
+        return f"predicted {told} {figure(latency_s * 1e3, 4)} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Latency):
+    """So many of the items within the target. How many may be late is said by the share, so it tolerates nothing
+    beyond it: the threshold does not count."""
+
+    @property
+    def tolerance(self) -> float:
+        return 1.0

@@ -46,6 +46,14 @@ class Expectation:
     """The SLO's statistic; infinite where the queue grows without end."""
 
 
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """By how much items miss the objective, on average (below 0: they meet it), and the variance of one item's."""
+
+    mean: float
+    variance: float
+
+
 Ratios = tuple[Array, Array, Array]
 """Low, likely, high: how well the objective is met as a ratio, 1 just so, 1.1 with 10 % to spare."""
 
@@ -107,6 +115,10 @@ class Objective(ABC):
         so. Only a snapshot that knows what was asked for can tell."""
         return None
 
+    def excess(self, latency: LatencyStats) -> Excess | None:
+        """What the delivered items tell of a miss; ``None`` where they do not tell one by one."""
+        return None
+
     @abstractmethod
     def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
         """How well compositions will meet it, give or take the relative ``error``; ``expected`` says what they do when
@@ -140,7 +152,7 @@ class Objective(ABC):
     ) -> Verdict:
         """Whether the measurements meet it; values that are missing make the answer UNKNOWN."""
         bound = self.bound(input_rate_per_s)
-        latency_s = None if latency is None else latency.statistic(self.slo.statistic)
+        latency_s = None if latency is None else latency.at(self.slo.quantile)
         value = self.value(throughput_per_s, latency_s)
         if bound is None:
             return Verdict(SloStatus.UNKNOWN, "the input rate is not known yet", value)
@@ -151,7 +163,6 @@ class Objective(ABC):
         return Verdict(status, self._sentence(value, bound, status), value, bound, slack)
 
     def _sentence(self, value: float, bound: float, status: SloStatus) -> str:
-        metric, statistic, wording = self.slo.metric, self.slo.statistic, self.wording
-        name = metric if statistic == "mean" else f"{statistic} {metric}"
+        wording = self.wording
         verb = wording.met if status is SloStatus.MET else wording.missed
-        return f"{name} {figure(value, 4)} {wording.unit} {verb} {figure(bound, 4)} {wording.unit}"
+        return f"{self.slo.measured} {figure(value, 4)} {wording.unit} {verb} {figure(bound, 4)} {wording.unit}"

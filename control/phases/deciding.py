@@ -15,9 +15,11 @@ from control.strategies.base import Settle, Stay, Try
 
 def advance(sight: Sight, desk: Desk, episode: Episode) -> Answer:
     """Ask the strategy for the next step of ``episode`` and carry it out."""
-    proposal = desk.strategy.propose(desk.situation(sight, episode.trigger, episode.floor_workers), episode.trials)
+    situation = desk.situation(sight, episode.trigger, episode.floor_workers)
+    proposal = desk.strategy.propose(situation, episode.trials)
     if isinstance(proposal, Stay):
-        desk.watch.rebase(sight.snapshot)
+        if not situation.moving:
+            desk.watch.rebase(sight.snapshot)
         return rest(sight, proposal.reason)
     if sight.aim.mode is Mode.OBSERVE:
         return _advise(sight, desk, episode, proposal)

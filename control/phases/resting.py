@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from control.assess import unsure
@@ -26,8 +26,13 @@ class Resting(Running):
         if compared is not None:
             desk.strategy.learn(desk.situation(sight, compared.trigger))
         too_few = unsure(desk.choices.stages, sight.snapshot, desk.settings.measuring)
-        waits = too_few or desk.watch.held(sight.now_s)
-        return remain(sight, waits) if waits is not None else _decide(sight, desk)
+        if too_few is not None:
+            return remain(sight, too_few)
+        ahead = _look_ahead(sight, desk)
+        if ahead is not None:
+            return ahead
+        held = desk.watch.held(sight.now_s)
+        return remain(sight, held) if held is not None else _decide(sight, desk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +42,28 @@ class Profiling(Resting):
     label: ClassVar[State] = State.PROFILING
 
 
+def _look_ahead(sight: Sight, desk: Desk) -> Answer | None:
+    """What is expected of the load is answered at once, whatever is measured: while it moves a window tells of what is
+    past. ``None``: it rests, and what is measured counts."""
+    outlook = sight.snapshot.outlook
+    if outlook is None or desk.due is not None:
+        return None
+    enough = desk.strategy.suffices(desk.situation(sight, Trigger.INPUT_RATE))
+    due = desk.lookout.due(sight.snapshot, enough)
+    if due is not None:
+        held = replace(sight, snapshot=desk.lookout.held(sight.snapshot))
+        origin = desk.choices.active
+        return advance(held, desk, Episode(due.trigger, due.reason, sight.now_s, origin, rising=due.rising))
+    if outlook.moving:
+        desk.watch.met(sight.now_s, sight.seen)
+        return rest(sight, sight.seen.reason)
+    return None
+
+
 def _decide(sight: Sight, desk: Desk) -> Answer:
     due = desk.due
     if due is None:
-        found = desk.watch.due(sight.snapshot, sight.seen)
+        found = desk.watch.due(sight.snapshot, sight.seen, sight.aim.objective)
         if isinstance(found, str):
             return rest(sight, desk.conclusions.quiet(found, sight.seen))
         if found.trigger is Trigger.INPUT_RATE and not desk.foresees:

@@ -10,7 +10,7 @@ from control.decisions import State
 from control.desk import Desk
 from control.episode import Episode
 from control.phases.deciding import advance
-from control.phases.phase import Answer, Running, remain
+from control.phases.phase import Answer, Running, remain, rest
 from control.settings import Measuring
 from control.sight import Sight
 from control.strategies.base import Trial, Try
@@ -26,7 +26,9 @@ class Trying(Running):
     label: ClassVar[State] = State.TRIAL
 
     def go_on(self, sight: Sight, desk: Desk) -> Answer:
-        tried, seen = self.trial, sight.seen
+        tried, seen, outlook = self.trial, sight.seen, sight.snapshot.outlook
+        if outlook is not None and outlook.moving:
+            return rest(sight, f"the load moves: a trial of {tried.composition.name} would tell of what is past")
         elapsed_s = sight.now_s - max(sight.snapshot.stable_since_s, self.episode.began_s)
         situation = desk.situation(sight, self.episode.trigger)
         clear = desk.strategy.clear(situation, elapsed_s)

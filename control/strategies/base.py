@@ -96,6 +96,10 @@ class Strategy(ABC):
         """Why the trial of the active composition may end now, after ``elapsed_s``; ``None`` to let it run on."""
         return None
 
+    def suffices(self, situation: Situation) -> bool | None:
+        """Whether the active composition will do for what is expected of the load; ``None`` where it cannot tell."""
+        return None
+
     def learn(self, situation: Situation) -> None:  # noqa: B027  # most carry nothing from one decision to the next
         """The active composition's window is full: compare with what was expected of it."""
 

@@ -24,8 +24,9 @@ class DispatcherSettings:
     """Workers that may die while running the same task, before the item counts as their killer."""
     spares: int = ranged(1, 0, 1000)
     """Warm workers beyond those of the active composition: a lost one is replaced at once."""
-    idle_worker_s: float = ranged(60.0, 0, 86_400, "s")
-    """After so long without a task, a worker beyond the spares is stopped."""
+    idle_worker_s: float = ranged(300.0, 0, 86_400, "s")
+    """After so long without a task, a worker beyond the spares is stopped. A load that is back within minutes finds it
+    warm, which is a second less of late items; until then it takes memory, and no core."""
     prefetch_below_s: float = ranged(0.02, 0, 60, "s")
     """Mean task time below which a worker gets a second task: 20 ms is some 100 hops; above, a hop is lost in it."""
     reorder_items: int = ranged(1024, 1, 10_000_000)

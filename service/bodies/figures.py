@@ -59,12 +59,20 @@ class Latency(Answer):
     p50: float | None
     p95: float | None
     p99: float | None
+    share: float | None = None
+    """Within which the share of the items is that the SLO asks for; null where it asks for none."""
 
     @classmethod
-    def of(cls, stats: LatencyStats | None) -> Latency:
+    def of(cls, stats: LatencyStats | None, share: float | None = None) -> Latency:
         if stats is None:
             return cls(mean=None, p50=None, p95=None, p99=None)
-        return cls(mean=ms(stats.mean_s), p50=ms(stats.p50_s), p95=ms(stats.p95_s), p99=ms(stats.p99_s))
+        return cls(
+            mean=ms(stats.mean_s),
+            p50=ms(stats.p50_s),
+            p95=ms(stats.p95_s),
+            p99=ms(stats.p99_s),
+            share=None if share is None else ms(stats.at(share)),
+        )
 
 
 class Demand(Answer):

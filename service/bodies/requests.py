@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema, model_validator
 
 from apps.input.kinds import KindName
 from control.decisions import Mode
@@ -38,9 +38,19 @@ class LatencySlo(Frozen):
     target: Annotated[Number, Field(gt=0, le=MAX_TARGET, description="Milliseconds.")]
     threshold: Threshold = 0.2
     statistic: Statistic = "mean"
+    share: Annotated[Number, Field(ge=0.5, le=0.999)] | None = Field(
+        default=None, description="With statistic share: so many of the items within the target; null: 0.95."
+    )
+
+    @model_validator(mode="after")
+    def _share_is_for_share(self) -> Self:
+        if self.share is not None and self.statistic != "share":
+            raise ValueError("share is for statistic 'share'")
+        return self
 
     def slo(self) -> Slo:
-        return Slo(self.metric, float(self.target), float(self.threshold), self.statistic)
+        share = None if self.share is None else float(self.share)
+        return Slo(self.metric, float(self.target), float(self.threshold), self.statistic, share)
 
 
 class ThroughputSlo(Frozen):

@@ -25,6 +25,8 @@ class SloInForce(Answer):
     target: float | Literal["input_rate"]
     threshold: float
     statistic: Statistic | None = None
+    share: float | None = None
+    """With statistic ``share``: so many of the items are wanted within the target."""
     bound: float | None
     """Beyond it the SLO counts as violated; null while the input rate it depends on is not known."""
 
@@ -36,6 +38,7 @@ class SloInForce(Answer):
             target=slo.target,
             threshold=slo.threshold,
             statistic=objective.statistic,
+            share=slo.quantile if slo.statistic == "share" else None,
             bound=objective.bound(input_rate_per_s),
         )
 

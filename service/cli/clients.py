@@ -48,16 +48,20 @@ def show(answer: Any, as_json: bool, view: Callable[[Any], RenderableType]) -> N
 @click.argument("app")
 @click.argument("objective", callback=as_usage(parse_slo, "OBJECTIVE"))
 @threshold_option
-@click.option("--statistic", type=click.Choice(["mean", "p50", "p95", "p99"]), help="Of a latency; default mean.")
+@click.option(
+    "--statistic", type=click.Choice(["mean", "p50", "p95", "p99", "share"]), help="Of a latency; default mean."
+)
 @url_option
 @json_option
 def slo(app: str, objective: Slo, threshold: float, statistic: str | None, url: str, as_json: bool) -> None:
-    """Sets the SLO of APP: latency=400ms, p95=400ms, throughput=10/s or throughput=input_rate."""
+    """Sets the SLO of APP: latency=400ms, p95=400ms, share95=400ms, throughput=10/s or throughput=input_rate."""
     if statistic and objective.statistic not in ("mean", statistic):
         raise click.UsageError(f"--statistic {statistic} and {objective.statistic}=… exclude each other")
     body = {"app": app, "metric": objective.metric, "target": objective.target, "threshold": threshold}
     if statistic or objective.statistic != "mean":
         body["statistic"] = statistic or objective.statistic
+    if objective.share is not None:
+        body["share"] = objective.share
     with connected(url) as client:
         stored = client.request("POST", "/slo", json=body)
     show(stored, as_json, lambda answer: render.slo_line(read(StoredSlo, answer)))

@@ -71,6 +71,7 @@ def slo_text(status: Status) -> Text:
 def slo_line(slo: StoredSlo) -> str:
     """What was accepted, in a sentence."""
     name = slo.metric if slo.statistic in (None, "mean") else f"{slo.statistic} {slo.metric}"
+    name = f"{slo.metric} of {100 * slo.share:g} % of the items" if slo.share is not None else name
     unit = _UNITS[slo.metric]
     target = slo.target if isinstance(slo.target, str) else f"{figure(slo.target, 6)} {unit}"
     bound = "" if slo.bound is None else f", violated beyond {figure(slo.bound, 6)} {unit}"

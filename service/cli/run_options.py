@@ -19,7 +19,9 @@ C = TypeVar("C", bound=Callable[..., Any])
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("app"),
     click.option(
-        "--slo", callback=as_usage(parse_slo, "--slo"), help="latency=400ms, p95=400ms, throughput=10/s or input_rate."
+        "--slo",
+        callback=as_usage(parse_slo, "--slo"),
+        help="latency=400ms, p95=400ms, share95=400ms, throughput=10/s …",
     ),
     threshold_option,
     click.option("--composition", help="The first one; without --slo the only one."),

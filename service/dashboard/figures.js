@@ -18,7 +18,7 @@ export class Figures {
     this.tiles["Input rate"].set(format.rate(status.input_rate_per_s), "items/s", `${format.whole(status.queued)} waiting, ${format.whole(status.in_flight)} in work`);
     this.tiles.Throughput.set(format.rate(status.throughput_per_s), "items/s", verdict.throughput ? `bound ${format.rate(slo.bound)}` : "", verdict.throughput && status.slo_status);
     const [value, unit] = format.time(latency[statistic]).split(" ");
-    this.tiles.Latency.set(value, unit ?? "", verdict.latency ? `${format.STATISTIC[statistic]}, bound ${format.time(slo.bound)}` : `mean; p95 ${format.time(latency.p95)}`, verdict.latency && status.slo_status);
+    this.tiles.Latency.set(value, unit ?? "", verdict.latency ? `${format.statistic(slo)}, bound ${format.time(slo.bound)}` : `mean; p95 ${format.time(latency.p95)}`, verdict.latency && status.slo_status);
     this.tiles.Workers.set(format.whole(workers), "", status.composition ? `composition ${status.composition.name}` : "");
     const lost = [items.failed && `${format.whole(items.failed)} failed`, items.shed && `${format.whole(items.shed)} dropped`].filter(Boolean).join(", ");
     this.tiles.Items.set(format.whole(items.delivered), "out", lost || `${format.whole(items.accepted)} in`);

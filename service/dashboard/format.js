@@ -41,11 +41,17 @@ export function clock(at, seconds = true) {
   return date.toLocaleTimeString("en-GB", seconds ? { ...options, second: "2-digit" } : options);
 }
 
-export const STATISTIC = { mean: "mean", p50: "median", p95: "95th percentile", p99: "99th percentile" };
+export const STATISTIC = { mean: "mean", p50: "median", p95: "95th percentile", p99: "99th percentile", share: "time of 95 % of the items" };
+
+/** Which latency an SLO judges. */
+export function statistic(slo) {
+  return slo.statistic === "share" ? `of ${percent(slo.share)} of the items` : STATISTIC[slo.statistic];
+}
 
 /** An SLO as a sentence: what it asks for, and where the bound lies. */
 export function objective(slo) {
   if (!slo) return "no SLO";
+  if (slo.statistic === "share") return `${percent(slo.share)} of the items within ${time(slo.bound)}`;
   if (slo.metric === "latency") return `${STATISTIC[slo.statistic] ?? slo.statistic} latency ≤ ${time(slo.bound)}`;
   const target = slo.target === "input_rate" ? "of the input rate" : "";
   return `throughput ≥ ${rate(slo.bound)} items/s ${target && `(${percent(1 - slo.threshold)} ${target})`}`.trim();

@@ -88,6 +88,8 @@ class ControlLoop:
         for outcome in outcomes:
             self._observe(outcome)
         now_s = self.engine.now_s
+        if self.snapshot is not None and self.monitor.rate_jumped(self.snapshot.input.set_per_s):
+            self.look_now()
         if now_s >= self._next_tick_s:
             self._next_tick_s = max(self._next_tick_s + TICK_S, now_s)
             self.tick(now_s)

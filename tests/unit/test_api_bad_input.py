@@ -45,7 +45,7 @@ def refused(response: Any, status: int = 422) -> str:
         ({**SLO, "target": 10**400}, "body.target = 1000"),
         ({**SLO, "threshold": 1.5}, "body.threshold = 1.5: Input should be less than or equal to 1"),
         ({**SLO, "threshold": -0.1}, "body.threshold = -0.1: Input should be greater than or equal to 0"),
-        ({**SLO, "statistic": "p42"}, "body.statistic = 'p42': Input should be 'mean', 'p50', 'p95' or 'p99'"),
+        ({**SLO, "statistic": "p42"}, "body.statistic = 'p42': Input should be 'mean', 'p50', 'p95', 'p99' or 'share'"),
         ({**SLO, "metric": "energy"}, "does not match any of the expected tags: 'latency', 'throughput'"),
         ({**SLO, "app": 7}, "body.app = 7: Input should be a valid string"),
         ({**SLO, "extra": 1}, "body.extra = 1: unknown field"),

@@ -9,7 +9,7 @@ from control.objectives import objective_of
 from control.reading import current_rate, drained_in_s, needed_rate
 from control.settings import Measuring
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import LatencyStats, RateWindow, Snapshot
+from profiler.snapshot import InputNow, LatencyStats, RateWindow, Snapshot
 
 MEASURING = Measuring()
 RATE = objective_of(Slo("throughput", "input_rate"))
@@ -112,7 +112,7 @@ def test_drain_time_from_the_queue_or_from_the_surplus(
 
 
 def test_a_set_rate_counts_at_once_a_dip_of_it_does_not_lower_the_need() -> None:
-    risen = replace(CALM, input_rate_windows=(RateWindow(10, 1), RateWindow(30, 1)))
-    fallen = replace(CALM, input_rate_windows=(RateWindow(4, 1), RateWindow(4, 1)))
+    risen = replace(CALM, input=InputNow((RateWindow(10, 1), RateWindow(30, 1))))
+    fallen = replace(CALM, input=InputNow((RateWindow(4, 1), RateWindow(4, 1))))
     assert (current_rate(risen), needed_rate(risen)) == (30, 30)
     assert (current_rate(fallen), needed_rate(fallen)) == (4, 10)

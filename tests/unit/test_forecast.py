@@ -21,7 +21,7 @@ from control.strategies import make_strategy
 from control.strategies.base import Settle, Try
 from control.what_if import Present, Question, outlook
 from profiler.slo import Slo
-from profiler.snapshot import Demand, RateWindow, Snapshot, StageProfile
+from profiler.snapshot import Demand, InputNow, RateWindow, Snapshot, StageProfile
 from service.bodies.compositions import Choice, Possibility
 from service.bodies.what_if import what_if_body
 
@@ -38,7 +38,7 @@ COUNTED = (RateWindow(50.0, 1.0, counted=True), RateWindow(52.0, 1.0, counted=Tr
 def seen(windows: tuple[RateWindow, ...] = ()) -> Snapshot:
     profiles = tuple(StageProfile(f"f{k}", 0.01, 0.001, 0.3, 0.01, 0.01, 500) for k in (1, 2, 3))
     return Snapshot(
-        100.0, "1", False, 0.0, 90.0, 50.0, 50.0, 500, None, None, 0, None, 1, profiles, 4, 3, 3e-4, windows
+        100.0, "1", False, 0.0, 90.0, 50.0, 50.0, 500, None, None, 0, None, 1, profiles, 4, 3, 3e-4, InputNow(windows)
     )  # fmt: skip
 
 

@@ -6,12 +6,14 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from control.objectives import objective_of
 from profiler.slo import Slo, SloError, SloStatus, Verdict, differ, parse_slo, validated
 from profiler.slo_hits import SloHits
 from profiler.snapshot import LatencyStats, Snapshot
+from profiler.stats import latency_stats
 
 LATENCY = Slo("latency", 400)
 THROUGHPUT = Slo("throughput", 10)
@@ -144,7 +146,7 @@ def test_parse_refuses_with_a_sentence(text: str, sentence: str) -> None:
         (Slo("latency", True), "target", "target True is not a number"),
         (Slo("latency", 400, 1.5), "threshold", "threshold 1.5 must be in [0, 1]"),
         (Slo("latency", 400, math.nan), "threshold", "threshold nan must be in [0, 1]"),
-        (Slo("latency", 400, 0.2, "p42"), "statistic", "'p42' is unknown; accepted are mean, p50, p95 and p99"),  # type: ignore[arg-type]
+        (Slo("latency", 400, 0.2, "p42"), "statistic", "'p42' is unknown; accepted are mean, p50, p95, p99 and share"),  # type: ignore[arg-type]
         (Slo("throughput", 10, 0.2, "p95"), "statistic", "statistic 'p95' is for latency"),
     ],
 )
@@ -187,3 +189,48 @@ def test_seconds_without_an_answer_count_neither_way() -> None:
     assert hits.time_share is None
     hits.add_second(2.0, MET)
     assert hits.time_share == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "share", "target"),
+    [("share95=250ms", 0.95, 250.0), ("share=0.3s", 0.95, 300.0), ("share99.5=1s", 0.995, 1e3)],
+)
+def test_a_share_of_the_items_within_a_time(text: str, share: float, target: float) -> None:
+    slo = parse_slo(text)
+    assert (slo.metric, slo.statistic, slo.quantile, slo.target) == ("latency", "share", share, target)
+    assert slo.measured == f"latency of {100 * share:g} % of the items"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("share30=1s", "share 0.3 must be in"), ("share9.9.9=1s", "not a percentage"), ("share95=3/s", "unit")],
+)
+def test_a_share_that_makes_no_sense_is_refused(text: str, why: str) -> None:
+    with pytest.raises(SloError, match=why):
+        parse_slo(text)
+
+
+def test_a_share_is_for_the_statistic_of_that_name() -> None:
+    with pytest.raises(SloError, match="is for statistic 'share'"):
+        validated(Slo("latency", 250.0, statistic="p95", share=0.9))
+
+
+def test_a_share_tolerates_nothing_beyond_its_target() -> None:
+    latency = latency_stats(np.array([0.1] * 96 + [0.26] * 4))
+    few, many = (objective_of(Slo("latency", 250.0, 0.2, "share", share)) for share in (0.95, 0.98))
+    assert few.bound(None) == 250.0
+    assert few.judge(latency, None, None).status is SloStatus.MET
+    verdict = many.judge(latency, None, None)
+    assert verdict.status is SloStatus.VIOLATED
+    assert "latency of 98 % of the items 260 ms is above 250 ms" in verdict.reason
+
+
+def test_any_quantile_of_what_was_measured_is_known() -> None:
+    latencies = np.random.default_rng(0).lognormal(-2, 0.5, 5000)
+    stats = latency_stats(latencies)
+    assert stats is not None
+    for share in (0.5, 0.8, 0.9, 0.97, 0.99):
+        assert stats.at(share) == pytest.approx(float(np.quantile(latencies, share)), rel=0.02)
+        assert stats.within(stats.at(share)) == pytest.approx(share, abs=0.002)
+    assert stats.within(0.0) == 0.0
+    assert stats.at(None) == stats.mean_s

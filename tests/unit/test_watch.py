@@ -10,7 +10,7 @@ from control.settings import Rhythm
 from control.strategies.base import Pace
 from control.watch import Due, Watch
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import LatencyStats, RateWindow, Snapshot, StageProfile
+from profiler.snapshot import InputNow, LatencyStats, RateWindow, Snapshot, StageProfile
 
 LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))
 MET = Assessment(SloStatus.MET, True, "fine")
@@ -19,7 +19,7 @@ MISSED = Assessment(SloStatus.VIOLATED, False, "bad")
 
 def shot(now_s: float, rate: float = 10.0, service_s: float = 0.1) -> Snapshot:
     profile = StageProfile("a", service_s, service_s, 0.1, service_s, service_s, 100)
-    windows = (RateWindow(rate, 1), RateWindow(rate, 1))
+    windows = InputNow((RateWindow(rate, 1), RateWindow(rate, 1)))
     return Snapshot(
         now_s, "1", False, 0.0, now_s - 10, rate, rate, 100, None, None, 0, 0.0, 1, (profile,), 4, 1, 3e-4, windows
     )

@@ -14,7 +14,7 @@ _COMPOSITION = TypeAdapter(Composition)
 
 
 def slo_to_json(slo: Slo) -> str:
-    return _SLO.dump_json(slo).decode()
+    return _SLO.dump_json(slo, exclude_none=True).decode()
 
 
 def slo_from_json(text: str) -> Slo:

@@ -51,7 +51,7 @@ class _Run:
 
     def _note(self) -> None:
         snapshot, result = self._loop.snapshot, self._loop.result
-        if snapshot is not None and result is not None:
+        if snapshot is not None and result is not None and snapshot.now_s > self._trace.noted_s:
             self._trace.note(snapshot, result, self._engine.view().composition, self._manager.slo)
 
     def _happen(self) -> None:

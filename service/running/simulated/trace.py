@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from compositions.model import Composition
@@ -71,6 +72,11 @@ class Trace:
         return self.moments[-1]
 
     @property
+    def noted_s(self) -> float:
+        """The latest tick."""
+        return self.moments[-1].at_s if self.moments else -math.inf
+
+    @property
     def in_order(self) -> bool:
         """Every delivered item once, none left out, in the order of arrival."""
         return [item.serial for item in self.delivered] == list(range(len(self.delivered)))
@@ -94,9 +100,7 @@ class Trace:
             self.delivered.append(Left(out.at_s, *each, out.started_s, out.composition))
 
     def note(self, snapshot: Snapshot, result: TickResult, active: Composition, slo: Slo | None) -> None:
-        """Takes a tick; the same one again is nothing new."""
-        if self.moments and self.moments[-1].at_s == snapshot.now_s:
-            return
+        """Takes a tick, which is later than ``noted_s``."""
         if isinstance(result.decision, Decision) or result.state is not State.STABLE:
             self.quiet_since_s = snapshot.now_s
         latency = snapshot.latency
@@ -109,7 +113,7 @@ class Trace:
             meets=result.slo_status is SloStatus.MET,
             input_rate_per_s=snapshot.input_rate_per_s,
             throughput_per_s=snapshot.throughput_per_s,
-            latency_s=latency.statistic(slo.statistic if slo else "mean") if latency else None,
+            latency_s=latency.at(slo.quantile if slo else None) if latency else None,
             said=result.decision,
         )
         self.moments.append(moment)

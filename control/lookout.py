@@ -1,0 +1,111 @@
+"""What the load is about to ask for, and whether the active composition is up to it: more at once, less when it has
+lasted (docs/decisions/0029-changing-load.md)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+from compositions.wording import figure
+from control.decisions import Trigger
+from control.forecast.load.falls import LONGEST_S, Falls
+from control.forecast.load.looking_ahead import LookingAhead
+from control.watch import Due
+from profiler.monitor import AT_HAND
+from profiler.slo import differ
+from profiler.snapshot import RateOutlook, Snapshot
+
+QUICK_S = 0.5
+"""What a resize with warm workers takes: it is asked for at one turn, and there at the next but one."""
+CATCH_UP_S = 0.5
+"""In what time a backlog is to be gone: what waits longer is late already."""
+_WAITING_S = 0.05
+"""What waits for so long is no backlog."""
+_SHIFT = 0.03
+"""Share by which a need must rise to be news where the load rests."""
+_CERTAIN = 2.0
+"""Standard errors by which a rate that rests is provided for."""
+
+
+class Lookout:
+    """Remembers what was expected of late, and what came of giving back."""
+
+    def __init__(self, start_s: float, hold_s: float) -> None:
+        """``start_s``: what it takes to start a worker; ``hold_s``: how long a fall must last, to begin with."""
+        self._start_s = start_s
+        self._ahead = LookingAhead()
+        self._falls = Falls(hold_s)
+        self._recent: deque[tuple[float, float]] = deque()
+        self._looked_s = float("-inf")
+        self._known: dict[str, float] = {}
+        """Up to which need an answer for the active composition is known, items/s."""
+        self._rate_then = 0.0
+        """At least, when more was last asked for."""
+
+    def seen(self, snapshot: Snapshot) -> Snapshot:
+        """``snapshot`` with what is expected of the rate; as it is where nobody counts."""
+        if snapshot.input.set_per_s is None and not snapshot.input.arrived:
+            return snapshot
+        self._ahead.observe(snapshot.now_s, snapshot.input.set_per_s, snapshot.input.arrived)
+        outlook = self._outlook(snapshot)
+        self._falls.note(snapshot.now_s, outlook.upper_per_s)
+        self._remember(snapshot.now_s, outlook.upper_per_s)
+        return _with(snapshot, outlook)
+
+    def due(self, snapshot: Snapshot, enough: bool | None) -> Due | None:
+        """``enough``: whether the active composition will do for the outlook of ``snapshot``; None: nobody can tell."""
+        outlook = snapshot.outlook
+        if outlook is None or enough is None:
+            return None
+        expects = f"{outlook.by} means up to {figure(outlook.upper_per_s)} items/s"
+        need = outlook.upper_per_s
+        if not enough:
+            if need <= self._known.get(snapshot.composition, 0.0) and not outlook.moving:
+                return None  # it was enough for that, and no load has changed it: what is measured counts
+            self._known = {snapshot.composition: (1 + _SHIFT) * need}
+            self._rate_then = max(0.0, outlook.present_per_s - _CERTAIN * self._ahead.level_error_per_s)
+            return Due(Trigger.INPUT_RATE, expects, rising=True)
+        self._known = {snapshot.composition: (1 + _SHIFT) * need}
+        if not outlook.moving or snapshot.now_s - self._looked_s < QUICK_S:
+            return None
+        self._looked_s = snapshot.now_s
+        fell = outlook.present_per_s < self._rate_then and differ(outlook.present_per_s, self._rate_then)
+        return Due(Trigger.INPUT_RATE if fell else Trigger.PROFILE, expects)
+
+    def held(self, snapshot: Snapshot) -> Snapshot:
+        """``snapshot`` with the most that was expected of late: what was needed so short a time ago is not given
+        back."""
+        outlook, since_s = snapshot.outlook, snapshot.now_s - self._falls.hold_s
+        if outlook is None:
+            return snapshot
+        upper = max((need for at_s, need in self._recent if at_s >= since_s), default=0.0)
+        return _with(snapshot, replace(outlook, upper_per_s=max(upper, outlook.upper_per_s)))
+
+    def _outlook(self, snapshot: Snapshot) -> RateOutlook:
+        ahead = self._ahead
+        expected, upper, by = ahead.within(QUICK_S)
+        far, _, _ = ahead.within(QUICK_S + self._start_s)
+        if far > self._recent[0][1] if self._recent else 0.0:  # workers for so much may have to be started
+            expected, upper = max(expected, far), max(upper, far)
+        if ahead.moving:
+            upper += _to_catch_up(snapshot, expected)
+        else:
+            upper = max(expected, min(upper, expected + _CERTAIN * ahead.level_error_per_s))
+        return RateOutlook(ahead.level_per_s, expected, upper, ahead.moving, by)
+
+    def _remember(self, now_s: float, need: float) -> None:
+        """Falling values only: an earlier one that is no higher tells nothing any more."""
+        while self._recent and self._recent[-1][1] <= need:
+            self._recent.pop()
+        self._recent.append((now_s, need))
+        while self._recent[0][0] < now_s - LONGEST_S:
+            self._recent.popleft()
+
+
+def _to_catch_up(snapshot: Snapshot, rate_per_s: float) -> float:
+    """What a backlog asks for beside the rate, items/s."""
+    return max(0.0, snapshot.backlog - AT_HAND - _WAITING_S * rate_per_s) / CATCH_UP_S
+
+
+def _with(snapshot: Snapshot, outlook: RateOutlook) -> Snapshot:
+    return replace(snapshot, input=replace(snapshot.input, outlook=outlook))

@@ -1,0 +1,56 @@
+"""What the strategy ``model`` does while the load moves: provide for what is expected, in place where that will do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from control.decisions import Trigger
+from control.forecast.forecasts import Forecast, Forecasts
+from control.situation import Situation
+from control.strategies.base import Proposal, Stay, Trial
+from control.strategies.wording import settle, tell
+
+_AS_GOOD = 0.98
+"""Within 2 % of the best counts as the best when nothing is enough."""
+_WORTH_A_DRAIN = 2
+"""Workers that a change of grouping must save while the load moves: it costs a drain, and the way back another."""
+
+
+def provides(situation: Situation, trials: Sequence[Trial]) -> bool:
+    """The question is the load, and there is no time to measure."""
+    return situation.moving and not trials and situation.trigger in (Trigger.INPUT_RATE, Trigger.PROFILE)
+
+
+def provide(situation: Situation, forecasts: Forecasts) -> Proposal:
+    """The fewest workers that will do, rather by a resize; nothing is tried: a trial would outlast its question."""
+    enough = forecasts.column("likely") >= 1 + situation.settings.trust.up_margin
+    alike = forecasts.alike(situation.active)
+    if situation.floor_workers:
+        enough &= forecasts.workers >= situation.floor_workers
+    chosen = _pick(forecasts, enough, alike)
+    if chosen is None:
+        chosen = _most(forecasts)
+        why = f"nothing known is enough; {chosen.composition.name} comes closest"
+    else:
+        why = f"{chosen.composition.name} is enough"
+    if chosen.composition.shape == situation.active.shape:
+        return Stay(f"{situation.active.name} stays ({tell(situation, chosen)})")
+    return settle(situation, forecasts, chosen, f"{why} ({tell(situation, chosen)})")
+
+
+def _pick(forecasts: Forecasts, enough: npt.NDArray[np.bool_], alike: npt.NDArray[np.bool_]) -> Forecast | None:
+    best = next(forecasts.where(enough), None)
+    in_place = next(forecasts.where(enough & alike), None)
+    if best is None or in_place is None:
+        return best
+    saved = in_place.composition.workers - best.composition.workers
+    return best if saved >= _WORTH_A_DRAIN else in_place
+
+
+def _most(forecasts: Forecasts) -> Forecast:
+    name = "likely" if forecasts.column("likely").max() > 0 else "capacity"
+    goodness = forecasts.column(name)
+    return next(forecasts.where(goodness >= _AS_GOOD * goodness.max()))

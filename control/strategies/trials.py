@@ -1,0 +1,44 @@
+"""What a trial of the strategy ``model`` shows, and when it is clear."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from control.assess import Assessment
+from control.reading import current_rate
+from control.situation import Situation
+from control.strategies.rules import measured_value
+
+_CLEAR_SIGMAS = 3.0
+"""A trial is looked at several times a second: at three standard errors one in a hundred ends early by chance."""
+_SETTLING_S = 2.0
+"""A miss is not clear before: the first results of a composition fill its groups."""
+
+
+def clear(situation: Situation, elapsed_s: float) -> str | None:
+    """Ends a trial when the measured rate or latency is clear of the bound by three standard errors."""
+    seen = situation.assessment
+    if seen.meets is None or situation.snapshot.delivered < situation.settings.measuring.min_samples:
+        return None
+    room, margin = _room(situation, seen), _CLEAR_SIGMAS * _standard_error(situation)
+    surely = room > margin if seen.meets else room < -margin and elapsed_s >= _SETTLING_S
+    return f"clear after {elapsed_s:.1f} s: {seen.reason}" if surely else None
+
+
+def _room(situation: Situation, seen: Assessment) -> float:
+    """Distance of the measured value from the bound, relative to the bound; positive when it meets the SLO."""
+    objective = situation.objective
+    bound, value = objective.bound(current_rate(situation.snapshot)), measured_value(objective, seen)
+    return objective.slack(value, bound) if bound and value is not None else 0.0
+
+
+def _standard_error(situation: Situation) -> float:
+    """Of a mean over the window's deliveries, relative: the scatter of service times, at least 0.2, over √n."""
+    scatter = max([0.2, *(stage.cv for stage in situation.snapshot.stages)])
+    return scatter / sqrt(max(1, situation.snapshot.delivered))
+
+
+def shows_capacity(seen: Assessment, predicted_per_s: float) -> bool:
+    """Saturated, and behind or catching up: all it can do. Else a lower bound: news only above the prediction."""
+    throughput = seen.throughput_per_s or 0.0
+    return (seen.saturated and (seen.meets is False or seen.draining)) or throughput > predicted_per_s

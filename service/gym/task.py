@@ -1,0 +1,49 @@
+"""What a policy is put to: an app, a machine, a load, and in what time its items are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from apps.input.rates import Rate
+from compositions.model import Composition
+from control.settings import Measuring, Settings
+from control.strategies import make_strategy
+from profiler.slo import Slo
+from runtime.pools.simulated_machine import Machine
+from service.running.simulated.scenario import Happening, Scenario, SimulatedStage
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """``slo`` is what the manager aims at; an item is in time when it is out within ``bound_s``."""
+
+    stages: tuple[SimulatedStage, ...]
+    compositions: tuple[Composition, ...]
+    machine: Machine
+    rate: Rate
+    slo: Slo
+    bound_s: float
+    arrivals: Literal["paced", "poisson"] = "paced"
+    duration_s: float = 570.0
+    seed: int = 0
+    happenings: Sequence[Happening] = ()
+
+    def scenario(self, strategy: str, first: Composition | None = None) -> Scenario:
+        """A run of it under ``strategy``, from ``first`` on (None: all stages sequential), judged as that one does."""
+        settings = Settings(measuring=Measuring(latency_from=make_strategy(strategy).latency_from))
+        return Scenario(
+            self.stages,
+            self.compositions,
+            self.slo,
+            self.rate,
+            self.duration_s,
+            self.machine,
+            strategy,
+            settings=settings,
+            first=first,
+            arrivals=self.arrivals,
+            happenings=tuple(self.happenings),
+            seed=self.seed,
+        )

@@ -1,0 +1,64 @@
+"""A miss counts when it is more than chance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from control.evidence import CERTAIN, Evidence
+from control.objectives import objective_of
+from profiler.slo import Slo
+from profiler.snapshot import InputNow, RateOutlook, Snapshot
+from profiler.stats import latency_stats
+
+SHARE = objective_of(Slo("latency", 250.0, statistic="share", share=0.95))
+MEAN = objective_of(Slo("latency", 250.0, threshold=0.0))
+STILL = Snapshot(0.0, "3", False, 0.0, -10.0, 8.0, 8.0, 80, None, None, 0, 0.0, 1, (), 4, 3, 3e-4)
+MOVING = InputNow(outlook=RateOutlook(8.0, 8.0, 8.0, moving=True, by="the present rate"))
+
+
+def errors(late: float, windows: int, objective: object = SHARE, seed: int = 0, items: int = 80) -> list[float]:
+    """What is said at the end of each of so many windows in which items are late with this probability."""
+    draw, evidence, told = np.random.default_rng(seed), Evidence(), []
+    for window in range(1, windows + 1):
+        latency = latency_stats(np.where(draw.random(items) < late, 0.35, draw.uniform(0.1, 0.2, items)))
+        seen = replace(STILL, now_s=10.0 * window, window_start_s=10.0 * (window - 1), latency=latency)
+        told.append(evidence.errors(objective, seen) or 0.0)  # type: ignore[arg-type]
+    return told
+
+
+def test_chance_is_no_miss() -> None:
+    runs = [errors(0.045, 30, seed=seed) for seed in range(20)]
+    assert sum(max(run) > CERTAIN for run in runs) <= 1
+
+
+def test_a_window_may_look_like_a_miss_by_chance() -> None:
+    late = [run for seed in range(20) for run in errors(0.045, 30, seed=seed) if run > 0]
+    assert late, "else the test before would show nothing"
+
+
+@pytest.mark.parametrize(("late", "windows"), [(0.5, 1), (0.2, 4), (0.12, 20)])
+def test_a_miss_shows_the_sooner_the_larger_it_is(late: float, windows: int) -> None:
+    found = [max(errors(late, windows, seed=seed)) > CERTAIN for seed in range(20)]
+    assert sum(found) >= 18
+
+
+def test_a_mean_that_is_beyond_its_bound_shows_too() -> None:
+    assert max(errors(1.0, 1, MEAN)) > CERTAIN
+    assert max(errors(0.2, 5, MEAN)) < 0
+
+
+def test_another_composition_or_a_load_that_moves_begins_anew() -> None:
+    evidence, latency = Evidence(), latency_stats(np.full(80, 0.35))
+    bad = replace(STILL, now_s=10.0, window_start_s=0.0, latency=latency)
+    good = replace(bad, now_s=20.0, window_start_s=10.0, latency=latency_stats(np.full(80, 0.1)))
+    assert (evidence.errors(SHARE, bad) or 0.0) > CERTAIN
+    assert (evidence.errors(SHARE, good) or 0.0) > CERTAIN, "both windows together"
+    assert (evidence.errors(SHARE, replace(good, input=MOVING)) or 0.0) < 0
+    assert (evidence.errors(SHARE, replace(good, now_s=30.0, window_start_s=20.0, composition="4")) or 0.0) < 0
+
+
+def test_a_throughput_is_not_told_item_by_item() -> None:
+    assert Evidence().errors(objective_of(Slo("throughput", 10.0)), replace(STILL, now_s=1.0)) is None

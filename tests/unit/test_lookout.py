@@ -1,0 +1,70 @@
+"""What the load is about to ask for: more at once, less when it has lasted."""
+
+from __future__ import annotations
+
+import pytest
+
+from control.decisions import Trigger
+from control.lookout import Lookout
+from profiler.snapshot import Demand, InputNow, Snapshot
+
+
+def shot(now_s: float, rate: float, behind: int = 0) -> Snapshot:
+    demand = Demand(behind, 0, 0, 0.0) if behind else None
+    return Snapshot(
+        now_s, "1", False, 0.0, now_s - 10, rate, rate, 100, None, None, 0, 0.0, 1, (), 4, 1, 3e-4, InputNow((), rate),
+        demand=demand,
+    )  # fmt: skip
+
+
+def after(*course: tuple[float, float]) -> tuple[Lookout, Snapshot]:
+    """At these rates, each for so many seconds."""
+    lookout, now_s, seen = Lookout(1.5, 10.0), 0.0, shot(0.0, course[0][1])
+    for lasts_s, rate in course:
+        for _ in range(int(lasts_s * 4)):
+            seen = lookout.seen(shot(now_s, rate))
+            now_s += 0.25
+    return lookout, seen
+
+
+def upper(snapshot: Snapshot) -> float:
+    assert snapshot.outlook is not None
+    return snapshot.outlook.upper_per_s
+
+
+def test_where_nobody_counts_nothing_is_expected() -> None:
+    unknown = Snapshot(0.0, "1", False, 0.0, 0.0, None, None, 0, None, None, 0, None, 0, (), 4, 1, 3e-4)
+    assert Lookout(1.5, 10.0).seen(unknown) is unknown
+
+
+def test_more_is_asked_for_in_the_turn_in_which_it_is_needed() -> None:
+    lookout, seen = after((30, 10.0), (0.25, 40.0))
+    due = lookout.due(seen, enough=False)
+    assert due is not None
+    assert (due.trigger, due.rising) == (Trigger.INPUT_RATE, True)
+    assert "40" in due.reason
+
+
+def test_a_load_that_rests_is_left_to_what_is_measured() -> None:
+    lookout, seen = after((60, 10.0))
+    assert lookout.due(seen, enough=True) is None
+    assert lookout.due(seen, enough=False) is None, "it was enough for this load before"
+
+
+def test_what_was_needed_a_moment_ago_is_not_given_back() -> None:
+    _, seen = after((30, 40.0), (5, 10.0))
+    lookout, seen = after((30, 40.0), (5, 10.0))
+    assert upper(seen) == pytest.approx(10.0)
+    assert upper(lookout.held(seen)) >= 40.0
+    lookout, seen = after((30, 40.0), (11, 10.0))
+    assert upper(lookout.held(seen)) < 20.0
+
+
+def test_what_waits_is_caught_up_with() -> None:
+    lookout, _ = after((30, 10.0), (0.5, 20.0))
+    assert upper(lookout.seen(shot(30.5, 20.0, behind=40))) > 60.0
+
+
+def test_a_load_that_rests_is_no_more_because_something_waits() -> None:
+    lookout, _ = after((60, 10.0))
+    assert upper(lookout.seen(shot(60.0, 10.0, behind=40))) == pytest.approx(10.0)
