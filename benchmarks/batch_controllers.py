@@ -1,7 +1,7 @@
 """The batch controllers of Leonarczyk 2024 and ours in virtual time: tables 5.1 to 5.5, data of figures 5.1 to 5.9.
 
     python -m benchmarks.batch_controllers [--out DIR] [--repetitions 1] [--drawn 10] [--workers 2] [--quick]
-                                           [--law FILE [--target-ms 3]]
+                                           [--law FILE [--target-ms 3] [--assumed-noise]]
 
 ``--law`` takes a cost law that ``benchmarks.military_server`` has measured instead of the assumed one.
 Writes ``report.md`` (published values beside ours), ``rows.json`` and a CSV file a figure.
@@ -15,6 +15,7 @@ import resource
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -25,7 +26,7 @@ from service.experiments.batching.drawn import against_the_six, few_setups
 from service.experiments.batching.figure_data import all_of
 from service.experiments.batching.grid import OURS, STEPPING, TARGET_MS, Job, Setup, as_json, thesis_workload
 from service.experiments.batching.measured import read_law
-from service.experiments.batching.plant import Pipeline
+from service.experiments.batching.plant import CostLaw, Pipeline
 from service.experiments.batching.published import THRESHOLDS
 from service.experiments.batching.report import Comparison
 from service.experiments.batching.tables import Rows, batched_hit, itemized_hit
@@ -55,6 +56,12 @@ def write_figures(rows: Rows, pipeline: Pipeline, out: Path) -> None:
             writer.writerows(data.lines)
 
 
+def with_assumed_noise(pipeline: Pipeline) -> Pipeline:
+    """Whatever else the machine did while the law was measured is left out."""
+    usual = CostLaw()
+    return replace(pipeline, law=replace(pipeline.law, cv=usual.cv, drift_cv=usual.drift_cv))
+
+
 @click.command()
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("batch-controllers"))
 @click.option("--repetitions", default=1, show_default=True, help="Runs of every combination; the thesis: 10.")
@@ -63,12 +70,16 @@ def write_figures(rows: Rows, pipeline: Pipeline, out: Path) -> None:
 @click.option("--quick", is_flag=True, help="A part of the grid, no repetitions.")
 @click.option("--law", type=click.Path(dir_okay=False, path_type=Path), help="Measured; else the assumed one.")
 @click.option("--target-ms", default=TARGET_MS, show_default=True, help="Latency to aim at, under a measured law.")
+@click.option("--assumed-noise", is_flag=True, help="With a measured law: noise as in the assumed one.")
 def main(
-    out: Path, repetitions: int, cases: int, workers: int, quick: bool, law: Path | None, target_ms: float
-) -> None:
+    out: Path, repetitions: int, cases: int, workers: int, quick: bool, law: Path | None, target_ms: float,
+    assumed_noise: bool,
+) -> None:  # fmt: skip
     """Runs the grid, what else the report needs, and writes it all."""
     began_s = time.monotonic()
     pipeline = Pipeline() if law is None else read_law(law, TARGET_MS / target_ms)
+    if assumed_noise:
+        pipeline = with_assumed_noise(pipeline)
     setups = quick_setups() if quick else grid.setups()
     jobs = [(setup, repetition) for repetition in range(repetitions) for setup in setups]
     rows = list(grid.run(jobs, pipeline, workers))

@@ -1,6 +1,7 @@
 """The work on one coordinate and on one unit, as numba compiles it: for cores and for a GPU from this one source.
 
-Written for whole numbers and flat loops; nothing calls them as they are.
+Written for whole numbers and flat loops; nothing calls them as they are. Without ``min`` and ``max`` of two numbers:
+these do not compile for a GPU with numba 0.68.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ def explore_one(heights: Ints, ground: Ints, width: int, at: Ints, found: Ints) 
             for column in range(left, left + width):
                 height = int(heights[row, column])
                 total += height
-                lowest = min(lowest, height)
-                highest = max(highest, height)
+                if height < lowest:
+                    lowest = height
+                if height > highest:
+                    highest = height
                 counts += int(ground[row, column])
     squares = 4 * width * width
     found[0] = total // squares
