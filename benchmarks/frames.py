@@ -8,7 +8,6 @@ python -m benchmarks.frames [--quick] [--json]
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -19,10 +18,10 @@ import numpy as np
 
 from apps.contract import App
 from benchmarks.contenders import ActorChain, CompiledGraph, Contender, Recompose, p50_ms, rate_per_s
-from benchmarks.harness import Goal, Table, report
+from benchmarks.harness import Goal, Table
+from benchmarks.on_ray import compare
 from benchmarks.workloads import FRAME, SMALL
 from compositions.model import Stage, all_sequential
-from runtime.pools import ray_cluster
 
 OURS, CHAIN, GRAPH = "recompose", "ray actor calls, chained", "ray compiled graph"
 MAKING = "recompose, two stages make a frame"
@@ -105,17 +104,5 @@ def _large_round(ours: Contender, items: int) -> dict[str, float]:
     return turn
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="3 short rounds instead of 9 long ones")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
-    arguments = parser.parse_args()
-    ray_cluster.connect()
-    try:
-        report(measure(3, 100) if arguments.quick else measure(9, 400), arguments.json)
-    finally:
-        ray_cluster.shutdown()
-
-
 if __name__ == "__main__":
-    main()
+    compare(__doc__, measure, quick=(3, 100), long=(9, 400))

@@ -5,14 +5,13 @@ python -m benchmarks.hop_latency [--quick] [--json]
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 
 from benchmarks.contenders import ActorChain, CompiledGraph, Contender, ProcessPool, Recompose, p50_ms, rate_per_s
-from benchmarks.harness import Goal, Table, report
+from benchmarks.harness import Goal, Table
+from benchmarks.on_ray import compare
 from benchmarks.workloads import FRAME, SMALL, Empty, identity
 from compositions.model import all_sequential
-from runtime.pools import ray_cluster
 
 OURS, CHAIN, GRAPH, POOL = "recompose", "ray actor calls, chained", "ray compiled graph", "process pool, imap a stage"
 
@@ -53,17 +52,5 @@ def measure(rounds: int, items: int) -> list[Table]:
     return [small, frame, rate, frames]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="3 short rounds instead of 9 long ones")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
-    arguments = parser.parse_args()
-    ray_cluster.connect()
-    try:
-        report(measure(3, 150) if arguments.quick else measure(9, 600), arguments.json)
-    finally:
-        ray_cluster.shutdown()
-
-
 if __name__ == "__main__":
-    main()
+    compare(__doc__, measure, quick=(3, 150), long=(9, 600))
