@@ -8,12 +8,16 @@ latency.
 from __future__ import annotations
 
 import math
+import os
 import random
 import statistics
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from typing import Any
+
+import psutil
 
 from benchmarks.harness import cores
 from benchmarks.outcomes import Outcome
@@ -116,6 +120,24 @@ class _Seen:
         return statistics.fmean(each.at_s - arrived_s for each in self.counted for arrived_s in each.arrived_s)
 
 
+class Usage:
+    """CPU time from now on: of these processes, and of the whole machine."""
+
+    def __init__(self, pids: Iterable[int]) -> None:
+        self._own = [psutil.Process(pid) for pid in pids]
+        self._began = self._read()
+
+    def others_cores(self) -> float:
+        """Cores that were busy with anything else, on average."""
+        (at_s, machine_s, own_s), (began_s, machine_before_s, own_before_s) = self._read(), self._began
+        return (machine_s - machine_before_s - own_s + own_before_s) / (at_s - began_s)
+
+    def _read(self) -> tuple[float, float, float]:
+        machine, own = psutil.cpu_times(), [each.cpu_times() for each in self._own]
+        busy_s = sum(machine) - machine.idle - getattr(machine, "iowait", 0.0) - getattr(machine, "guest", 0.0)
+        return time.monotonic(), busy_s, sum(each.user + each.system for each in own)
+
+
 def on_ray(seeds: Iterable[int]) -> Iterator[Outcome[RealSetting]]:
     ray_cluster.connect()
     stream = Stream()
@@ -142,17 +164,22 @@ class Stream:
         self._paced(setting, setting.profiled_per_s, PROFILED_S)
         snapshot = self._snapshot()
         self._goes_to(setting.composition)
+        usage = Usage(self._processes())
         self._saturated(setting)
+        others_cores = usage.others_cores()
         throughput_per_s = self._seen.throughput_per_s
         rate_per_s = setting.load * throughput_per_s
         now = replace(snapshot, input_rate_per_s=rate_per_s, input_rate_windows=())
         told = expect([setting.composition], now)
         assert not isinstance(told, Unmeasured), told
         self._paced(setting, rate_per_s, PACED_S)
-        return Outcome(setting, told[0], throughput_per_s, self._seen.latency_s)
+        return Outcome(setting, told[0], throughput_per_s, self._seen.latency_s, others_cores)
 
     def close(self) -> None:
         self._engine.close()
+
+    def _processes(self) -> list[int]:
+        return [os.getpid(), *(worker.pid for worker in self._engine.view().workers)]
 
     def _anew(self) -> _Seen:
         return _Seen(Monitor(MonitorSettings(), NAMES, cores()))

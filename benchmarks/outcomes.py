@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from compositions.capacity.prediction import Prediction
 from compositions.model import Composition
 
-HEAD = f"{'groups':>24} {'items':>5} {'cores':>5} {'load':>5} {'items/s':>9} {'error':>6} {'ms':>9} {'error':>6}"
+HEAD = f"{'groups':>24} {'items':>5} {'cores':>5} {'load':>5} {'items/s':>9} {'error':>6} {'ms':>9} {'error':>6} others"
 
 
 class Asked(Protocol):
@@ -35,6 +35,8 @@ class Outcome(Generic[S]):
     told: Prediction
     throughput_per_s: float
     latency_s: float
+    others_cores: float = 0.0
+    """What other programs had of the cores meanwhile; the model does not see them."""
 
     @property
     def throughput_error(self) -> float:
@@ -51,7 +53,7 @@ class Outcome(Generic[S]):
         return (
             f"{groups:>24} {setting.items:5} {setting.cores:5} {setting.load:5.2f}"
             f" {self.throughput_per_s:9.0f} {self.throughput_error:6.1%}"
-            f" {self.latency_s * 1e3:9.3f} {self.latency_error:6.1%}"
+            f" {self.latency_s * 1e3:9.3f} {self.latency_error:6.1%} {self.others_cores:6.2f}"
         )
 
 
