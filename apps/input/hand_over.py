@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from apps.input.sources import Clock
 
 PATIENT_ITEMS = 64
-PATIENT_BYTES = 4 * 2**20
 PATIENT_S = 0.02
-"""A consumer that has enough is told of so many, of so much, or after so long, whichever comes first."""
+"""A consumer that has enough is told of so many, or after so long, whichever comes first."""
+MOST_BYTES = 4 * 2**20
+"""When so much waits, no more is put: what waits here is in no budget."""
 
 
 class Encoded(NamedTuple):
@@ -99,11 +100,8 @@ class HandOver:
 
     @property
     def _full(self) -> bool:
-        """Beyond what anybody may have, a patient consumer may have many, unless they are large."""
-        count = len(self._ready)
-        if not self._patient or count < self._capacity:
-            return count >= self._capacity
-        return count >= max(self._capacity, PATIENT_ITEMS) or sum(self._sizes) >= PATIENT_BYTES
+        room = max(self._capacity, PATIENT_ITEMS) if self._patient else self._capacity
+        return len(self._ready) >= room or sum(self._sizes) >= MOST_BYTES
 
     @property
     def _wanted(self) -> bool:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from apps.input.hand_over import PATIENT_BYTES, PATIENT_ITEMS, PATIENT_S, Encoded, HandOver
+from apps.input.hand_over import MOST_BYTES, PATIENT_ITEMS, PATIENT_S, Encoded, HandOver
 
 
 class Bench:
@@ -96,14 +96,17 @@ def test_a_full_hand_over_holds_its_source_until_it_is_taken_or_abandoned() -> N
     assert len(bench.hand_over.take()) <= 1, "what comes after the end of interest is dropped"
 
 
-def test_who_has_enough_is_given_no_more_than_so_many_bytes() -> None:
-    bench = Bench(capacity=1)
-    bench.hand_over.set_patient(True)
+@pytest.mark.parametrize("patient", [False, True])
+def test_no_more_than_so_many_bytes_wait(patient: bool) -> None:
+    bench = Bench(capacity=60)
+    bench.hand_over.set_patient(patient)
     for _ in range(4):
-        bench.hand_over.put(Encoded("frame", (0.0,), (0.0,)), PATIENT_BYTES // 4)
-    assert bench.woken == 1, "and is told"
+        bench.hand_over.put(Encoded("frame", (0.0,), (0.0,)), MOST_BYTES // 4)
+    assert bench.woken == 1, "and the consumer knows, also where it has enough"
     waiting = threading.Thread(target=lambda: bench.hand_over.put(Encoded("late", (0.0,), (0.0,)), 1))
     waiting.start()
-    assert len(bench.hand_over.take(1)) == 1, "a fifth waits for room, or is not there yet"
-    waiting.join(10)
+    waiting.join(0.05)
+    assert waiting.is_alive(), "the fifth waits for room"
+    assert len(bench.hand_over.take(1)) == 1
+    waiting.join(60)
     assert [each.payload for each in bench.hand_over.take()] == ["frame"] * 3 + ["late"]
