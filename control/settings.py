@@ -98,6 +98,20 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
+class Regulation:
+    """Strategies ``spar`` and ``two-sided``; defaults are those found best for the former (Vogel et al. 2018)."""
+
+    scaling_factor: int = ranged(1, 1, 64)
+    """Strategy ``spar``: replicas added or removed at a step. 1 is the most stable, 2 follows faster (section 5)."""
+    latency_band: float = ranged(0.2, 0, 0.99)
+    """Strategy ``spar``: a latency so far below the target, as a share of it, is a reason for more (section 5)."""
+    control_step_s: float = ranged(1.0, 0.1, 3600, "s")
+    """Time between two looks (section 4)."""
+    threads: int = ranged(0, 0, 100_000)
+    """Of the machine: two fewer is the most replicas there may be. 0: as many as cores; the paper's has two a core."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of the manager. Raises: SettingsError when any is out of range."""
 
@@ -105,6 +119,7 @@ class Settings:
     rhythm: Rhythm = Rhythm()
     trials: Trials = Trials()
     trust: Trust = Trust()
+    regulation: Regulation = Regulation()
     style: SwitchStyle = SwitchStyle.DRAIN
     """How the runner goes from one composition to another: what it does in place is priced so, and called a resize."""
 

@@ -11,6 +11,7 @@ from control.desk import Desk
 from control.episode import Episode
 from control.phases.deciding import advance
 from control.phases.phase import Answer, Running, remain, rest
+from control.phases.regulating import step
 from control.sight import Sight
 from control.watch import Due
 
@@ -22,6 +23,9 @@ class Resting(Running):
     label: ClassVar[State] = State.STABLE
 
     def go_on(self, sight: Sight, desk: Desk) -> Answer:
+        pace = desk.strategy.pace(desk.settings)
+        if pace.every_step:
+            return step(sight, desk, pace.check_interval_s)
         compared = desk.hindsight.compare(sight.snapshot, sight.seen)
         if compared is not None:
             desk.strategy.learn(desk.situation(sight, compared.trigger))

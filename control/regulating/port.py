@@ -13,6 +13,10 @@ class Step:
     replicas: int
     latency_s: float | None
     """Mean of the items that were finished in the step; None: there was none."""
+    rate_per_s: float | None = None
+    """Items that are asked for; None: not known."""
+    waits: bool = False
+    """More items wait for a replica than there are replicas."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,18 @@ from compositions.errors import RecomposeError
 from control.strategies.base import Strategy
 from control.strategies.model import Model
 from control.strategies.pdp21 import Pdp21
+from control.strategies.regulated import SparStrategy, TwoSidedStrategy
 from control.strategies.static import Static
 from control.strategies.vogel import Vogel
 
-StrategyName = Literal["model", "vogel", "pdp21", "static"]
+StrategyName = Literal["model", "vogel", "pdp21", "static", "spar", "two-sided"]
 STRATEGIES: Mapping[StrategyName, Callable[[], Strategy]] = {
     "model": Model,
     "vogel": Vogel,
     "pdp21": Pdp21,
     "static": Static,
+    "spar": SparStrategy,
+    "two-sided": TwoSidedStrategy,
 }
 
 

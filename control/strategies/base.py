@@ -70,6 +70,8 @@ class Pace:
     foresees: bool = False
     """It can tell from profile and input rate alone: ask it at once when these change, and now and then when the SLO
     is met whether less would do."""
+    every_step: bool = False
+    """It regulates: ask it at every check interval, whatever that shows, and measure each by itself."""
 
 
 class Strategy(ABC):

@@ -132,6 +132,7 @@ def one_span(span: dict[str, Any], trace: Trace) -> list[str]:
         ("met_share", trace.met_share(start_s, end_s)),
         ("workers", max(m.workers for m in moments)),
         ("within_share", within_share(span, trace)),
+        ("held_share", held_share(span, trace)),
         ("latency_ms", max(latencies, default=0.0)),
     ):
         if key in span and not span[key][0] <= value <= span[key][1]:
@@ -144,6 +145,17 @@ def within_share(span: dict[str, Any], trace: Trace) -> float:
     limit_s = span.get("within_ms", 0.0) / 1e3
     waited_s = [each.latency_s for each in trace.delivered if span["from_s"] <= each.since_s < span["to_s"]]
     return sum(each <= limit_s for each in waited_s) / max(len(waited_s), 1)
+
+
+def held_share(span: dict[str, Any], trace: Trace) -> float:
+    """Of the control steps of a second, those whose items were inside, from a worker's hand to their delivery, for at
+    most ``held_ms`` on average."""
+    seconds: dict[int, list[float]] = {}
+    for each in trace.delivered:
+        if span["from_s"] <= each.at_s < span["to_s"]:
+            seconds.setdefault(int(each.at_s), []).append(each.at_s - each.started_s)
+    held = [sum(inside) / len(inside) <= span.get("held_ms", 0.0) / 1e3 for inside in seconds.values()]
+    return sum(held) / max(len(held), 1)
 
 
 def decision_problems(document: dict[str, Any], trace: Trace) -> list[str]:

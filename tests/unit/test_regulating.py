@@ -10,6 +10,7 @@ from compositions.settings import SettingsError
 from control.regulating.port import Step
 from control.regulating.settings import RegulatorSettings
 from control.regulating.spar import Spar
+from control.regulating.two_sided import TwoSided
 
 Row = tuple[float | None, int]
 """Latency of a step (ms), replicas after it."""
@@ -74,3 +75,42 @@ def test_settings_have_ranges() -> None:
         RegulatorSettings().overridden({"scaling_factor": 0, "threshold": 1.0, "interval_s": 0})
     for told in ("scaling_factor = 0, must be in [1, 64]", "threshold = 1.0, must be in", "interval_s = 0, must be in"):
         assert told in str(error.value)
+
+
+def two_sided(target_ms: float = 90.0, threads: int = 24, cores: int = 12) -> TwoSided:
+    return TwoSided(RegulatorSettings(target_ms, cores=threads), cores)
+
+
+OURS: Sequence[tuple[str, Step, int]] = [
+    ("20 items/s of 60 ms keep 1.5 replicas busy 80 % of their time", Step(1, 0.06, 20.0), 2),
+    ("as before", Step(2, 0.06, 20.0), 2),
+    ("100 items/s: 7.5", Step(2, 0.06, 100.0), 8),
+    ("nothing was finished", Step(8, None, 100.0), 8),
+    ("always more: 12 · 0.75 · 90 / 60 = 13 bear it, but 67 % are not low", Step(8, 0.06, 2000.0, waits=True), 12),
+    ("50 ms: 56 % of the target; 12 · 0.75 · 90 / 50 = 16", Step(12, 0.05, 2000.0, waits=True), 16),
+    ("65 ms of 13 on 12 cores are 72 % of the target: neither high nor low", Step(13, 0.065, 2000.0, waits=True), 13),
+    ("86.7 ms are 80 alone, and on by 20: beyond, so as many as cores", Step(13, 0.0867, 2000.0, waits=True), 12),
+    ("fewer than cores would not be faster", Step(12, 0.1, 2000.0, waits=True), 12),
+    ("30 ms: 0.33 of the target; 12 · 0.75 · 90 / 30 = 27, held to 22", Step(12, 0.03, 2000.0, waits=True), 22),
+]
+
+
+def test_two_sided_step_by_step() -> None:
+    ours = two_sided()
+    for why, step, expected in OURS:
+        assert ours.regulate(step).replicas == expected, why
+
+
+def test_two_sided_gives_back_what_was_not_needed_for_five_steps() -> None:
+    ours, rates = two_sided(), [30.0] * 6
+    assert [ours.regulate(Step(8, 0.06, rate)).replicas for rate in rates] == [8, 8, 8, 8, 3, 3]
+
+
+def test_two_sided_says_on_which_side_it_is() -> None:
+    ours = two_sided()
+    assert ours.regulate(Step(1, 0.06, 20.0)).reason == (
+        "two-sided: 20 items/s are asked for, and there is room: 2 of at most 22"
+    )
+    assert ours.regulate(Step(18, 0.09, 2000.0, waits=True)).reason == (
+        "two-sided: 100% of the target expected, by contention for 12 cores: 13 of at most 22"
+    )

@@ -1,0 +1,81 @@
+"""Regulator ``two-sided``: ours. It knows on which side of the optimum it is.
+
+Too few replicas raise the latency by queueing, too many by contention. Whether items wait, and how many are asked for,
+tells of the one side; how long an item takes where more replicas compute than there are cores, of the other.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor
+
+from compositions.wording import figure
+from control.regulating.port import Regulation, Regulator, Step
+from control.regulating.settings import RegulatorSettings
+
+
+class TwoSided(Regulator):
+    """An item takes ``alone · max(1, replicas / cores)``: what it takes alone is learned, and so it goes to the number
+    that it wants at once. It moves only when it must: each resize disturbs the stream.
+
+    ``cores``: that replicas share; those of the settings may count hardware threads.
+    """
+
+    name = "two-sided"
+    AIM = 0.75
+    """Of the target, where it goes to."""
+    TOO_HIGH, TOO_LOW = 0.9, 0.6
+    """Of the target, what is expected beyond which it goes."""
+    FULL = 0.8
+    """Share of their time that replicas are busy where nothing waits."""
+    SPARE, SPARE_STEPS = 0.75, 5
+    """Replicas are given back when this share of them has been enough for so many steps."""
+
+    def __init__(self, settings: RegulatorSettings, cores: int) -> None:
+        self._target_s, self._most, self._cores = settings.target_ms / 1e3, settings.most, cores
+        self._alone_s: float | None = None
+        self._spared = 0
+
+    def regulate(self, step: Step) -> Regulation:
+        if step.latency_s is None:
+            return Regulation(step.replicas, f"{self.name}: no item was finished in this step")
+        expected_s = self._expected_s(step.latency_s, step.replicas)
+        bearable, needed = self._bearable(expected_s), self._needed(expected_s, step)
+        wanted = self._held(min(bearable, needed))
+        share = expected_s * self._stretch(step.replicas) / self._target_s
+        enough = needed <= self.SPARE * step.replicas
+        self._spared = self._spared + 1 if enough else 0
+        if share > self.TOO_HIGH and wanted < step.replicas:
+            return self._told(wanted, f"{share:.0%} of the target expected, by contention for {self._cores} cores")
+        free = wanted if share < self.TOO_LOW else min(wanted, self._cores)  # up to there nobody contends
+        if free > step.replicas:
+            why = "items wait" if step.waits else f"{figure(step.rate_per_s or 0.0)} items/s are asked for"
+            return self._told(free, f"{why}, and there is room")
+        if self._spared >= self.SPARE_STEPS and wanted < step.replicas:
+            return self._told(wanted, "fewer have been enough for a while")
+        return self._told(step.replicas, f"{share:.0%} of the target expected")
+
+    def _expected_s(self, latency_s: float, replicas: int) -> float:
+        """What an item will take alone: as now, and on by as much as it has risen."""
+        before, now_s = self._alone_s, latency_s / self._stretch(replicas)
+        self._alone_s = now_s
+        return now_s if before is None else now_s + max(0.0, now_s - before)
+
+    def _stretch(self, replicas: int) -> float:
+        return max(1.0, replicas / self._cores)
+
+    def _bearable(self, alone_s: float) -> int:
+        """Most replicas whose contention the target bears. Fewer than there are cores would not be faster."""
+        return max(self._cores, floor(self._cores * self.AIM * self._target_s / alone_s)) if alone_s > 0 else self._most
+
+    def _needed(self, alone_s: float, step: Step) -> int:
+        """Those that the rate keeps busy; while items wait, more than there are."""
+        more = step.replicas + 1 if step.waits else 1
+        if step.rate_per_s is None:
+            return self._most if step.waits else step.replicas
+        return max(more, ceil(step.rate_per_s * alone_s / self.FULL))
+
+    def _held(self, replicas: int) -> int:
+        return min(max(replicas, 1), self._most)
+
+    def _told(self, replicas: int, why: str) -> Regulation:
+        return Regulation(replicas, f"{self.name}: {why}: {replicas} of at most {self._most}")

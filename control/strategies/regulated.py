@@ -1,0 +1,95 @@
+"""Strategies ``spar`` and ``two-sided``: a regulator of the replicas of one group, asked at every control step.
+
+Nothing is drained and no composition is chosen: the one that runs is resized in place.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+
+from compositions.model import Composition, Group, Pattern
+from control.regulating.port import Regulator, Step
+from control.regulating.settings import RegulatorSettings
+from control.regulating.spar import Spar
+from control.regulating.two_sided import TwoSided
+from control.settings import Settings
+from control.situation import Situation
+from control.strategies.base import Pace, Proposal, Settle, Stay, Strategy, Trial
+
+
+class Regulated(Strategy):
+    """Of the replicated group of the composition that runs; of several, the one whose stages take longest.
+
+    What is regulated is the latency inside, from when a worker took an item: in the paper the source reads one when a
+    replica can take it. Where a control step begins, measurements begin anew.
+    """
+
+    def __init__(self) -> None:
+        self._regulator: tuple[RegulatorSettings, Regulator] | None = None
+
+    @abstractmethod
+    def make(self, settings: RegulatorSettings, cores: int) -> Regulator:
+        """A fresh one; ``cores``: that replicas share."""
+
+    def pace(self, settings: Settings) -> Pace:
+        return Pace(settings.regulation.control_step_s, votes=1, every_step=True)
+
+    def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
+        target_ms, group = situation.objective.item_target_ms, _regulated(situation)
+        if target_ms is None:
+            return Stay(f"{self.name} regulates a latency, and none is asked for; set one with POST /slo")
+        if group is None:
+            return Stay(f"{self.name} regulates a replicated group, and composition {situation.active.name} has none")
+        regulation = self._of(situation, target_ms).regulate(_step(situation, group))
+        if regulation.replicas == group.replicas:
+            return Stay(regulation.reason)
+        return Settle(_resized(situation, group, regulation.replicas), (), regulation.reason)
+
+    def _of(self, situation: Situation, target_ms: float) -> Regulator:
+        """One and the same while what is asked of it is."""
+        asked, cores = situation.settings.regulation, situation.snapshot.cores
+        settings = RegulatorSettings(
+            target_ms, asked.scaling_factor, asked.latency_band, asked.control_step_s, asked.threads or cores
+        )
+        if self._regulator is None or self._regulator[0] != settings:
+            self._regulator = settings, self.make(settings, cores)
+        return self._regulator[1]
+
+
+class SparStrategy(Regulated):
+    """As published."""
+
+    name = "spar"
+
+    def make(self, settings: RegulatorSettings, cores: int) -> Regulator:
+        return Spar(settings)
+
+
+class TwoSidedStrategy(Regulated):
+    """Ours."""
+
+    name = "two-sided"
+
+    def make(self, settings: RegulatorSettings, cores: int) -> Regulator:
+        return TwoSided(settings, cores)
+
+
+def _regulated(situation: Situation) -> Group | None:
+    cost_s = {stage.name: stage.service_time_s for stage in situation.snapshot.stages}
+    replicated = [group for group in situation.active.groups if group.pattern is Pattern.PAR]
+    return max(replicated, key=lambda group: sum(cost_s.get(name, 0.0) for name in group.stages), default=None)
+
+
+def _step(situation: Situation, group: Group) -> Step:
+    seen = situation.snapshot
+    latency_s = None if seen.inside is None else seen.inside.mean_s
+    return Step(group.replicas, latency_s, seen.input_rate_per_s, seen.queued > group.replicas)
+
+
+def _resized(situation: Situation, group: Group, replicas: int) -> Composition:
+    """The active composition with so many, under the name that it has among those that can be chosen."""
+    groups = tuple(replace(each, replicas=replicas) if each is group else each for each in situation.active.groups)
+    resized = replace(situation.active, groups=groups, name=f"{'+'.join(group.stages)} x {replicas}")
+    known = (each for each in situation.compositions if each.shape == resized.shape)
+    return next(known, resized)
