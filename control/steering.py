@@ -24,8 +24,8 @@ spread, and for the bundle ahead. Who names one gets what its paper says: the ob
 OURS = SizeControl("slo-batch", BatchSettings(sizes=Sizes(most=MOST_ITEMS)))
 """Who chooses where nobody was named, an item is held to a latency, and bundles pay."""
 FOLLOW_EVERY_S = 0.002
-"""A bundle is followed at most this often: at 50 µs each that is 2.5 % of a core; all of ten thousand a second would be half
-of one."""
+"""A bundle is followed at most this often: at 50 µs each that is 2.5 % of a core, where all of ten thousand a second
+would be half of one."""
 
 
 def control_for(asked: Batching, target_s: float | None, *, pays: bool) -> SizeControl | None:
