@@ -41,8 +41,8 @@ def test_nothing_is_drained() -> None:
     assert regulated("spar").resizes == regulated("spar").switches > 0
 
 
-def test_ours_holds_the_constraint_with_half_the_resizes_at_about_the_same_throughput() -> None:
+def test_ours_holds_the_constraint_with_half_the_resizes_and_no_less_throughput() -> None:
     ours, published = regulated("two-sided"), regulated("spar")
     assert ours.share >= 0.95
     assert ours.resizes <= published.resizes / 2
-    assert ours.delivered >= 0.9 * published.delivered
+    assert ours.delivered >= published.delivered
