@@ -18,9 +18,13 @@ from profiler.snapshot import RateOutlook, Snapshot
 QUICK_S = 0.5
 """What a resize with warm workers takes: it is asked for at one turn, and there at the next but one."""
 CATCH_UP_S = 0.5
-"""In what time a backlog is to be gone: what waits longer is late already."""
-_WAITING_S = 0.05
-"""What waits for so long is no backlog."""
+"""In what time a backlog is to be gone, or in the time in which items are wanted, if that is longer."""
+_WAITING = 0.2
+"""Of the time in which items are wanted, what they may wait without being a backlog."""
+_CAUGHT_UP_S = 2.0
+"""After a backlog what is measured is still of the late items."""
+_PRESSING_S = 15.0
+"""A backlog that is not gone after so long is not a matter of catching up."""
 _SHIFT = 0.03
 """Share by which a need must rise to be news where the load rests."""
 _CERTAIN = 2.0
@@ -36,20 +40,26 @@ class Lookout:
         self._ahead = LookingAhead()
         self._falls = Falls(hold_s)
         self._recent: deque[tuple[float, float]] = deque()
-        self._looked_s = float("-inf")
+        self._looked_s = self._pressed_s = float("-inf")
+        self._free_s = 0.0
+        """When last nothing was late for waiting."""
         self._known: dict[str, float] = {}
         """Up to which need an answer for the active composition is known, items/s."""
         self._rate_then = 0.0
         """At least, when more was last asked for."""
 
-    def seen(self, snapshot: Snapshot) -> Snapshot:
-        """``snapshot`` with what is expected of the rate; as it is where nobody counts."""
+    def seen(self, snapshot: Snapshot, wanted_s: float | None) -> Snapshot:
+        """``snapshot`` with what is expected of the rate; as it is where nobody counts. ``wanted_s``: the time in which
+        an item is wanted, ``None`` where that is not asked for."""
         if snapshot.input.set_per_s is None and not snapshot.input.arrived:
             return snapshot
         self._ahead.observe(snapshot.now_s, snapshot.input.set_per_s, snapshot.input.arrived)
-        outlook = self._outlook(snapshot)
+        outlook = self._outlook()
         self._falls.note(snapshot.now_s, outlook.upper_per_s)
         self._remember(snapshot.now_s, outlook.upper_per_s)
+        if outlook.moving or self._catches_up(snapshot, wanted_s):
+            waiting = _to_catch_up(snapshot, outlook.expected_per_s, wanted_s)
+            outlook = replace(outlook, upper_per_s=outlook.upper_per_s + waiting, moving=True)
         return _with(snapshot, outlook)
 
     def due(self, snapshot: Snapshot, enough: bool | None) -> Due | None:
@@ -81,17 +91,26 @@ class Lookout:
         upper = max((need for at_s, need in self._recent if at_s >= since_s), default=0.0)
         return _with(snapshot, replace(outlook, upper_per_s=max(upper, outlook.upper_per_s)))
 
-    def _outlook(self, snapshot: Snapshot) -> RateOutlook:
+    def _outlook(self) -> RateOutlook:
+        """Of the rate alone."""
         ahead = self._ahead
         expected, upper, by = ahead.within(QUICK_S)
         far, _, _ = ahead.within(QUICK_S + self._start_s)
         if far > self._recent[0][1] if self._recent else 0.0:  # workers for so much may have to be started
             expected, upper = max(expected, far), max(upper, far)
-        if ahead.moving:
-            upper += _to_catch_up(snapshot, expected)
-        else:
+        if not ahead.moving:
             upper = max(expected, min(upper, expected + _CERTAIN * ahead.level_error_per_s))
         return RateOutlook(ahead.level_per_s, expected, upper, ahead.moving, by)
+
+    def _catches_up(self, snapshot: Snapshot, wanted_s: float | None) -> bool:
+        """So much waits that all of it will be late, as after the start, or that was so a moment ago: nothing that is
+        measured tells of the composition, and more workers for a while are what helps."""
+        now_s, rate = snapshot.now_s, self._ahead.level_per_s
+        if wanted_s is None or snapshot.backlog <= AT_HAND + wanted_s * rate:
+            self._free_s = now_s
+        elif now_s - self._free_s < _PRESSING_S:
+            self._pressed_s = now_s
+        return now_s - self._pressed_s <= _CAUGHT_UP_S
 
     def _remember(self, now_s: float, need: float) -> None:
         """Falling values only: an earlier one that is no higher tells nothing any more."""
@@ -102,9 +121,11 @@ class Lookout:
             self._recent.popleft()
 
 
-def _to_catch_up(snapshot: Snapshot, rate_per_s: float) -> float:
+def _to_catch_up(snapshot: Snapshot, rate_per_s: float, wanted_s: float | None) -> float:
     """What a backlog asks for beside the rate, items/s."""
-    return max(0.0, snapshot.backlog - AT_HAND - _WAITING_S * rate_per_s) / CATCH_UP_S
+    if wanted_s is None:
+        return 0.0
+    return max(0.0, snapshot.backlog - AT_HAND - _WAITING * wanted_s * rate_per_s) / max(CATCH_UP_S, wanted_s)
 
 
 def _with(snapshot: Snapshot, outlook: RateOutlook) -> Snapshot:

@@ -106,7 +106,7 @@ class Manager:
     def tick(self, now_s: float, snapshot: Snapshot) -> TickResult:
         """One step. Snapshots come in order; a command is carried out before the next but one at the latest begins."""
         if self._desk.foresees:
-            snapshot = self._desk.lookout.seen(snapshot)
+            snapshot = self._desk.lookout.seen(snapshot, None if self.objective is None else self.objective.wanted_s)
         sight = sight_of(now_s, snapshot, self._aim, self._desk.backlog, self._desk.settings.measuring)
         answer = self._phase.step(sight, self._desk)
         self._phase = after(self._phase, answer.move, hands_off=self._aim.hands_off)

@@ -89,6 +89,11 @@ class Objective(ABC):
     def item_target_ms(self) -> float | None:
         """What each item is held to by itself; ``None`` where only the stream as a whole is judged."""
 
+    @property
+    def wanted_s(self) -> float | None:
+        """The same in seconds."""
+        return None if self.item_target_ms is None else self.item_target_ms / 1e3
+
     @abstractmethod
     def target(self, input_rate_per_s: float | None) -> float | None:
         """What is aimed at; ``None`` when it is the input rate and that is not known."""

@@ -21,7 +21,7 @@ _WORTH_A_DRAIN = 2
 
 def provides(situation: Situation, trials: Sequence[Trial]) -> bool:
     """The question is the load, and there is no time to measure."""
-    return situation.moving and not trials and situation.trigger in (Trigger.INPUT_RATE, Trigger.PROFILE)
+    return situation.moving and not trials and situation.trigger in (Trigger.START, Trigger.INPUT_RATE, Trigger.PROFILE)
 
 
 def provide(situation: Situation, forecasts: Forecasts) -> Proposal:

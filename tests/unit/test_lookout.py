@@ -22,7 +22,7 @@ def after(*course: tuple[float, float]) -> tuple[Lookout, Snapshot]:
     lookout, now_s, seen = Lookout(1.5, 10.0), 0.0, shot(0.0, course[0][1])
     for lasts_s, rate in course:
         for _ in range(int(lasts_s * 4)):
-            seen = lookout.seen(shot(now_s, rate))
+            seen = lookout.seen(shot(now_s, rate), 0.25)
             now_s += 0.25
     return lookout, seen
 
@@ -34,7 +34,7 @@ def upper(snapshot: Snapshot) -> float:
 
 def test_where_nobody_counts_nothing_is_expected() -> None:
     unknown = Snapshot(0.0, "1", False, 0.0, 0.0, None, None, 0, None, None, 0, None, 0, (), 4, 1, 3e-4)
-    assert Lookout(1.5, 10.0).seen(unknown) is unknown
+    assert Lookout(1.5, 10.0).seen(unknown, 0.25) is unknown
 
 
 def test_more_is_asked_for_in_the_turn_in_which_it_is_needed() -> None:
@@ -62,9 +62,18 @@ def test_what_was_needed_a_moment_ago_is_not_given_back() -> None:
 
 def test_what_waits_is_caught_up_with() -> None:
     lookout, _ = after((30, 10.0), (0.5, 20.0))
-    assert upper(lookout.seen(shot(30.5, 20.0, behind=40))) > 60.0
+    assert upper(lookout.seen(shot(30.5, 20.0, behind=40), 0.25)) > 60.0
 
 
-def test_a_load_that_rests_is_no_more_because_something_waits() -> None:
+def test_a_load_that_rests_is_no_more_because_a_few_wait_unless_all_of_them_will_be_late() -> None:
     lookout, _ = after((60, 10.0))
-    assert upper(lookout.seen(shot(60.0, 10.0, behind=40))) == pytest.approx(10.0)
+    assert upper(lookout.seen(shot(60.0, 10.0, behind=4), 0.25)) == pytest.approx(10.0)
+    assert upper(lookout.seen(shot(60.25, 10.0, behind=40), None)) == pytest.approx(10.0), "nobody asks for a latency"
+    assert upper(lookout.seen(shot(60.5, 10.0, behind=40), 0.25)) > 50.0
+
+
+def test_a_backlog_that_does_not_go_is_not_a_matter_of_catching_up() -> None:
+    lookout, _ = after((60, 10.0))
+    needs = [upper(lookout.seen(shot(60 + turn / 4, 10.0, behind=40), 0.25)) for turn in range(160)]
+    assert needs[8] > 50.0
+    assert needs[-1] == pytest.approx(10.0)
