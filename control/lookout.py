@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
+from math import inf
 
 from compositions.wording import figure
 from control.decisions import Trigger
+from control.forecast.load.announced import Announced
 from control.forecast.load.falls import LONGEST_S, Falls
 from control.forecast.load.looking_ahead import LookingAhead
 from control.watch import Due
 from profiler.monitor import AT_HAND
 from profiler.slo import differ
-from profiler.snapshot import RateOutlook, Snapshot
+from profiler.snapshot import Announcement, RateOutlook, Snapshot
 
 QUICK_S = 0.5
 """What a resize with warm workers takes: it is asked for at one turn, and there at the next but one."""
@@ -39,14 +41,19 @@ class Lookout:
         self._start_s = start_s
         self._ahead = LookingAhead()
         self._falls = Falls(hold_s)
+        self._announced = Announced()
         self._recent: deque[tuple[float, float]] = deque()
-        self._looked_s = self._pressed_s = float("-inf")
-        self._free_s = 0.0
-        """When last nothing was late for waiting."""
+        self._looked_s = self._pressed_s = -inf
+        self._catch_up_until_s: float | None = None
+        """What gathered while the first workers started is caught up with until then; ``None`` before the start."""
         self._known: dict[str, float] = {}
         """Up to which need an answer for the active composition is known, items/s."""
         self._rate_then = 0.0
         """At least, when more was last asked for."""
+
+    def announce(self, announcement: Announcement) -> None:
+        """It is believed: there will be workers for it, a worker's start before it begins."""
+        self._announced.add(announcement)
 
     def seen(self, snapshot: Snapshot, wanted_s: float | None) -> Snapshot:
         """``snapshot`` with what is expected of the rate; as it is where nobody counts. ``wanted_s``: the time in which
@@ -54,7 +61,7 @@ class Lookout:
         if snapshot.input.set_per_s is None and not snapshot.input.arrived:
             return snapshot
         self._ahead.observe(snapshot.now_s, snapshot.input.set_per_s, snapshot.input.arrived)
-        outlook = self._outlook()
+        outlook = self._outlook(snapshot.now_s)
         self._falls.note(snapshot.now_s, outlook.upper_per_s)
         self._remember(snapshot.now_s, outlook.upper_per_s)
         if outlook.moving or self._catches_up(snapshot, wanted_s):
@@ -91,7 +98,7 @@ class Lookout:
         upper = max((need for at_s, need in self._recent if at_s >= since_s), default=0.0)
         return _with(snapshot, replace(outlook, upper_per_s=max(upper, outlook.upper_per_s)))
 
-    def _outlook(self) -> RateOutlook:
+    def _outlook(self, now_s: float) -> RateOutlook:
         """Of the rate alone."""
         ahead = self._ahead
         expected, upper, by = ahead.within(QUICK_S)
@@ -100,16 +107,23 @@ class Lookout:
             expected, upper = max(expected, far), max(upper, far)
         if not ahead.moving:
             upper = max(expected, min(upper, expected + _CERTAIN * ahead.level_error_per_s))
+        announced = self._announced.within(now_s, QUICK_S + self._start_s)
+        if announced is not None and announced > expected:
+            expected, upper, by = announced, max(announced, upper), "what was announced"
         return RateOutlook(ahead.level_per_s, expected, upper, ahead.moving, by)
 
     def _catches_up(self, snapshot: Snapshot, wanted_s: float | None) -> bool:
-        """So much waits that all of it will be late, as after the start, or that was so a moment ago: nothing that is
-        measured tells of the composition, and more workers for a while are what helps."""
-        now_s, rate = snapshot.now_s, self._ahead.level_per_s
-        if wanted_s is None or snapshot.backlog <= AT_HAND + wanted_s * rate:
-            self._free_s = now_s
-        elif now_s - self._free_s < _PRESSING_S:
+        """At the start so much waits that all of it will be late, or that was so a moment ago: nothing that is measured
+        tells of the composition, and more workers for a while are what helps. Later what waits is chance, or the
+        composition's doing."""
+        now_s = snapshot.now_s
+        if self._catch_up_until_s is None:
+            self._catch_up_until_s = now_s + _PRESSING_S
+        late = wanted_s is not None and snapshot.backlog > AT_HAND + wanted_s * self._ahead.level_per_s
+        if late and now_s < self._catch_up_until_s:
             self._pressed_s = now_s
+        elif now_s >= self._pressed_s > -inf:
+            self._catch_up_until_s = now_s
         return now_s - self._pressed_s <= _CAUGHT_UP_S
 
     def _remember(self, now_s: float, need: float) -> None:

@@ -21,7 +21,7 @@ from control.settings import Settings
 from control.sight import Aim, sight_of
 from control.strategies.base import Strategy
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import Snapshot
+from profiler.snapshot import Announcement, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,10 @@ class Manager:
         self._desk.pin = None if composition is None else self._desk.choices.named(composition)
         self._aim = replace(self._aim, mode=mode)
         self._renew(Trigger.MANUAL, f"the mode was set to {mode}")
+
+    def announce(self, announcement: Announcement) -> None:
+        """Somebody knows what load is to come."""
+        self._desk.lookout.announce(announcement)
 
     def switch_failed(self, reason: str) -> None:
         """The switch under way ended with an error; the old composition is still running."""

@@ -76,6 +76,15 @@ class RateOutlook:
 
 
 @dataclass(frozen=True, slots=True)
+class Announcement:
+    """From ``from_s`` until ``until_s``, seconds of the loop's clock, so many items a second are to come."""
+
+    from_s: float
+    until_s: float
+    rate_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class InputNow:
     """The input as of now."""
 

@@ -9,7 +9,7 @@ from service.api.deps import ExpectJson, ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.bodies.apps import AppInfo
-from service.bodies.requests import ModeRequest, StartRequest
+from service.bodies.requests import AnnounceRequest, ModeRequest, StartRequest
 from service.bodies.spec import BatchingSpec, InputSpec
 from service.bodies.status import Status
 
@@ -41,6 +41,12 @@ def stop(app: str, daemon: ThisDaemon) -> Response:
 def set_input(app: str, daemon: ThisDaemon, input: InputSpec) -> Response:
     """Changes input rate or pattern while running."""
     return problems.Body(daemon.apps.set_input(app, input))
+
+
+@router.post("/apps/{app}/announce", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503)})
+def announce(app: str, daemon: ThisDaemon, request: AnnounceRequest) -> Response:
+    """Says what load is to come: it is believed, and there are workers for it when it begins."""
+    return problems.Body(daemon.objectives.announce(app, request))
 
 
 @router.put(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
 
 from apps.input.kinds import KindName
 from control.decisions import Mode
@@ -64,6 +64,22 @@ class ThroughputSlo(Frozen):
 
 
 SloRequest = Annotated[LatencySlo | ThroughputSlo, Field(discriminator="metric")]
+
+
+class AnnounceRequest(Frozen):
+    """A load that is to come."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    from_: AwareDatetime | None = Field(default=None, alias="from", description="When it begins; null: now.")
+    until: AwareDatetime
+    rate_per_s: Annotated[Number, Field(gt=0, le=1_000_000)]
+
+    @model_validator(mode="after")
+    def _ends_after_it_begins(self) -> Self:
+        if self.from_ is not None and self.until <= self.from_:
+            raise ValueError(f"until must be after from, {self.from_.isoformat()}")
+        return self
 
 
 def _source(value: Any) -> Any:

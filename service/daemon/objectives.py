@@ -1,15 +1,19 @@
-"""Objectives of the apps: stored for the next run, and in force at once in the present one."""
+"""Objectives of the apps: stored for the next run, in force at once in the present one. And loads that are to come."""
 
 from __future__ import annotations
 
+from time import time
+
 from profiler.slo import INPUT_RATE, Slo
-from service.bodies.refusals import NotFoundError
+from service.bodies.refusals import BadValueError, NotFoundError
+from service.bodies.requests import AnnounceRequest
 from service.bodies.slo import AcceptedSlo, StoredSlo
+from service.bodies.status import Status
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.storing.store import DaemonStore
 from service.daemon.storing.undo import undone_by_failure
-from service.running.asking.requests import SetSlo
+from service.running.asking.requests import Announce, SetSlo
 
 
 class Objectives:
@@ -42,6 +46,15 @@ class Objectives:
             self._store.remove_slo(name)
             with undone_by_failure(lambda: self._store.put_back_slo(name, before)):
                 self._tell(name, None)
+
+    def announce(self, name: str, coming: AnnounceRequest) -> Status:
+        """A load that is to come, which is believed. Raises: ConflictError, BadValueError, UnavailableError."""
+        now, until_s = time(), coming.until.timestamp()
+        if until_s <= now:
+            raise BadValueError(f"until {coming.until.isoformat()} is over; an announcement is of what is to come")
+        from_s = now if coming.from_ is None else coming.from_.timestamp()
+        self._runs.expect(name).ask(Announce(from_s, until_s, coming.rate_per_s))
+        return self._observation.status(name)
 
     def _accepted(self, name: str) -> AcceptedSlo:
         self._runs.app(name)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from apps.input.rates import Fixed, Increasing, Rate, Wave
+from profiler.snapshot import Announcement
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class Span:
         count = math.ceil(self.duration_s / hold_s) + 1
         drawn = tuple(draw.uniform(self.low_per_s, self.high_per_s) for _ in range(count))
         return lambda at_s: drawn[min(int(at_s / hold_s), count - 1)]
+
+    def announced(self, length_s: float, period_s: float) -> tuple[Announcement, ...]:
+        """The crowds of ``crowds``, by somebody who knows."""
+        starts = [k * period_s - length_s for k in range(1, math.ceil(self.duration_s / period_s) + 1)]
+        return tuple(Announcement(at_s, at_s + length_s, self.high_per_s) for at_s in starts)
 
     def crowds(self, length_s: float, period_s: float) -> Rate:
         """The low rate, and the high one for the last ``length_s`` of each period."""

@@ -89,6 +89,7 @@ READS: list[ask.Request[Any]] = [
 ]  # fmt: skip
 CHANGES: list[ask.Request[None]] = [
     ask.SetSlo(Slo("latency", 400.0)), ask.SetInput(InputSpec(rate_per_s=20)), ask.SetRate(Fixed(20.0)),
+    ask.Announce(1e9, 2e9, 80.0),
     ask.SetBatching(BatchingSpec(items=8)), ask.SetMode(Mode.AUTO), ask.SetCompositions(CHOICES), ask.ResetGaps(),
 ]  # fmt: skip
 

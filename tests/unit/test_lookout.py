@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from control.decisions import Trigger
+from control.forecast.load.announced import Announced
 from control.lookout import Lookout
-from profiler.snapshot import Demand, InputNow, Snapshot
+from profiler.snapshot import Announcement, Demand, InputNow, Snapshot
 
 
 def shot(now_s: float, rate: float, behind: int = 0) -> Snapshot:
@@ -65,15 +66,36 @@ def test_what_waits_is_caught_up_with() -> None:
     assert upper(lookout.seen(shot(30.5, 20.0, behind=40), 0.25)) > 60.0
 
 
-def test_a_load_that_rests_is_no_more_because_a_few_wait_unless_all_of_them_will_be_late() -> None:
+def test_a_load_that_rests_is_no_more_because_something_waits_by_chance() -> None:
     lookout, _ = after((60, 10.0))
     assert upper(lookout.seen(shot(60.0, 10.0, behind=4), 0.25)) == pytest.approx(10.0)
-    assert upper(lookout.seen(shot(60.25, 10.0, behind=40), None)) == pytest.approx(10.0), "nobody asks for a latency"
-    assert upper(lookout.seen(shot(60.5, 10.0, behind=40), 0.25)) > 50.0
+    assert upper(lookout.seen(shot(60.25, 10.0, behind=40), 0.25)) == pytest.approx(10.0)
 
 
-def test_a_backlog_that_does_not_go_is_not_a_matter_of_catching_up() -> None:
-    lookout, _ = after((60, 10.0))
-    needs = [upper(lookout.seen(shot(60 + turn / 4, 10.0, behind=40), 0.25)) for turn in range(160)]
+def test_what_has_gathered_at_the_start_is_caught_up_with_for_a_while() -> None:
+    lookout = Lookout(1.5, 10.0)
+    needs = [upper(lookout.seen(shot(turn / 4, 10.0, behind=40), 0.25)) for turn in range(160)]
     assert needs[8] > 50.0
-    assert needs[-1] == pytest.approx(10.0)
+    assert needs[-1] == pytest.approx(10.0), "it does not go, so it is not a matter of catching up"
+    assert upper(Lookout(1.5, 10.0).seen(shot(0.0, 10.0, behind=40), None)) == pytest.approx(10.0), "nobody is late"
+
+
+def test_what_was_announced_is_expected_before_it_comes_and_until_it_is_over() -> None:
+    lookout, _ = after((60, 10.0))
+    lookout.announce(Announcement(100.0, 110.0, 70.0))
+    needs = {at_s: upper(lookout.seen(shot(at_s, 10.0), 0.25)) for at_s in (97.5, 98.5, 105.0, 110.0)}
+    assert needs == pytest.approx({97.5: 10.0, 98.5: 70.0, 105.0: 70.0, 110.0: 10.0})
+
+
+def test_a_later_word_on_the_same_time_counts() -> None:
+    announced = Announced()
+    announced.add(Announcement(100.0, 110.0, 70.0))
+    announced.add(Announcement(100.0, 110.0, 30.0))
+    announced.add(Announcement(105.0, 120.0, 40.0))
+    assert [announced.within(at_s, 0.0) for at_s in (99.0, 101.0, 106.0, 115.0, 120.0)] == [
+        None,
+        30.0,
+        40.0,
+        40.0,
+        None,
+    ]

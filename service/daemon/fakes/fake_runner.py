@@ -55,6 +55,7 @@ class FakeRunner(FakeRun):
             r.SetBatching.by(self._note),
             r.SetCompositions.by(self._note),
             r.SetRate.by(lambda _: None),
+            r.Announce.by(lambda _: None),
             r.ResetGaps.by(lambda _: None),
         )
 

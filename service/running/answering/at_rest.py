@@ -46,6 +46,7 @@ class AtRest:
             ask.SetMode.by(self._set_mode),
             ask.SetCompositions.by(self._set_compositions),
             ask.SetRate.by(self._later),
+            ask.Announce.by(self._later),
             ask.ResetGaps.by(lambda _: None),
         )
 

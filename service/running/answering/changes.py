@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from profiler.snapshot import Announcement
 from service.running.asking.requests import (
+    Announce,
     Handler,
     ResetGaps,
     SetBatching,
@@ -14,6 +16,7 @@ from service.running.asking.requests import (
 )
 from service.running.building.run import Run
 from service.running.checking.rates import rate_of
+from service.running.recording.clock import WallClock
 
 
 class Changes:
@@ -29,6 +32,7 @@ class Changes:
             SetInput.by(self._set_input),
             SetBatching.by(self._set_batching),
             SetRate.by(self._set_rate),
+            Announce.by(self._announce),
             SetMode.by(self._set_mode),
             SetCompositions.by(self._set_compositions),
             ResetGaps.by(self._reset_gaps),
@@ -45,6 +49,11 @@ class Changes:
 
     def _set_rate(self, request: SetRate) -> None:
         self._run.intake.set_rate(request.rate)
+
+    def _announce(self, request: Announce) -> None:
+        since_s = WallClock.now().epoch_s
+        from_s, until_s = request.from_epoch_s - since_s, request.until_epoch_s - since_s
+        self._manager.announce(Announcement(from_s, until_s, request.rate_per_s))
 
     def _set_mode(self, request: SetMode) -> None:
         self._manager.set_mode(request.mode, request.composition)

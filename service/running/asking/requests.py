@@ -86,6 +86,16 @@ class SetRate(Request[None]):
 
 
 @dataclass(frozen=True, slots=True)
+class Announce(Request[None]):
+    """So many items a second are to come in a span of time, seconds since 1970. A runner that is started again has
+    forgotten it."""
+
+    from_epoch_s: float
+    until_epoch_s: float
+    rate_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class SetMode(Request[None]):
     """``composition`` goes with mode pinned; None pins the active one."""
 

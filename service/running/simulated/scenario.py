@@ -12,7 +12,7 @@ from compositions.model import Composition, Stage, all_sequential
 from control.decisions import Mode
 from control.settings import Settings
 from profiler.slo import Slo
-from profiler.snapshot import LatencyFrom
+from profiler.snapshot import Announcement, LatencyFrom
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.simulated_machine import Machine
 from service.running.simulated.simulated_source import Arrivals
@@ -35,10 +35,11 @@ class Happening:
     """Something done to the running app at a time."""
 
     at_s: float
-    action: Literal["lose_worker", "slo", "compositions", "pin", "auto", "observe", "batch"]
+    action: Literal["lose_worker", "slo", "compositions", "pin", "auto", "observe", "batch", "announce"]
     slo: Slo | None = None
     compositions: tuple[Composition, ...] = ()
     name: str | None = None
+    announcement: Announcement | None = None
     batching: Batching = field(default_factory=Batching)
 
 

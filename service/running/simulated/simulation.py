@@ -64,6 +64,8 @@ class _Run:
                 self._pool.lose(self._engine.view().workers[0].worker)
             case "slo":
                 self._manager.set_slo(happening.slo)
+            case "announce" if happening.announcement is not None:
+                self._manager.announce(happening.announcement)
             case "compositions":
                 self._manager.set_compositions(happening.compositions)
             case "pin":
