@@ -67,7 +67,7 @@ class Gathering:
             return None
         self._weigh(portion)
         more = min(most, self._fitting(self.limits)) - len(portion.values)
-        if not self.read and more > 0 and self._reader.at_hand(self._clock()):
+        if not self.read and more > 0 and (now_s := self._clock()) < until_s and self._reader.at_hand(now_s):
             rest = self._reader.read(more, until_s)
             portion = portion if rest is None else _joined(portion, rest)
         return portion

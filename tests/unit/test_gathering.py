@@ -186,3 +186,26 @@ def test_no_more_is_read_than_may_travel_together(rate_per_s: float | None, ling
         ahead.append(app.read - out)
     assert max(ahead) == 0, "what is read travels at once"
     assert out == 10 if linger_s == 0 and rate_per_s else out == 40
+
+
+class Slow:
+    """Each item takes a second to read."""
+
+    def __init__(self, time: Time) -> None:
+        self._portions = Portions(self._items(time), time.clock)
+
+    def _items(self, time: Time) -> Iterator[int]:
+        for number in range(10):
+            time.now_s += 1.0
+            yield number
+
+    def read(self, most: int, until_s: float) -> Any:
+        return self._portions.next(most, until_s)
+
+    def at_hand(self, until_s: float) -> bool:
+        return True
+
+
+def test_the_first_item_waits_no_longer_for_a_slow_second_one_than_others_do() -> None:
+    time = Time()
+    assert bundles(gathering(Slow(time), time, None, BundleLimits(items=9))) == [[number] for number in range(10)]
