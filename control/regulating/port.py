@@ -17,6 +17,10 @@ class Step:
     """Items that are asked for; None: not known."""
     waits: bool = False
     """More items wait for a replica than there are replicas."""
+    service_s: float | None = None
+    """What all stages take for an item, where items wait inside for one another, so that the latency is not theirs."""
+    cpu_share: float = 1.0
+    """Of the time that the group takes for an item, what it computes; the rest it waits for something else."""
 
 
 @dataclass(frozen=True, slots=True)

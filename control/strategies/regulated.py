@@ -17,6 +17,9 @@ from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Pace, Proposal, Settle, Stay, Strategy, Trial
 
+HELD = 2
+"""Items that a worker may have: one in its hands, one prefetched."""
+
 
 class Regulated(Strategy):
     """Of the replicated group of the composition that runs; of several, the one whose stages take longest.
@@ -82,9 +85,19 @@ def _regulated(situation: Situation) -> Group | None:
 
 
 def _step(situation: Situation, group: Group) -> Step:
+    """Where more items are inside than workers could have, they wait there for each other."""
     seen = situation.snapshot
     latency_s = None if seen.inside is None else seen.inside.mean_s
-    return Step(group.replicas, latency_s, seen.input_rate_per_s, seen.queued > group.replicas)
+    crowded = seen.in_flight > HELD * situation.active.workers
+    service_s = sum(stage.service_time_s for stage in seen.stages) if crowded and seen.stages else None
+    waits = crowded or seen.queued > group.replicas
+    return Step(group.replicas, latency_s, seen.input_rate_per_s, waits, service_s, _cpu_share(situation, group))
+
+
+def _cpu_share(situation: Situation, group: Group) -> float:
+    own = [stage for stage in situation.snapshot.stages if stage.name in group.stages]
+    service_s = sum(stage.service_time_s for stage in own)
+    return min(1.0, sum(stage.cpu_time_s for stage in own) / service_s) if service_s else 1.0
 
 
 def _resized(situation: Situation, group: Group, replicas: int) -> Composition:

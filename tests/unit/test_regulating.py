@@ -101,6 +101,15 @@ def test_two_sided_step_by_step() -> None:
         assert ours.regulate(step).replicas == expected, why
 
 
+def test_two_sided_knows_a_queue_from_contention() -> None:
+    starved = Step(2, 4.0, 30.0, waits=True, service_s=0.25, cpu_share=0.1)
+    assert (
+        two_sided(300.0, threads=32, cores=2).regulate(starved).replicas == 10
+    )  # 30 · 0.25 / 0.8; 20 would not contend
+    contended = Step(8, 0.28, 30.0, waits=True, cpu_share=0.25)  # 8 · 0.25 are both cores
+    assert two_sided(300.0, threads=32, cores=2).regulate(contended).replicas < 8
+
+
 def test_two_sided_gives_back_what_was_not_needed_for_five_steps() -> None:
     ours, rates = two_sided(), [30.0] * 6
     assert [ours.regulate(Step(8, 0.06, rate)).replicas for rate in rates] == [8, 8, 8, 8, 3, 3]
