@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -25,18 +25,18 @@ from benchmarks.workloads import Price, Priced
 from compositions.model import Composition, Group, Pattern, all_sequential
 from control.forecast.expect import Unmeasured, expect
 from profiler.monitor import Monitor, MonitorSettings, Running
-from profiler.snapshot import Snapshot
+from profiler.snapshot import InputNow, Snapshot
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools import ray_cluster
+from runtime.pools.port import Codec, WorkerPool
 from runtime.pools.ray_pool import RayPool
 
 LIMIT = 0.2
 BUNDLE_S = 0.1
 """The work in a bundle, at most: a run is to have many."""
-PROFILED_S, SATURATED_S, PACED_S = 2.0, 2.5, 3.5
 LEAST_BUNDLES = 40
 HOP_S = 4e-4
 """About; what it is gets measured."""
@@ -44,6 +44,14 @@ NAMES = "abcd"
 PLAIN = all_sequential(Priced.stages)
 VARIANTS = 512
 """Items that differ."""
+
+
+class Lengths(NamedTuple):
+    """Of the three runs of a setting, seconds, where they do not need more for their bundles."""
+
+    profiled_s: float = 2.0
+    saturated_s: float = 2.5
+    paced_s: float = 3.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +148,8 @@ class Usage:
 
 def on_ray(seeds: Iterable[int]) -> Iterator[Outcome[RealSetting]]:
     ray_cluster.connect()
-    stream = Stream()
+    pool = RayPool(Priced, NAMES)
+    stream = Stream(pool, pool.codec, Lengths())
     try:
         for seed in seeds:
             yield stream.measured(drawn(seed))
@@ -152,16 +161,15 @@ def on_ray(seeds: Iterable[int]) -> Iterator[Outcome[RealSetting]]:
 class Stream:
     """The one stream, and what it is told."""
 
-    def __init__(self) -> None:
-        self._pool = RayPool(Priced, NAMES)
-        dispatcher = Dispatcher(Priced.stages, PLAIN, DispatcherSettings(), self._pool.codec.size_bytes)
-        self._engine = Engine(dispatcher, self._pool)
+    def __init__(self, pool: WorkerPool, codec: Codec, lengths: Lengths) -> None:
+        self._codec, self._lengths = codec, lengths
+        self._engine = Engine(Dispatcher(Priced.stages, PLAIN, DispatcherSettings(), codec.size_bytes), pool)
         self._engine.start()
         self._seen = self._anew()
 
     def measured(self, setting: RealSetting) -> Outcome[RealSetting]:
         self._goes_to(PLAIN)
-        self._paced(setting, setting.profiled_per_s, PROFILED_S)
+        self._paced(setting, setting.profiled_per_s, self._lengths.profiled_s)
         snapshot = self._snapshot()
         self._goes_to(setting.composition)
         usage = Usage(self._processes())
@@ -169,10 +177,10 @@ class Stream:
         others_cores = usage.others_cores()
         throughput_per_s = self._seen.throughput_per_s
         rate_per_s = setting.load * throughput_per_s
-        now = replace(snapshot, input_rate_per_s=rate_per_s, input_rate_windows=())
+        now = replace(snapshot, input_rate_per_s=rate_per_s, input=InputNow())
         told = expect([setting.composition], now)
         assert not isinstance(told, Unmeasured), told
-        self._paced(setting, rate_per_s, PACED_S)
+        self._paced(setting, rate_per_s, self._lengths.paced_s)
         return Outcome(setting, told[0], throughput_per_s, self._seen.latency_s, others_cores)
 
     def close(self) -> None:
@@ -190,7 +198,7 @@ class Stream:
             self._hear(self._engine.now_s + 0.1)
 
     def _saturated(self, setting: RealSetting) -> None:
-        payloads, end_s = self._begins(setting), self._engine.now_s + SATURATED_S
+        payloads, end_s = self._begins(setting), self._engine.now_s + self._lengths.saturated_s
         while self._engine.now_s < end_s or len(self._seen.out) < LEAST_BUNDLES:
             while self._engine.has_room:
                 self._engine.admit(next(payloads), (self._engine.now_s,) * setting.items)
@@ -211,7 +219,7 @@ class Stream:
     def _begins(self, setting: RealSetting) -> Iterator[Any]:
         self._seen, prices = self._anew(), setting.prices
         bundles = [prices[at : at + setting.items] for at in range(0, VARIANTS - setting.items + 1, setting.items)]
-        return cycle([self._pool.codec.encode(bundle) for bundle in bundles])
+        return cycle([self._codec.encode(bundle) for bundle in bundles])
 
     def _drain(self) -> None:
         while not self._engine.idle:
