@@ -112,6 +112,11 @@ class StartRequest(Frozen):
         description="What an item's latency counts from where the SLO is judged: when it was due, or when it was read "
         "(as the papers measure); null: as the strategy has it.",
     )
+    settings: dict[str, int | Number | str] = Field(
+        default_factory=dict,
+        description="Of this run, by name: catch_up_s, shared_memory, scaling_factor …; one that is unknown or out of "
+        "range is refused with those that there are.",
+    )
     items: Annotated[int, Field(strict=True, gt=0, le=10**12)] | None = None
     duration_s: Annotated[Number, Field(gt=0, le=1e9)] | None = None
 

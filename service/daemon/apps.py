@@ -9,7 +9,7 @@ from service.bodies.apps import AppInfo
 from service.bodies.refusals import BadValueError, ConflictError
 from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
 from service.bodies.status import Status
-from service.daemon.checks import check_batching, check_composition, check_input, check_source
+from service.daemon.checks import check_batching, check_composition, check_input, check_settings, check_source
 from service.daemon.choices import Choices
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
@@ -54,6 +54,7 @@ class Apps:
         check_source(spec)
         check_input(spec.input, spec.apps_dirs)
         check_batching(spec.batching)
+        check_settings(spec)
         check_composition(spec.app, spec.composition, choices, self._runs.cores())
 
     def stop(self, name: str) -> Status:

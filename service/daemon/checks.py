@@ -8,9 +8,11 @@ from pathlib import Path
 from apps.input.kinds import PathMeans
 from compositions.errors import Fault, RecomposeError
 from compositions.model import Composition
+from compositions.settings import overridden
 from service.bodies.refusals import BadValueError, listed
 from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
 from service.running.checking.rates import rate_of
+from service.running.checking.settings import for_this_machine
 
 WORKERS_PER_CORE = 32
 """Of one app. Stages that wait gain from more workers than cores; each is a process of some 64 MB."""
@@ -46,6 +48,14 @@ def check_batching(batching: BatchingSpec) -> None:
         _ = batching.batching
     except RecomposeError as error:
         raise BadValueError(f"batching refused: {error}", [Fault("batching", str(error))]) from error
+
+
+def check_settings(spec: RunSpec) -> None:
+    """Raises: BadValueError when one is unknown or out of range."""
+    try:
+        overridden(for_this_machine(), spec.settings)
+    except RecomposeError as error:
+        raise BadValueError(f"settings refused: {error}", [Fault("settings", str(error))]) from error
 
 
 def check_source(spec: RunSpec) -> None:

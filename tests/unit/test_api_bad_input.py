@@ -193,6 +193,25 @@ def test_a_bad_bundle(client: TestClient, body: Any, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"catch_up_s": -1}, "settings refused: catch_up_s = -1, must be in [0, 3600] s"),
+        ({"scaling_factor": 1.5}, "settings refused: scaling_factor = 1.5, must be a whole number"),
+        ({"latency_band": "wide"}, "settings refused: latency_band = 'wide', must be a number"),
+        ({"colour": 1}, "settings refused: unknown setting 'colour'; there are "),
+    ],
+)
+def test_bad_settings(client: TestClient, settings: Any, sentence: str) -> None:
+    assert sentence in refused(client.post("/apps/synthetic/start", json={"settings": settings}))
+
+
+def test_settings_of_a_run(client: TestClient) -> None:
+    body = {"strategy": "spar", "settings": {"scaling_factor": 2, "latency_band": 0.1, "drain_sample": "paper"}}
+    assert client.post("/apps/synthetic/start", json=body).status_code == 200
+    client.post("/apps/synthetic/stop")
+
+
+@pytest.mark.parametrize(
     ("body", "sentence"),
     [
         ({"controller": "pid", "items": 512}, "items = 512 goes with controller fixed only; pid chooses the size"),
