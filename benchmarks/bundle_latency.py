@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any
 
 from benchmarks.harness import Goal, Table, report
-from compositions.model import Composition, Group
+from compositions.enumeration import generate
+from compositions.model import Composition, Group, Stage
 from control.decisions import Mode
 from profiler.slo import Slo
 from runtime.pools import ray_cluster
@@ -31,13 +32,10 @@ CHAIN = Composition("chain", tuple(Group((name,)) for name in STAGES))
 UP_S = 60.0
 SETTLE_S = 5.0
 """Until stages are profiled and a controller has found its size."""
-DEFAULT, ONE, RULE, MANY = (
-    "nothing asked for (slo-batch)",
-    "one item a bundle",
-    "two at most, as the rule",
-    "64 at most",
-)
+OPEN, DEFAULT, ONE = "nothing asked for", "four groups, the size left open", "four groups, one at a time"
+RULE, MANY = "four groups, two at most (rule)", "four groups, 64 at most"
 ASKED: Mapping[str, Mapping[str, Any]] = {
+    OPEN: {},
     DEFAULT: {},
     ONE: {"items": 1},
     RULE: {"items": 2},
@@ -54,13 +52,14 @@ class Load:
     seconds: float
 
 
-def p95_ms(load: Load, batching: Mapping[str, Any]) -> float:
-    """Of the last window of a run; the controller is said where there is one."""
+def p95_ms(load: Load, batching: Mapping[str, Any], *, pinned: bool) -> float:
+    """Of the last window of a run; who chooses the size is said. Not ``pinned``: the composition is left open too."""
+    every = generate([Stage(name) for name in STAGES], max_workers=len(STAGES), replicas=[1])
     spec = RunSpec(
         app="synthetic",
         options={"weights": ":".join("1" for _ in STAGES), "total_ms": STAGE_MS * len(STAGES)},
-        mode=Mode.PINNED,
-        compositions=(CHAIN,),
+        mode=Mode.PINNED if pinned else Mode.AUTO,
+        compositions=(CHAIN,) if pinned else (CHAIN, *every),
         composition=CHAIN.name,
         input=InputSpec(rate_per_s=load.rate_per_s),
         slo=Slo("latency", load.target_ms, 0.0, "p95"),
@@ -88,14 +87,15 @@ def _told(status: Status) -> float:
     batching, p95 = status.batching, status.latency_ms.p95
     if p95 is None or batching is None:
         raise ValueError(f"nothing was measured: {status.failure or status.held_up}")
-    print(f"  {p95:.2f} ms; {batching.controller}, {batching.size}: {batching.reason}", flush=True)
+    composition = status.composition.notation if status.composition else "none"
+    print(f"  {p95:.2f} ms; {composition}; {batching.controller}, {batching.size}: {batching.reason}", flush=True)
     return p95
 
 
 def measure(load: Load, rounds: int) -> list[Table]:
-    goal = Goal("of the target", DEFAULT, "target", 1.0, True)
-    table = Table(f"p95 at {load.rate_per_s:g} items/s, four stages of 50 µs", "ms", [goal])
-    contenders = {name: partial(p95_ms, load, asked) for name, asked in ASKED.items()}
+    goals = [Goal(f"of the target: {name}", name, "target", 1.0, True) for name in (OPEN, DEFAULT)]
+    table = Table(f"p95 at {load.rate_per_s:g} items/s, four stages of 50 µs", "ms", goals)
+    contenders = {name: partial(p95_ms, load, asked, pinned=name != OPEN) for name, asked in ASKED.items()}
     table.run({**contenders, "target": lambda: load.target_ms}, rounds)
     return [table]
 
