@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, log
+from statistics import median
 
 from compositions.batch_settings import BatchSettings
 from compositions.wording import figure
@@ -34,7 +35,10 @@ class SloBatch(BatchController):
     small bundles show it within a few items, and large ones that come too early are very late."""
     DRAG_GAIN = 0.02
     DRAG_CAP = 0.2
-    """A bundle that was stuck behind others, or misjudged, by more tells nothing of the drag."""
+    """A bundle that was stuck behind others, or misjudged, by more tells nothing of the drag by itself."""
+    STUCK = 24
+    """So many in a row do, all on the same side: where several wait for one worker, the drag is their number."""
+    MOST_DRAG = log(64.0)
 
     def __init__(self, settings: BatchSettings) -> None:
         self._target_s, self._sizes = settings.aim.target_s, settings.sizes
@@ -44,6 +48,8 @@ class SloBatch(BatchController):
         self._largest = settings.sizes.first
         self._drag = 0.0
         """Logarithm of what a bundle takes once it is filled over the work on it: what is in its way."""
+        self._stuck: list[float] = []
+        """By how much the latest bundles were off, as long as all of them were by much."""
         self._choice = Choice(settings.sizes.first, "first: nothing was measured yet")
 
     def delivered(self, bundle: Delivered) -> None:
@@ -96,6 +102,15 @@ class SloBatch(BatchController):
         error = log(passed_s) - log(self._shapes.best.work_s(load_s, bundle.items)) - self._drag
         if abs(error) < self.DRAG_CAP:
             self._drag += self.DRAG_GAIN * error
+            self._stuck.clear()
+            return
+        if self._stuck and error * self._stuck[-1] < 0:
+            self._stuck.clear()
+        self._stuck.append(error)
+        if len(self._stuck) == self.STUCK:
+            self._drag += median(self._stuck)
+            self._drag = max(-self.MOST_DRAG, min(self.MOST_DRAG, self._drag))
+            self._stuck.clear()
 
     def _forget_before(self, first: int) -> None:
         """Bundles that were overtaken were split or lost: nothing is expected of them any more."""

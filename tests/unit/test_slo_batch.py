@@ -172,6 +172,20 @@ def test_a_paced_source_is_kept_up_with_where_smaller_bundles_would_not() -> Non
     assert np.median(pmbaf.latencies_s[-500:]) > 1.0
 
 
+def test_bundles_that_wait_for_one_worker_are_reckoned_with() -> None:
+    """Five are in flight, all of them at one worker: each takes five times the work on it. On target: 20 ms, so 4 ms of
+    work, of which 0.6 for the bundle and 0.02 a tuple: 170."""
+    controller = SloBatch(BatchSettings(Aim(20.0)))
+    first, flying = 0, [0.0] * 5
+    for _ in range(300):
+        items = controller.next(Opening(first)).items
+        work_s = 0.6e-3 + 0.02e-3 * items
+        flying = [*flying[1:], work_s]
+        controller.delivered(Delivered(first, items, sum(flying), 0.0, work_s))
+        first += items
+    assert controller.next(Opening(first)).items == pytest.approx(170, rel=0.1)
+
+
 def test_filling_is_part_of_the_latency() -> None:
     """20 ms at 2,000 tuples/s: 28 tuples fill for 13.5 ms and are worked on for 6.4."""
     trace = run(np.full(20_000, 0.9), Pipeline(QUIET, source=Paced(2_000.0)), target_ms=20.0)
