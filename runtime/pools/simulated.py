@@ -103,6 +103,10 @@ class SimulatedPool:
             self.end(worker)
             self._time.at(self._time.now_s, lambda: WorkerLost(self._time.now_s, worker, "lost in the simulation"))
 
+    def set_cores(self, cores: int) -> None:
+        """For scenarios of noisy neighbours: so many are left to the workers from now on."""
+        self._cores.share(cores)
+
     # --- time -------------------------------------------------------------------------------------------------------
 
     def _next(self) -> tuple[float, bool]:

@@ -64,6 +64,10 @@ class Cores(Generic[W]):
         self._order = itertools.count()
         self._ends: list[tuple[float, int, W, int]] = []
 
+    def share(self, cores: int) -> None:
+        """So many from now on."""
+        self._cores = cores
+
     def begin(self, worker: W, cpu_s: float) -> None:
         worker.computing = True
         worker.steps += 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from apps.input.rates import Rate
@@ -11,8 +11,12 @@ from compositions.model import Composition
 from control.settings import Measuring, Settings
 from control.strategies import make_strategy
 from profiler.slo import Slo
+from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.simulated_machine import Machine
+from service.running.simulated.pilot import Pilot
 from service.running.simulated.scenario import Happening, Scenario, SimulatedStage
+
+_UNBOUNDED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,16 @@ class Task:
     duration_s: float = 570.0
     seed: int = 0
     happenings: Sequence[Happening] = ()
+
+    @property
+    def most_workers(self) -> int:
+        """That any of its compositions has."""
+        return max(each.workers for each in self.compositions)
+
+    def cores_at(self, at_s: float) -> int:
+        """That are left to the workers then."""
+        told = [each for each in self.happenings if each.action == "cores" and each.at_s <= at_s]
+        return max(told, key=lambda each: each.at_s).cores if told else self.machine.cores
 
     def scenario(self, strategy: str, first: Composition | None = None) -> Scenario:
         """A run of it under ``strategy``, from ``first`` on (None: all stages sequential), judged as that one does."""
@@ -47,3 +61,9 @@ class Task:
             happenings=tuple(self.happenings),
             seed=self.seed,
         )
+
+    def steered(self, pilot: Callable[[], Pilot]) -> Scenario:
+        """A run of it in which somebody else decides. What waits between two stages has no limit, as in the systems
+        that such rules come from: a backlog stands before the stage that is short of replicas."""
+        queues = DispatcherSettings(reorder_items=_UNBOUNDED)
+        return replace(self.scenario("static"), pilot=pilot, dispatcher=queues)

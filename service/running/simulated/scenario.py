@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,6 +15,7 @@ from profiler.slo import Slo
 from profiler.snapshot import Announcement, LatencyFrom
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.simulated_machine import Machine
+from service.running.simulated.pilot import Pilot
 from service.running.simulated.simulated_source import Arrivals
 
 
@@ -35,12 +36,14 @@ class Happening:
     """Something done to the running app at a time."""
 
     at_s: float
-    action: Literal["lose_worker", "slo", "compositions", "pin", "auto", "observe", "batch", "announce"]
+    action: Literal["lose_worker", "slo", "compositions", "pin", "auto", "observe", "batch", "announce", "cores"]
     slo: Slo | None = None
     compositions: tuple[Composition, ...] = ()
     name: str | None = None
     announcement: Announcement | None = None
     batching: Batching = field(default_factory=Batching)
+    cores: int = 0
+    """That are left to the workers from now on: others take the rest, and nobody says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class Scenario:
     seed: int = 0
     until_settled_s: float | None = None
     """End early once nothing but "no change" was said for so long."""
+    pilot: Callable[[], Pilot] | None = None
+    """Makes who decides instead of the strategy, anew for each run."""
 
     @property
     def app_stages(self) -> tuple[Stage, ...]:

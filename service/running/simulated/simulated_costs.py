@@ -21,7 +21,7 @@ def costs_of(stages: Sequence[SimulatedStage], seed: int, now_s: Callable[[], fl
 
     def cost(name: str, serial: int) -> Cost:
         stage = by_name[name]
-        service_s = stage.service_s * draws[name][serial % _DRAWS] * _drift(stage.factors, now_s())
+        service_s = stage.service_s * draws[name][serial % _DRAWS] * drift(stage.factors, now_s())
         return Cost(service_s * (1 - stage.wait_share), service_s * stage.wait_share)
 
     return cost
@@ -35,7 +35,8 @@ def _factors(stage: SimulatedStage, random: np.random.Generator) -> list[float]:
     return [float(value) for value in drawn / drawn.mean()]
 
 
-def _drift(factors: tuple[tuple[float, float], ...], at_s: float) -> float:
+def drift(factors: tuple[tuple[float, float], ...], at_s: float) -> float:
+    """By what a stage's service time is multiplied at a time."""
     if not factors:
         return 1.0
     return float(np.interp(at_s, [t for t, _ in factors], [factor for _, factor in factors]))

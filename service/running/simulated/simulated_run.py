@@ -13,6 +13,7 @@ from runtime.dispatch.dispatcher import Dispatcher
 from runtime.engine import Engine
 from runtime.pools.simulated import SimulatedPool
 from service.running.loop import Bundler, ControlLoop, LoopSettings, Sink
+from service.running.simulated.pilot import Piloted
 from service.running.simulated.scenario import Scenario
 from service.running.simulated.simulated_costs import costs_of
 
@@ -31,9 +32,15 @@ def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink, bundler: Bundle
     """The loop of ``scenario``; what comes out goes to ``sink``."""
     stages, first, cores = scenario.app_stages, scenario.opening, scenario.machine.cores
     choices = Choices(stages, scenario.compositions, first)
+    monitor = Monitor(MonitorSettings(), [stage.name for stage in stages], cores, concurrencies(stages))
+    engine = Engine(Dispatcher(stages, first, scenario.dispatcher), pool)
+    if scenario.pilot is not None:
+        pilot = scenario.pilot()
+        steered = Piloted(scenario.settings, choices, scenario.slo, pilot, engine.view)
+        loop = ControlLoop(engine, monitor, steered, LoopSettings(cores), sink, bundler)
+        loop.tap = pilot.observe
+        return loop
     strategy = make_strategy(scenario.strategy)
     settings = replace(scenario.settings, style=strategy.style)
     manager = Manager(settings, strategy, choices, scenario.mode, scenario.slo)
-    monitor = Monitor(MonitorSettings(), [stage.name for stage in stages], cores, concurrencies(stages))
-    engine = Engine(Dispatcher(stages, first, scenario.dispatcher), pool)
     return ControlLoop(engine, monitor, manager, LoopSettings(cores, strategy.style), sink, bundler)

@@ -39,6 +39,8 @@ class _Run:
             self._loop.step(min(due_s, self._scenario.duration_s))
             self._note()
         self._trace.accepted = self._engine.view().accepted
+        snapshot = self._loop.snapshot
+        self._trace.offered = snapshot.demand.offered if snapshot is not None and snapshot.demand is not None else None
         return self._trace
 
     def _take(self, item: Delivered | Shed) -> None:
@@ -70,6 +72,8 @@ class _Run:
                 self._manager.set_compositions(happening.compositions)
             case "pin":
                 self._manager.set_mode(Mode.PINNED, happening.name)
+            case "cores":
+                self._pool.set_cores(happening.cores)
             case "batch":
                 self._bundling.set(happening.batching)
             case "auto" | "observe":

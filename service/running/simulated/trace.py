@@ -60,6 +60,8 @@ class Trace:
     delivered: list[Left] = field(default_factory=list)
     """In the order of delivery."""
     accepted: int = 0
+    offered: int | None = None
+    """Items that were due or came, read or not; None where nobody counts them."""
     quiet_since_s: float = 0.0
     """Since when nothing but "no change" was said."""
 
