@@ -12,6 +12,9 @@ from runtime.dispatch.outcomes import Outcome, TaskTimed
 from runtime.dispatch.views import DispatcherView
 from service.gym.policies.port import Given, Measured, Policy, Replicas, StageNow
 
+_KEPT = 0.9
+"""Of what a stage was utilized, from one turn to the next: about two seconds count."""
+
 
 def parallel(replicas: Mapping[str, int]) -> Composition:
     """Each stage a group of its own."""
@@ -46,6 +49,7 @@ class Piloting:
         self._replicas = dict.fromkeys(given.stages, 1)
         self._busy_s = defaultdict[str, float](float)
         self._done = defaultdict[str, int](int)
+        self._utilized = defaultdict[str, float](float)
         self._arrived, self._at_s = 0, 0.0
 
     def observe(self, outcome: Outcome) -> None:
@@ -67,14 +71,16 @@ class Piloting:
     def _measured(self, snapshot: Snapshot, view: DispatcherView) -> Measured:
         arrived = snapshot.demand.offered if snapshot.demand is not None else snapshot.input.arrived
         latency_s = None if snapshot.latency is None else snapshot.latency.mean_s
+        for name in self._given.stages:
+            self._utilized[name] = _KEPT * self._utilized[name] + self._busy_s[name] / self._replicas[name]
         stages = tuple(self._stage(name, snapshot, view) for name in self._given.stages)
         elapsed_s, came = snapshot.now_s - self._at_s, arrived - self._arrived
         self._at_s, self._arrived = snapshot.now_s, arrived
         self._busy_s.clear()
         self._done.clear()
-        return Measured(snapshot.now_s, elapsed_s, came, latency_s, stages)
+        return Measured(snapshot.now_s, elapsed_s, came, latency_s, snapshot.backlog, stages)
 
     def _stage(self, name: str, snapshot: Snapshot, view: DispatcherView) -> StageNow:
-        outside = snapshot.backlog if name == self._given.stages[0] else 0
-        waiting = view.positions.get(name, 0) + outside
+        held_back = snapshot.backlog if name == max(self._given.stages, key=self._utilized.__getitem__) else 0
+        waiting = view.positions.get(name, 0) + held_back
         return StageNow(name, self._replicas[name], self._busy_s[name], self._done[name], waiting)

@@ -11,12 +11,9 @@ from compositions.model import Composition
 from control.settings import Measuring, Settings
 from control.strategies import make_strategy
 from profiler.slo import Slo
-from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.simulated_machine import Machine
 from service.running.simulated.pilot import Pilot
 from service.running.simulated.scenario import Happening, Scenario, SimulatedStage
-
-_UNBOUNDED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,5 @@ class Task:
         )
 
     def steered(self, pilot: Callable[[], Pilot]) -> Scenario:
-        """A run of it in which somebody else decides. What waits between two stages has no limit, as in the systems
-        that such rules come from: a backlog stands before the stage that is short of replicas."""
-        queues = DispatcherSettings(reorder_items=_UNBOUNDED)
-        return replace(self.scenario("static"), pilot=pilot, dispatcher=queues)
+        """A run of it in which somebody else decides."""
+        return replace(self.scenario("static"), pilot=pilot)

@@ -22,7 +22,7 @@ TWO = Given(("a", "b"), 1.0, 100)
 
 
 def turn(at_s: float, *stages: StageNow, arrived: int = 0, elapsed_s: float = 15.0, late_s: float = 0.1) -> Measured:
-    return Measured(at_s, elapsed_s, arrived, late_s, stages)
+    return Measured(at_s, elapsed_s, arrived, late_s, stages[0].waiting, stages)
 
 
 def told(policy: Policy, turns: Sequence[Measured]) -> list[Replicas]:

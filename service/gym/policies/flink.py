@@ -67,7 +67,7 @@ class Flink(Policy):
 
     def _needed_per_s(self, utilization: float) -> float:
         """What a stage is to be able to: the rate at this utilization, and to work off what waits."""
-        lag = self._now.stages[0].waiting if self._now is not None else 0
+        lag = self._now.backlog if self._now is not None else 0
         return self._window.arrived_per_s / utilization + lag / self.SETTINGS.catch_up_s
 
     def _within(self, index: int, stage: StageNow) -> bool:

@@ -39,7 +39,8 @@ class StageNow:
     done: int
     """Items that it finished."""
     waiting: int
-    """Items that are at it now: waiting, or in work."""
+    """Items that are at it now: waiting, or in work. Who is short of replicas holds back those before it, up to the
+    source: what waits there counts for the stage that is utilized most, as if queues between stages had no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Measured:
     """Items that came since then, read or not."""
     latency_s: float | None
     """Mean over the last ten seconds; None: nothing came out."""
+    backlog: int
+    """Items that no stage has begun."""
     stages: tuple[StageNow, ...]
     """In the app's order."""
 
