@@ -17,6 +17,8 @@ matplotlib.use("Agg")
 Values = Callable[[Point], float | None]
 INK = ("#1f5fa8", "#c2571a", "#2f8f4e", "#8a4fa3", "#a8324a", "#5f6b7a")
 
+LEGIBLE = 0.05
+"""Share of the run that a band takes at least, to be named."""
 _AXES = {"throughput": 0, "latency": 1}
 """Which panel shows what an SLO is about."""
 
@@ -41,6 +43,7 @@ def _over_time(experiment: Experiment, run: Measurement) -> Figure:
     axes[1].set_yscale("log")
     _bound(experiment, axes)
     _composition(axes[2], run)
+    _line(axes[2].twinx(), run, lambda s: float(s.workers), "workers", INK[5])
     if resources:
         _line(axes[3], run, lambda s: s.cpu_percent, "CPU [% of a core]", INK[2])
         _line(axes[3], run, lambda s: s.memory_mb, "memory in use [MB]", INK[3])
@@ -65,16 +68,17 @@ def _bound(experiment: Experiment, axes: Any) -> None:
 
 
 def _composition(axis: Any, run: Measurement) -> None:
-    """The active composition as coloured bands."""
+    """The active composition as coloured bands, named where there is room; over them the number of workers."""
     names = list(dict.fromkeys(sample.composition for sample in run.samples))
     begin = 0.0
     for sample, later in zip(run.samples, [*run.samples[1:], None], strict=True):
         if later is None or later.composition != sample.composition:
             place = names.index(sample.composition)
             axis.axvspan(begin, sample.at_s, color=INK[place % len(INK)], alpha=0.35, linewidth=0)
-            axis.text((begin + sample.at_s) / 2, 0.5, sample.composition, ha="center", va="center", fontsize=8)
+            if sample.at_s - begin > LEGIBLE * run.samples[-1].at_s:
+                axis.text((begin + sample.at_s) / 2, 0.5, sample.composition, ha="center", va="center", fontsize=8)
             begin = sample.at_s
-    axis.set_ylabel("composition")
+    axis.set_ylabel("composition, workers")
     axis.set_yticks([])
 
 

@@ -118,7 +118,7 @@ class Experiment(Closed):
     """Notations by name; none: those that come with the app."""
     input: Load
     slo: str | None = None
-    strategies: tuple[Literal["model", "vogel", "pdp21"], ...] = ()
+    strategies: tuple[Literal["model", "vogel", "pdp21", "spar", "two-sided"], ...] = ()
     static: tuple[str, ...] | Literal["all"] = ()
     """Compositions that are kept fixed, to be compared with."""
     settings: dict[str, Any] = Field(default_factory=dict)
