@@ -13,9 +13,9 @@ ACT = (Path(__file__).parents[2] / "service" / "dashboard" / "act.js").read_text
 
 def test_the_page_offers_every_strategy() -> None:
     (listed,) = re.findall(r"^const STRATEGIES = \[(.+)\];$", ACT, re.MULTILINE)
-    assert re.findall(r'\["(\w+)",', listed) == list(STRATEGIES)
+    assert re.findall(r'\["([\w-]+)",', listed) == list(STRATEGIES)
 
 
 def test_the_page_offers_every_source_that_a_path_or_nothing_describes() -> None:
     (listed,) = re.findall(r'name: "kind".+?options: \[(.+)\] \}\);$', ACT, re.MULTILINE)
-    assert set(re.findall(r'\["(\w+)",', listed)) == {kind.name for kind in KINDS.values() if not kind.driven}
+    assert set(re.findall(r'\["([\w-]+)",', listed)) == {kind.name for kind in KINDS.values() if not kind.driven}
