@@ -22,6 +22,9 @@ from service.running.loop import Bundler
 
 PAYS_FOR_S = 5.0
 """So long after bundles paid the last time they are taken to pay: a controller is not to come and go with noise."""
+BEYOND_RULE = 4
+"""A law that was learned in noise may ask for anything; the rule rests on means of many seconds. Fewer items than it
+says help nobody: bundles go when a worker is free, and are as small as what has come by then."""
 
 
 class Inlet(Protocol):
@@ -99,7 +102,7 @@ class Bundling(Bundler):
             self._steering = None  # what a bundle costs is another thing now
         self._active = view.composition
         self._left_open = grain_of(snapshot.stages, view.composition, snapshot.hop_s, self._target_s)
-        if self._left_open.pays:
+        if self._left_open.pays and self._source.offered_per_s(snapshot.now_s) is not None:
             self._paid_s = snapshot.now_s
         self._choose(self._left_open)
         if self._steering is not None:
@@ -116,7 +119,7 @@ class Bundling(Bundler):
         choice = steering.admitted(first, items, seen)
         if choice is not before:
             self._now_s = now_s
-            self._hold(Grain(choice.items, choice.reason))
+            self._hold(Grain(self._borne(choice.items), choice.reason))
 
     def timed(self, task: TaskTimed) -> None:
         if self._steering is not None:
@@ -134,7 +137,14 @@ class Bundling(Bundler):
         elif self._steering is None or self._steering.control != control:
             begin = left_open.items if self.in_force.control is None else control.settings.sizes.first
             self._steering = Steering(control, begin)
-            self._hold(Grain(self._steering.choice.items, self._steering.choice.reason))
+            self._hold(Grain(self._borne(self._steering.choice.items), self._steering.choice.reason))
+
+    def _borne(self, items: int) -> int:
+        """A controller that nobody named goes from what the rule says to so many times that."""
+        if self.in_force.control is not None:
+            return items
+        rule = self._left_open.items
+        return min(max(items, rule), BEYOND_RULE * rule)
 
     def _fixed(self) -> Grain | None:
         items = self.in_force.items

@@ -89,7 +89,8 @@ def entries(client: TestClient) -> list[dict[str, Any]]:
 
 
 def test_a_controller_is_named_and_explained_while_it_runs(client: TestClient) -> None:
-    client.post("/apps/synthetic/start", json={**LIGHT, "mode": "observe"}).raise_for_status()
+    paced = {**LIGHT, "mode": "observe", "input": {"rate_per_s": 500}}
+    client.post("/apps/synthetic/start", json=paced).raise_for_status()
     until(client, lambda status: status["batching"]["size"] not in (None, 1))
     client.put(
         "/apps/synthetic/batching", json={"controller": "faf", "settings": {"step": 20, "sample": 1}}

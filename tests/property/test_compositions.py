@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, pairwise
 from math import sqrt
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import pytest
 import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, Batching
+from compositions.batch_settings import Aim, BatchSettings, Gains, Sizes, Steps
+from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, Batching, ControllerName, SizeControl
 from compositions.capacity.costs import Conditions, StageCost
 from compositions.capacity.predict import predict, predict_all
 from compositions.capacity.prediction import Prediction
@@ -78,11 +79,22 @@ def test_what_is_formatted_parses_to_the_same(case: tuple[list[Stage], list[Comp
             assert parse(short_notation(composition), stages, name=composition.name).shape == composition.shape
 
 
-BATCHES = st.none() | st.builds(
-    Batching,
-    st.none() | st.integers(1, MOST_ITEMS),
-    st.integers(1, MOST_BYTES),
-    st.floats(0, MOST_LINGER_MS),
+CONTROLS = st.builds(
+    SizeControl,
+    st.sampled_from(get_args(ControllerName)),
+    st.builds(
+        BatchSettings,
+        aim=st.builds(Aim, threshold=st.floats(0, 0.99)),
+        sizes=st.builds(Sizes, st.just(1), st.integers(500, 1_000_000), st.integers(1, 500)),
+        steps=st.builds(Steps, st.floats(0.01, 100_000), st.integers(1, 10_000)),
+        gains=st.builds(Gains, *[st.floats(0, 100_000)] * 3),
+    ),
+)
+LIMITS = st.integers(1, MOST_BYTES), st.floats(0, MOST_LINGER_MS)
+BATCHES = (
+    st.none()
+    | st.builds(Batching, st.none() | st.integers(1, MOST_ITEMS), *LIMITS)
+    | st.builds(Batching, st.none(), *LIMITS, CONTROLS)
 )
 
 

@@ -7,13 +7,17 @@ from typing import cast
 
 import pytest
 
+from apps.input.schedule import Offer
 from compositions.batch_settings import BatchSettings, Gains, Sizes
 from compositions.batching import Batching, BundleLimits, SizeControl
 from compositions.model import Composition, Group, Pattern, Stage
+from control.batching.port import Choice
 from control.choices import Choices
 from control.decisions import Mode
+from control.grain import Grain
 from control.manager import Manager
 from control.settings import Settings
+from control.steering import Steering
 from control.strategies import make_strategy
 from profiler.slo import Slo
 from profiler.snapshot import Snapshot, StageProfile
@@ -33,8 +37,16 @@ MIB = 2**20
 class Source:
     """Keeps what it was told."""
 
+    rate_per_s: float | None = 1000.0
+
     def set_batching(self, limits: BundleLimits) -> None:
         self.limits = limits
+
+    def offer(self) -> Offer:
+        return Offer(0, 0, 0, 0.0)
+
+    def offered_per_s(self, now_s: float) -> float | None:
+        return self.rate_per_s
 
 
 class Bench:
@@ -120,11 +132,29 @@ def test_where_a_latency_is_asked_for_and_bundles_pay_ours_chooses() -> None:
     assert [(each.controller, each.to_items) for each in bench.bundling.runs.kept] == [("slo-batch", 8), ("auto", 64)]
 
 
+def test_behind_a_source_that_is_read_as_fast_as_it_goes_the_rule_stays_unless_a_controller_is_named() -> None:
+    bench = Bench(Batching(), slo=Slo("latency", 4.0))
+    bench.source.rate_per_s = None
+    assert (bench.look(each_s=50e-6), bench.bundling.controller) == (8, "auto")
+    bench.bundling.set(PID)
+    assert bench.bundling.controller == "pid"
+
+
+@pytest.mark.parametrize(("asked", "size"), [(1000, 32), (20, 20), (1, 8)])
+def test_ours_goes_from_the_rule_to_four_times_that(monkeypatch: pytest.MonkeyPatch, asked: int, size: int) -> None:
+    bench = Bench(Batching(), slo=Slo("latency", 4.0))
+    bench.look(each_s=50e-6)
+    monkeypatch.setattr(Steering, "admitted", lambda *_: Choice(asked, "a law that was learned in noise"))
+    bench.bundling.admitted(0, 8, 1.0)
+    assert bench.bundling.grain == Grain(size, "a law that was learned in noise")
+
+
 def test_where_bundles_do_not_pay_nothing_chooses_and_nothing_is_followed() -> None:
     bench = Bench(Batching(), slo=Slo("latency", 400.0))
     assert bench.look(each_s=50e-3) == 1
     assert bench.bundling.controller == "auto"
-    bench.bundling.admitted(0, 1, 1.0)  # asks the source nothing: this one could not tell
+    bench.bundling.admitted(0, 1, 1.0)
+    assert bench.bundling.grain.items == 1
 
 
 def test_a_controller_does_not_come_and_go_with_noise() -> None:

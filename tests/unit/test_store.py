@@ -6,11 +6,13 @@ import os
 import sqlite3
 import stat
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from compositions.batching import Batching
+from compositions.batch_settings import BatchSettings, Gains
+from compositions.batching import Batching, SizeControl
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Mode
@@ -100,6 +102,14 @@ def test_changes_of_the_size_are_kept_also_in_a_file_that_was_made_without_them(
     store.put_size_changes("words", [change.model_copy(update={"last_at": "t2", "count": 2, "to": 5})])
     assert [(each.from_, each.to, each.count) for each in store.size_changes("words", 10)] == [(1, 5, 2)]
     assert store.quiet_runs("words", 10) == store.size_changes("other", 10) == []
+    store.close()
+
+
+def test_a_composition_keeps_its_controller() -> None:
+    steered = Batching(control=SizeControl("pid", BatchSettings(gains=Gains(kp=20.0))))
+    store = DaemonStore(None)
+    store.put_overlay("words", {"wide": replace(WIDE, batch=steered)})
+    assert store.overlay("words") == {"wide": replace(WIDE, batch=steered)}
     store.close()
 
 
