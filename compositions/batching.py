@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from compositions.batch_settings import BatchSettings
-from compositions.settings import SettingsError, check, names, plain, ranged
+from compositions.settings import SettingsError, check, faults, names, plain, ranged
 
 MOST_ITEMS = 100_000
 MOST_BYTES = 2**40
@@ -48,10 +48,16 @@ class SizeControl:
 
 def settings_of(said: Mapping[str, Any]) -> BatchSettings:
     """As usual but for what is ``said``. Raises: SettingsError that names every fault."""
-    unknown = [_unknown(name) for name in said if name not in SETTINGS]
-    if unknown:
-        raise SettingsError("; ".join(unknown))
+    found = setting_faults(said)
+    if found:
+        raise SettingsError("; ".join(found))
     return BatchSettings().overridden(said)
+
+
+def setting_faults(said: Mapping[str, Any]) -> list[str]:
+    """What no setting of a controller may be, each by itself."""
+    unknown = [_unknown(name) for name in said if name not in SETTINGS]
+    return unknown or faults(BatchSettings(), said)
 
 
 def _unknown(name: str) -> str:

@@ -39,9 +39,14 @@ def overridden(group: Group, values: Mapping[str, Any]) -> Group:
 
     Raises: SettingsError that names every unknown name and every value out of range.
     """
-    known = {limits.name: limits for limits, _ in _values(group)}
-    _refuse(fault for name, value in values.items() if (fault := _override_fault(known, name, value)))
+    _refuse(iter(faults(group, values)))
     return _replaced(group, values)
+
+
+def faults(group: object, values: Mapping[str, Any]) -> list[str]:
+    """What is unknown or out of range among ``values``; whether they go together is another question."""
+    known = {limits.name: limits for limits, _ in _values(group)}
+    return [fault for name, value in values.items() if (fault := _override_fault(known, name, value))]
 
 
 def names(group: object) -> list[str]:

@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchem
 from apps.input.kinds import KINDS, KindName, SourceKind
 from apps.input.rate_spec import RateSpec
 from compositions.batch_settings import BatchSettings
-from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, SETTINGS, Asked, Batching, settings_of
-from compositions.errors import RecomposeError
+from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, SETTINGS, Asked, Batching, setting_faults
 from compositions.model import Composition
 from compositions.settings import plain, ranges
 from control.decisions import Mode
@@ -116,10 +115,9 @@ _COUNT_OR_AUTO = {
 def _settings(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"must be an object with some of {', '.join(SETTINGS)}")
-    try:
-        settings_of(value)
-    except RecomposeError as error:
-        raise ValueError(str(error)) from error
+    found = setting_faults(value)
+    if found:
+        raise ValueError("; ".join(found))
     return value
 
 
