@@ -22,6 +22,7 @@ COMMANDS = {
     "compositions": "service.cli.clients:compositions",
     "check": "service.cli.check:check",
     "experiment": "service.cli.experiment:experiment",
+    "gym": "service.cli.gym:gym",
     "ingest": "service.cli.ingest:ingest",
     "telemetry": "service.cli.telemetry:telemetry",
     "report": "service.cli.report:report",

@@ -59,6 +59,8 @@ class Piloting:
                 self._done[timing.stage] += outcome.items
 
     def decide(self, snapshot: Snapshot, view: DispatcherView) -> Composition | None:
+        if snapshot.now_s <= self._at_s:  # no time has passed in which anything could be measured
+            return None
         self._policy.observe(self._measured(snapshot, view))
         asked = self._policy.decide()
         if isinstance(asked, Composition):

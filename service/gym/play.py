@@ -32,6 +32,7 @@ POLICIES: Mapping[str, Contender] = {
     "model": lambda task: task.scenario("model"),
     "vogel": lambda task: task.scenario("vogel"),
     "pdp21": lambda task: task.scenario("pdp21"),
+    "spar": lambda task: task.scenario("spar", task.merged),
     **{name: steered_by(make) for name, make in PORTS.items()},
     "mean": lambda task: task.scenario("static", Clairvoyant(task).mean()),
     "peak": lambda task: task.scenario("static", Clairvoyant(task).peak()),

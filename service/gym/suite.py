@@ -5,7 +5,7 @@ Times are shares of the run, so that a short run has all of what a long one has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -51,11 +51,19 @@ class Load:
     rate: MakeLoad
     arrivals: Arrivals = "paced"
     disturbances: tuple[Disturbance, ...] = ()
+    announced: tuple[float, float] | None = None
+    """Crowds of that length in each period (s), which somebody announces before the run."""
 
 
 def _both(group: str, name: str, rate: MakeLoad, *disturbances: Disturbance) -> tuple[Load, Load]:
-    paced = Load(f"{name}, paced", group, rate, "paced", disturbances)
-    return paced, replace(paced, name=f"{name}, Poisson", arrivals="poisson")
+    paced = Load(f"{name} (paced)", group, rate, "paced", disturbances)
+    return paced, replace(paced, name=f"{name} (Poisson)", arrivals="poisson")
+
+
+def _told(length_s: float, period_s: float) -> Iterator[Load]:
+    name = f"announced crowd of {length_s:g} in {period_s:g} s"
+    for load in _both("announced", name, lambda span, seed: span.crowds(length_s, period_s)):
+        yield replace(load, announced=(length_s, period_s))
 
 
 def _middle(span: Span, seed: int) -> Rate:
@@ -79,20 +87,25 @@ SUITE: tuple[Load, ...] = (
     Load("decreasing", "patterns", lambda span, seed: Decreasing(span.duration_s, span.low_per_s, span.high_per_s)),
     *_both("steps", "a new rate every 60 s", LOADS["steps of 60 s"]),
     *_both("steps", "a new rate every 20 s", lambda span, seed: span.held(20.0, seed)),
-    *_both("crowds", "crowd, 12 of 60 s", LOADS["crowd, 12 of 60 s"]),
-    *_both("crowds", "crowd, 24 of 120 s", LOADS["crowd, 24 of 120 s"]),
+    *_both("crowds", "crowd of 12 in 60 s", LOADS["crowd, 12 of 60 s"]),
+    *_both("crowds", "crowd of 24 in 120 s", LOADS["crowd, 24 of 120 s"]),
     Load("one crowd", "crowds", lambda span, seed: span.crowds(span.duration_s / 10, 0.7 * span.duration_s)),
+    *(
+        replace(load, announced=(12.0, 60.0))
+        for load in _both("announced", "announced crowd of 12 in 60 s", LOADS["crowd, 12 of 60 s"])
+    ),
+    replace(Load("announced crowd of 24 in 120 s", "announced", LOADS["crowd, 24 of 120 s"]), announced=(24.0, 120.0)),
     *_both("random", "a new rate every 5 s", LOADS["random, every 5 s"]),
     Load("a new rate every second", "random", lambda span, seed: span.held(1.0, seed)),
     *_both("constant", "constant", LOADS["constant"]),
-    *_both("drift", "half as slow again, by and by", _middle, _SLOWER),
-    *_both("drift", "half as slow again, at once", _middle, _SUDDEN),
+    *_both("drift", "half as slow again by and by", _middle, _SLOWER),
+    *_both("drift", "half as slow again at once", _middle, _SUDDEN),
     *_both("losses", "a worker lost four times", _middle, *_LOST),
     *_both("losses", "two workers lost at once", _middle, *_LOST_TOGETHER),
     *_both("neighbours", "half the cores taken for a fifth of the time", _middle, _TAKEN),
     Load("half the cores taken three times", "neighbours", _middle, "paced", _TAKEN_SHORT),
 )
-QUICK = ("wave of 60 s, paced", "crowd, 12 of 60 s, Poisson", "a worker lost four times, paced")
+QUICK = ("wave of 60 s (paced)", "crowd of 12 in 60 s (Poisson)", "a worker lost four times (paced)")
 """Loads of a quick run."""
 GROUPS = tuple(dict.fromkeys(load.group for load in SUITE))
 
@@ -113,13 +126,16 @@ def chosen(groups: Sequence[str], traces: Sequence[Path] = ()) -> tuple[Load, ..
 
 def task_of(load: Load, seed: int, duration_s: float = DURATION_S) -> Task:
     """What a policy is put to."""
-    rate = load.rate(Span(LOW_PER_S, HIGH_PER_S, duration_s), seed)
+    span = Span(LOW_PER_S, HIGH_PER_S, duration_s)
     slo = Slo("latency", 1e3 * BOUND_S, statistic="share", share=SHARE)
-    happenings = tuple(each for kind in load.disturbances for each in _happenings(kind, duration_s))
-    stages = tuple(replace(s, factors=_factors(load, duration_s)) if s.name == "detect" else s for s in STAGES)
-    return Task(
-        stages, _compositions(), Machine(CORES), rate, slo, BOUND_S, load.arrivals, duration_s, seed, happenings
+    told = span.announced(*load.announced) if load.announced else ()
+    happenings = (
+        *(Happening(0.0, "announce", announcement=each) for each in told),
+        *(each for kind in load.disturbances for each in _happenings(kind, duration_s)),
     )
+    stages = tuple(replace(s, factors=_factors(load, duration_s)) if s.name == "detect" else s for s in STAGES)
+    machine, rate, listed = Machine(CORES), load.rate(span, seed), _compositions()
+    return Task(stages, listed, machine, rate, slo, BOUND_S, load.arrivals, duration_s, seed, happenings)
 
 
 @cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from apps.input.rates import Rate
-from compositions.model import Composition
+from compositions.model import Composition, Group, Pattern
 from control.settings import Measuring, Settings
 from control.strategies import make_strategy
 from profiler.slo import Slo
@@ -35,6 +35,11 @@ class Task:
     def most_workers(self) -> int:
         """That any of its compositions has."""
         return max(each.workers for each in self.compositions)
+
+    @property
+    def merged(self) -> Composition:
+        """All stages in one group, of one worker."""
+        return Composition("merged", (Group(tuple(stage.name for stage in self.stages), Pattern.PAR, 1),))
 
     def cores_at(self, at_s: float) -> int:
         """That are left to the workers then."""
