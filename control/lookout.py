@@ -75,7 +75,7 @@ class Lookout:
         if outlook is None or enough is None:
             return None
         expects = f"{outlook.by} means up to {figure(outlook.upper_per_s)} items/s"
-        need = outlook.upper_per_s
+        need = outlook.upper_per_s if outlook.moving else outlook.expected_per_s
         if not enough:
             if need <= self._known.get(snapshot.composition, 0.0) and not outlook.moving:
                 return None  # it was enough for that, and no load has changed it: what is measured counts
@@ -88,6 +88,14 @@ class Lookout:
         self._looked_s = snapshot.now_s
         fell = outlook.present_per_s < self._rate_then and differ(outlook.present_per_s, self._rate_then)
         return Due(Trigger.INPUT_RATE if fell else Trigger.PROFILE, expects)
+
+    def asked(self, snapshot: Snapshot) -> Snapshot:
+        """What the active composition must be up to: of a load that rests what is expected, without the doubt of the
+        estimate, which is for those that are chosen anew."""
+        outlook = snapshot.outlook
+        if outlook is None or outlook.moving:
+            return snapshot
+        return _with(snapshot, replace(outlook, upper_per_s=outlook.expected_per_s))
 
     def held(self, snapshot: Snapshot) -> Snapshot:
         """``snapshot`` with the most that was expected of late: what was needed so short a time ago is not given

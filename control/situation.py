@@ -42,5 +42,12 @@ class Situation:
         return self.snapshot.outlook is not None and self.snapshot.outlook.moving
 
     @property
+    def rough(self) -> bool:
+        """Arrivals are counted, so they scatter: a measurement of seconds tells as much of chance as of a
+        composition."""
+        windows = self.snapshot.input_rate_windows
+        return bool(windows) and windows[-1].counted
+
+    @property
     def now_s(self) -> float:
         return self.snapshot.now_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 
 from compositions.wording import figure
 from control.assess import Assessment
@@ -18,6 +19,8 @@ from profiler.slo import differ
 from profiler.snapshot import Snapshot
 from profiler.windows import input_rate_change
 
+_SETTLES_S = 30.0
+"""Three looks at whether less would do."""
 _MINOR_SHARE = 0.1
 """A stage below this share of the total service time changes no composition's worth."""
 
@@ -47,6 +50,8 @@ class Watch:
         self._evidence = Evidence()
         self._changed_since_s: float | None = None
         self._met_since_s: float | None = None
+        self._moved_s: float | None = None
+        """When the load last moved."""
 
     def rebase(self, snapshot: Snapshot) -> None:
         """A decision was taken: measure changes from here on."""
@@ -69,6 +74,7 @@ class Watch:
     def met(self, now_s: float, assessment: Assessment) -> None:
         """Nobody asks what is due, but time passes in which the SLO is met."""
         self._count_met(now_s, assessment)
+        self._moved_s = now_s
 
     def due(self, snapshot: Snapshot, assessment: Assessment, objective: Objective | None = None) -> Due | str:
         """What is due now, or the reason why nothing is."""
@@ -87,9 +93,16 @@ class Watch:
         total = sum(now.values())
         for name, before in self._costs.items():
             after = now.get(name, before)
-            if max(after, before) >= _MINOR_SHARE * total and differ(after, before, self._rhythm.change_ratio):
+            if max(after, before) >= _MINOR_SHARE * total and differ(after, before, self._news(snapshot, name)):
                 return f"service time of {name} went from {figure(before * 1e3)} to {figure(after * 1e3)} ms"
         return None
+
+    def _news(self, snapshot: Snapshot, stage: str) -> float:
+        """By which ratio its service time must have changed: the threshold, or more where its scatter is as large."""
+        profile, ratio = snapshot.stage(stage), self._rhythm.change_ratio
+        if profile is None or not self._pace.foresees:
+            return ratio
+        return max(ratio, CERTAIN * profile.cv * sqrt(2 / max(1, profile.samples)))
 
     def _count_met(self, now_s: float, assessment: Assessment) -> None:
         if not assessment.meets:
@@ -142,7 +155,19 @@ class Watch:
         if snapshot.now_s - met_since_s < self._rhythm.down_after_s:
             return None
         self._met_since_s = snapshot.now_s
-        return Due(Trigger.PROFILE, self.changed(snapshot) or "the SLO is met")
+        changed = self.changed(snapshot)
+        return (
+            None if changed is None and self._settled(snapshot) else Due(Trigger.PROFILE, changed or "the SLO is met")
+        )
+
+    def _settled(self, snapshot: Snapshot) -> bool:
+        """A rough load has rested for long enough to know all that matters of it: what a later look would find is
+        chance."""
+        if self._moved_s is None:
+            self._moved_s = snapshot.now_s
+        windows = snapshot.input_rate_windows
+        rough = bool(windows) and windows[-1].counted and snapshot.outlook is not None
+        return rough and snapshot.now_s - self._moved_s > _SETTLES_S
 
 
 def _service_times(snapshot: Snapshot) -> dict[str, float]:

@@ -52,7 +52,8 @@ def _look_ahead(sight: Sight, desk: Desk) -> Answer | None:
     outlook = sight.snapshot.outlook
     if outlook is None or desk.due is not None:
         return None
-    enough = desk.strategy.suffices(desk.situation(sight, Trigger.INPUT_RATE))
+    asked = replace(sight, snapshot=desk.lookout.asked(sight.snapshot))
+    enough = desk.strategy.suffices(desk.situation(asked, Trigger.INPUT_RATE))
     due = desk.lookout.due(sight.snapshot, enough)
     if due is not None:
         held = replace(sight, snapshot=desk.lookout.held(sight.snapshot))

@@ -57,7 +57,7 @@ def _fewer(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) 
     fewer = (forecasts.workers < home.composition.workers) & ~forecasts.missed_lately & _allowed(situation, forecasts)
     for forecast in forecasts.where(fewer & (forecasts.column("likely") >= 1 + situation.settings.trust.down_margin)):
         name, workers = forecast.composition.name, forecast.composition.workers
-        if forecast.low >= 1:
+        if forecast.low >= 1 or situation.rough:
             why = f"{name} will do with {workers} instead of {home.composition.workers} workers"
             return settle(situation, forecasts, forecast, f"{why} ({tell(situation, forecast)})")
         if name not in tried and len(trials) < situation.settings.trials.model_trials:
@@ -87,16 +87,17 @@ def _enough(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial])
     """The SLO is missed, or will be: the cheapest that surely meets it, after trying cheaper likely ones."""
     low, likely, high = (forecasts.column(name) for name in ("low", "likely", "high"))
     allowed = _allowed(situation, forecasts)
-    certain = next(forecasts.where(allowed & (low >= 1) & (likely >= 1 + situation.settings.trust.up_margin)), None)
+    sure = allowed if situation.rough else allowed & (low >= 1)
+    certain = next(forecasts.where(sure & (likely >= 1 + situation.settings.trust.up_margin)), None)
     least = 1.0 if certain is not None else 0.0  # with a sure way out, only what is more likely than not
     doubtful = allowed & (low < 1) & (high >= 1) & (likely >= least) & forecasts.unseen()
     worth = _worth_trying(forecasts, doubtful, certain, trials)
-    if worth and len(trials) < situation.settings.trials.model_trials:
+    if worth and not situation.rough and len(trials) < situation.settings.trials.model_trials:
         return try_out(situation, forecasts, worth[0], "it may be enough")
     chosen = certain or max(worth or _undecided(forecasts, trials), key=lambda f: f.likely, default=None)
     if chosen is not None:
-        sure = "surely meets" if certain else "is most likely to meet"
-        why = f"{chosen.composition.name} {sure} the SLO ({tell(situation, chosen)})"
+        surely = "surely meets" if certain else "is most likely to meet"
+        why = f"{chosen.composition.name} {surely} the SLO ({tell(situation, chosen)})"
         return settle(situation, forecasts, chosen, why)
     best = _closest(forecasts, allowed)
     why = f"no known composition can meet the SLO here; {best.composition.name} comes closest"

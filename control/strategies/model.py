@@ -15,7 +15,7 @@ from control.situation import Situation
 from control.strategies.base import Pace, Proposal, Stay, Strategy, Trial
 from control.strategies.choosing import next_step
 from control.strategies.providing import provide, provides
-from control.strategies.trials import clear, shows_capacity
+from control.strategies.trials import clear, credible, shows_capacity, surely_missed
 
 _NEAR_FULL = 0.8
 """Utilization above which a latency says more about a few percent of capacity than about other compositions."""
@@ -62,7 +62,7 @@ class Model(Strategy):
         if isinstance(raw, Unmeasured):
             return
         seen, shape = situation.assessment, situation.active.shape
-        if seen.meets is not None:
+        if seen.meets is not None and (not situation.rough or surely_missed(situation)):
             self._verdicts.record(situation.active, seen.meets, situation.objective, situation.snapshot)
         if seen.throughput_per_s and shows_capacity(seen, raw.throughput_per_s):
             ratio = seen.throughput_per_s / raw.throughput_per_s
@@ -81,7 +81,9 @@ class Model(Strategy):
         return other
 
     def _correct(self, situation: Situation, own: Hashable, shared: Hashable | None, ratio: float) -> None:
-        self._corrections.learn(own, shared, ratio, situation.now_s, situation.settings.trust.bias_limit)
+        self._corrections.learn(
+            own, shared, credible(ratio, situation), situation.now_s, situation.settings.trust.bias_limit
+        )
 
     def _forecaster(self, situation: Situation) -> Forecaster:
         return Forecaster(situation, self._corrections, self._verdicts)

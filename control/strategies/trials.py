@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import exp, log, sqrt
 
 from control.assess import Assessment
+from control.decisions import Trigger
 from control.reading import current_rate
 from control.situation import Situation
 from control.strategies.rules import measured_value
 
 _CLEAR_SIGMAS = 3.0
 """A trial is looked at several times a second: at three standard errors one in a hundred ends early by chance."""
+_WAIT_TOGETHER = 4.0
+"""Items of a rough load that wait together, so that they tell as much as one."""
 _SETTLING_S = 2.0
 """A miss is not clear before: the first results of a composition fill its groups."""
 
@@ -42,3 +45,17 @@ def shows_capacity(seen: Assessment, predicted_per_s: float) -> bool:
     """Saturated, and behind or catching up: all it can do. Else a lower bound: news only above the prediction."""
     throughput = seen.throughput_per_s or 0.0
     return (seen.saturated and (seen.meets is False or seen.draining)) or throughput > predicted_per_s
+
+
+def surely_missed(situation: Situation) -> bool:
+    """A miss that was found to be more than chance; that a rough load is met for some seconds tells nothing."""
+    return situation.trigger is Trigger.VIOLATION and situation.assessment.meets is False
+
+
+def credible(ratio: float, situation: Situation) -> float:
+    """How much of ``ratio`` = measured / predicted to believe: of a rough load what exceeds chance (James and Stein,
+    Estimation with quadratic loss, 1961, positive part)."""
+    if not situation.rough:
+        return ratio
+    off, error = log(ratio), sqrt(_WAIT_TOGETHER) * _standard_error(situation)
+    return exp(off * max(0.0, 1 - (error / off) ** 2)) if off else 1.0

@@ -22,10 +22,10 @@ _MORE_NEWS = 6.0
 """The same where the rate moves anyway."""
 _TURNS_KEPT = 4800
 """Twenty minutes of turns."""
-_TELLING = 20
+_TELLING = 40
 """Bins from which their scatter is told."""
-_NORMAL_MEDIAN = 0.6745
-"""Median of the absolute value of a standard normal."""
+_KEPT = 0.95
+"""Share of the differences that is kept."""
 _MOST_DISPERSED = 10.0
 _SHIFT = 0.02
 """Share by which a rate that is set must change to have changed."""
@@ -94,13 +94,14 @@ class Level:
 
 
 def dispersion_of(rates: Array, bin_s: float) -> float:
-    """Variance of counts over their mean: 1 of independent users, more where they come in crowds. By the median of the
-    differences of neighbouring bins, which a rate that moves spoils least."""
+    """Variance of counts over their mean: 1 of independent users, more where they come in crowds. By the differences of
+    neighbouring bins, the largest left out, which a rate that moves spoils least."""
     mean = float(rates.mean()) if len(rates) >= _TELLING else 0.0
     if mean <= 0:
         return 1.0
-    scatter = float(np.median(np.abs(np.diff(rates)))) / _NORMAL_MEDIAN
-    return min(_MOST_DISPERSED, max(1.0, scatter**2 / 2 * bin_s / mean))
+    squares = np.sort(np.diff(rates) ** 2)
+    scatter = float(squares[: max(1, int(_KEPT * len(squares)))].mean()) / 2
+    return min(_MOST_DISPERSED, max(1.0, scatter * bin_s / mean))
 
 
 def _surprise(items: float, span_s: float, pooled_per_s: float) -> float:

@@ -15,6 +15,8 @@ MOVING_S = 20.0
 """A rate that has not changed for so long rests."""
 _JUDGED = 120
 """Bins on which predictors are judged: a minute."""
+_TELLING, _BETTER = 20, 0.95
+"""Errors from which a predictor is judged, and how much smaller they must be than of the one that nothing changes."""
 _SEASON_EVERY = 10
 """Bins between two searches for a season."""
 _QUANTILE = 0.8
@@ -106,9 +108,10 @@ class LookingAhead:
         if bins not in self._tracks:
             past = Past(self._bins.rates, self._levels.rates, self._period, self._counted)
             judged = max(_JUDGED, self._period or 0)
-            known = [track(past, bins, judged) for track in (present, trend, season)]
-            tracks = [track for track in known if track is not None and track.errors.size]
-            self._tracks[bins] = min(tracks, key=lambda track: _loss(track.errors), default=known[0])  # type: ignore[assignment]
+            stays = present(past, bins, judged)
+            others = [track for track in (trend(past, bins, judged), season(past, bins, judged)) if track is not None]
+            better = [track for track in others if _beats(track, stays)]
+            self._tracks[bins] = min(better, key=lambda track: _loss(track.errors), default=stays)
         return self._tracks[bins]
 
     def _foretold(self, now: float) -> bool:
@@ -132,6 +135,11 @@ class LookingAhead:
         noise = self._dispersion * float(self._bins.rates[-_JUDGED:].mean()) / BIN_S
         scatter = float(np.mean(errors**2))
         return margin * sqrt(max(0.0, 1 - noise / scatter)) if scatter > 0 else 0.0
+
+
+def _beats(track: Track, stays: Track) -> bool:
+    """By more than chance, or it is not to be believed."""
+    return track.errors.size >= _TELLING and _loss(track.errors) < _BETTER * _loss(stays.errors)
 
 
 def _loss(errors: Array) -> float:
