@@ -59,16 +59,35 @@ class Piloting:
                 self._done[timing.stage] += outcome.items
 
     def decide(self, snapshot: Snapshot, view: DispatcherView) -> Composition | None:
+        """Raises: RecomposeError when the policy fails, or wants what cannot be."""
         if snapshot.now_s <= self._at_s:  # no time has passed in which anything could be measured
             return None
-        self._policy.observe(self._measured(snapshot, view))
-        asked = self._policy.decide()
-        if isinstance(asked, Composition):
-            return asked
+        asked = self._asked(self._measured(snapshot, view))
         if not asked:
             return None
+        if isinstance(asked, Composition):
+            self._replicas = {stage: asked.group_of(stage).replicas for stage in self._given.stages}
+            return asked
         self._replicas = granted(asked, self._replicas, self._given.workers)
         return parallel(self._replicas)
+
+    def _asked(self, measured: Measured) -> Replicas | Composition | None:
+        name, given = type(self._policy).__name__, self._given
+        try:
+            self._policy.observe(measured)
+            asked = self._policy.decide()
+        except Exception as error:  # the user's own code, whatever it raises
+            raise RecomposeError(
+                f"policy {name} fails at {measured.at_s:g} s: {type(error).__name__}: {error}"
+            ) from error
+        if isinstance(asked, Composition) and (asked.stages != given.stages or asked.workers > given.workers):
+            raise RecomposeError(
+                f"policy {name} asked for {asked.name} with {asked.workers} workers and the stages "
+                f"{', '.join(asked.stages)}; must be at most {given.workers} and {', '.join(given.stages)}"
+            )
+        if asked is not None and not isinstance(asked, Composition | Mapping):
+            raise RecomposeError(f"policy {name} answered {asked!r}; must be replicas by stage, or a composition")
+        return asked
 
     def _measured(self, snapshot: Snapshot, view: DispatcherView) -> Measured:
         arrived = snapshot.demand.offered if snapshot.demand is not None else snapshot.input.arrived

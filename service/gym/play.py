@@ -10,7 +10,7 @@ from service.gym.figures import Figures, figures_of
 from service.gym.piloting import Piloting
 from service.gym.policies import PORTS, MakePolicy
 from service.gym.policies.own import read_policy
-from service.gym.policies.port import Given
+from service.gym.policies.port import Given, Policy
 from service.gym.task import Task
 from service.running.simulated.scenario import Scenario
 from service.running.simulated.simulation import simulate
@@ -23,9 +23,18 @@ def steered_by(make: MakePolicy) -> Contender:
 
     def scenario(task: Task) -> Scenario:
         given = Given(tuple(stage.name for stage in task.stages), task.bound_s, task.most_workers)
-        return task.steered(lambda: Piloting(given, make(given)))
+        return task.steered(lambda: Piloting(given, _made(make, given)))
 
     return scenario
+
+
+def _made(make: MakePolicy, given: Given) -> Policy:
+    try:
+        return make(given)
+    except Exception as error:  # the user's own code, whatever it raises
+        name = getattr(make, "__name__", "given")
+        said = f"{type(error).__name__}: {error}"
+        raise RecomposeError(f"policy {name} cannot be made with what is given at the start: {said}") from error
 
 
 POLICIES: Mapping[str, Contender] = {

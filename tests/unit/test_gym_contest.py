@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from apps.input.rates import Fixed
 from compositions.errors import RecomposeError
+from compositions.model import Composition, Group, Pattern
+from runtime.pools.simulated_machine import Machine
 from service.cli.gym import gym
 from service.cli.main import main
 from service.gym.contest import Contest, Round
@@ -19,6 +22,7 @@ from service.gym.policies.port import Given, Measured, Policy, Replicas
 from service.gym.report import as_csv, as_html, as_markdown
 from service.gym.standings import Estimate, by_group, standings
 from service.gym.suite import CORES, GROUPS, QUICK, SUITE, chosen, task_of
+from service.running.simulated.scenario import Happening, Scenario, SimulatedStage
 from service.running.simulated.simulation import simulate
 
 OWN = """
@@ -79,6 +83,57 @@ def test_what_is_not_read_is_late() -> None:
     assert figures.items == pytest.approx(17 * 59.5, abs=6)
     assert figures.in_time < 0.1
     assert figures.recovery_s > 50
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ("1 / 0", "policy Own fails at 0.25 s: ZeroDivisionError"),
+        ("7", "policy Own answered 7; must be replicas by stage, or a composition"),
+        ('{"detect": 0}', "a policy asked for 0 replicas of 'detect'; must be 1 or more of read, detect, draw"),
+        (
+            'Composition("c", (Group(("read",)),))',
+            "asked for c with 1 workers and the stages read; must be at most 10 and read",
+        ),
+    ],
+)
+def test_what_a_policy_cannot_ask_for_is_a_sentence(tmp_path: Path, answer: str, sentence: str) -> None:
+    lines = ["from compositions.model import Composition, Group", "class Own:", " def __init__(self, given): pass"]
+    lines += [" def observe(self, measured): pass", f" def decide(self): return {answer}"]
+    (tmp_path / "own.py").write_text("\n".join(lines))
+    with pytest.raises(RecomposeError, match=sentence):
+        Contest([f"{tmp_path}/own.py:Own"], chosen(["constant (paced)"]), duration_s=30.0).play()
+
+
+def test_a_policy_that_takes_nothing_is_said(tmp_path: Path) -> None:
+    text = "class Own:\n def observe(self, measured): pass\n def decide(self): return {}\n"
+    (tmp_path / "own.py").write_text(text)
+    with pytest.raises(RecomposeError, match="policy Own cannot be made with what is given at the start: TypeError"):
+        Contest([f"{tmp_path}/own.py:Own"], chosen(["constant (paced)"]), duration_s=30.0).play()
+
+
+def test_neighbours_slow_the_workers_down() -> None:
+    """Four workers with a task of 0.1 s each: 40/s on four cores, 10/s on one."""
+    four = Composition("four", (Group(("a",), Pattern.PAR, 4),))
+    taken = (Happening(10.0, "cores", cores=1), Happening(20.0, "cores", cores=4))
+    busy = Scenario(
+        (SimulatedStage("a", 0.1),), (four,), rate=Fixed(100.0), duration_s=30.0, machine=Machine(4),
+        strategy="static", first=four, happenings=taken,
+    )  # fmt: skip
+    left = [item.at_s for item in simulate(busy).delivered]
+    counts = [sum(start <= at_s < start + 5 for at_s in left) for start in (3, 12, 23)]
+    assert counts == [pytest.approx(200, abs=8), pytest.approx(50, abs=3), pytest.approx(200, abs=8)]
+
+
+def test_a_policy_may_answer_with_a_composition(tmp_path: Path) -> None:
+    lines = ["from compositions.model import Composition, Group", "class Own:", " def __init__(self, given):"]
+    lines += ["  self.one = Composition('one', (Group(given.stages, replicas=6),))"]
+    lines += [" def observe(self, measured): pass", " def decide(self): return self.one"]
+    (tmp_path / "own.py").write_text("\n".join(lines))
+    task = task_of(chosen(["constant (paced)"])[0], 0, 30.0)
+    run = simulate(contender(f"{tmp_path}/own.py:Own")(task))
+    assert (run.final.composition, run.final.workers) == ("one", 6)
+    assert figures_of(task, run).changes == 1
 
 
 # --- the suite --------------------------------------------------------------------------------------------------------
