@@ -25,6 +25,8 @@ from service.running.simulated.scenario import Happening, SimulatedStage
 LOW_PER_S, HIGH_PER_S, DURATION_S = 4.0, 30.0, 240.0
 STAGES = (SimulatedStage("read", 0.02, 0.5), SimulatedStage("detect", 0.12, 0.5), SimulatedStage("draw", 0.05, 0.5))
 CORES, BOUND_S, SHARE = 10, 0.5, 0.95
+_APART_S = 0.1
+"""Between losses right after each other: the first is known of by then, so that it is not lost again."""
 
 Arrivals = Literal["paced", "poisson"]
 
@@ -38,8 +40,8 @@ class Disturbance:
     until: float = 1.0
     factor: float = 1.0
     """Of the service time of the heaviest stage, reached at ``until``."""
-    cores: int = 0
-    """That are taken."""
+    count: int = 1
+    """Cores that are taken, or workers that are lost one right after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,9 @@ def _middle(span: Span, seed: int) -> Rate:
 _SLOWER = Disturbance("slower", 0.3, 0.6, 1.5)
 _SUDDEN = Disturbance("slower", 0.5, 0.501, 1.5)
 _LOST = tuple(Disturbance("worker lost", at) for at in (0.2, 0.4, 0.6, 0.8))
-_LOST_TOGETHER = (Disturbance("worker lost", 0.5), Disturbance("worker lost", 0.5))
-_TAKEN = Disturbance("cores taken", 0.4, 0.6, cores=CORES // 2)
-_TAKEN_SHORT = tuple(Disturbance("cores taken", at, at + 0.05, cores=CORES // 2) for at in (0.25, 0.5, 0.75))
+_LOST_TOGETHER = (Disturbance("worker lost", 0.35, count=3), Disturbance("worker lost", 0.7, count=3))
+_TAKEN = Disturbance("cores taken", 0.4, 0.6, count=7)
+_TAKEN_SHORT = tuple(Disturbance("cores taken", at, at + 0.05, count=7) for at in (0.25, 0.5, 0.75))
 
 SUITE: tuple[Load, ...] = (
     *_both("patterns", "wave of 60 s", LOADS["wave of 60 s"]),
@@ -101,9 +103,9 @@ SUITE: tuple[Load, ...] = (
     *_both("drift", "half as slow again by and by", _middle, _SLOWER),
     *_both("drift", "half as slow again at once", _middle, _SUDDEN),
     *_both("losses", "a worker lost four times", _middle, *_LOST),
-    *_both("losses", "two workers lost at once", _middle, *_LOST_TOGETHER),
-    *_both("neighbours", "half the cores taken for a fifth of the time", _middle, _TAKEN),
-    Load("half the cores taken three times", "neighbours", _middle, "paced", _TAKEN_SHORT),
+    *_both("losses", "three workers lost at once", _middle, *_LOST_TOGETHER),
+    *_both("neighbours", "seven of ten cores taken for a fifth of the time", _middle, _TAKEN),
+    Load("seven of ten cores taken three times", "neighbours", _middle, "paced", _TAKEN_SHORT),
 )
 QUICK = ("wave of 60 s (paced)", "crowd of 12 in 60 s (Poisson)", "a worker lost four times (paced)")
 """Loads of a quick run."""
@@ -145,9 +147,9 @@ def _compositions() -> tuple[Composition, ...]:
 
 def _happenings(what: Disturbance, duration_s: float) -> tuple[Happening, ...]:
     if what.kind == "worker lost":
-        return (Happening(what.at * duration_s, "lose_worker"),)
+        return tuple(Happening(what.at * duration_s + _APART_S * n, "lose_worker") for n in range(what.count))
     if what.kind == "cores taken":
-        left = Happening(what.at * duration_s, "cores", cores=CORES - what.cores)
+        left = Happening(what.at * duration_s, "cores", cores=CORES - what.count)
         return left, Happening(what.until * duration_s, "cores", cores=CORES)
     return ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -156,8 +157,16 @@ def test_a_load_stays_within_its_span_and_what_happens_within_the_run(load) -> N
 
 
 def test_neighbours_take_cores_for_a_while() -> None:
-    task = task_of(chosen(["half the cores taken for a fifth of the time (paced)"])[0], 0, 100.0)
-    assert [task.cores_at(at_s) for at_s in (0, 39, 41, 59, 61)] == [10, 10, 5, 5, 10]
+    task = task_of(chosen(["seven of ten cores taken for a fifth of the time (paced)"])[0], 0, 100.0)
+    assert [task.cores_at(at_s) for at_s in (0, 39, 41, 59, 61)] == [10, 10, 3, 3, 10]
+
+
+def test_workers_lost_together_are_three() -> None:
+    task = task_of(chosen(["three workers lost at once (paced)"])[0], 0, 40.0)
+    run = simulate(contender("peak")(replace(task, happenings=task.happenings[:3])))
+    lost = [each for each in task.happenings if each.action == "lose_worker"]
+    assert [each.at_s for each in lost] == [pytest.approx(at_s) for at_s in (14.0, 14.1, 14.2, 28.0, 28.1, 28.2)]
+    assert run.in_order
 
 
 def test_a_trace_is_a_load(tmp_path: Path) -> None:
@@ -253,3 +262,13 @@ def test_the_policy_of_the_document_plays(tmp_path: Path) -> None:
     (played,) = contest.play()
     assert played.figures.in_time > 0.6
     assert played.figures.changes > 0
+
+
+def test_what_was_played_before_an_interrupt_is_reported(tmp_path: Path) -> None:
+    lines = ["class Own:", " def __init__(self, given): pass", " def observe(self, measured): raise KeyboardInterrupt"]
+    (tmp_path / "own.py").write_text("\n".join([*lines, " def decide(self): pass"]))
+    arguments = ["--policies", f"peak,{tmp_path}/own.py:Own", "--loads", "constant", "--duration", "30"]
+    told = CliRunner().invoke(gym, [*arguments, "--out", str(tmp_path / "out")])
+    assert told.exit_code == 0, told.output
+    assert "interrupted after 1 of 4 runs" in told.output
+    assert "- runs: 1 of 4" in (tmp_path / "out" / "report.md").read_text()
