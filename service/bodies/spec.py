@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from apps.input.kinds import KINDS, KindName, SourceKind
 from apps.input.rate_spec import RateSpec
@@ -19,6 +19,14 @@ from runtime.dispatch.events import SwitchStyle
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 """A JSON number: no text, no boolean, no infinity."""
+
+
+def whole(value: object) -> object:
+    """JSON knows one kind of numbers: 237.0 is 237."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(whole)
 
 
 class Frozen(BaseModel):
@@ -102,6 +110,7 @@ class InputSpec(Frozen):
 
 
 def _count_or_auto(value: Any) -> int | Literal["auto"]:
+    value = whole(value)
     if value == "auto" or (type(value) is int and 1 <= value <= MOST_ITEMS):
         return cast(int | Literal["auto"], value)
     raise ValueError(f'must be "auto", or a whole number from 1 to {MOST_ITEMS:,}')
@@ -115,10 +124,12 @@ _COUNT_OR_AUTO = {
 def _settings(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"must be an object with some of {', '.join(SETTINGS)}")
-    found = setting_faults(value)
+    usual = plain(BatchSettings())
+    told = {name: whole(each) if isinstance(usual.get(name), int) else each for name, each in value.items()}
+    found = setting_faults(told)
     if found:
         raise ValueError("; ".join(found))
-    return value
+    return told
 
 
 def _settings_schema() -> dict[str, Any]:
@@ -142,7 +153,7 @@ class BatchingSpec(Frozen):
 
     items: Annotated[int | Literal["auto"], PlainValidator(_count_or_auto), WithJsonSchema(_COUNT_OR_AUTO)] = "auto"
     """``auto``: one while a hop is cheap against the work, more where it shows."""
-    bytes: Annotated[int, Field(strict=True, ge=1, le=MOST_BYTES)] = 4 * 2**20
+    bytes: Annotated[int, Field(strict=True, ge=1, le=MOST_BYTES), WHOLE] = 4 * 2**20
     linger_ms: Number = Field(default=0.0, ge=0, le=MOST_LINGER_MS)
     """How long the first item may wait for others that are not due yet."""
     controller: Asked | None = None
