@@ -72,8 +72,9 @@ export class Charts {
     this.frame = requestAnimationFrame(() => {
       const view = this.view();
       shown(this.gone, view.samples.length === 0);
-      shown(this.bundles.element, view.samples.some((sample) => sample.bundle > 1));
-      for (const chart of [this.rates, this.latency, this.bundles, this.bands, this.stages]) chart?.draw(view);
+      const together = view.samples.some((sample) => sample.bundle > 1);
+      shown(this.bundles.element, together);
+      for (const chart of [this.rates, this.latency, together && this.bundles, this.bands, this.stages]) chart && chart.draw(view);
     });
   }
 

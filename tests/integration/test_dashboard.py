@@ -85,7 +85,6 @@ def test_an_slo_through_the_form_changes_the_composition(ferret: Browser) -> Non
     ferret.sees("switched from composition 1 to 13", "#news")
 
 
-@pytest.mark.parametrize("ferret", [(422,)], indirect=True)
 def test_how_many_items_travel_together_is_drawn_where_it_is_more_than_one(
     ferret: Browser, daemon: SceneDaemon
 ) -> None:
@@ -96,6 +95,7 @@ def test_how_many_items_travel_together_is_drawn_where_it_is_more_than_one(
     ferret.sees("Up to 64 items travel together", ".pipeline")
 
 
+@pytest.mark.parametrize("ferret", [(422,)], indirect=True)
 def test_refusals_are_the_sentences_of_the_service(ferret: Browser, daemon: SceneDaemon) -> None:
     ferret.write("Target", "fast", SLO)
     ferret.write("Tolerated beyond it", "250", SLO)
