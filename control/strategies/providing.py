@@ -33,9 +33,9 @@ def provide(situation: Situation, forecasts: Forecasts) -> Proposal:
     chosen = _pick(forecasts, enough, alike)
     if chosen is None:
         chosen = _most(forecasts)
-        why = f"nothing known is enough; {chosen.composition.name} comes closest"
+        why = f"nothing known meets what is foreseen; {chosen.composition.name} comes closest"
     else:
-        why = f"{chosen.composition.name} is enough"
+        why = f"{chosen.composition.name} meets what is foreseen"
     if chosen.composition.shape == situation.active.shape:
         return Stay(f"{situation.active.name} stays ({tell(situation, chosen)})")
     return settle(situation, forecasts, chosen, f"{why} ({tell(situation, chosen)})")
