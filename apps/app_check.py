@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from apps.contract import App, Options
+from apps.keys import MOST_PARTITIONS
 from compositions.model import Stage, StageKind
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -55,29 +56,46 @@ def _stage_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
         kind = f"{stage.kind} batch" if stage.batch else stage.kind
         yield f"the method of {kind} stage {stage.name!r} must take (self, {arguments})"
     else:
-        yield from (f"stage {stage.name!r} {fault}" for fault in _call_faults(stage, method))
+        faults = (*_call_faults(stage, method), *_key_faults(app, stage))
+        yield from (f"stage {stage.name!r} {fault}" for fault in faults)
 
 
 def _arguments(stage: Stage) -> tuple[str, ...]:
     value = "values" if stage.batch else "value"
-    return (value, "state") if stage.kind is StageKind.STATEFUL else (value,)
+    return (value, "state") if stage.keeps_state else (value,)
 
 
 def _call_faults(stage: Stage, method: object) -> Iterator[str]:
     """What does not go together in the way that it is called."""
-    stateful, is_async = stage.kind is StageKind.STATEFUL, inspect.iscoroutinefunction(method)
+    stateful, is_async = stage.keeps_state, inspect.iscoroutinefunction(method)
     if inspect.isasyncgenfunction(method):
         yield "is an async generator, which cannot be called; write an async def that returns Outputs([...])"
     if stateful and inspect.isgeneratorfunction(method):
         yield "keeps a state and is a generator; write a def that returns (Outputs([...]), state)"
     if is_async and (stage.batch or stateful):
-        other = "a batch stage" if stage.batch else "stateful"
+        other = "a batch stage" if stage.batch else stage.kind
         yield f"is an async def and {other}; only a stateless stage that gets one value at a time may wait"
     if stage.concurrency < 1:
         yield f"has concurrency = {stage.concurrency}; must be 1 or more"
     elif stage.concurrency > 1 and not is_async:
         yield f"has concurrency = {stage.concurrency} and is no async def: only calls that wait may overlap"
     yield from _column_faults(stage)
+
+
+def _key_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
+    """What a partitioned stage lacks."""
+    if stage.kind is not StageKind.PARTITIONED:
+        return
+    name = f"{stage.name}_key"
+    key_of = getattr(app, name, None)
+    if not callable(key_of) or inspect.iscoroutinefunction(key_of):
+        yield f"is partitioned and needs a method {name}(self, value) that returns the key of a value"
+    elif not _takes(key_of, ("value",), bound=_is_bound(app, name)):
+        yield f"is partitioned, and its method {name} must take (self, value)"
+    if not 1 <= stage.partitions <= MOST_PARTITIONS:
+        yield f"has partitions = {stage.partitions}; must be 1 to {MOST_PARTITIONS}"
+    if stage.batch:
+        yield "is partitioned and a batch stage; it gets one value at a time, with the state of that value's key"
 
 
 def _column_faults(stage: Stage) -> Iterator[str]:

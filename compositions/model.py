@@ -14,6 +14,8 @@ class StageKind(StrEnum):
 
     STATELESS = "stateless"
     STATEFUL = "stateful"
+    PARTITIONED = "partitioned"
+    """A state for each key of its values; keys fall into partitions."""
 
 
 class Pattern(StrEnum):
@@ -45,11 +47,18 @@ class Stage:
     """Names and Arrow types: a batch stage with these gets a record batch of values that are dicts."""
     concurrency: int = 1
     """Calls that wait at a time in one worker, of a stage that is an ``async def``."""
+    partitions: int = 64
+    """Of a partitioned stage: no more workers than that can share its keys."""
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether it must see its items in order."""
+        return self.kind is not StageKind.STATELESS
 
 
 def stateful_names(stages: Iterable[Stage]) -> frozenset[str]:
     """Those of which there is only one, whatever the number of workers."""
-    return frozenset(stage.name for stage in stages if stage.kind is StageKind.STATEFUL)
+    return frozenset(stage.name for stage in stages if stage.keeps_state)
 
 
 def concurrencies(stages: Iterable[Stage]) -> dict[str, int]:

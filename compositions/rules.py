@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from compositions.errors import Fault, shown
 from compositions.model import Group, Pattern, Stage, StageKind
@@ -30,9 +30,9 @@ def what_app_has(app: str, stages: Sequence[Stage]) -> str:
 def group_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) -> Iterator[Fault]:
     """All that keeps ``groups`` from being a composition of ``stages``; paths start at ``groups[i]``."""
     yield from _order_faults(groups, stages, app)
-    stateful = {stage.name for stage in stages if stage.kind is StageKind.STATEFUL}
+    kept = {stage.name: stage.kind for stage in stages if stage.keeps_state}
     for index, group in enumerate(groups):
-        yield from _worker_faults(f"groups[{index}]", group, stateful)
+        yield from _worker_faults(f"groups[{index}]", group, kept)
 
 
 def count_fault(name: str, count: int) -> str | None:
@@ -74,11 +74,11 @@ def _named_stages(groups: Sequence[Group]) -> Iterator[tuple[str, str]]:
             yield f"groups[{index}].stages[{number}]", name
 
 
-def _worker_faults(path: str, group: Group, stateful: set[str]) -> Iterator[Fault]:
+def _worker_faults(path: str, group: Group, kinds: Mapping[str, StageKind]) -> Iterator[Fault]:
     if (problem := count_fault("replicas", group.replicas)) is not None:
         yield Fault(f"{path}.replicas", problem)
     elif group.pattern is Pattern.SEQ and group.replicas > 1:
         yield Fault(f"{path}.replicas", f"a Seq group has 1 worker, not {group.replicas}; Par has several")
-    kept = [name for name in group.stages if name in stateful]
+    kept = [name for name in group.stages if name in kinds]
     if group.pattern is Pattern.PAR and kept:
-        yield Fault(path, f"stage {kept[0]!r} is stateful and may not be in a Par group; put it in a Seq group")
+        yield Fault(path, f"stage {kept[0]!r} is {kinds[kept[0]]} and may not be in a Par group; put it in a Seq group")

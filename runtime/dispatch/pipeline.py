@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from compositions.model import Composition, Group, Stage, StageKind
+from compositions.model import Composition, Group, Stage
 from profiler.drain_samples import Pending
 from runtime.dispatch.events import Payload, WorkerId
 
@@ -142,8 +142,8 @@ class GroupState:
         self.first = first
         self.last = first + len(group.stages) - 1
         own = range(first, self.last + 1)
-        self.ordered = tuple(index for index in own if stages[index].kind is StageKind.STATEFUL)
-        """The indexes of its stateful stages."""
+        self.ordered = tuple(index for index in own if stages[index].keeps_state)
+        """The indexes of its stages that keep a state."""
         self.at_once = 1 if self.ordered else max(stages[index].concurrency for index in own)
         """Items that a worker works on at once, where a stage waits."""
         self.waiting: list[tuple[int, Bundle]] = []

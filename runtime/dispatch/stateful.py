@@ -1,10 +1,10 @@
-"""Stateful stages: each sees the started items one by one in order, with the state that the one before left."""
+"""Stages that keep a state: each sees the started items in order, with the state that the one before left."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from compositions.model import Stage, StageKind
+from compositions.model import Stage
 from runtime.dispatch.events import Payload
 from runtime.dispatch.ordering import OrderGate
 from runtime.dispatch.pipeline import Bundle, GroupState
@@ -14,7 +14,7 @@ class StatefulStages:
     """Their gates by index of the stage, in the order of the app; their states by name."""
 
     def __init__(self, stages: Sequence[Stage]) -> None:
-        self.gates = {index: OrderGate() for index, stage in enumerate(stages) if stage.kind is StageKind.STATEFUL}
+        self.gates = {index: OrderGate() for index, stage in enumerate(stages) if stage.keeps_state}
         self.states: dict[str, Payload] = {}
         self._names = tuple(stage.name for stage in stages)
 

@@ -15,6 +15,7 @@ from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apps.contract import App, Outputs
+from apps.keys import Partitions
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind, stateful_names
 
@@ -87,7 +88,7 @@ class Calls:
         if made is None:
             if name not in self._stages:
                 raise AttributeError(f"app {self._app.name!r} has no stage {name!r}")
-            made = self._made[name] = _call_of(getattr(self._app, name), self._stages[name])
+            made = self._made[name] = _call_of(self._app, self._stages[name])
         return made
 
     def at_once(self, stages: Iterable[str]) -> int:
@@ -98,7 +99,10 @@ class Calls:
         return inspect.iscoroutinefunction(getattr(self._app, name, None))
 
 
-def _call_of(method: Callable[..., Any], stage: Stage) -> Call:
+def _call_of(app: App, stage: Stage) -> Call:
+    method = getattr(app, stage.name)
+    if stage.kind is StageKind.PARTITIONED:
+        return partial(_by_key, method, getattr(app, f"{stage.name}_key"), Partitions(stage.partitions))
     stateful = stage.kind is StageKind.STATEFUL
     if stage.batch:
         together = partial(_record_batch, method, _schema(stage.columns)) if stage.columns else method
@@ -135,6 +139,32 @@ async def _in_turn(call: Callable[[Any, Any], tuple[Any, Any]], values: list[Any
     except (Exception, SystemExit) as error:
         return Called([*out, *[None] * (len(values) - len(out))], {len(out): error})
     return Called(out, state=state)
+
+
+async def _by_key(
+    call: Callable[[Any, Any], tuple[Any, Any]],
+    key_of: Callable[[Any], Any],
+    partitions: Partitions,
+    values: list[Any],
+    state: dict[Any, Any] | None,
+) -> Called:
+    """A partitioned stage, whose ``state`` is those of all keys that have one; what comes after a fault is not looked
+    at."""
+    out: list[Any] = []
+    states = state or {}
+    try:
+        for value in values:
+            key = key_of(value)
+            partitions.of([key])
+            result, new = call(value, states.get(key))
+            out.append(result)
+            if new is None:
+                states.pop(key, None)
+            else:
+                states[key] = new
+    except (Exception, SystemExit) as error:
+        return Called([*out, *[None] * (len(values) - len(out))], {len(out): error})
+    return Called(out, state=states)
 
 
 # --- together ---------------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def arranged(draw: st.DrawFn, stages: list[Stage], name: str = "") -> Compositio
 @st.composite
 def groups_of(draw: st.DrawFn, stages: list[Stage]) -> Group:
     names = tuple(stage.name for stage in stages)
-    if any(stage.kind is StageKind.STATEFUL for stage in stages) or draw(st.booleans()):
+    if any(stage.keeps_state for stage in stages) or draw(st.booleans()):
         return Group(names)
     return Group(names, Pattern.PAR, draw(st.integers(1, 12)))
 

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -187,11 +188,16 @@ def generating(self, value, state):
     yield value, state
 
 
+keyed = partial(Stage, "two", StageKind.PARTITIONED)
+KEYED = {"stages": (Stage("one"), keyed()), "two_key": lambda self, value: value}
+
+
 @pytest.mark.parametrize(
     "attributes",
     [
         {"one": waiting, "stages": (Stage("one", concurrency=50),)},
         {"stages": (Stage("one", batch=True), Stage("two", StageKind.STATEFUL, batch=True))},
+        KEYED,
         {"stages": (Stage("one", batch=True, columns=(("id", "int64"), ("price", "double"))),)},
     ],
 )
@@ -206,6 +212,14 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
         ({"two": waiting_with_state}, "stage 'two' is an async def and stateful"),
         ({"one": waiting, "stages": (Stage("one", concurrency=0),)}, "has concurrency = 0; must be 1 or more"),
         ({"stages": (Stage("one", concurrency=2),)}, "has concurrency = 2 and is no async def"),
+        ({"two": waiting_with_state, **KEYED}, "stage 'two' is an async def and partitioned"),
+        ({"stages": KEYED["stages"]}, "stage 'two' is partitioned and needs a method two_key(self, value)"),
+        ({**KEYED, "two_key": lambda self: 1}, "its method two_key must take (self, value)"),
+        (
+            {**KEYED, "stages": (Stage("two", StageKind.PARTITIONED, partitions=257),)},
+            "partitions = 257; must be 1 to 256",
+        ),
+        ({**KEYED, "stages": (keyed(batch=True),)}, "is partitioned and a batch stage"),
         ({"two": generating}, "stage 'two' keeps a state and is a generator"),
         ({"stages": (Stage("one", columns=(("id", "int64"),)),)}, "has columns and is no batch stage"),
         ({"stages": (Stage("one", batch=True, columns=(("id", "text"),)),)}, "has column ('id', 'text'); must be"),
