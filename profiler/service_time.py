@@ -10,7 +10,7 @@ import numpy as np
 from compositions.capacity.costs import StageCost
 from compositions.settings import check, ranged
 from profiler.snapshot import StageProfile, StageTiming
-from profiler.stats import Samples, percentiles
+from profiler.stats import Samples, mean_of, percentiles
 
 EQUAL = 1e-9
 """Relative difference below which two service times are equal: 1.2 x 0.02 s must count as 20 % above 0.02 s."""
@@ -83,16 +83,16 @@ def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSett
     """
     start = window_start(samples, now_s, settings)
     wall, cpu, weights = samples.xs(start), samples.ys(start), samples.weights(start)
-    counts = np.ones_like(wall) if weights is None else weights
-    mean = float(np.average(wall, weights=counts))
-    scatter = float(np.sqrt(np.mean(counts * (wall - mean) ** 2)))
+    mean = mean_of(wall, weights)
+    squares = (wall - mean) ** 2
+    scatter = float(np.sqrt(np.mean(squares if weights is None else weights * squares)))
     p50, p95 = percentiles(wall, weights, (50, 95))
-    items, busy_s = samples.items(start), float(counts @ wall)
+    items, busy_s = samples.items(start), float(wall.sum() if weights is None else weights @ wall)
     span_s = now_s - samples.at(start) + mean
     return StageProfile(
         name=stage,
         service_time_s=mean,
-        cpu_time_s=float(np.average(cpu, weights=counts)),
+        cpu_time_s=mean_of(cpu, weights),
         cv=scatter / mean if mean > 0 else 0.0,
         p50_s=p50,
         p95_s=p95,

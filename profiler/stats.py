@@ -114,21 +114,32 @@ def latency_stats(latencies_s: Floats, weights: Floats | None = None) -> Latency
         return None
     p50, p95, p99, *spread = percentiles(latencies_s, weights, (50, 95, 99, *PERCENTS))
     items = latencies_s.size if weights is None else round(float(weights.sum()))
-    return LatencyStats(float(np.average(latencies_s, weights=weights)), p50, p95, p99, items, tuple(spread))
+    return LatencyStats(mean_of(latencies_s, weights), p50, p95, p99, items, tuple(spread))
+
+
+def mean_of(values: Floats, weights: Floats | None) -> float:
+    """Of at least one value; ``weights`` items each."""
+    return float(values.mean() if weights is None else values @ weights / weights.sum())
 
 
 def percentiles(values: Floats, weights: Floats | None, percents: tuple[float, ...]) -> list[float]:
     """Linearly interpolated; of weighted values, between the middles of their weights."""
     if weights is None:
-        found: list[float] = np.percentile(values, percents).tolist()
-        return found
+        return _between(np.sort(values), np.asarray(percents) * ((values.size - 1) / 100))
     order = np.argsort(values)
-    ordered, middles = values[order], np.cumsum(weights[order]) - weights[order] / 2
+    ordered, weighed = values[order], weights[order]
+    middles = np.cumsum(weighed) - weighed / 2
     first, last = middles[0], middles[-1]
-    wanted: list[float] = np.interp(
-        [first + (last - first) * each / 100 for each in percents], middles, ordered
-    ).tolist()
+    wanted: list[float] = np.interp(first + (last - first) / 100 * np.asarray(percents), middles, ordered).tolist()
     return wanted
+
+
+def _between(ordered: Floats, places: Floats) -> list[float]:
+    """Of sorted values those at these places, which may lie between two."""
+    below = places.astype(np.intp)
+    low, high = ordered[below], ordered[np.minimum(below + 1, ordered.size - 1)]
+    found: list[float] = (low + (high - low) * (places - below)).tolist()
+    return found
 
 
 def slope_per_s(times_s: Floats, values: Floats, *, min_span_s: float) -> float | None:

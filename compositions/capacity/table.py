@@ -36,6 +36,8 @@ class CompositionTable:
         ends = np.cumsum(_padded(lengths, width, fill=0), axis=0)
         starts = np.vstack((np.zeros_like(ends[:1]), ends[:-1]))
         self._spans = starts * (len(self.stages) + 1) + ends
+        self._from_here = np.tri(len(self.stages), dtype=bool).T
+        """Which stages a group that begins at a row's stage may hold."""
         self.is_group = ends > starts
         self.groups: npt.NDArray[np.int64] = self.is_group.sum(axis=0)
         self.workers: npt.NDArray[np.int64] = np.array([each.workers for each in self.compositions], dtype=np.int64)
@@ -52,14 +54,14 @@ class CompositionTable:
         """Sums of a quantity over the stages of every group; 0 where there is no group."""
         # Every span is summed from its own start: differences of running sums would not be monotonic to the last bit.
         spans = np.zeros((len(self.stages) + 1, len(self.stages) + 1))
-        spans[:-1, 1:] = np.triu(np.tile(per_stage, (len(self.stages), 1))).cumsum(axis=1)
+        spans[:-1, 1:] = np.where(self._from_here, per_stage, 0.0).cumsum(axis=1)
         sums: Array = spans.take(self._spans)
         return sums
 
     def most_in_group(self, per_stage: Sequence[float]) -> Array:
         """The largest of a quantity, none below 0, among the stages of every group; 0 where there is no group."""
         spans = np.zeros((len(self.stages) + 1, len(self.stages) + 1))
-        spans[:-1, 1:] = np.maximum.accumulate(np.triu(np.tile(per_stage, (len(self.stages), 1))), axis=1)
+        spans[:-1, 1:] = np.maximum.accumulate(np.where(self._from_here, per_stage, 0.0), axis=1)
         largest: Array = spans.take(self._spans)
         return largest
 

@@ -48,8 +48,8 @@ class Model(Strategy):
     def suffices(self, situation: Situation) -> bool | None:
         if situation.active not in self._alone.table.compositions:
             self._alone = Catalogue((situation.active,))
-        forecasts = self._forecaster(situation).all(self._alone)
-        return None if isinstance(forecasts, Unmeasured) else forecasts[0].likely >= 1
+        likely = self._forecaster(situation).likely(self._alone)
+        return None if isinstance(likely, Unmeasured) else bool(likely[0] >= 1)
 
     def clear(self, situation: Situation, elapsed_s: float) -> str | None:
         return clear(situation, elapsed_s)

@@ -6,7 +6,6 @@ Ray starts it (``runtime/pools/ray_pool.py``) and is not needed after that.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ from contextlib import suppress
 from apps.contract import App
 from compositions.errors import RecomposeError
 from runtime.arena.shelves import shelf_of
+from runtime.garbage import settle
 from runtime.pools.execute import run_now
 from runtime.pools.processes import pid_space
 from runtime.pools.ray_bench import Bench
@@ -54,8 +54,7 @@ def run_worker(
 
 def serve(bench: Bench, channel: Channel, here: Whereabouts) -> None:
     """The loop of a worker: one task in, one reply out; or many at once, where a stage of the app waits."""
-    gc.collect()
-    gc.freeze()  # what setup loaded stays for good; the collector need not look at it again
+    settle()
     try:
         channel.send(Message(Kind.READY, payload=here.frames(), items=0 if bench.calls.wait else 1))
         if bench.calls.wait:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from runtime.garbage import settle
 from service.bodies.status import Status
 from service.cli import render
 from service.running.asking.patience import Patient
@@ -33,6 +34,7 @@ def follow(runner: Runner, quiet: bool) -> bool:
         threading.Thread(target=runner.ask, args=(Stop(),), daemon=True).start()
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    settle()  # the process is for this run alone
     runner.ask(Start())
     asked = Patient(runner)
     try:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import structlog
 
+from runtime.garbage import settle
 from runtime.pools import ray_cluster
 from service.bodies.spec import RunSpec
 from service.printed import Printed
@@ -68,7 +69,9 @@ class RayHost:
 def _runner(spec: RunSpec) -> RunnerPort:
     from service.running.runner import Runner  # imported where it runs: the daemon needs none of it
 
-    return Runner(spec)
+    runner = Runner(spec)
+    settle()
+    return runner
 
 
 def _log(who: str, line: str) -> None:
