@@ -1,0 +1,141 @@
+"""Sales and clicks after the schema of TPCx-BB, from a seed: each chunk by itself, so that anybody may make it.
+
+Items and users are drawn after Zipf; sessions begin as a Poisson process. A chunk is a stretch of event time; it
+depends on the seed and its number alone, so one process, or many of Spark's, give the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from apps.tpcxbb.schema import CATEGORIES, CLICKS, DAY_S, ITEM, PAGE_TYPES, SALES, WEB_PAGE
+
+FIRST_DAY = 2_451_545
+"""Julian day of 2000-01-01: dates of the benchmark are numbers of days."""
+CHUNK_ROWS = 16_384
+LONGEST_S = 7_200
+"""Of a session; a chunk lasts no less, so its clicks come from sessions of its own and the chunk before."""
+PAGES = 60
+STORES = 60
+_SALES, _CLICKS, _ITEMS = 1, 2, 3  # what a random stream is for
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be made. ``rows`` of sales are exact, those of clicks about as many; the stream lasts ``hours``."""
+
+    seed: int = 0
+    rows: int = 100_000
+    hours: float = 3.0
+    items: int = 18_000
+    users: int = 5_000
+    zipf: float = 1.1
+    """Exponent of the popularity of items and users."""
+
+    @property
+    def chunks(self) -> int:
+        return max(1, min(ceil(self.rows / CHUNK_ROWS), int(self.hours * 3600 // LONGEST_S)))
+
+    @property
+    def span_s(self) -> int:
+        """Of a chunk."""
+        return int(self.hours * 3600) // self.chunks
+
+    def random(self, stream: int, chunk: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, stream, chunk])
+
+
+def sales(plan: Plan, chunk: int) -> pa.RecordBatch:
+    """The sales of a chunk, in order of time; those of one second, in any order."""
+    random = plan.random(_SALES, chunk)
+    rows = plan.rows // plan.chunks + (chunk < plan.rows % plan.chunks)
+    sizes = 1 + random.poisson(7, rows // 4 + 100)  # more tickets than are needed
+    ticket: Ints = np.repeat(np.arange(len(sizes)), sizes)[:rows]
+    tickets = int(ticket[-1]) + 1 if rows else 0
+    at = (chunk * plan.span_s + random.integers(0, plan.span_s, tickets))[ticket]
+    store, customer = random.integers(1, STORES + 1, tickets), zipf(random, plan.users, plan.zipf, tickets)
+    item, quantity = popular(plan, zipf(random, plan.items, plan.zipf, rows)), random.integers(1, 11, rows)
+    cents = quantity * random.integers(100, 20_000, rows)
+    order = np.lexsort((random.random(rows), at))
+    numbers = ticket + chunk * (CHUNK_ROWS + plan.rows) + 1
+    columns = [*_date_and_time(at), item, customer[ticket], store[ticket], numbers, quantity, cents / 100]
+    return pa.RecordBatch.from_arrays([pa.array(column[order]) for column in columns], schema=SALES.columns)
+
+
+def clicks(plan: Plan, chunk: int) -> pa.RecordBatch:
+    """The clicks of a chunk, in order of time, of sessions that began in it or in the one before."""
+    parts = [_sessions(plan, of) for of in (chunk - 1, chunk) if of >= 0]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    inside = columns["at"] // plan.span_s == chunk
+    order = np.lexsort((columns["user"], columns["at"]))
+    order = order[inside[order]]
+    at, user, item, page, sale = (columns[name][order] for name in ("at", "user", "item", "page", "sale"))
+    arrays = [*map(pa.array, _date_and_time(at)), *map(_nullable, (sale, item, page, user))]
+    return pa.RecordBatch.from_arrays(arrays, schema=CLICKS.columns)
+
+
+def _sessions(plan: Plan, chunk: int) -> dict[str, Ints]:
+    """All clicks of the sessions that begin in a chunk; 0 where a key is missing."""
+    random = plan.random(_CLICKS, chunk)
+    sizes = random.geometric(1 / 8, random.poisson(plan.rows / plan.chunks / 8))
+    session = np.repeat(np.arange(len(sizes)), sizes)
+    rows, firsts = len(session), np.cumsum(sizes) - sizes
+    pauses = random.exponential(90.0, rows)
+    pauses[firsts] = 0.0
+    since = np.cumsum(pauses)
+    since = np.minimum(since - since[firsts][session], LONGEST_S - 1)
+    begins = chunk * plan.span_s + random.integers(0, plan.span_s, len(sizes))
+    user = zipf(random, plan.users, plan.zipf, len(sizes))
+    user[random.random(len(sizes)) < 0.05] = 0  # nobody knows who it is
+    item = popular(plan, zipf(random, plan.items, plan.zipf, rows))
+    item[random.random(rows) < 0.1] = 0  # a page without an item
+    page = random.integers(1, PAGES + 1, rows)
+    bought = (random.random(rows) < 0.08) & (item > 0)
+    page[bought] = page[bought] % 8 * len(PAGE_TYPES) + 1 + PAGE_TYPES.index("order")
+    sale = np.where(bought, chunk * (CHUNK_ROWS + plan.rows) * 8 + np.arange(rows) + 1, 0)
+    return {"at": begins[session] + since.astype(np.int64), "user": user[session], "item": item, "page": page,
+            "sale": sale}  # fmt: skip
+
+
+def item_table(plan: Plan) -> pa.Table:
+    category = plan.random(_ITEMS, 0).integers(1, CATEGORIES + 1, plan.items)
+    return pa.table([np.arange(1, plan.items + 1), category], schema=ITEM)
+
+
+def web_page_table() -> pa.Table:
+    pages = range(1, PAGES + 1)
+    return pa.table([list(pages), [PAGE_TYPES[(page - 1) % len(PAGE_TYPES)] for page in pages]], schema=WEB_PAGE)
+
+
+def zipf(random: np.random.Generator, among: int, exponent: float, count: int) -> Ints:
+    """Ranks from 1, the first the most frequent."""
+    return np.searchsorted(_shares(among, exponent), random.random(count)).astype(np.int64) + 1
+
+
+@cache
+def _shares(among: int, exponent: float) -> NDArray[np.float64]:
+    weights = np.arange(1, among + 1, dtype=float) ** -exponent
+    cumulated: NDArray[np.float64] = np.cumsum(weights) / weights.sum()
+    cumulated[-1] = 1.0
+    return cumulated
+
+
+def popular(plan: Plan, rank: Ints) -> Ints:
+    """Keys of items by rank, spread over all; the first rank is item 10001, which queries 2 and 3 ask for."""
+    return (10_000 + (rank - 1) * 7_919) % plan.items + 1
+
+
+def _date_and_time(at: Ints) -> tuple[Ints, Ints]:
+    return FIRST_DAY + at // DAY_S, at % DAY_S
+
+
+def _nullable(keys: Ints) -> Any:
+    return pa.array(keys, mask=keys == 0)

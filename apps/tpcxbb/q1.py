@@ -1,0 +1,170 @@
+"""Query 1: the pairs of goods that are most often sold together in stores, hour by hour.
+
+Stateless, keyed by ticket, keyed by pair, one state (table 1 of Prasaad et al.); the parameters are the benchmark's.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from apps.contract import Options, Outputs
+from apps.tpcxbb.options import QueryOptions, categories
+from apps.tpcxbb.portions import Ints, Portions, columns_for, news_of
+from apps.tpcxbb.query import PortionQuery, Query, Row, RowQuery, Value
+from apps.tpcxbb.ranking import Counts, counted, over, tops
+from apps.tpcxbb.schema import SALES
+from apps.tpcxbb.source import TICK
+from compositions.model import Stage, StageKind
+
+READS = ("ss_item_sk", "ss_store_sk", "ss_ticket_number")
+Tickets = dict[int, tuple[int, list[int]]]
+"""Of tickets that may go on, by number: when, and which goods are on it."""
+
+
+class Q1Options(QueryOptions):
+    categories: tuple[int, ...] = Field(default=(1, 2, 3), description="Whose goods count")
+    stores: tuple[int, ...] = Field(default=(10, 20, 33, 40, 50), description="Whose sales count")
+    window_s: int = Field(default=3600, ge=1, description="Event time for which a top is told")
+    least: int = Field(default=50, ge=0, description="A pair is on more tickets than that")
+    most: int = Field(default=100, ge=1, description="Pairs in a top")
+
+
+class _Q1(Query):
+    stream, reads = SALES, READS
+    options_model: ClassVar[type[Options]] = Q1Options
+    options: Q1Options
+
+    def setup(self) -> None:
+        self._wanted = np.isin(categories(self.options), self.options.categories)
+        """By key of the item."""
+
+
+class Q1(RowQuery, _Q1):
+    name = "tpcxbb_q1"
+    description = "TPCx-BB 1: goods sold together, top 100 an hour; an item is a sale."
+    stages: tuple[Stage, ...] = (
+        Stage("wanted"),
+        Stage("pairs", StageKind.STATEFUL),
+        Stage("count", StageKind.STATEFUL),
+        Stage("top", StageKind.STATEFUL),
+    )
+
+    def setup(self) -> None:
+        super().setup()
+        self._goods = frozenset(np.flatnonzero(self._wanted).tolist())
+        self._stores = frozenset(self.options.stores)
+
+    def wanted(self, row: Row) -> Any:
+        if TICK in row:
+            return self.ticks(row[TICK])
+        item, ticket = row["ss_item_sk"], row["ss_ticket_number"]
+        if row["ss_store_sk"] not in self._stores or item not in self._goods:
+            return Outputs()
+        return ticket % self.partitions, row["time"], ticket, item
+
+    def pairs(self, value: Value, state: Tickets | None) -> tuple[Outputs, Tickets]:
+        """By ticket: a pair for each of the goods that were on it before."""
+        tickets, (_, time, *sale) = state or {}, value
+        if not sale:
+            _forget(tickets, time)
+            return self.onward(value), tickets
+        ticket, item = sale
+        found = _paired(tickets, time, ticket, item)
+        return Outputs((_part(a, b, self.partitions), time, a, b) for a, b in found), tickets
+
+    def count(self, value: Value, state: Counts | None) -> tuple[Any, Counts]:
+        """By pair: on how many tickets it is in this window."""
+        counts, (part, time, *pair) = state or {}, value
+        if not pair:
+            for _ in over(counts, self.options.window_s, time):
+                pass
+            return (value if part == self.closing else Outputs()), counts
+        now = counted(counts, time - time % self.options.window_s, (pair[0], pair[1]))
+        return ((part, time, *pair, now) if now > self.options.least else Outputs()), counts
+
+    def top(self, value: Value, state: Counts | None) -> tuple[Outputs, Counts]:
+        counts, (_, time, *pair) = state or {}, value
+        if not pair:
+            return Outputs(tops(counts, self.options.window_s, time, self.options.most)), counts
+        a, b, now = pair
+        counts.setdefault(time - time % self.options.window_s, {})[a, b] = now
+        return Outputs(), counts
+
+
+class Q1Arrow(PortionQuery, _Q1):
+    name = "tpcxbb_q1_arrow"
+    description = "TPCx-BB 1: goods sold together, top 100 an hour; an item is a portion of sales, as columns."
+    stages: tuple[Stage, ...] = (
+        Stage("wanted", batch=True, columns=columns_for("time", *READS)),
+        Stage("pairs", StageKind.STATEFUL),
+        Stage("count", StageKind.STATEFUL),
+        Stage("top", StageKind.STATEFUL),
+    )
+
+    def wanted(self, batch: pa.RecordBatch) -> list[Outputs]:
+        sales = Portions.of(batch)
+        sales = sales.where(np.isin(sales["ss_store_sk"], self.options.stores))
+        sales = sales.where(self._wanted.take(sales["ss_item_sk"], mode="clip"))
+        sales = sales.replaced(time=sales["time"], ticket=sales["ss_ticket_number"], item=sales["ss_item_sk"])
+        return sales.spread(sales["ticket"] % self.partitions, self.partitions, closing=0)
+
+    def pairs(self, value: dict[str, Any], state: Tickets | None) -> tuple[Outputs, Tickets]:
+        tickets, sales = state or {}, Portions.one(value)
+        times, numbers, items = (sales[name].tolist() for name in ("time", "ticket", "item"))
+        found = [
+            (time, *pair)
+            for time, ticket, item in zip(times, numbers, items, strict=True)
+            for pair in _paired(tickets, time, ticket, item)
+        ]
+        _forget(tickets, sales.watermark)
+        flat: Ints = np.fromiter(chain.from_iterable(found), np.int64, 3 * len(found)).reshape(-1, 3)
+        pairs = sales.of_rows({"time": flat[:, 0], "a": flat[:, 1], "b": flat[:, 2]})
+        part = _part(pairs["a"], pairs["b"], self.partitions)
+        return pairs.spread(part, self.partitions, self.closing)[0], tickets
+
+    def count(self, value: dict[str, Any], state: Counts | None) -> tuple[dict[str, Any], Counts]:
+        counts, pairs = state or {}, Portions.one(value)
+        window_s, least = self.options.window_s, self.options.least
+        starts = (pairs["time"] - pairs["time"] % window_s).tolist()
+        now = {
+            (start, a, b): count
+            for start, a, b in zip(starts, pairs["a"].tolist(), pairs["b"].tolist(), strict=True)
+            if (count := counted(counts, start, (a, b))) > least
+        }
+        for _ in over(counts, window_s, pairs.watermark):
+            pass
+        flat: Ints = np.array([(*key, count) for key, count in now.items()], np.int64).reshape(-1, 4)
+        told = pairs.of_rows(dict(zip(("start", "a", "b", "count"), flat.T, strict=True)))
+        return told.packed()[0], counts
+
+    def top(self, value: dict[str, Any], state: Counts | None) -> tuple[Outputs, Counts]:
+        counts, told = state or {}, Portions.one(value)
+        for start, a, b, now in zip(*(told[name].tolist() for name in ("start", "a", "b", "count")), strict=True):
+            counts.setdefault(start, {})[a, b] = now
+        watermark = news_of(value, self.closing)
+        return Outputs(tops(counts, self.options.window_s, watermark, self.options.most)), counts
+
+
+def _paired(tickets: Tickets, time: int, ticket: int, item: int) -> list[tuple[int, int]]:
+    """The pairs that a sale adds to its ticket."""
+    _, items = tickets.setdefault(ticket, (time, []))
+    if item in items:
+        return []
+    found = [(other, item) if other < item else (item, other) for other in items]
+    items.append(item)
+    return found
+
+
+def _forget(tickets: Tickets, watermark: int) -> None:
+    """All sales of a ticket are of one time."""
+    for ticket in [ticket for ticket, (time, _) in tickets.items() if time < watermark]:
+        del tickets[ticket]
+
+
+def _part(a: Any, b: Any, partitions: int) -> Any:
+    return (a * 31 + b) % partitions

@@ -1,0 +1,135 @@
+"""Query 15: categories of goods whose sales in a store are flat or fall.
+
+Stateless, stateless, keyed by category (table 1 of Prasaad et al.). The slope is that of the line of least squares
+through the daily sums; sums of whole cents and days are exact, so it does not depend on how rows travelled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from apps.contract import Options, Outputs
+from apps.tpcxbb.options import QueryOptions, categories
+from apps.tpcxbb.portions import Ints, Portions, columns_for
+from apps.tpcxbb.query import PortionQuery, Query, Row, RowQuery, Value
+from apps.tpcxbb.schema import DAY_S, NULL, SALES
+from apps.tpcxbb.source import TICK
+from compositions.model import Stage, StageKind
+
+READS = ("ss_item_sk", "ss_store_sk", "ss_net_paid")
+Days = dict[tuple[int, int], dict[int, int]]
+"""Cents of each day, by the first day of the window, and category."""
+
+
+class Q15Options(QueryOptions):
+    hours: float = Field(default=366 * 24.0, gt=0, le=100_000, description="Event time that these rows take")
+    tick_s: int = Field(
+        default=DAY_S, ge=1, description="Event time between two ticks, which tell how far the stream is"
+    )
+    store: int = Field(default=10, ge=1, description="Whose sales count")
+    window_days: int = Field(default=366, ge=2, description="Event time over which a line is laid")
+
+
+class _Q15(Query):
+    stream, reads = SALES, READS
+    options_model: ClassVar[type[Options]] = Q15Options
+    options: Q15Options
+
+    def setup(self) -> None:
+        self._categories = categories(self.options)
+
+    def _told(self, days: Days, watermark: int) -> Outputs:
+        """Categories of windows that are over, and whose line does not rise."""
+        length = self.options.window_days
+        done = sorted(key for key in days if (key[0] + length) * DAY_S <= watermark)
+        lines = ((*key, _line(days.pop(key))) for key in done)
+        return Outputs(
+            {"from_day": first, "category": category, **line}
+            for first, category, line in lines
+            if line["days"] > 1 and line["slope"] <= 0
+        )
+
+    def _add(self, days: Days, day: int, category: int, cents: int) -> None:
+        sums = days.setdefault((day - day % self.options.window_days, category), {})
+        sums[day] = sums.get(day, 0) + cents
+
+
+class Q15(RowQuery, _Q15):
+    name = "tpcxbb_q15"
+    description = "TPCx-BB 15: categories whose sales in a store are flat or fall; an item is a sale."
+    stages: tuple[Stage, ...] = (Stage("in_store"), Stage("categorised"), Stage("trend", StageKind.STATEFUL))
+
+    def setup(self) -> None:
+        super().setup()
+        self._category = self._categories.tolist()
+
+    def in_store(self, row: Row) -> Any:
+        if TICK in row:
+            return (row[TICK],)
+        if row["ss_store_sk"] != self.options.store:
+            return Outputs()
+        return row["time"], row["ss_item_sk"], row["ss_net_paid"]
+
+    def categorised(self, value: Value) -> Outputs:
+        time, *sale = value
+        if not sale:
+            return self.ticks(time)
+        item, cents = sale
+        category = self._category[item] if item < len(self._category) else NULL
+        return Outputs([] if category == NULL else [(category % self.partitions, time, category, cents)])
+
+    def trend(self, value: Value, state: Days | None) -> tuple[Outputs, Days]:
+        days, (_, time, *sale) = state or {}, value
+        if not sale:
+            return self._told(days, time), days
+        self._add(days, time // DAY_S, *sale)
+        return Outputs(), days
+
+
+class Q15Arrow(PortionQuery, _Q15):
+    name = "tpcxbb_q15_arrow"
+    description = "TPCx-BB 15: categories whose sales in a store are flat or fall; an item is a portion, as columns."
+    stages: tuple[Stage, ...] = (
+        Stage("in_store", batch=True, columns=columns_for("time", *READS)),
+        Stage("categorised", batch=True, columns=columns_for("time", "item", "cents")),
+        Stage("trend", StageKind.STATEFUL),
+    )
+
+    def in_store(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        sales = Portions.of(batch)
+        here = sales.where(sales["ss_store_sk"] == self.options.store)
+        return here.replaced(time=here["time"], item=here["ss_item_sk"], cents=here["ss_net_paid"]).packed()
+
+    def categorised(self, batch: pa.RecordBatch) -> list[Outputs]:
+        sales = Portions.of(batch)
+        category = self._categories.take(sales["item"], mode="clip")
+        known = sales.replaced(time=sales["time"], category=category, cents=sales["cents"]).where(category != NULL)
+        return known.spread(known["category"] % self.partitions, self.partitions, closing=0)
+
+    def trend(self, value: dict[str, Any], state: Days | None) -> tuple[Outputs, Days]:
+        days, sales = state or {}, Portions.one(value)
+        for day, category, cents in _daily(sales["time"] // DAY_S, sales["category"], sales["cents"]):
+            self._add(days, day, category, cents)
+        return self._told(days, sales.watermark), days
+
+
+def _daily(day: Ints, category: Ints, cents: Ints) -> list[list[int]]:
+    """The sums of each day and category."""
+    both, place = np.unique(np.stack([day, category]), axis=1, return_inverse=True)
+    sums = np.zeros(both.shape[1], np.int64)
+    np.add.at(sums, place.reshape(-1), cents)
+    return np.vstack([both, sums]).T.tolist()
+
+
+def _line(sums: dict[int, int]) -> dict[str, Any]:
+    """Of least squares through the points (day, cents); slope 0 where there is one day only."""
+    first, n = min(sums), len(sums)
+    days = [day - first for day in sums]
+    x, y = sum(days), sum(sums.values())
+    xy, xx = sum((day - first) * cents for day, cents in sums.items()), sum(day * day for day in days)
+    spread = n * xx - x * x
+    return {"days": n, "cents": y, "slope": (n * xy - x * y) / spread if spread else 0.0}

@@ -1,0 +1,192 @@
+"""The queries of TPCx-BB: what they tell is what DuckDB's SQL finds in the same files, whatever the composition and
+whatever travels together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from apps.contract import App, Outputs
+from apps.registry import create
+from apps.tpcxbb import tables
+from apps.tpcxbb.__main__ import main as write_tables
+from apps.tpcxbb.generate import Plan
+from compositions.enumeration import generate
+from compositions.errors import RecomposeError
+from compositions.model import Composition, Stage, StageKind
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.outcomes import Delivered, Outcome
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.engine import Engine
+from runtime.pools.local import LocalPool, PickleCodec
+from service.cli import main
+
+DAY_S = 86_400
+SOLD_S = f"(ss_sold_date_sk * {DAY_S} + ss_sold_time_sk)"
+DENSE = Plan(rows=9_000, hours=5, items=300, users=60)
+LONG = Plan(rows=20_000, hours=24 * 366, items=300, users=60)
+Q1_SQL = f"""
+with sales as (select distinct ss_ticket_number ticket, ss_item_sk item, {SOLD_S} // 3600 * 3600 start
+               from store_sales join item on i_item_sk = ss_item_sk
+               where i_category_id in (1, 2, 3) and ss_store_sk <= 40),
+     pairs as (select l.start, l.item a, r.item b, count(*) n from sales l join sales r using (ticket)
+               where l.item < r.item group by all having n > 1)
+select start, a, b, n from pairs qualify row_number() over (partition by start order by n desc, a, b) <= 10
+order by start, n desc, a, b"""
+Q15_SQL = """
+with daily as (select i_category_id category, ss_sold_date_sk // 366 * 366 from_day, ss_sold_date_sk as x,
+                      sum(round(ss_net_paid * 100)::bigint)::bigint cents
+               from store_sales join item on i_item_sk = ss_item_sk where ss_store_sk = 10 group by all)
+select from_day, category, count(*) as n, sum(cents)::bigint as y, regr_slope(cents, x) slope
+from daily group by all having n > 1 and slope <= 0 order by from_day, category"""
+
+
+@pytest.fixture(scope="module", params=["parquet", "csv"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two folders of tables: ``dense`` for the queries by the hour, ``long`` for those by the day."""
+    place: Path = tmp_path_factory.mktemp(request.param)
+    tables.write(place / "dense", DENSE, request.param)
+    tables.write(place / "long", LONG, request.param)
+    return place
+
+
+def answers(folder: Path, sql: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect() as database:
+        for path in sorted(folder.iterdir()):
+            database.execute(f"create view {path.stem} as select * from '{path}'")
+        return database.execute(sql).fetchall()
+
+
+def serial(app: App) -> list[Any]:
+    """What a plain loop tells."""
+    app.setup()
+    states: dict[str, Any] = {}
+    values = list(app.items(None))
+    for stage in app.stages:
+        made: list[Any] = []
+        for value in values:
+            got = _called(app, stage, value, states)
+            made += got if isinstance(got, Outputs) else [got]
+        values = made
+    return values
+
+
+def _called(app: App, stage: Stage, value: Any, states: dict[str, Any]) -> Any:
+    method = getattr(app, stage.name)
+    if stage.batch:
+        schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in stage.columns])
+        return method(pa.RecordBatch.from_pylist([value], schema=schema))[0]
+    if stage.kind is StageKind.STATELESS:
+        return method(value)
+    got, states[stage.name] = method(value, states.get(stage.name))
+    return got
+
+
+class Run:
+    """What comes out of a composition, in threads, in bundles of a size."""
+
+    def __init__(self, make: Callable[[], App], composition: Composition) -> None:
+        self.app, self.codec, self.values = make(), PickleCodec(), list[Any]()
+        limits = DispatcherSettings(buffer_items=100_000)
+        self.engine = Engine(Dispatcher(self.app.stages, composition, limits), LocalPool(make))
+        self.engine.start()
+
+    def through(self, size: int) -> list[Any]:
+        items, until_s = list(self.app.items(None)), self.engine.now_s + 60
+        try:
+            for first in range(0, len(items), size):
+                bundle = items[first : first + size]
+                self.engine.admit(self.codec.encode(bundle), (self.engine.now_s,) * len(bundle))
+            while not self.engine.idle and self.engine.now_s < until_s:
+                for outcome in self.engine.advance(until_s):
+                    self._take(outcome)
+        finally:
+            self.engine.close()
+        return self.values
+
+    def _take(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Delivered):
+            assert outcome.error is None, outcome.error
+            for value in self.codec.decode(outcome.payload, outcome.start, outcome.start + outcome.count):
+                self.values += value if isinstance(value, Outputs) else [value]
+
+
+def made(name: str, folder: Path, **options: Any) -> App:
+    return create(name, {"tables": str(folder), **options})
+
+
+Q1 = {"least": 1, "most": 10, "stores": [*range(1, 41)]}
+FORMS = ["", "_arrow"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_q1_tells_what_duckdb_finds(folder: Path, form: str) -> None:
+    app = made(f"tpcxbb_q1{form}", folder / "dense", portion=700, **Q1)
+    rows = [(each["from_s"], *row) for each in serial(app) for row in each["top"]]
+    assert len(rows) == 50
+    assert rows == answers(folder / "dense", Q1_SQL)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_q15_tells_what_duckdb_finds(folder: Path, form: str) -> None:
+    found = answers(folder / "long", Q15_SQL)
+    rows = serial(made(f"tpcxbb_q15{form}", folder / "long", portion=700))
+    assert 1 < len(rows) < 20
+    assert [(e["from_day"], e["category"], e["days"], e["cents"]) for e in rows] == [row[:4] for row in found]
+    assert [each["slope"] for each in rows] == pytest.approx([row[4] for row in found])
+
+
+SMALL = {
+    "tpcxbb_q1": {"rows": 400, "hours": 2, "items": 10, "tick_s": 600, "categories": [*range(1, 8)], **Q1},
+    "tpcxbb_q15": {"rows": 400, "hours": 100 * 24, "items": 10, "window_days": 20, "store": 1},
+}
+
+
+@pytest.mark.parametrize("query", SMALL)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_composition_tells_byte_for_byte_what_a_plain_loop_tells(
+    query: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.tpcxbb.generate.STORES", 2)
+
+    def make() -> App:
+        return create(query + form, {**SMALL[query], "portion": 30})
+
+    want = json.dumps(serial(make()))
+    assert want.count("{") > 1
+    for number, composition in enumerate(generate(make().stages, max_workers=4, replicas=(1, 2))):
+        size = (7, 64, 4096)[number % 3] if number else 1
+        assert json.dumps(Run(make, composition).through(size)) == want, (composition.name, size)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_from_the_command_line(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.logs.configure", lambda *_, **__: None)
+    monkeypatch.setattr("sys.argv", ["tpcxbb", str(tmp_path / "sales"), "--rows", "2000", "--items", "20"])
+    assert write_tables() == 0
+    command = ["run", f"tpcxbb_q1{form}", "--pool", "local", "-o", f"tables={tmp_path}/sales", "-o", "least=0"]
+    assert CliRunner().invoke(main, [*command, "--out", f"{tmp_path}/out"]).exit_code == 0
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert [json.loads(line)["value"]["top"] != [] for line in lines] == [True] * 3
+
+
+def test_what_cannot_be_a_sentence_each(tmp_path: Path) -> None:
+    app = create("tpcxbb_q1", {})
+    with pytest.raises(RecomposeError, match="give the folder as -o tables=/x"):
+        app.items(Path("/x"))
+    with pytest.raises(ValueError, match="must be an object with whole numbers time, ss_item_sk"):
+        app.from_json({"time": 3})
+    with pytest.raises(ValueError, match="must be a list of one row or more"):
+        create("tpcxbb_q1_arrow", {}).from_json([])
+    with pytest.raises(RecomposeError, match=r"has no store_sales\.parquet and no store_sales\.csv"):
+        list(made("tpcxbb_q1", tmp_path).items(None))
+    (tmp_path / "store_sales.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(RecomposeError, match="is no table store_sales with ss_sold_date_sk"):
+        list(made("tpcxbb_q1", tmp_path).items(None))
