@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
 from datapipe.report.data import Floats, RunData
-from datapipe.report.style import COLOURS, figure
+from datapipe.report.style import COLOURS, band_colour, figure
 
 POINTS = 900
 """Of a line at most: more than the page has pixels to show."""
@@ -42,7 +42,7 @@ def compositions(run: RunData) -> Figure | None:
     made, axes = figure(1.8)
     colours = _colours(run)
     for name, from_s, until_s in bands(run):
-        axes.axvspan(from_s, until_s, color=colours[name], alpha=0.75, linewidth=0, gid="data-band")
+        axes.axvspan(from_s, until_s, color=colours[name], alpha=0.45, linewidth=0, gid="data-band")
     for switch in run.switches:
         axes.axvline(switch["at_s"], color="#000", linewidth=1, linestyle=":" if switch["error"] else "-")
     handles = [axes.plot([], [], color=colour, linewidth=6, label=name)[0] for name, colour in colours.items()]
@@ -188,7 +188,7 @@ def _stages(run: RunData) -> dict[str, Any]:
 
 def _colours(run: RunData) -> dict[str, str]:
     names = dict.fromkeys(run.snapshots.column("composition").to_pylist())
-    return {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
+    return {name: band_colour(name) for name in names}
 
 
 def _line(axes: Any, run: RunData, column: str, label: str) -> bool:

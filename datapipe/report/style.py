@@ -11,8 +11,15 @@ import matplotlib
 from cycler import cycler
 from matplotlib.figure import Figure
 
+from compositions.hue import hue_of
+
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6e6e6e", "#8c564b")
 """Okabe and Ito's, which people with colour-blindness can tell apart, darker where they are lines on white."""
+BANDS = (
+    "#3451c7", "#0b7285", "#b3521b", "#2b7a3d", "#8a3fb0", "#a61e4d",
+    "#7a6000", "#4a5568", "#5f3dc4", "#087f5b", "#c2255c", "#8a5a2b",
+)  # fmt: skip
+"""Of compositions, by ``compositions.hue``: those of the page, where it is light."""
 RULES: dict[str, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -32,6 +39,10 @@ figcaption, .note { color: #555 } table { border-collapse: collapse; width: 100%
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.6rem; border-bottom: 1px solid #ddd }
 td.number { text-align: right; font-variant-numeric: tabular-nums } summary { cursor: pointer }
 """
+
+
+def band_colour(composition: str) -> str:
+    return BANDS[hue_of(composition)]
 
 
 def figure(height: float = 3.2, rows: int = 1) -> tuple[Figure, Any]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 import anyio
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from pydantic import AwareDatetime, BeforeValidator
 from sse_starlette.sse import EventSourceResponse
 
 from service.api import problems
 from service.api.deps import ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.bodies.decisions import Entry
+from service.bodies.base import time_text
+from service.bodies.decisions import KINDS, Decision, Entry, EntryKind
 from service.bodies.results import Result
 from service.bodies.status import Sample, Status
 from service.running.asking.requests import ReadResults
@@ -23,6 +25,20 @@ router = APIRouter(tags=["observation"])
 GRACE_S = 2.0
 """At shutdown a stream ends by itself after its next status; only then its connection is cut."""
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+Kinds = Annotated[list[EntryKind] | None, Query(description="Only entries of this kind; may be given several times.")]
+
+
+def _no_number(text: object) -> object:
+    """Pydantic would take a number for seconds since 1970, which the API writes nowhere."""
+    if isinstance(text, str) and "T" not in text.upper():
+        raise ValueError(f"{text[:40]!r} is not a time such as 2026-11-20T10:00:00Z")
+    return text
+
+
+Before = Annotated[
+    AwareDatetime | None, BeforeValidator(_no_number), Query(description="Only what ended before this time.")
+]
+Number = Annotated[int, Path(ge=1, le=2**53, description="Its `id`.")]
 After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one; none: from the oldest.")]
 OfRun = Annotated[str, Query(max_length=100, description="The run in which `after` was read; any other is gone.")]
 LastSeconds = Annotated[int, Query(ge=1, le=KEPT_S, description="Seconds back from now.")]
@@ -67,9 +83,17 @@ def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300) -> Response
 
 
 @router.get("/decisions/{app}", responses={200: {"model": list[Entry]}, **documented(404)})
-def decisions(app: str, daemon: ThisDaemon, limit: Limit = 100) -> Response:
-    """Newest first: every decision, and every "no change" with its reason, collapsed into runs."""
-    return problems.Body(daemon.observation.decisions(app, limit))
+def decisions(app: str, daemon: ThisDaemon, kind: Kinds = None, before: Before = None, limit: Limit = 100) -> Response:
+    """Newest first: every decision, every "no change" with its reason, collapsed into runs, and every change of how
+    many items travel together. Read on with `before` as the `at` of the last one, until there is none."""
+    until = None if before is None else time_text(before.timestamp())
+    return problems.Body(daemon.observation.decisions(app, limit, kind or KINDS, until))
+
+
+@router.get("/decisions/{app}/{number}", responses={200: {"model": Decision}, **documented(404)})
+def decision(app: str, number: Number, daemon: ThisDaemon) -> Response:
+    """One decision, by its `id`; the last thousand are kept."""
+    return problems.Body(daemon.observation.decision(app, number))
 
 
 @router.get("/results/{app}", responses={200: {"model": list[Result]}, **documented(404, 410, 503)})

@@ -95,6 +95,10 @@ class Decision(Answer):
             run=run,
         )
 
+    def listed(self) -> Decision:
+        """Among others, where its kind is told."""
+        return self.model_copy(update={"kind": "decision", "run": self.run})
+
     @classmethod
     def to_start_again(cls, number: int, at: str, spec: RunSpec) -> Decision:
         """Of the service: ``spec`` has another runner than its first one."""
@@ -177,16 +181,23 @@ def _listed(body: Answer, at: str) -> dict[str, object]:
 
 
 Entry = Decision | NoChange | Resized
+EntryKind = Literal["decision", "no_change", "batching"]
+KINDS: tuple[EntryKind, ...] = ("decision", "no_change", "batching")
 
 
 def history_of(
     decisions: Iterable[Decision], runs: Iterable[QuietRun], sizes: Iterable[SizeChange], limit: int
 ) -> list[Entry]:
-    """All in one list, newest first."""
-    entries: list[Entry] = [each.model_copy(update={"kind": "decision", "run": each.run}) for each in decisions]
+    """The newest ``limit`` in one list, newest first. Those of one instant are not divided, so that whoever reads on
+    before the last one misses none; unless they alone are more than ``limit``."""
+    entries: list[Entry] = [each.listed() for each in decisions]
     entries += [NoChange.listed(run) for run in runs]
     entries += [Resized.listed(changes) for changes in sizes]
-    return sorted(entries, key=lambda entry: (read_time(entry.at), entry.id or 0), reverse=True)[:limit]
+    entries.sort(key=lambda entry: (read_time(entry.at), entry.id or 0), reverse=True)
+    whole = limit
+    while len(entries) > limit and whole > 0 and entries[whole - 1].at == entries[limit].at:
+        whole -= 1
+    return entries[: whole or limit]
 
 
 class Switch(Answer):

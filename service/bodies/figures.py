@@ -155,6 +155,9 @@ class Worker(Answer):
     group: int | None
     outstanding: int
     restarts: int
+    cpu_cores: float | None = None
+    """Of late; known where it is on the runner's host, as ``memory_bytes`` is."""
+    memory_bytes: int | None = None
 
     @classmethod
     def of(cls, worker: WorkerView) -> Worker:
@@ -166,6 +169,23 @@ class Worker(Answer):
             outstanding=worker.outstanding,
             restarts=worker.restarts,
         )
+
+
+class Cost(Answer):
+    """What the run takes."""
+
+    cores: int
+    """That the workers may use."""
+    workers: int
+    """In use: bound to a group."""
+    spares: int
+    """Warm, without work."""
+    worker_s: float
+    """Worker-seconds in use since the runner began."""
+    cpu_s: float | None
+    """CPU time of the workers since then; null where none is on the runner's host, as ``cpu_cores`` is."""
+    cpu_cores: float | None
+    """Cores that they keep busy at the moment."""
 
 
 class Gaps(Answer):

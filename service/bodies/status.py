@@ -12,7 +12,7 @@ from service.bodies.base import Answer, Time, utc_now
 from service.bodies.batching import BatchingStatus
 from service.bodies.compositions import ActiveComposition
 from service.bodies.decisions import Decision, Switch
-from service.bodies.figures import Budgets, Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
+from service.bodies.figures import Budgets, Cost, Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
 from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
 
@@ -79,6 +79,7 @@ class _Beside(Answer):
     budgets: Budgets | None = None
     batching: BatchingStatus | None = None
     """How many items travel together."""
+    cost: Cost | None = None
     slo_met_share: float | None = None
     """Of the seconds with a verdict, those in which the SLO was met."""
     telemetry: TelemetryStatus | None = None
@@ -162,11 +163,21 @@ class Sample(Answer):
     """By stage."""
     bundle_size: int | None = None
     """Items that may travel together."""
+    offered_per_s: float | None = None
+    queued: int | None = None
+    workers: int | None = None
+    """In use."""
+    cpu_cores: float | None = None
+    """That the workers keep busy."""
 
     @classmethod
     def of(cls, status: Status, at: str) -> Sample:
         return cls(
             bundle_size=status.batching.size if status.batching else None,
+            offered_per_s=status.offered_per_s,
+            queued=status.queued,
+            workers=status.composition.workers if status.composition else None,
+            cpu_cores=status.cost.cpu_cores if status.cost else None,
             at=at,
             composition=status.composition.name if status.composition else None,
             slo_status=status.slo_status,

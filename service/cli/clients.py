@@ -14,7 +14,7 @@ from rich.live import Live
 
 from profiler.slo import Slo, parse_slo
 from service.bodies.compositions import Choice
-from service.bodies.decisions import Entry
+from service.bodies.decisions import KINDS, Entry, EntryKind
 from service.bodies.slo import StoredSlo
 from service.bodies.status import Status
 from service.cli import render
@@ -104,12 +104,17 @@ def _watch(client: Client, app: str, as_json: bool) -> None:
 @click.command()
 @click.argument("app")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
+@click.option(
+    "--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only these; may be given several times."
+)
+@click.option("--before", help="Only what ended before this time, such as 2026-11-20T10:00:00Z.")
 @url_option
 @json_option
-def decisions(app: str, limit: int, url: str, as_json: bool) -> None:
+def decisions(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None, url: str, as_json: bool) -> None:
     """Shows what was decided for APP and why, newest first."""
     with connected(url) as client:
-        found = client.get(f"/decisions/{segment(app)}", limit=limit)
+        asked = {"limit": limit, "kind": list(kinds), **({"before": before} if before else {})}
+        found = client.get(f"/decisions/{segment(app)}", **asked)
         show(found, as_json, lambda found: render.decisions_table(read(list[Entry], found)))
 
 

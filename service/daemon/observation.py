@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from control.decisions import State
-from service.bodies.decisions import Entry, history_of
-from service.bodies.refusals import UnavailableError
+from service.bodies.decisions import KINDS, Decision, Entry, EntryKind, history_of
+from service.bodies.refusals import NotFoundError, UnavailableError
 from service.bodies.results import Result
 from service.bodies.spec import RunSpec
 from service.bodies.status import Sample, Status, of_wanted, resting
 from service.daemon.keeping.restart_policy import Ended, Failed, Up
 from service.daemon.keeping.watchdog import Watchdog
 from service.daemon.runs import Runs
-from service.daemon.storing.store import DaemonStore
+from service.daemon.storing.store import HISTORY_LIMIT, DaemonStore
 from service.running.asking.requests import ReadHistory, ReadResults, ReadStatus
 from service.running.asking.window import Window
 
@@ -56,14 +58,33 @@ class Observation:
         deaths = watchdog.condition.deaths
         return status.model_copy(update={"failure": deaths.reason, "runner_restarts": deaths.restarts})
 
-    def decisions(self, name: str, limit: int) -> list[Entry]:
-        """Of all runs, newest first, with the runs of "no change" and the changes of the bundle size between them."""
+    def decisions(
+        self, name: str, limit: int, kinds: Collection[EntryKind] = KINDS, before: str | None = None
+    ) -> list[Entry]:
+        """Of all runs, newest first, with the runs of "no change" and the changes of the bundle size between them.
+        ``before``: only what ended before this time."""
+        self._bring(name)
+        store, asked = self._store, (name, limit + 1, before)
+        decisions = store.decisions(*asked) if "decision" in kinds else []
+        runs = store.quiet_runs(*asked) if "no_change" in kinds else []
+        sizes = store.size_changes(*asked) if "batching" in kinds else []
+        return history_of(decisions, runs, sizes, limit)
+
+    def decision(self, name: str, number: int) -> Decision:
+        """Raises: NotFoundError also for one that is not kept."""
+        self._bring(name)
+        found = self._store.decisions(name, 1, through=number)
+        if not found or found[0].id != number:
+            kept = [each.id for each in self._store.decisions(name, HISTORY_LIMIT)]
+            range_kept = f"{kept[-1]} to {kept[0]} are" if kept else "none is"
+            raise NotFoundError(f"there is no decision {number} of {name}; {range_kept} kept")
+        return found[0].listed()
+
+    def _bring(self, name: str) -> None:
+        """What the runner has decided and the store does not have."""
         up = self._runs.up(name)
         if up is not None:
             _pull(up)
-        store = self._store
-        runs, sizes = store.quiet_runs(name, limit), store.size_changes(name, limit)
-        return history_of(store.decisions(name, limit), runs, sizes, limit)
 
     def results(self, name: str, cursor: ReadResults) -> list[Result]:
         """Of the present or the last run.

@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
+from datapipe.report.style import band_colour
 from service.experiments.contender import Measurement, Point
 from service.experiments.figures import Spread
 from service.experiments.spec import Experiment
@@ -69,12 +70,10 @@ def _bound(experiment: Experiment, axes: Any) -> None:
 
 def _composition(axis: Any, run: Measurement) -> None:
     """The active composition as coloured bands, named where there is room; over them the number of workers."""
-    names = list(dict.fromkeys(sample.composition for sample in run.samples))
     begin = 0.0
     for sample, later in zip(run.samples, [*run.samples[1:], None], strict=True):
         if later is None or later.composition != sample.composition:
-            place = names.index(sample.composition)
-            axis.axvspan(begin, sample.at_s, color=INK[place % len(INK)], alpha=0.35, linewidth=0)
+            axis.axvspan(begin, sample.at_s, color=band_colour(sample.composition), alpha=0.35, linewidth=0)
             if sample.at_s - begin > LEGIBLE * run.samples[-1].at_s:
                 axis.text((begin + sample.at_s) / 2, 0.5, sample.composition, ha="center", va="center", fontsize=8)
             begin = sample.at_s

@@ -78,6 +78,9 @@ def test_decisions_with_their_reasons(invoke: Invoke) -> None:
     text = told(invoke("decisions", "synthetic"))
     assert "told to run 1" in text
     assert "no SLO is set" in text
+    quiet = json.loads(told(invoke("decisions", "synthetic", "--kind", "no_change", "--json")))
+    assert {entry["kind"] for entry in quiet} == {"no_change"}
+    assert json.loads(told(invoke("decisions", "synthetic", "--before", "2020-01-01T00:00:00Z", "--json"))) == []
     entries = json.loads(told(invoke("decisions", "synthetic", "--limit", "1", "--json")))
     assert len(entries) == 1
 

@@ -41,7 +41,10 @@ class RunsTable:
                 (app, self._most),
             )
 
-    def latest(self, app: str, limit: int) -> list[str]:
-        """Their bodies as JSON text, the latest first."""
-        sql = f"SELECT body FROM {self._name} WHERE app = ? ORDER BY last_at DESC, first_at DESC LIMIT ?"
-        return [row[0] for row in self._database.read(sql, (app, limit))]
+    def latest(self, app: str, limit: int, before: str | None = None) -> list[str]:
+        """Their bodies as JSON text, the latest first: of all, or of those that ended before that time."""
+        sql = (
+            f"SELECT body FROM {self._name} WHERE app = ?1 AND (?2 IS NULL OR last_at < ?2)"
+            " ORDER BY last_at DESC, first_at DESC LIMIT ?3"
+        )
+        return [row[0] for row in self._database.read(sql, (app, before, limit))]

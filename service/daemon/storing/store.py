@@ -159,18 +159,21 @@ class DaemonStore:
         """Adds or extends them, as above."""
         self._size_changes.put(app, changes)
 
-    def decisions(self, app: str, limit: int) -> list[Decision]:
-        """The newest decisions, newest first."""
-        rows = self._database.read("SELECT body FROM decision WHERE app = ? ORDER BY id DESC LIMIT ?", (app, limit))
-        return [Decision.model_validate_json(row[0]) for row in rows]
+    def decisions(self, app: str, limit: int, before: str | None = None, through: int | None = None) -> list[Decision]:
+        """The newest decisions, newest first: of all, of those before a time, or of those up to an id."""
+        sql = (
+            "SELECT body FROM decision WHERE app = ?1 AND (?2 IS NULL OR json_extract(body, '$.at') < ?2)"
+            " AND (?3 IS NULL OR id <= ?3) ORDER BY id DESC LIMIT ?4"
+        )
+        return [Decision.model_validate_json(row[0]) for row in self._database.read(sql, (app, before, through, limit))]
 
-    def quiet_runs(self, app: str, limit: int) -> list[QuietRun]:
+    def quiet_runs(self, app: str, limit: int, before: str | None = None) -> list[QuietRun]:
         """The runs of no change that were said last, the latest first."""
-        return [QuietRun.model_validate_json(body) for body in self._quiet_runs.latest(app, limit)]
+        return [QuietRun.model_validate_json(body) for body in self._quiet_runs.latest(app, limit, before)]
 
-    def size_changes(self, app: str, limit: int) -> list[SizeChange]:
+    def size_changes(self, app: str, limit: int, before: str | None = None) -> list[SizeChange]:
         """The latest, the latest first."""
-        return [SizeChange.model_validate_json(body) for body in self._size_changes.latest(app, limit)]
+        return [SizeChange.model_validate_json(body) for body in self._size_changes.latest(app, limit, before)]
 
     def last_decision_id(self, app: str) -> int:
         """0 when there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from time import monotonic
+from typing import Any
 
 from control.what_if import Present, Question, outlook
 from service.bodies.compositions import Choice, WhatIf
@@ -49,7 +50,15 @@ class Reads:
         status = running_status(known, self._checked.stages, self._loop, beside, self._at)
         run = self._run
         beside_loop = {"items": run.items, "budgets": run.budgets, "batching": run.bundling.status}
-        return status.model_copy(update=beside_loop)
+        return status.model_copy(update=beside_loop | self._taken(status))
+
+    def _taken(self, status: Status) -> dict[str, Any]:
+        """What the run takes of the machine, as fields of the status."""
+        usage, snapshot = self._record.usage, self._loop.snapshot
+        if snapshot is None:
+            return {}
+        cost = usage.cost(self._loop.engine.view().workers, snapshot.cores)
+        return {"cost": cost, "workers": [usage.of(worker) for worker in status.workers]}
 
     def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
         journal = self._loop.journal

@@ -12,6 +12,7 @@ from service.running.building.run import Run
 from service.running.recording.clock import WallClock
 from service.running.recording.history import History
 from service.running.recording.summary import RunningSummary
+from service.running.recording.usage import Usage
 
 if TYPE_CHECKING:
     from service.running.recording.telemetry import Telemetry
@@ -24,6 +25,7 @@ class Record:
         self.clock, self.telemetry = clock, telemetry
         self.history = History()
         self.summary = RunningSummary()
+        self.usage = Usage()
 
     def note(self, run: Run, status: Callable[[], Status]) -> None:
         """Takes what is new after a step; ``status`` is asked for when a sample is due."""
@@ -35,6 +37,7 @@ class Record:
             now_s = monotonic()
             self.history.note(now_s, lambda: Sample.of(status(), self.clock.text(now_s)))
         if self.summary.note(snapshot, result):
+            self.usage.note(snapshot.now_s, loop.engine.view().workers)
             run.sink.flush()
             if self.telemetry is not None:
                 self.telemetry.tick(loop, snapshot, result)

@@ -1,0 +1,24 @@
+"""The colours of compositions."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from compositions.hue import HUES, hue_of
+from datapipe.report.style import BANDS
+
+STYLE = Path(__file__).parents[2] / "service" / "dashboard" / "style.css"
+
+
+@pytest.mark.parametrize(("name", "hue"), [("1", 0), ("12", 11), ("13", 0), ("01", 6), ("wide", 10), ("größe", 2)])
+def test_numbers_count_and_names_are_hashed(name: str, hue: int) -> None:
+    assert hue_of(name) == hue
+
+
+def test_the_page_has_as_many_colours() -> None:
+    light = re.findall(r"--hue[0-9]+: light-dark\((#[0-9a-f]+)", STYLE.read_text())
+    assert tuple(light) == BANDS
+    assert len(light) == HUES

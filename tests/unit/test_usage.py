@@ -1,0 +1,35 @@
+"""What a run takes of the machine."""
+
+from __future__ import annotations
+
+import os
+
+from runtime.dispatch.views import WorkerView
+from service.bodies.figures import Worker
+from service.running.recording.usage import Usage
+
+
+def view(pid: int, node: str = "127.0.0.1", group: int | None = 0) -> WorkerView:
+    return WorkerView(f"w{pid}", pid, node, group, 0, 0)
+
+
+def test_worker_seconds_are_of_those_in_use_and_cpu_of_those_on_this_host() -> None:
+    usage, here, spare = Usage(), view(os.getpid()), view(os.getpid(), group=None)
+    elsewhere = view(1, node="203.0.113.7")
+    for now_s in (0.0, 0.5, 1.0, 2.5):
+        usage.note(now_s, (here, spare, elsewhere))
+    cost = usage.cost((here, spare, elsewhere), cores=4)
+    assert (cost.cores, cost.workers, cost.spares, cost.worker_s) == (4, 2, 1, 5.0)
+    assert cost.cpu_s is not None
+    assert cost.cpu_cores is not None
+    assert 0 <= cost.cpu_s < 60
+    assert (usage.of(Worker.of(here)).memory_bytes or 0) > 1_000_000
+    assert usage.of(Worker.of(elsewhere)).memory_bytes is None
+
+
+def test_workers_that_are_elsewhere_or_gone_have_no_cpu() -> None:
+    usage = Usage()
+    for now_s in (0.0, 1.0):
+        usage.note(now_s, (view(2**30), view(os.getpid(), node="203.0.113.7")))
+    cost = usage.cost((view(2**30),), cores=1)
+    assert (cost.worker_s, cost.cpu_s, cost.cpu_cores) == (2.0, None, None)
