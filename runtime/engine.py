@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from compositions.model import Composition
+from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, Event, Payload, SwitchRequested, SwitchStyle, Tick
 from runtime.dispatch.instructions import Instruction, KillWorker, SendTask, StartWorkers, StopWorker
@@ -88,6 +89,10 @@ class Engine:
             self._tick(now_s)
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
+
+    def checkpoint(self) -> Checkpoint:
+        """How far the stream has come."""
+        return self._dispatcher.checkpoint()
 
     def view(self) -> DispatcherView:
         return self._dispatcher.view(self._pool.now_s())

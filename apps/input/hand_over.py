@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, NamedTuple
 
+from apps.input.positions import Mark
 from apps.input.sources import Clock
 
 PATIENT_ITEMS = 64
@@ -23,6 +24,8 @@ class Encoded(NamedTuple):
     payload: Any
     arrived_s: tuple[float, ...]
     due_s: tuple[float, ...]
+    marks: tuple[Mark, ...] | None = None
+    """Where the source goes on behind each item; None: it has no positions."""
 
 
 class HandOver:

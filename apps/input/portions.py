@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
+
+from apps.input.positions import Mark
 
 SCALARS = frozenset({bool, int, float, type(None)})
 SMALL_BYTES = 32
@@ -12,11 +15,14 @@ SMALL_BYTES = 32
 
 
 class Portion(NamedTuple):
-    """Items that were read together, with their times. ``due_s`` None: the input rate says when they were due."""
+    """Items that were read together, with their times. ``due_s`` None: the input rate says when they were due.
+    ``marks`` None: the source has no positions."""
 
     values: list[Any]
     arrived_s: tuple[float, ...]
     due_s: tuple[float, ...] | None = None
+    marks: tuple[Mark, ...] | None = None
+    """One an item."""
 
 
 class Portions:
@@ -43,6 +49,10 @@ class Portions:
             if len(read) < before + step:
                 break
         return Portion(read, tuple(times)) if read else None
+
+    def skip(self, count: int) -> None:
+        """Those were read before."""
+        deque(islice(self._values, count), maxlen=0)
 
     def _take(self, read: list[Any], count: int) -> None:
         try:

@@ -146,5 +146,5 @@ class SourceThread:
         while left > 0 and (portion := self._gathering.next(left)) is not None:
             left -= len(portion.values)
             assert portion.due_s is not None, "gathered items are due since some time"
-            encoded = Encoded(self._encode(portion.values), portion.arrived_s, portion.due_s)
+            encoded = Encoded(self._encode(portion.values), portion.arrived_s, portion.due_s, portion.marks)
             self._hand_over.put(encoded, int(len(portion.values) * self._gathering.item_bytes))

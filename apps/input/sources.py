@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from apps.contract import App
 from apps.input.portions import Portion, Portions
+from apps.input.positions import Position
 from apps.input.schedule import Offer
 from apps.input.video import Capture, Frames, open_capture
 from compositions.errors import RecomposeError
@@ -93,6 +94,8 @@ class Replay:
         self._app, self._path, self._loop, self._clock = app, path, loop, clock
         self._closed = threading.Event()
         self._pass = self._open()
+        self._passes = self._read = 0
+        """Times it was read to its end, and items of the present time."""
 
     def _open(self) -> Portions:
         values = iter(self._app.items(self._path))
@@ -103,10 +106,29 @@ class Replay:
 
     def read(self, most: int, until_s: float) -> Portion | None:
         while not self._closed.is_set():
-            if (portion := self._pass.next(most, until_s)) is not None or not self._loop:
-                return portion
+            if (portion := self._pass.next(most, until_s)) is not None:
+                return self._marked(portion)
+            if not self._loop:
+                return None
             self._pass = self._open()
+            self._passes, self._read = self._passes + 1, 0
         return None
+
+    def _marked(self, portion: Portion) -> Portion:
+        begin = self._read
+        self._read += len(portion.values)
+        marks = tuple(("items", (self._passes, behind)) for behind in range(begin + 1, self._read + 1))
+        return portion._replace(marks=marks)
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        """What was read is read again, and passed over."""
+        position = positions.get("items")
+        if isinstance(position, tuple):
+            self._passes, self._read = position
+            self._pass.skip(self._read)
+
+    def commit(self, positions: Mapping[str, Position]) -> None:
+        """A data set forgets nothing."""
 
     def at_hand(self, until_s: float) -> bool:
         return True
@@ -189,16 +211,37 @@ class Push:
     def put(self, value: Any) -> int:
         """Takes an item and returns its serial number, from 0. Raises: BufferFull, SourceClosed."""
         with self._changed:
-            if self._closed:
-                raise SourceClosed("the app is stopping and takes no more items")
-            if len(self._waiting) >= self._capacity:
-                self._refused += 1
-                raise BufferFull(f"the input buffer holds {self._capacity} items and is full; try again later")
-            now_s = self._clock()
-            self._waiting.append(Arrival(now_s, value, now_s))
+            self._look_for_room(len(self._waiting))
+            self._waiting.append(self.arrived(value))
             self._accepted += 1
             self._changed.notify()
             return self._accepted - 1
+
+    def announced(self, value: Any, before: int) -> Arrival:
+        """An item as it comes, which ``extend`` is to take when it is stored; ``before`` are announced and not there
+        yet. Raises: as ``put``."""
+        with self._changed:
+            self._look_for_room(len(self._waiting) + before)
+            return self.arrived(value)
+
+    def arrived(self, value: Any) -> Arrival:
+        """It came now."""
+        now_s = self._clock()
+        return Arrival(now_s, value, now_s)
+
+    def extend(self, arrivals: Sequence[Arrival], accepted: int | None = None) -> None:
+        """Takes what there was room for; ``accepted``: of all runners of this run, which is the next serial number."""
+        with self._changed:
+            self._waiting.extend(arrivals)
+            self._accepted = self._accepted + len(arrivals) if accepted is None else accepted
+            self._changed.notify()
+
+    def _look_for_room(self, waiting: int) -> None:
+        if self._closed:
+            raise SourceClosed("the app is stopping and takes no more items")
+        if waiting >= self._capacity:
+            self._refused += 1
+            raise BufferFull(f"the input buffer holds {self._capacity} items and is full; try again later")
 
     def offer(self) -> Offer:
         """What was pushed so far, taken or refused."""

@@ -12,9 +12,10 @@ from runtime.dispatch.settings import DispatcherSettings
 class Admission:
     """The queue before the first group. ``accepted`` items so far is the next serial number; ``queued`` wait."""
 
-    def __init__(self, settings: DispatcherSettings) -> None:
+    def __init__(self, settings: DispatcherSettings, accepted: int = 0) -> None:
         self.queue: deque[Bundle] = deque()
-        self.accepted = self.queued = self.queued_bytes = 0
+        self.accepted = accepted
+        self.queued = self.queued_bytes = 0
         self._buffer_items, self._buffer_bytes = settings.buffer_items, settings.buffer_bytes
         self.sheds = settings.overload == "shed"
 

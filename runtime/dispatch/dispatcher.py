@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 from compositions.model import Composition, Stage
+from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.event_log import DispatcherError, EventLog
 from runtime.dispatch.events import Event, Payload, SizeOf, Started
 from runtime.dispatch.handlers import Handlers
@@ -40,12 +41,14 @@ class Dispatcher:
         settings: DispatcherSettings | None = None,
         size_of: SizeOf | None = None,
         *,
+        begin: Checkpoint = BEGINNING,
         validate: bool = False,
     ) -> None:
         """``size_of`` a payload in bytes, which may tell how long a task will take; without it sizes are unknown.
-        ``validate`` checks after each event that what must hold does; far too slow for work."""
+        ``begin``: how far another one had come. ``validate`` checks after each event that what must hold does; far too
+        slow for work."""
         settings = settings or DispatcherSettings()
-        self._set_up(State.initial(stages, composition, settings), settings, size_of or _unknown, validate)
+        self._set_up(State.initial(stages, composition, settings, begin), settings, size_of or _unknown, validate)
 
     @classmethod
     def resumed(cls, state: State, settings: DispatcherSettings, size_of: SizeOf, *, validate: bool) -> Dispatcher:
@@ -118,6 +121,12 @@ class Dispatcher:
     def idle(self) -> bool:
         """Every accepted item is out."""
         return self._state.outbox.next_serial == self._state.admission.accepted
+
+    def checkpoint(self) -> Checkpoint:
+        """How far it has come."""
+        outbox = self._state.outbox
+        states = self._state.stateful.as_of(outbox.next_turn)
+        return Checkpoint(outbox.delivered, outbox.failed, outbox.shed, states)
 
     def view(self, now_s: float) -> DispatcherView:
         """The state at ``now_s``, which is not before the last event."""

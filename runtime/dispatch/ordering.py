@@ -13,8 +13,8 @@ class ReorderBuffer(Generic[T]):
     A result may stand for several serial numbers in a row.
     """
 
-    def __init__(self) -> None:
-        self.next_serial = 0
+    def __init__(self, next_serial: int = 0) -> None:
+        self.next_serial = next_serial
         self.waiting: dict[int, tuple[T, int]] = {}
         """By the first serial number, with how many there are."""
 
@@ -39,8 +39,8 @@ class ReorderBuffer(Generic[T]):
 class OrderGate:
     """Lets the items of one stateful stage pass in serial order; items that end earlier are told to it as well."""
 
-    def __init__(self) -> None:
-        self.expected = 0
+    def __init__(self, expected: int = 0) -> None:
+        self.expected = expected
         self._passed: dict[int, int] = {}
         """Those that passed ahead of their turn: the first of a row, and how many."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.ordering import ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.pipeline import Bundle
@@ -38,13 +39,13 @@ class Outbox:
     cost neither room nor order; they are reported in their place, before the item that was started next.
     """
 
-    def __init__(self) -> None:
-        self._reorder: ReorderBuffer[Fate] = ReorderBuffer()
+    def __init__(self, begin: Checkpoint = BEGINNING) -> None:
+        self._reorder: ReorderBuffer[Fate] = ReorderBuffer(begin.next_turn)
         self._shed_before: dict[int, ShedRun] = {}
         """By the turn of the item that was started next."""
         self.started = Weight()
-        self.turns_taken = 0
-        self.delivered = self.failed = self.shed = 0
+        self.turns_taken = begin.next_turn
+        self.delivered, self.failed, self.shed = begin.delivered, begin.failed, begin.shed
 
     @property
     def next_turn(self) -> int:
@@ -111,6 +112,10 @@ class Outbox:
             return [_delivered(bundle, now_s)]
         self.failed += bundle.count
         return [_dead(bundle.part(position, position + 1), error, now_s) for position in range(bundle.count)]
+
+
+PARTS: tuple[type, ...] = (Fate, Outbox, ReorderBuffer, ShedRun, Weight)
+"""What its state is made of."""
 
 
 def _delivered(bundle: Bundle, now_s: float) -> Delivered:

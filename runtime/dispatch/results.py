@@ -46,7 +46,7 @@ class Results:
         timed = TaskTimed(event.at_s, name, event.timings, hop_s, bundle.size_bytes, bundle.serial, count)
         self._turn.outcomes.append(timed)
         if group.ordered:
-            self._stateful.commit(event.states)
+            self._stateful.commit(event.states, bundle)
             self._work.pass_gates(group.ordered, bundle)
         if event.faults:
             self._go_apart(task, event, size_bytes)

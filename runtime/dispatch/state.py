@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 from compositions.model import Composition, Stage
 from runtime.dispatch.admission import Admission
+from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.course import Course
 from runtime.dispatch.crew import Crew
-from runtime.dispatch.ordering import OrderGate, ReorderBuffer
-from runtime.dispatch.outbox import Fate, Outbox, ShedRun
+from runtime.dispatch.outbox import PARTS as OUTBOX
+from runtime.dispatch.outbox import Outbox
 from runtime.dispatch.phases import Draining, Preparing, Resizing
 from runtime.dispatch.pipeline import Bundle, GroupState, Pipeline, TaskInWork, Trouble, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.stateful import PARTS as STATEFUL
 from runtime.dispatch.stateful import StatefulStages
 from runtime.dispatch.task_book import TaskBook
-from runtime.dispatch.weight import Weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +33,15 @@ class State:
     outbox: Outbox
 
     @staticmethod
-    def initial(stages: Sequence[Stage], composition: Composition, settings: DispatcherSettings) -> State:
-        return State(
-            Admission(settings), Course(stages, composition), Crew(), TaskBook(), StatefulStages(stages), Outbox()
-        )
+    def initial(
+        stages: Sequence[Stage], composition: Composition, settings: DispatcherSettings, begin: Checkpoint = BEGINNING
+    ) -> State:
+        admission, course = Admission(settings, begin.next_serial), Course(stages, composition)
+        return State(admission, course, Crew(), TaskBook(), StatefulStages(stages, begin), Outbox(begin))
 
 
 CLASSES: tuple[type, ...] = (
-    *(Admission, Bundle, Course, Crew, Draining, Fate, GroupState, OrderGate, Outbox, Pipeline, Preparing),
-    *(ReorderBuffer, Resizing, ShedRun, State, StatefulStages, TaskBook, TaskInWork, Trouble, Weight, WorkerState),
+    *(Admission, Bundle, Course, Crew, Draining, GroupState, Pipeline, Preparing, Resizing, State, TaskBook),
+    *(TaskInWork, Trouble, WorkerState, *OUTBOX, *STATEFUL),
 )
 """All that a state is made of."""

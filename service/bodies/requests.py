@@ -11,7 +11,17 @@ from control.decisions import Mode
 from control.strategies import StrategyName
 from profiler.slo import INPUT_RATE, MAX_TARGET, Slo, Statistic
 from runtime.dispatch.events import SwitchStyle
-from service.bodies.spec import WHOLE, BatchingSpec, Frozen, InputSpec, Number, RunSpec, SinkSpec, SourceSpec
+from service.bodies.spec import (
+    WHOLE,
+    BatchingSpec,
+    DurabilityName,
+    Frozen,
+    InputSpec,
+    Number,
+    RunSpec,
+    SinkSpec,
+    SourceSpec,
+)
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
@@ -116,6 +126,11 @@ class StartRequest(Frozen):
         default_factory=dict,
         description="Of this run, by name: catch_up_s, shared_memory, scaling_factor …; one that is unknown or out of "
         "range is refused with those that there are.",
+    )
+    durability: DurabilityName = Field(
+        default="none",
+        description="What outlives a runner that dies: nothing; or what was acknowledged, how far the source was read "
+        "and states, so that what left in the last moments may leave again (restart), or leaves once (exactly-once).",
     )
     items: Annotated[int, Field(strict=True, gt=0, le=10**12), WHOLE] | None = None
     duration_s: Annotated[Number, Field(gt=0, le=1e9)] | None = None

@@ -199,7 +199,20 @@ class Ending(Frozen):
     """None: none is written."""
 
 
-class RunSpec(Beginning, Ending):
+DurabilityName = Literal["none", "restart", "exactly-once"]
+
+
+class Durable(Frozen):
+    """What outlives the runner."""
+
+    durability: DurabilityName = "none"
+    """``restart``: what was pushed, how far the source was read, and states; what left since they were last stored
+    leaves again. ``exactly-once``: and what left."""
+    journals: str | None = None
+    """The service's folder for it."""
+
+
+class RunSpec(Beginning, Ending, Durable):
     """Everything a runner needs; picklable."""
 
     app: str

@@ -14,7 +14,7 @@ from service.bodies.compositions import ActiveComposition
 from service.bodies.decisions import Decision, Switch
 from service.bodies.figures import Budgets, Cost, Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
 from service.bodies.slo import SloInForce
-from service.bodies.spec import RunSpec
+from service.bodies.spec import DurabilityName, RunSpec
 
 
 class TelemetryStatus(Answer):
@@ -97,6 +97,8 @@ class Origin(Answer):
     began_at: Time | None = None
     started_again: str | None = None
     """Why it is not the first one; null when it is."""
+    durability: DurabilityName = "none"
+    """What outlives a runner."""
 
 
 class Status(Origin, Demand, _Beside, _Status):
@@ -141,6 +143,7 @@ def resting(app: type[App], state: State, spec: RunSpec, last_decision: Decision
         run=spec.run,
         epoch=None if spec.run is None else spec.epoch,
         started_again=spec.started_again,
+        durability=spec.durability,
     )
 
 

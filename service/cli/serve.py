@@ -76,6 +76,7 @@ def serve(
         apps_dirs=tuple(str(each.resolve()) for each in apps_dirs),
         pool=cast(Any, pool),
         telemetry=kept if telemetry else None,
+        journals=str((directory / "journals").resolve()),
     )
     with (
         closing(listen(host, port)) as listener,

@@ -25,6 +25,7 @@ class Specs:
                 "apps_dirs": self._base.apps_dirs,
                 "pool": self._base.pool,
                 "telemetry": self._base.telemetry,
+                "journals": self._base.journals,
                 "compositions": self.compositions(spec),
                 "slo": stored.slo if stored else None,
             }

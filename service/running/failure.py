@@ -39,8 +39,9 @@ def check(run: Run) -> None:
     broken = run.loop.start_failure
     if broken is not None and broken.consecutive >= START_FAILURES and not run.loop.engine.view().workers:
         raise RecomposeError(f"workers cannot start: {broken.reason}")
-    if run.sink.failed is not None:
-        raise RecomposeError(run.sink.failed)
+    for failed in (run.sink.failed, run.keeper.failed):
+        if failed is not None:
+            raise RecomposeError(failed)
 
 
 def check_drained(run: Run) -> None:

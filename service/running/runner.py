@@ -112,7 +112,7 @@ class Runner:
             ReadSpec.by(lambda _: self.spec),
             Stop.by(self._stop),
             Push.by(lambda request: self._checked.pushes.put(request.value)),
-            PushMany.by(lambda request: Taken.by(self._checked.pushes.put, request.values, self.spec.run)),
+            PushMany.by(lambda request: Taken(*self._checked.pushes.put_all(request.values), self.spec.run)),
         )
 
     def _start(self, _: Start) -> None:
@@ -131,7 +131,7 @@ class Runner:
     def _live(self) -> None:
         try:
             with self._telling(), ExitStack() as closing:
-                closing.callback(self._checked.source.close)
+                closing.callback(self._checked.close)
                 with self._telling():
                     self._conduct(closing)
                 self._standing.close()
@@ -170,7 +170,7 @@ class Runner:
             if self._end.told.is_set() or monotonic() >= ends_at_s:
                 run.intake.stop(drain=self._end.drain)
             run.feed()
-            run.loop.step(run.loop.engine.now_s + STEP_S)
+            run.step(run.loop.engine.now_s + STEP_S)
             self._look(run)
             note()
         if self._end.drain:

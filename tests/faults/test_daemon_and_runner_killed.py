@@ -59,3 +59,23 @@ def test_a_killed_runner_comes_back_and_leaves_no_worker_behind(running: Daemon)
     assert (again["run"], after["started_again"] in again["reason"]) == (after["run"], True)
     told = running.http.get("/results/synthetic", params=cursor)
     assert (told.status_code, told.json()["run"]) == (410, after["run"]), "never the items of another run"
+
+
+def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Any) -> None:
+    with daemon(tmp_path) as up:
+        options = {"compute": "wait", "total_ms": 30}
+        up.send("POST", "/apps/synthetic/start", {"source": "push", "durability": "exactly-once", "options": options})
+        up.wait_for(lambda: up.status("synthetic")["state"] not in ("starting", "stopped"), 60, "the app to be up")
+        before = up.status("synthetic")
+        taken = up.http.post("/apps/synthetic/items", params={"many": "true"}, json=list(range(50))).json()
+        assert taken["serials"] == list(range(50))
+        up.wait_for(lambda: len(up.get("/results/synthetic")) >= 5, 30, "some results")
+        seen = up.get("/results/synthetic")
+        os.kill(before["runner_pid"], signal.SIGKILL)
+        up.wait_for(lambda: up.status("synthetic").get("runner_pid") not in (None, before["runner_pid"]), 60, "another")
+        cursor = {"run": before["run"], "after": seen[-1]["serial"]}
+        up.wait_for(lambda: up.status("synthetic")["items"]["delivered"] == 50, 60, "all that was acknowledged")
+        behind = up.get("/results/synthetic", **cursor)
+        assert [row["serial"] for row in [*seen, *behind]] == list(range(50)), "the cursor goes on"
+        after = up.status("synthetic")
+        assert (after["run"], after["epoch"], after["durability"]) == (before["run"], 2, "exactly-once")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from runtime.dispatch import event_log
+from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
     BundleAdmitted,
@@ -94,14 +95,21 @@ class World:
     """Plays all workers: carries out instructions, and answers tasks when told to."""
 
     def __init__(
-        self, composition: Composition, settings_: DispatcherSettings, stages: tuple[Stage, ...] = STAGES
+        self,
+        composition: Composition,
+        settings_: DispatcherSettings,
+        stages: tuple[Stage, ...] = STAGES,
+        begin: Checkpoint = BEGINNING,
     ) -> None:
         self.stages = stages
-        self.dispatcher = Dispatcher(stages, composition, settings_, size_of=size_bytes, validate=True)
+        self.dispatcher = Dispatcher(stages, composition, settings_, size_of=size_bytes, begin=begin, validate=True)
+        self.checkpoints: list[tuple[int, Checkpoint]] = []
+        """After each event, with how many outcomes there were."""
         self.now_s = 0.0
         self.tasks: dict[str, deque[Task]] = {}
         self.gone: list[tuple[str, Task]] = []
-        self.to_start = self.names = self.admitted = 0
+        self.to_start = self.names = 0
+        self.admitted = begin.next_serial
         self.out: list[Delivered | Shed] = []
         self.requested = self.ended = 0
         self.carry_out(self.dispatcher.start(0.0))
@@ -112,6 +120,7 @@ class World:
             if isinstance(outcome, Delivered | Shed):
                 self.out.append(outcome)
             self.ended += isinstance(outcome, SwitchEnded)
+        self.checkpoints.append((len(self.out), self.dispatcher.checkpoint()))
         self.carry_out(instructions)
 
     def carry_out(self, instructions: list[Instruction]) -> None:
@@ -275,6 +284,33 @@ def check(world: World) -> None:
     assert view.accepted == view.delivered + view.failed + view.shed == world.admitted
     assert (view.queued, view.in_flight, view.positions) == (0, 0, {})
     assert world.ended == world.requested
+
+
+def seen_by_state(out: Delivered | Shed) -> list[int]:
+    """What the stateful stage counted at each item that came out whole."""
+    whole = out.payload[out.start : out.start + out.count] if isinstance(out, Delivered) and out.error is None else ()
+    return [next(entry for entry in history if isinstance(entry, int)) for history in whole]
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_checkpoint_has_what_left_and_the_state_of_just_that(data: st.DataObject) -> None:
+    limits = DispatcherSettings(buffer_items=4, losses=2, time_limit_s=1e9, drain_limit_s=0.5)
+    first = World(data.draw(compositions()), limits)
+    play(first, data)
+    for outcomes, checkpoint in first.checkpoints:
+        before = [count for out in first.out[:outcomes] for count in seen_by_state(out)]
+        behind = [count for out in first.out[outcomes:] for count in seen_by_state(out)]
+        state = checkpoint.states.get("c") or 0
+        assert max(before, default=0) <= state < min(behind, default=state + 1)
+        assert checkpoint.next_serial == sum(out.count for out in first.out[:outcomes])
+    begin = first.dispatcher.checkpoint()
+    second = World(data.draw(compositions()), limits, begin=begin)
+    play(second, data)
+    second.finish()
+    assert [serial for out in second.out for serial in out.serials] == list(range(begin.next_serial, second.admitted))
+    counts = [count for out in [*first.out, *second.out] for count in seen_by_state(out)]
+    assert counts == sorted(set(counts)), "the second one began with another state than the first one left"
 
 
 def check_replay(world: World) -> None:

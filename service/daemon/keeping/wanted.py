@@ -46,11 +46,13 @@ class Wanted:
         return self._in_step
 
     def renew(self, died: str | None) -> RunSpec:
-        """The next runner has serial numbers of its own; ``died``: why the one before did, as far as is known."""
+        """The next runner has serial numbers of its own, unless the run is durable; ``died``: why the one before did,
+        as far as is known."""
         with self._lock:
             before = self._spec
             again = {"epoch": before.epoch + 1, "started_again": died or SERVICE_BEGAN} if before.run else {}
-            self._spec = before.model_copy(update={"run": new_run(), **again})
+            goes_on = before.run is not None and before.durability != "none"
+            self._spec = before.model_copy(update={"run": before.run if goes_on else new_run(), **again})
             return self._spec
 
     def begin(self, first_decision: int) -> RunSpec:

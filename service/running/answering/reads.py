@@ -44,7 +44,9 @@ class Reads:
     def _status(self, _: ask.ReadStatus) -> Status:
         telemetry, link = self._record.telemetry, self._checked.link
         spark = SparkStatus.model_validate(link.status()) if link else None
-        beside = Beside(self._record.summary.slo_met_share, telemetry.status() if telemetry else None, spark)
+        beside = Beside(
+            self._record.summary.slo_met_share, telemetry.status() if telemetry else None, spark, self._run.keeper.fault
+        )
         spec = self._checked.spec.model_copy(update={"slo": self._loop.manager.slo})
         known = self._standing.status(type(self._checked.app), spec)
         status = running_status(known, self._checked.stages, self._loop, beside, self._at)

@@ -24,6 +24,8 @@ class Beside:
     slo_met_share: float | None
     telemetry: TelemetryStatus | None
     spark: SparkStatus | None
+    unstored: str | None = None
+    """Why a durable run can store nothing now."""
 
 
 def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, beside: Beside, at: Clock) -> Status:
@@ -59,7 +61,7 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         last_switch=Switch.of(journal.switches[-1], at) if journal.switches else None,
         output_gap_ms=Gaps.of(loop.handovers.gaps),
         no_change=journal.no_changes[-1].reason if journal.no_changes else None,
-        held_up=held_up(view, snapshot.demand if snapshot else None),
+        held_up=held_up(view, snapshot.demand if snapshot else None, beside.unstored),
         slo_met_share=beside.slo_met_share,
         telemetry=beside.telemetry,
         spark=beside.spark,

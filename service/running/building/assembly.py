@@ -7,6 +7,7 @@ from time import monotonic
 from apps.input.source_thread import SourceLimits, SourceThread
 from profiler.snapshot import LatencyFrom
 from service.running.building.control_loop import loop_of
+from service.running.building.durability import begin_of, keeper_of
 from service.running.building.intake import Intake
 from service.running.building.pools import POOLS
 from service.running.building.run import Run
@@ -22,22 +23,28 @@ def assemble(checked: CheckedSpec) -> Run:
     names = [stage.name for stage in checked.stages]
     pool, codec = POOLS[spec.pool](checked.make_app, names, checked.settings.pool)
     sink = ResultSink(checked.app, codec.decode, spec.out_path, spec.dead_letters_path, checked.link)
+    begin = begin_of(checked, codec)
     source = SourceThread(
         checked.source,
         checked.rate,
         clock=monotonic,
         wake=pool.wake,
         encode=codec.encode,
-        limits=_limits(checked),
+        limits=_limits(checked, begin.next_serial),
     )
     bundling = Bundling(source, spec.batching.batching, checked.first)
-    loop = loop_of(checked, pool, codec.size_bytes, sink.take, bundling)
-    intake = Intake(source, loop.engine, loop.monitor, bundling, checked.first.workers, lambda: checked.pushes.waiting)
-    return Run(checked, intake, bundling, sink, loop, pool.wake, checked.compositions)
+    loop = loop_of(checked, pool, codec, sink.take, bundling, begin)
+    keeper = keeper_of(checked, codec, sink, begin, pool.wake)
+    workers, waiting = checked.first.workers, lambda: checked.pushes.waiting
+    intake = Intake(source, loop.engine, loop.monitor, bundling, workers, waiting)
+    intake.admitted = keeper.admitted
+    return Run(checked, intake, bundling, sink, loop, keeper, pool.wake, checked.compositions)
 
 
-def _limits(checked: CheckedSpec) -> SourceLimits:
-    """Judged from the read on, a source makes up for nothing that the frequency of SPBench would not."""
+def _limits(checked: CheckedSpec, done: int) -> SourceLimits:
+    """``done``: items that a runner before this one delivered. Judged from the read on, a source makes up for nothing
+    that the frequency of SPBench would not."""
+    items = None if checked.spec.items is None else max(0, checked.spec.items - done)
     if checked.latency_from is LatencyFrom.READ:
-        return SourceLimits(items=checked.spec.items)
-    return SourceLimits(items=checked.spec.items, catch_up_s=checked.settings.input.catch_up_s)
+        return SourceLimits(items=items)
+    return SourceLimits(items=items, catch_up_s=checked.settings.input.catch_up_s)

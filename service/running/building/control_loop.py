@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from compositions.model import concurrencies
@@ -10,22 +9,23 @@ from control.choices import Choices
 from control.decisions import Mode
 from control.manager import Manager
 from profiler.monitor import Monitor
+from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import Payload
 from runtime.engine import Engine
-from runtime.pools.port import WorkerPool
+from runtime.pools.port import Codec, WorkerPool
 from service.running.checking.checked import CheckedSpec
 from service.running.checking.shipped import available_cores
 from service.running.loop import Bundler, ControlLoop, LoopSettings, Sink
 
 
 def loop_of(
-    checked: CheckedSpec, pool: WorkerPool, size_bytes: Callable[[Payload], int], sink: Sink, bundler: Bundler
+    checked: CheckedSpec, pool: WorkerPool, codec: Codec, sink: Sink, bundler: Bundler, begin: Checkpoint
 ) -> ControlLoop:
-    """On ``pool``, whose payloads ``size_bytes`` measures; what comes out goes to ``sink``."""
+    """On ``pool``, whose payloads are those of ``codec``; what comes out goes to ``sink``. ``begin``: how far another
+    runner had come."""
     spec, cores = checked.spec, available_cores()
     settings = replace(checked.settings.dispatcher, overload=spec.overload)
-    engine = Engine(Dispatcher(checked.stages, checked.first, settings, size_bytes), pool)
+    engine = Engine(Dispatcher(checked.stages, checked.first, settings, codec.size_bytes, begin=begin), pool)
     monitor = Monitor(
         checked.settings.monitor, [stage.name for stage in checked.stages], cores, concurrencies(checked.stages)
     )

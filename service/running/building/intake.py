@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from apps.input.positions import Mark
 from apps.input.rates import Rate
 from apps.input.source_thread import SourceThread
 from profiler.monitor import Monitor
@@ -34,6 +35,8 @@ class Intake:
     ) -> None:
         self._source, self._engine, self._monitor, self._bundling = source, engine, monitor, bundling
         self._workers, self._pushed = workers, pushed
+        self.admitted: Callable[[int, tuple[Mark, ...] | None], None] = lambda first, marks: None
+        """Is told of items that came in: the serial number of the first, and where the source goes on behind each."""
         self._stopped = False
         self.reading = False
         self.began_s: float | None = None
@@ -52,6 +55,7 @@ class Intake:
             for each in taken:
                 monitor.record_arrivals(each.arrived_s)
                 first = engine.admit(each.payload, each.arrived_s, each.due_s)
+                self.admitted(first, each.marks)
                 self._bundling.admitted(first, len(each.arrived_s), engine.now_s)
         source.set_patient(engine.sheds and engine.waits)
 

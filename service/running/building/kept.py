@@ -70,10 +70,15 @@ class Kept(Sequence[Result]):
         self._most, self.most_bytes = most, most_bytes
         self._runs: deque[Run] = deque()
         self._count = self.size_bytes = 0
-        self.since = 0
-        """All rows of items from this serial number on are here."""
+        self.since = self.until = 0
+        """All rows of items from this serial number on are here, to before that one."""
+
+    def begin(self, serial: int) -> None:
+        """Those before went long ago."""
+        self.since = self.until = serial
 
     def add(self, run: Run) -> None:
+        self.until = run.first + len(run.values)
         if not run:  # none of its items gave anything
             return
         self._runs.append(run)

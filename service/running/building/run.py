@@ -10,6 +10,7 @@ from compositions.model import Composition
 from service.bodies.figures import Budget, Budgets, Items
 from service.running.asking.window import Window
 from service.running.building.intake import Intake
+from service.running.building.keeper import Keeper
 from service.running.building.sink import ResultSink
 from service.running.bundling import Bundling
 from service.running.checking.checked import CheckedSpec
@@ -25,19 +26,26 @@ class Run:
     bundling: Bundling
     sink: ResultSink
     loop: ControlLoop
+    keeper: Keeper
     wake: Callable[[], None]
     """Ends a wait of the loop; from any thread."""
     compositions: tuple[Composition, ...]
     """Those that can be chosen."""
 
     def feed(self) -> None:
-        self.intake.feed(lambda: self.sink.has_room)
+        self.intake.feed(lambda: self.sink.has_room and self.keeper.has_room)
+
+    def step(self, until_s: float) -> None:
+        """One turn of the loop, and what is to be stored after it."""
+        engine = self.loop.engine
+        self.loop.step(min(until_s, self.keeper.wake_at_s))
+        self.keeper.turn(engine.now_s, engine.checkpoint)
 
     @property
     def over(self) -> bool:
-        """The input has ended and every item is out."""
+        """The input has ended and every item is out, and stored where that is wanted."""
         engine = self.loop.engine
-        return self.intake.finished and engine.idle and not engine.view().switching
+        return self.intake.finished and engine.idle and self.keeper.idle and not engine.view().switching
 
     @property
     def items(self) -> Items:
@@ -57,7 +65,7 @@ class Run:
     @property
     def undelivered(self) -> range:
         """Serial numbers of the items that were accepted and are not out."""
-        return range(self.sink.next_serial, self.accepted)
+        return range(self.sink.kept.until, self.accepted)
 
     @property
     def accepted(self) -> int:
@@ -68,7 +76,7 @@ class Run:
     def window(self) -> Window:
         """The results that can still be read."""
         kept = self.sink.kept
-        return Window(self.checked.spec.run, kept, self.sink.next_serial, self.accepted, kept.since)
+        return Window(self.checked.spec.run, kept, kept.until, self.accepted, kept.since)
 
     def close(self) -> None:
         """Each part is closed, whatever the others raise."""

@@ -65,7 +65,9 @@ class ResultSink:
         if table is not None:
             table.start()
         self.next_serial = 0
-        """All below are out."""
+        """All below are out of the dispatcher; what of it can be seen is in ``kept``."""
+        self.way: Callable[[Run], None] = self.release
+        """Where results go from here."""
         self.lost = self.misordered = self.unwritten = 0
         self.first_error: str | None = None
         self.last_s: float | None = None
@@ -76,12 +78,23 @@ class ResultSink:
         self._check(out.serials)
         self.last_s = out.at_s
         for run in self._runs(out):
+            self.way(run)
+
+    def release(self, run: Run) -> None:
+        """Results that may be seen."""
+        self.kept.add(run)
+        if self._out is not None:
+            self._out.add(b"".join(map(_line, run.rows())))
+        if self._table is not None:
+            for item in run.items():
+                self._table.take(item)
+
+    def begin(self, next_serial: int, kept: Sequence[Run]) -> None:
+        """Another runner came so far; ``kept`` are the latest results that it left."""
+        self.next_serial = next_serial
+        self.kept.begin(kept[0].first if kept else next_serial)
+        for run in kept:
             self.kept.add(run)
-            if self._out is not None:
-                self._out.add(b"".join(map(_line, run.rows())))
-            if self._table is not None:
-                for item in run.items():
-                    self._table.take(item)
 
     @property
     def has_room(self) -> bool:

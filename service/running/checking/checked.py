@@ -10,10 +10,10 @@ from apps import registry
 from compositions.settings import overridden
 from control.settings import Settings
 from control.strategies import make_strategy
-from profiler.snapshot import LatencyFrom
+from runtime.dispatch.events import SwitchStyle
 from service.bodies.spec import RunSpec
 from service.running.checking import chosen
-from service.running.checking.pushes import PushDoor
+from service.running.checking.kept import door_of, kept_of
 from service.running.checking.rates import rate_of
 from service.running.checking.settings import for_this_machine
 from service.running.checking.sources import source_of
@@ -31,15 +31,26 @@ class CheckedSpec:
         self.stages = tuple(self.app.stages)
         self.settings = overridden(for_this_machine(), spec.settings)
         self.strategy = make_strategy(spec.strategy)
-        self.latency_from = LatencyFrom(spec.latency_from) if spec.latency_from else self.strategy.latency_from
-        self.style = spec.switch_style or self.strategy.style
+        self.latency_from = chosen.latency_from(spec, self.strategy)
         self.compositions = chosen.compositions(spec, self.app)
         self.first = chosen.first(spec, self.stages, self.compositions)
         _ = spec.batching.batching  # refuses what does not go together
         self.rate = rate_of(spec.input, spec.apps_dirs)
         self.link = open_link(spec, self.app)
         self.source = source_of(spec.source, self.app, self.link)
-        self.pushes = PushDoor(self.app, self.source, spec.source.kind)
+        self.kept = kept_of(spec, self.source)
+        self.pushes = door_of(spec.source.kind, self.app, self.source, self.kept)
+
+    def close(self) -> None:
+        """What is open, whether a run came of it or not."""
+        self.source.close()
+        if self.kept is not None:
+            self.kept.writer.close()
+
+    @property
+    def style(self) -> SwitchStyle:
+        """How one composition follows another."""
+        return self.spec.switch_style or self.strategy.style
 
     @property
     def manager_settings(self) -> Settings:

@@ -1,4 +1,4 @@
-"""Which compositions a run can choose from, and the one it begins with."""
+"""Which compositions a run can choose from, the one it begins with, and what a latency counts from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential
+from control.strategies.base import Strategy
+from profiler.snapshot import LatencyFrom
 from service.bodies.spec import RunSpec
 from service.running.checking.shipped import choices_for
 
@@ -14,6 +16,11 @@ from service.running.checking.shipped import choices_for
 def compositions(spec: RunSpec, app: App) -> tuple[Composition, ...]:
     """Those of the spec; else those that come with the app and fit it."""
     return spec.compositions or choices_for(app)
+
+
+def latency_from(spec: RunSpec, strategy: Strategy) -> LatencyFrom:
+    """As told; else as the strategy has it."""
+    return LatencyFrom(spec.latency_from) if spec.latency_from else strategy.latency_from
 
 
 def first(spec: RunSpec, stages: tuple[Stage, ...], known: Sequence[Composition]) -> Composition:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from apps.contract import App
-from apps.input.sources import Push, Source
+from apps.input.sources import Arrival, Push, Source
 from compositions.errors import RecomposeError
 
 
@@ -33,12 +34,79 @@ class PushDoor:
 
         Raises: BufferFull; RecomposeError when the source is not ``push`` or the app refuses the value.
         """
-        name = self._app.name
+        source = self._open()
+        return source.put(self._item(value))
+
+    def put_all(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
+        """The serial numbers of those before the first that is refused, and why that one is."""
+        serials: list[int] = []
+        for value in values:
+            try:
+                serials.append(self.put(value))
+            except RecomposeError as error:
+                return serials, error
+        return serials, None
+
+    def _open(self) -> Push:
         if self._source is None:
-            raise RecomposeError(f"{name} reads its items from source {self._kind!r}; start it with source 'push'")
+            message = f"{self._app.name} reads its items from source {self._kind!r}; start it with source 'push'"
+            raise RecomposeError(message)
+        return self._source
+
+    def _item(self, value: Any) -> Any:
         try:
             binary = isinstance(value, bytes | np.ndarray)
-            item = self._app.from_binary(value) if binary else self._app.from_json(value)
+            return self._app.from_binary(value) if binary else self._app.from_json(value)
         except (ValueError, TypeError, KeyError) as error:
-            raise RecomposeError(f"{name} does not take this item: {error}") from error
-        return self._source.put(item)
+            raise RecomposeError(f"{self._app.name} does not take this item: {error}") from error
+
+
+class Ledger(Protocol):
+    """Where items are stored before they are acknowledged."""
+
+    @property
+    def pushing(self) -> int:
+        """Items that are not stored yet."""
+
+    def push(self, values: tuple[Any, ...], items: Sequence[Any]) -> int:
+        """The serial number of the first; returns when they are stored. Raises: RecomposeError when they are not."""
+
+
+class JournalledDoor(PushDoor):
+    """Acknowledges what is stored, and nothing else: ``ledger`` gives the items to the source when they are."""
+
+    def __init__(self, app: App, source: Source, kind: str, ledger: Ledger) -> None:
+        super().__init__(app, source, kind)
+        self._ledger = ledger
+
+    def put(self, value: Any) -> int:
+        arrival = self._open().announced(self._item(value), self._ledger.pushing)
+        return self._ledger.push((value,), [arrival])
+
+    def put_all(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
+        """All that are taken are stored together."""
+        arrivals: list[Arrival] = []
+        refusal: RecomposeError | None = None
+        try:
+            source = self._open()
+            for value in values:
+                arrivals.append(source.announced(self._item(value), self._ledger.pushing + len(arrivals)))
+        except RecomposeError as error:
+            refusal = error
+        return self._stored(tuple(values[: len(arrivals)]), arrivals, refusal)
+
+    def _stored(
+        self, values: tuple[Any, ...], arrivals: list[Arrival], refusal: RecomposeError | None
+    ) -> tuple[list[int], RecomposeError | None]:
+        if not values:
+            return [], refusal
+        try:
+            first = self._ledger.push(values, arrivals)
+        except RecomposeError as error:
+            return [], error
+        return list(range(first, first + len(values))), refusal
+
+    def take_back(self, values: Sequence[Any], accepted: int) -> None:
+        """What a runner before this one acknowledged and did not deliver; ``accepted`` items there were in all."""
+        source = self._open()
+        source.extend([source.arrived(self._item(value)) for value in values], accepted)

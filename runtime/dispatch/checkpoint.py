@@ -1,0 +1,32 @@
+"""How far a stream has come: what of it may be forgotten, and what another dispatcher needs to go on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runtime.dispatch.events import Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Items that have left, and the states of the stateful stages that have seen these items and no other."""
+
+    delivered: int = 0
+    failed: int = 0
+    shed: int = 0
+    states: Mapping[str, Payload] = field(default_factory=dict)
+    """By stage; one that has none yet is left out."""
+
+    @property
+    def next_serial(self) -> int:
+        """All before have left."""
+        return self.delivered + self.failed + self.shed
+
+    @property
+    def next_turn(self) -> int:
+        """Items that were started; those shed never were."""
+        return self.delivered + self.failed
+
+
+BEGINNING = Checkpoint()

@@ -1,0 +1,209 @@
+"""What makes a run durable, in its loop's thread: says what to store and when, and lets results go when they may.
+
+One for each kind of durability; what is stored together is a ``Commit``, written by another thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from apps.input.positions import Mark, Position, Positioned
+from apps.input.sources import Source
+from runtime.dispatch.checkpoint import Checkpoint
+from runtime.dispatch.events import Payload
+from service.running.building.kept import Run
+from service.running.durable.group_writer import GroupWriter
+from service.running.durable.values import Commit, Left
+
+MOST_HELD_ITEMS = 20_000
+"""Results that wait to be stored before no more items are taken."""
+Release = Callable[[Run], None]
+
+
+class Keeper:
+    """Keeps nothing: results go at once."""
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+
+    def admitted(self, first: int, marks: tuple[Mark, ...] | None) -> None:
+        """Items from serial number ``first`` on came in."""
+
+    def take(self, run: Run) -> None:
+        """Results left the dispatcher."""
+        self._release(run)
+
+    def turn(self, now_s: float, checkpoint: Callable[[], Checkpoint]) -> None:
+        """After each step of the loop. ``checkpoint``: how far the stream has come."""
+
+    @property
+    def wake_at_s(self) -> float:
+        """When the next turn is due at the latest."""
+        return math.inf
+
+    @property
+    def has_room(self) -> bool:
+        return True
+
+    @property
+    def idle(self) -> bool:
+        """All that left is stored, as far as it is to be."""
+        return True
+
+    @property
+    def fault(self) -> str | None:
+        """Why nothing can be stored now."""
+        return None
+
+    @property
+    def failed(self) -> str | None:
+        """Why nothing can be stored any more."""
+        return None
+
+
+class Tracker:
+    """Which position belongs to which serial number."""
+
+    def __init__(self, positions: Mapping[str, Position]) -> None:
+        self._known = dict(positions)
+        self._ahead: deque[tuple[int, tuple[Mark, ...]]] = deque()
+
+    def admitted(self, first: int, marks: tuple[Mark, ...]) -> None:
+        self._ahead.append((first, marks))
+
+    def behind(self, next_serial: int) -> dict[str, Position]:
+        """Where the source goes on when all items before have left."""
+        while self._ahead and self._ahead[0][0] < next_serial:
+            first, marks = self._ahead[0]
+            self._known.update(marks[: next_serial - first])
+            if first + len(marks) > next_serial:
+                break
+            self._ahead.popleft()
+        return dict(self._known)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What a keeper works with."""
+
+    writer: GroupWriter
+    source: Source
+    decode: Callable[[Payload], Any]
+    """A state of a stage."""
+    begin: Checkpoint
+    """How far the runner before this one had come."""
+    positions: Mapping[str, Position]
+
+
+class RestartKeeper(Keeper):
+    """Results go at once, and how far the run has come is stored now and then: what left since comes again."""
+
+    EVERY_S = 0.2
+
+    def __init__(self, release: Release, keeping: Keeping) -> None:
+        super().__init__(release)
+        self._writer, self._source, self._decode = keeping.writer, keeping.source, keeping.decode
+        self._tracker = Tracker(keeping.positions)
+        self._states: dict[str, tuple[Payload, Any]] = {}
+        """As they were decoded last."""
+        self._told = self._left = keeping.begin.next_serial
+        """Of the serial numbers that left, those before are on their way to be stored; and all."""
+        self._next_s = -math.inf
+
+    def admitted(self, first: int, marks: tuple[Mark, ...] | None) -> None:
+        if marks:
+            self._tracker.admitted(first, marks)
+
+    def take(self, run: Run) -> None:
+        self._left = run.first + len(run.values)
+        super().take(run)
+
+    def turn(self, now_s: float, checkpoint: Callable[[], Checkpoint]) -> None:
+        for commit in self._writer.stored():
+            self._stored(commit)
+        if self._left > self._told and not self._writer.busy and now_s >= self._next_s:
+            self._submit(checkpoint(), now_s)
+
+    def _submit(self, point: Checkpoint, now_s: float) -> None:
+        if point.next_serial != self._left:  # more has left than was taken yet: the next turn knows of it
+            return
+        self._next_s = now_s + self.EVERY_S
+        states = {stage: self._value(stage, payload) for stage, payload in point.states.items()}
+        positions = self._tracker.behind(point.next_serial)
+        self._told = point.next_serial
+        self._writer.submit(Commit(replace(point, states=states), positions, self._to_keep()))
+
+    def _to_keep(self) -> tuple[Left, ...]:
+        return ()
+
+    def _stored(self, commit: Commit) -> None:
+        if commit.positions and isinstance(self._source, Positioned):
+            self._source.commit(commit.positions)
+
+    def _value(self, stage: str, payload: Payload) -> Any:
+        if stage not in self._states or self._states[stage][0] is not payload:
+            self._states[stage] = payload, None if payload is None else self._decode(payload)
+        return self._states[stage][1]
+
+    @property
+    def wake_at_s(self) -> float:
+        return self._next_s if self._left > self._told and not self._writer.busy else math.inf
+
+    @property
+    def has_room(self) -> bool:
+        return self._writer.fault is None
+
+    @property
+    def idle(self) -> bool:
+        return self._left == self._told and not self._writer.busy
+
+    @property
+    def fault(self) -> str | None:
+        return self._writer.fault
+
+    @property
+    def failed(self) -> str | None:
+        return self._writer.failed
+
+
+class ExactlyOnceKeeper(RestartKeeper):
+    """Results are stored with how far the run has come, and go when they are: nobody saw one that comes again."""
+
+    EVERY_S = 0.005
+
+    def __init__(self, release: Release, keeping: Keeping) -> None:
+        super().__init__(release, keeping)
+        self._held: list[Run] = []
+        """Not submitted yet."""
+        self._held_items = 0
+        """Those, and what is on its way."""
+
+    def take(self, run: Run) -> None:
+        self._left = run.first + len(run.values)
+        self._held.append(run)
+        self._held_items += len(run.values)
+
+    def _to_keep(self) -> tuple[Left, ...]:
+        held, self._held = self._held, []
+        return tuple(Left(run.first, run.values, run.error, run.size_bytes) for run in held)
+
+    def _stored(self, commit: Commit) -> None:
+        super()._stored(commit)
+        for left in commit.left:
+            self._held_items -= len(left.values)
+            self._release(Run(*left))
+
+    @property
+    def has_room(self) -> bool:
+        return super().has_room and self._held_items < MOST_HELD_ITEMS
+
+    @property
+    def idle(self) -> bool:
+        return super().idle and not self._held_items
+
+
+KEEPERS: Mapping[str, type[RestartKeeper]] = {"restart": RestartKeeper, "exactly-once": ExactlyOnceKeeper}

@@ -1,0 +1,162 @@
+"""The one thread that writes a journal: whatever has come meanwhile is stored together (group commit)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from apps.input.sources import BufferFull
+from compositions.errors import RecomposeError
+from service.running.durable.journal import Journal
+from service.running.durable.values import Commit, Pushed
+
+RETRY_S = 0.5
+"""Between two attempts to store what could not be stored."""
+Accept = Callable[[Sequence[Any]], None]
+"""Gets what was pushed once it is stored, in the order of the serial numbers."""
+
+
+@dataclass(slots=True)
+class _Ticket:
+    values: tuple[Any, ...]
+    items: Sequence[Any]
+    first: Future[int] = field(default_factory=Future)
+
+
+class GroupWriter:
+    """All methods may be called from any thread. It begins to work with the first that is given to it.
+
+    ``next_serial``: of the next item that is pushed.
+    """
+
+    def __init__(self, journal: Journal, next_serial: int, accept: Accept) -> None:
+        self._journal, self._accept, self._next_serial = journal, accept, next_serial
+        self._changed = threading.Condition()
+        self._tickets: list[_Ticket] = []
+        self._waiting: Commit | None = None
+        self._stored: list[Commit] = []
+        self._closing = False
+        self._thread: threading.Thread | None = None
+        self._wake: Callable[[], None] = lambda: None
+        self.busy = False
+        """A commit is on its way."""
+        self.pushing = 0
+        """Items that were given to it and are not stored yet."""
+        self.fault: str | None = None
+        """Why nothing can be stored now."""
+        self.failed: str | None = None
+        """Why nothing can be stored any more."""
+
+    def push(self, values: tuple[Any, ...], items: Sequence[Any]) -> int:
+        """Stores items as they came; returns the serial number of the first. Raises: BufferFull when there is no room
+        on the disk; RecomposeError when nothing can be stored any more."""
+        ticket = _Ticket(values, items)
+        with self._changed:
+            self._tickets.append(ticket)
+            self.pushing += len(items)
+            self._begin()
+        return ticket.first.result()
+
+    def submit(self, commit: Commit) -> None:
+        """To be stored with what waits already."""
+        with self._changed:
+            self._waiting = commit if self._waiting is None else _joined(self._waiting, commit)
+            self.busy = True
+            self._begin()
+
+    def tell(self, wake: Callable[[], None]) -> None:
+        """``wake`` is called when something was stored, or cannot be."""
+        self._wake = wake
+
+    def stored(self) -> list[Commit]:
+        """What was stored since the last call."""
+        with self._changed:
+            stored, self._stored = self._stored, []
+            return stored
+
+    def close(self) -> None:
+        """What was given to it and can be stored is, then the journal is closed."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        self._journal.close()
+
+    def _begin(self) -> None:
+        if self._closing or self.failed is not None:
+            self._refuse(self._take()[0], RecomposeError(self.failed or "the app is stopping and takes no more items"))
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
+    # --- its thread -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while self.failed is None:
+            with self._changed:
+                self._changed.wait_for(lambda: self._tickets or self._waiting or self._closing)
+                tickets, commit = self._take()
+            if not tickets and commit is None:
+                return
+            try:
+                self._store(tickets, commit)
+            except OSError as error:
+                self._hold_back(tickets, commit, str(error))
+            except Exception as error:
+                self._fail(tickets, error)
+            self._wake()
+
+    def _take(self) -> tuple[list[_Ticket], Commit | None]:
+        tickets, commit = self._tickets, self._waiting
+        self._tickets, self._waiting = [], None
+        return tickets, commit
+
+    def _store(self, tickets: list[_Ticket], commit: Commit | None) -> None:
+        pushed, next_serial = [], self._next_serial
+        for ticket in tickets:
+            pushed.append(Pushed(next_serial, ticket.values))
+            next_serial = pushed[-1].end
+        self._journal.store(commit, pushed)
+        self._next_serial = next_serial
+        for ticket, each in zip(tickets, pushed, strict=True):
+            self._accept(ticket.items)
+            self.pushing -= len(ticket.items)
+            ticket.first.set_result(each.first)
+        with self._changed:
+            self.fault = None
+            self.busy = self._waiting is not None
+            if commit is not None:
+                self._stored.append(commit)
+
+    def _hold_back(self, tickets: list[_Ticket], commit: Commit | None, why: str) -> None:
+        """Nothing was stored: who pushes is told at once, what left waits and is tried again."""
+        self._refuse(tickets, BufferFull(f"{why}; nothing was taken, try again later"))
+        with self._changed:
+            self.fault = why
+            if commit is not None:
+                self._waiting = commit if self._waiting is None else _joined(commit, self._waiting)
+            if self._closing:
+                self._waiting = None
+            self._changed.wait_for(lambda: self._closing, RETRY_S)
+
+    def _fail(self, tickets: list[_Ticket], error: Exception) -> None:
+        with self._changed:
+            self.failed = str(error) if isinstance(error, RecomposeError) else f"the journal failed: {error!r}"
+            self._refuse([*tickets, *self._tickets], RecomposeError(self.failed))
+            self._tickets = []
+
+    def _refuse(self, tickets: list[_Ticket], why: RecomposeError) -> None:
+        for ticket in tickets:
+            self.pushing -= len(ticket.items)
+            ticket.first.set_exception(why)
+
+
+def _joined(earlier: Commit, later: Commit) -> Commit:
+    """The later one says how far the run has come; what left before it left, too."""
+    return replace(later, left=earlier.left + later.left)

@@ -1,0 +1,121 @@
+"""The journal of one run: what was pushed, how far the run has come, what left. One file (``journal_file``)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from runtime.dispatch.checkpoint import Checkpoint
+from service.running.durable.journal_file import JournalFile, damaged
+from service.running.durable.sealed import Damaged, sealed, unsealed
+from service.running.durable.values import Commit, Left, Pushed, Resumption
+
+KEPT_RESULTS = 2000
+"""At least so many of the latest results stay, where results are kept: as many as the window of the API."""
+
+
+class Records:
+    """Of one table: each stands for some serial numbers in a row; the oldest go first."""
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+        self._known: deque[tuple[int, int]] = deque()
+        """First serial number, and how many."""
+
+    def load(self, db: sqlite3.Connection) -> list[Any]:
+        """All, the oldest first. Raises: Damaged."""
+        rows = db.execute(f"SELECT first, count, body FROM {self._table} ORDER BY first").fetchall()
+        self._known = deque((first, count) for first, count, _ in rows)
+        return [unsealed(body) for _, _, body in rows]
+
+    def add(self, db: sqlite3.Connection, first: int, count: int, body: Any) -> None:
+        db.execute(f"INSERT INTO {self._table} VALUES (?, ?, ?)", (first, count, sealed(body)))
+
+    def note(self, first: int, count: int) -> None:
+        """It was stored."""
+        self._known.append((first, count))
+
+    def forget(self, db: sqlite3.Connection, before: int) -> None:
+        """Those of which all serial numbers are below ``before``."""
+        oldest = next((first for first, count in self._known if first + count > before), before)
+        if self._known and self._known[0][0] < oldest:
+            db.execute(f"DELETE FROM {self._table} WHERE first < ?", (oldest,))
+
+    def forgot(self, before: int) -> None:
+        """That was stored."""
+        while self._known and sum(self._known[0]) <= before:
+            self._known.popleft()
+
+
+class Journal:
+    """One thread at a time. Raises: as :class:`JournalFile`."""
+
+    def __init__(self, path: Path, run: str, epoch: int) -> None:
+        self._file = JournalFile(path, run, epoch)
+        self._pushed, self._results = Records("pushed"), Records("result")
+        self._states: Mapping[str, Any] = {}
+        """As they were stored last."""
+        try:
+            with self._file.taking_over() as db:
+                self.found = self._load(db)
+        except BaseException as error:
+            self._file.close()
+            if isinstance(error, Damaged):
+                raise damaged(path, str(error)) from error
+            raise
+
+    def _load(self, db: sqlite3.Connection) -> Resumption:
+        left = tuple(Left(*each) for record in self._results.load(db) for each in record)
+        pushed = tuple(Pushed(*each) for each in self._pushed.load(db))
+        row = db.execute("SELECT body FROM progress").fetchone()
+        if row is None:
+            return Resumption(pushed=pushed)
+        delivered, failed, shed, positions = unsealed(row[0])
+        states = {stage: unsealed(body) for stage, body in db.execute("SELECT stage, body FROM state")}
+        return Resumption(Checkpoint(delivered, failed, shed, states), positions, left, pushed)
+
+    def store(self, commit: Commit | None, pushed: Iterable[Pushed] = ()) -> None:
+        """All of it or nothing. Raises: Fenced; OSError when it cannot be stored now."""
+        pushed = tuple(pushed)
+        with self._file.writing() as db:
+            for each in pushed:
+                self._pushed.add(db, each.first, len(each.values), (each.first, each.values))
+            if commit is not None:
+                self._put(db, commit)
+        for each in pushed:
+            self._pushed.note(each.first, len(each.values))
+        if commit is not None:
+            self._note(commit)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _put(self, db: sqlite3.Connection, commit: Commit) -> None:
+        point = commit.checkpoint
+        progress = point.delivered, point.failed, point.shed, dict(commit.positions)
+        db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (sealed(progress),))
+        for stage, state in point.states.items():
+            if self._states.get(stage) is not state:
+                db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (stage, sealed(state)))
+        self._pushed.forget(db, point.next_serial)
+        if commit.left:
+            first, count = _extent(commit)
+            self._results.add(db, first, count, [tuple(each) for each in commit.left])
+            self._results.forget(db, first + count - KEPT_RESULTS)
+
+    def _note(self, commit: Commit) -> None:
+        self._states = commit.checkpoint.states
+        self._pushed.forgot(commit.checkpoint.next_serial)
+        if commit.left:
+            first, count = _extent(commit)
+            self._results.note(first, count)
+            self._results.forgot(first + count - KEPT_RESULTS)
+
+
+def _extent(commit: Commit) -> tuple[int, int]:
+    """Serial numbers of its results."""
+    first, last = commit.left[0], commit.left[-1]
+    return first.first, last.first + len(last.values) - first.first

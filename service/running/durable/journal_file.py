@@ -1,0 +1,144 @@
+"""The file of a journal: SQLite with a write-ahead log, made for its owner alone, for one epoch at a time.
+
+Whoever opens it under a higher epoch shuts the others out: every transaction asks first whether it is still its turn.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from compositions.errors import RecomposeError
+
+VERSION = 1
+SCHEMA = """
+CREATE TABLE holder (one INTEGER PRIMARY KEY CHECK (one = 1), run TEXT NOT NULL, epoch INTEGER NOT NULL);
+CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
+CREATE TABLE state (stage TEXT PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE pushed (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE result (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, body BLOB NOT NULL);
+"""
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+WAIT_S = 5.0
+"""For another one's transaction to end; a process that is stopped within one may hold it for longer."""
+
+
+class Fenced(RecomposeError):  # noqa: N818 - says what happened
+    """Another epoch goes on with the run."""
+
+
+class JournalFile:
+    """One thread at a time.
+
+    Raises: RecomposeError when the folder cannot be used, or what is there is no journal of this version and run, or is
+    damaged; nothing is overwritten. Fenced when a later epoch has it. OSError, which may be over later, when another
+    process keeps it locked, or there is no room.
+    """
+
+    def __init__(self, path: Path, run: str, epoch: int) -> None:
+        self.path, self._run, self._epoch = path, run, epoch
+        _prepare(path)
+        self.db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
+        try:
+            self._open()
+        except BaseException:
+            self.db.close()
+            raise
+
+    def _open(self) -> None:
+        with self._told():
+            _check(self.db, self.path)
+            self.db.execute("PRAGMA journal_mode = WAL")
+            self.db.execute("PRAGMA synchronous = FULL")
+
+    @contextmanager
+    def taking_over(self) -> Iterator[sqlite3.Connection]:
+        """The first transaction: from its end on the journal is this epoch's; an error leaves it to the one before.
+
+        Raises: as the class says.
+        """
+        with self._told(), self._transaction():
+            self._create()
+            self._hold()
+            yield self.db
+
+    def _create(self) -> None:
+        if self.db.execute("PRAGMA user_version").fetchone()[0] == 0:
+            for statement in filter(str.strip, SCHEMA.split(";")):
+                self.db.execute(statement)
+            self.db.execute(f"PRAGMA user_version = {VERSION}")
+            self.db.execute("INSERT INTO holder VALUES (1, ?, 0)", (self._run,))
+
+    def _hold(self) -> None:
+        run, epoch = self.db.execute("SELECT run, epoch FROM holder").fetchone()
+        if run != self._run:
+            raise RecomposeError(f"{self.path} is the journal of run {run!r}, not of {self._run!r}; move it away")
+        if epoch >= self._epoch:
+            raise self._fenced(epoch)
+        self.db.execute("UPDATE holder SET epoch = ?", (self._epoch,))
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, stored for good at its end, or rolled back by an error.
+
+        Raises: Fenced; OSError when it cannot be stored now.
+        """
+        with self._told(), self._transaction():
+            epoch = self.db.execute("SELECT epoch FROM holder").fetchone()[0]
+            if epoch != self._epoch:
+                raise self._fenced(epoch)
+            yield self.db
+
+    def close(self) -> None:
+        self.db.close()
+
+    def _fenced(self, epoch: int) -> Fenced:
+        return Fenced(f"epoch {epoch} goes on with run {self._run}; epoch {self._epoch} writes nothing any more")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.db.execute("COMMIT")
+        except BaseException:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """SQLite's errors as what they mean."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise OSError(f"journal {self.path} cannot be written now: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, str(error)) from error
+
+
+def damaged(path: Path, how: str) -> RecomposeError:
+    return RecomposeError(f"journal {path} is damaged ({how}); nothing was changed, move it away to begin anew")
+
+
+def _prepare(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
+        path.touch(mode=FILE_MODE)  # SQLite would make it as the umask says
+    except OSError as error:
+        raise RecomposeError(f"journal folder {path.parent} cannot be written: {error.strerror}") from error
+
+
+def _check(db: sqlite3.Connection, path: Path) -> None:
+    """Raises: RecomposeError for a journal that cannot be gone on with."""
+    found = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if found > VERSION:
+        raise RecomposeError(
+            f"journal {path} has version {found}, this recompose reads up to {VERSION}; use a newer one"
+        )
+    with closing(db.execute("PRAGMA quick_check(1)")) as answer:
+        how = str(answer.fetchone()[0]).splitlines()[-1]
+    if how != "ok":
+        raise damaged(path, how)

@@ -1,0 +1,40 @@
+"""Where the journal of a run is, and what becomes of those of runs before it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import structlog
+
+from service.running.durable.journal import Journal
+
+SUFFIX = ".journal"
+log = structlog.get_logger()
+
+
+def open_journal(folder: str, app: str, run: str, epoch: int) -> Journal:
+    """Raises: as :class:`service.running.durable.journal_file.JournalFile`."""
+    path = Path(folder).expanduser().absolute() / app / f"{run}{SUFFIX}"
+    journal = Journal(path, run, epoch)
+    if epoch == 1:
+        for other in path.parent.glob(f"*{SUFFIX}"):
+            if other != path:
+                _retire(other)
+    return journal
+
+
+def _retire(path: Path) -> None:
+    """Of a run that is over; one that has acknowledged items which never left stays."""
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
+            left = db.execute("SELECT count(*) FROM pushed").fetchone()[0]
+    except sqlite3.Error as error:
+        log.warning("an earlier journal cannot be read and stays", path=str(path), error=str(error))
+        return
+    if left:
+        log.warning("an earlier journal has items that never left and stays", path=str(path))
+        return
+    for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        each.unlink(missing_ok=True)

@@ -1,0 +1,162 @@
+"""A run that outlives its runner: staged in one process, with runners that are dropped where the test says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps import registry
+from apps.contract import App
+from compositions.errors import RecomposeError
+from compositions.model import Stage, StageKind
+from service.bodies.results import Result
+from service.bodies.spec import RunSpec, SourceSpec
+from service.running.asking.requests import Push, PushMany, ReadResults, ReadStatus, Start
+from service.running.durable import group_writer
+from service.running.runner import Runner
+
+PATIENCE_S = 30.0
+pytestmark = pytest.mark.logs_errors("epoch 2 goes on with run r")
+
+
+class Sums(App):
+    """Adds up what it is given; waits before item ``stop_at`` until it may go on."""
+
+    name = "sums"
+    stages = (Stage("double"), Stage("add", StageKind.STATEFUL))
+    go_on = threading.Event()
+    stop_at: int | None = None
+
+    def items(self, path: Path | None) -> Iterator[Any]:
+        return iter(range(40))
+
+    def from_json(self, value: Any) -> Any:
+        if not isinstance(value, int):
+            raise ValueError("give a number")
+        return value
+
+    def double(self, value: int) -> int:
+        if value == type(self).stop_at:
+            assert self.go_on.wait(PATIENCE_S)
+        return 2 * value
+
+    def add(self, value: int, state: int | None) -> tuple[int, int]:
+        total = (state or 0) + value
+        return total, total
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runner]]:
+    """Runs of the app, which all end with the test."""
+    monkeypatch.setattr(registry, "create", lambda *_: Sums())
+    monkeypatch.setattr(Sums, "go_on", threading.Event())
+    made: list[Runner] = []
+
+    def started(epoch: int = 1, **how: Any) -> Runner:
+        spec = {"source": SourceSpec(kind="push"), "durability": "exactly-once", **how}
+        runner = Runner(RunSpec(app="sums", run="r", epoch=epoch, journals=str(tmp_path), pool="local", **spec))
+        made.append(runner)
+        runner.ask(Start())
+        return runner
+
+    yield started
+    Sums.go_on.set()
+    for runner in made:
+        runner.kill()
+
+
+def results(runner: Runner, count: int, after: int | None = None) -> list[Result]:
+    waiting = threading.Event()
+    for _ in range(int(PATIENCE_S / 0.02)):
+        found = runner.ask(ReadResults(after, 1000, "r"))
+        if len(found) >= count:
+            return found
+        waiting.wait(0.02)
+    raise AssertionError(f"{len(found)} of {count} results; {runner.ask(ReadStatus())}")
+
+
+def totals(count: int) -> list[int]:
+    return [number * (number + 1) for number in range(count)]
+
+
+@pytest.mark.parametrize("durability", ["restart", "exactly-once"])
+def test_what_was_acknowledged_is_delivered_by_the_next_runner(start: Callable[..., Runner], durability: str) -> None:
+    Sums.stop_at = 5
+    first = start(durability=durability)
+    assert first.ask(PushMany(tuple(range(10)))).serials == list(range(10))
+    before = results(first, 5)
+    second = start(2, durability=durability)
+    assert second.ask(Push(10)) == 10
+    Sums.go_on.set()
+    status = second.ask(ReadStatus())
+    assert (status.run, status.epoch, status.durability) == ("r", 2, durability)
+    behind = results(second, 6, after=4)
+    assert [row.serial for row in behind] == list(range(5, 11)), "a cursor of the first runner goes on"
+    assert [row.value for row in [*before, *behind]] == totals(11), "the state is that of the items that left"
+
+
+def test_the_window_of_exactly_once_survives(start: Callable[..., Runner]) -> None:
+    Sums.stop_at = None
+    first = start()
+    first.ask(PushMany(tuple(range(20))))
+    assert len(results(first, 20)) == 20
+    first.kill()
+    assert [row.value for row in results(start(2), 20)] == totals(20)
+
+
+def test_a_runner_that_was_followed_shows_nothing_more_and_takes_nothing(start: Callable[..., Runner]) -> None:
+    Sums.stop_at = 3
+    first = start()
+    first.ask(PushMany(tuple(range(6))))
+    assert len(results(first, 3)) == 3
+    second = start(2)
+    Sums.go_on.set()
+    assert [row.value for row in results(second, 6)] == totals(6)
+    with pytest.raises(RecomposeError, match=r"epoch 1 writes nothing any more|takes no more items"):
+        first.ask(Push(6))
+    assert first.wait(PATIENCE_S)
+    assert "epoch 2 goes on with run r" in str(first.ask(ReadStatus()).failure)
+    assert len(first.ask(ReadResults(None, 1000))) == 3, "what it did after the other began is seen by nobody"
+
+
+def test_a_source_with_positions_is_read_on(start: Callable[..., Runner]) -> None:
+    Sums.stop_at = 17
+    source = {"source": SourceSpec(kind="replay", loop=False)}
+    first = start(**source)
+    before = results(first, 10)
+    second = start(2, **source)
+    Sums.go_on.set()
+    assert [row.value for row in results(second, 40)] == totals(40)
+    assert second.wait(PATIENCE_S)
+    assert before == second.ask(ReadResults(None, 1000, "r"))[: len(before)]
+
+
+def test_a_disk_without_room_holds_the_stream_back_and_it_goes_on(
+    start: Callable[..., Runner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Sums.stop_at = 2
+    monkeypatch.setattr(group_writer, "RETRY_S", 0.02)
+    runner = start()
+    runner.ask(PushMany((0, 1, 2)))
+    assert len(results(runner, 2)) == 2
+    db = runner._checked.kept.writer._journal._file.db  # type: ignore[union-attr]
+    pages = db.execute("PRAGMA page_count").fetchone()[0]
+    db.execute(f"PRAGMA max_page_count = {pages}")
+    refused = runner.ask(PushMany((10**200_000,)))
+    assert refused.serials == []
+    assert "cannot be written now: database or disk is full; nothing was taken, try again" in str(refused.refusal)
+    assert "disk is full" in str(runner.ask(ReadStatus()).held_up)
+    db.execute("PRAGMA max_page_count = 100000")
+    Sums.go_on.set()
+    assert runner.ask(Push(3)) == 3, "nothing that was refused has a serial number"
+    assert [row.value for row in results(runner, 4)] == totals(4)
+    assert runner.ask(ReadStatus()).held_up is None
+
+
+def test_a_durable_run_needs_a_folder() -> None:
+    with pytest.raises(RecomposeError, match="durability 'restart' needs the service, which has a folder for journals"):
+        Runner(RunSpec(app="synthetic", pool="local", durability="restart", source=SourceSpec(kind="push")))

@@ -1,0 +1,100 @@
+"""What a journal keeps, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from compositions.errors import RecomposeError
+from runtime.dispatch.checkpoint import Checkpoint
+from service.running.durable.journal import KEPT_RESULTS, Journal
+from service.running.durable.journal_file import VERSION, Fenced
+from service.running.durable.opening import SUFFIX, open_journal
+from service.running.durable.values import Commit, Left, Pushed
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.journal"
+
+
+def left(first: int, *values: object) -> tuple[Left, ...]:
+    return (Left(first, list(values), None, 1),)
+
+
+def test_another_epoch_finds_what_was_stored(path: Path) -> None:
+    journal = Journal(path, "r", 1)
+    journal.store(None, [Pushed(0, (1, 2)), Pushed(2, (b"3", 4))])
+    journal.store(Commit(Checkpoint(2, 0, 1, {"sum": 6}), {"items": (0, 3)}, left(0, 1, 2)))
+    journal.close()
+    found = Journal(path, "r", 2).found
+    assert found.checkpoint == Checkpoint(2, 0, 1, {"sum": 6})
+    assert (found.positions, found.left) == ({"items": (0, 3)}, left(0, 1, 2))
+    assert (found.undelivered, found.accepted) == ([4], 4), "what is out is not taken again"
+
+
+def test_only_what_is_out_and_old_is_forgotten(path: Path) -> None:
+    journal = Journal(path, "r", 1)
+    for first in range(0, 3 * KEPT_RESULTS, 100):
+        commit = Commit(Checkpoint(first + 100), {}, left(first, *range(first, first + 100)))
+        journal.store(commit, [Pushed(first, tuple(range(first, first + 100)))])
+    journal.close()
+    found = Journal(path, "r", 2).found
+    assert [each.first for each in found.left] == list(range(2 * KEPT_RESULTS, 3 * KEPT_RESULTS, 100))
+    assert found.undelivered == []
+
+
+def test_who_was_followed_writes_nothing_any_more(path: Path) -> None:
+    old = Journal(path, "r", 1)
+    old.store(None, [Pushed(0, ("before",))])
+    new = Journal(path, "r", 2)
+    with pytest.raises(Fenced, match="epoch 2 goes on with run r; epoch 1 writes nothing any more"):
+        old.store(Commit(Checkpoint(1)), [Pushed(1, ("after",))])
+    with pytest.raises(Fenced, match="epoch 2 goes on"):
+        Journal(path, "r", 1)
+    new.store(None, [Pushed(1, ("mine",))])
+    assert Journal(path, "r", 3).found.undelivered == ["before", "mine"]
+
+
+def test_a_journal_of_a_later_version_is_left_alone(path: Path) -> None:
+    Journal(path, "r", 1).close()
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version = {VERSION + 1}")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(RecomposeError, match=f"has version {VERSION + 1}, this recompose reads up to {VERSION}; use a"):
+        Journal(path, "r", 2)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("place", ["record", "page", "head"])
+def test_flipped_bits_are_told_and_nothing_is_overwritten(path: Path, place: str) -> None:
+    journal = Journal(path, "r", 1)
+    journal.store(None, [Pushed(serial, ("some text to be found",)) for serial in range(200)])
+    journal.close()
+    content = bytearray(path.read_bytes())
+    at = {"record": content.rindex(b"some text"), "page": content.rindex(b"some text") // 4096 * 4096, "head": 3}[place]
+    content[at] ^= 0b100
+    path.write_bytes(content)
+    with pytest.raises(RecomposeError, match=r"is damaged \(.*\); nothing was changed, move it away to begin anew"):
+        Journal(path, "r", 2)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(RecomposeError, match=r"journal folder .*taken/app cannot be written: Not a directory"):
+        open_journal(str(tmp_path / "taken"), "app", "r", 1)
+
+
+def test_a_new_run_sweeps_up_but_what_was_never_delivered(tmp_path: Path) -> None:
+    done, owing = (open_journal(str(tmp_path), "app", run, 2) for run in ("done", "owing"))
+    for journal in (done, owing):
+        journal.store(None, [Pushed(0, (1,))])
+    done.store(Commit(Checkpoint(1)))
+    for journal in (done, owing):
+        journal.close()
+    open_journal(str(tmp_path), "app", "new", 1).close()
+    assert sorted(each.name for each in (tmp_path / "app").glob(f"*{SUFFIX}")) == [f"new{SUFFIX}", f"owing{SUFFIX}"]
