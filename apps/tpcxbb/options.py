@@ -21,6 +21,7 @@ class QueryOptions(Options):
     hours: float = Field(default=3.0, gt=0, le=100_000, description="Event time that these rows take")
     items: int = Field(default=18_000, ge=10, le=10_000_000, description="Goods among them, after Zipf")
     users: int = Field(default=5_000, ge=1, le=100_000_000, description="Users among them, after Zipf")
+    partitions: int = Field(default=8, ge=1, le=64, description="Into which keys fall, and between which workers share")
     tick_s: int = Field(default=60, ge=1, description="Event time between two ticks, which tell how far the stream is")
     portion: int = Field(default=4096, ge=1, le=1_000_000, description="Rows in an item, where items are portions")
 

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from apps.contract import Options, Outputs
 from apps.tpcxbb.options import QueryOptions, categories
-from apps.tpcxbb.portions import Ints, Portions, columns_for, news_of
+from apps.tpcxbb.portions import Ints, Portions, columns_for, news_of, part_of
 from apps.tpcxbb.query import PortionQuery, Query, Row, RowQuery, Value
 from apps.tpcxbb.ranking import Counts, counted, over, tops
 from apps.tpcxbb.schema import SALES
@@ -49,8 +49,8 @@ class Q1(RowQuery, _Q1):
     description = "TPCx-BB 1: goods sold together, top 100 an hour; an item is a sale."
     stages: tuple[Stage, ...] = (
         Stage("wanted"),
-        Stage("pairs", StageKind.STATEFUL),
-        Stage("count", StageKind.STATEFUL),
+        Stage("pairs", StageKind.PARTITIONED),
+        Stage("count", StageKind.PARTITIONED),
         Stage("top", StageKind.STATEFUL),
     )
 
@@ -65,7 +65,10 @@ class Q1(RowQuery, _Q1):
         item, ticket = row["ss_item_sk"], row["ss_ticket_number"]
         if row["ss_store_sk"] not in self._stores or item not in self._goods:
             return Outputs()
-        return ticket % self.partitions, row["time"], ticket, item
+        return ticket % self.options.partitions, row["time"], ticket, item
+
+    def pairs_key(self, value: Value) -> int:
+        return value[0]
 
     def pairs(self, value: Value, state: Tickets | None) -> tuple[Outputs, Tickets]:
         """By ticket: a pair for each of the goods that were on it before."""
@@ -75,7 +78,10 @@ class Q1(RowQuery, _Q1):
             return self.onward(value), tickets
         ticket, item = sale
         found = _paired(tickets, time, ticket, item)
-        return Outputs((_part(a, b, self.partitions), time, a, b) for a, b in found), tickets
+        return Outputs((_part(a, b, self.options.partitions), time, a, b) for a, b in found), tickets
+
+    def count_key(self, value: Value) -> int:
+        return value[0]
 
     def count(self, value: Value, state: Counts | None) -> tuple[Any, Counts]:
         """By pair: on how many tickets it is in this window."""
@@ -101,8 +107,8 @@ class Q1Arrow(PortionQuery, _Q1):
     description = "TPCx-BB 1: goods sold together, top 100 an hour; an item is a portion of sales, as columns."
     stages: tuple[Stage, ...] = (
         Stage("wanted", batch=True, columns=columns_for("time", *READS)),
-        Stage("pairs", StageKind.STATEFUL),
-        Stage("count", StageKind.STATEFUL),
+        Stage("pairs", StageKind.PARTITIONED),
+        Stage("count", StageKind.PARTITIONED),
         Stage("top", StageKind.STATEFUL),
     )
 
@@ -111,7 +117,10 @@ class Q1Arrow(PortionQuery, _Q1):
         sales = sales.where(np.isin(sales["ss_store_sk"], self.options.stores))
         sales = sales.where(self._wanted.take(sales["ss_item_sk"], mode="clip"))
         sales = sales.replaced(time=sales["time"], ticket=sales["ss_ticket_number"], item=sales["ss_item_sk"])
-        return sales.spread(sales["ticket"] % self.partitions, self.partitions, closing=0)
+        return sales.spread(sales["ticket"] % self.options.partitions, self.options.partitions, closing=0)
+
+    def pairs_key(self, value: dict[str, Any]) -> int:
+        return part_of(value)
 
     def pairs(self, value: dict[str, Any], state: Tickets | None) -> tuple[Outputs, Tickets]:
         tickets, sales = state or {}, Portions.one(value)
@@ -124,8 +133,11 @@ class Q1Arrow(PortionQuery, _Q1):
         _forget(tickets, sales.watermark)
         flat: Ints = np.fromiter(chain.from_iterable(found), np.int64, 3 * len(found)).reshape(-1, 3)
         pairs = sales.of_rows({"time": flat[:, 0], "a": flat[:, 1], "b": flat[:, 2]})
-        part = _part(pairs["a"], pairs["b"], self.partitions)
-        return pairs.spread(part, self.partitions, self.closing)[0], tickets
+        part = _part(pairs["a"], pairs["b"], self.options.partitions)
+        return pairs.spread(part, self.options.partitions, self.closing)[0], tickets
+
+    def count_key(self, value: dict[str, Any]) -> int:
+        return part_of(value)
 
     def count(self, value: dict[str, Any], state: Counts | None) -> tuple[dict[str, Any], Counts]:
         counts, pairs = state or {}, Portions.one(value)

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from apps.contract import Options, Outputs
 from apps.tpcxbb.options import QueryOptions, categories
-from apps.tpcxbb.portions import Ints, Portions, columns_for
+from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
 from apps.tpcxbb.query import PortionQuery, Query, Row, RowQuery, Value
 from apps.tpcxbb.schema import DAY_S, NULL, SALES
 from apps.tpcxbb.source import TICK
@@ -61,7 +61,7 @@ class _Q15(Query):
 class Q15(RowQuery, _Q15):
     name = "tpcxbb_q15"
     description = "TPCx-BB 15: categories whose sales in a store are flat or fall; an item is a sale."
-    stages: tuple[Stage, ...] = (Stage("in_store"), Stage("categorised"), Stage("trend", StageKind.STATEFUL))
+    stages: tuple[Stage, ...] = (Stage("in_store"), Stage("categorised"), Stage("trend", StageKind.PARTITIONED))
 
     def setup(self) -> None:
         super().setup()
@@ -80,7 +80,10 @@ class Q15(RowQuery, _Q15):
             return self.ticks(time)
         item, cents = sale
         category = self._category[item] if item < len(self._category) else NULL
-        return Outputs([] if category == NULL else [(category % self.partitions, time, category, cents)])
+        return Outputs([] if category == NULL else [(category % self.options.partitions, time, category, cents)])
+
+    def trend_key(self, value: Value) -> int:
+        return value[0]
 
     def trend(self, value: Value, state: Days | None) -> tuple[Outputs, Days]:
         days, (_, time, *sale) = state or {}, value
@@ -96,7 +99,7 @@ class Q15Arrow(PortionQuery, _Q15):
     stages: tuple[Stage, ...] = (
         Stage("in_store", batch=True, columns=columns_for("time", *READS)),
         Stage("categorised", batch=True, columns=columns_for("time", "item", "cents")),
-        Stage("trend", StageKind.STATEFUL),
+        Stage("trend", StageKind.PARTITIONED),
     )
 
     def in_store(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -108,7 +111,10 @@ class Q15Arrow(PortionQuery, _Q15):
         sales = Portions.of(batch)
         category = self._categories.take(sales["item"], mode="clip")
         known = sales.replaced(time=sales["time"], category=category, cents=sales["cents"]).where(category != NULL)
-        return known.spread(known["category"] % self.partitions, self.partitions, closing=0)
+        return known.spread(known["category"] % self.options.partitions, self.options.partitions, closing=0)
+
+    def trend_key(self, value: dict[str, Any]) -> int:
+        return part_of(value)
 
     def trend(self, value: dict[str, Any], state: Days | None) -> tuple[Outputs, Days]:
         days, sales = state or {}, Portions.one(value)

@@ -28,13 +28,11 @@ class Query(App):
     reads: ClassVar[tuple[str, ...]]
     options_model: ClassVar[type[Options]] = QueryOptions
     options: QueryOptions
-    partitions: ClassVar[int] = 1
-    """Into which keys fall."""
 
     @property
     def closing(self) -> int:
         """The partition that comes last among the values of an item: after it there is no more of what was before."""
-        return self.partitions - 1
+        return self.options.partitions - 1
 
     def items(self, path: Path | None) -> Iterator[Any]:
         if path is not None:
@@ -68,7 +66,7 @@ class RowQuery(Query):
 
     def ticks(self, time: int) -> Outputs:
         """A tick for each partition."""
-        return Outputs((part, time) for part in range(self.partitions))
+        return Outputs((part, time) for part in range(self.options.partitions))
 
     def onward(self, tick: Value) -> Outputs:
         """What a stage with a state in partitions gives for a tick: its last partition tells those of the next."""

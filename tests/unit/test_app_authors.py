@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
@@ -17,6 +19,7 @@ from service.cli import main
 from service.cli.served import discover
 
 FOLDER = Path(__file__).parents[2] / "docs" / "own-app"
+DATA = os.environ.get("RECOMPOSE_DATA")
 HEAD = "from apps.contract import App, Options\nfrom compositions.model import Stage, StageKind\n\n"
 
 
@@ -130,3 +133,44 @@ def test_serve_names_what_is_broken_and_takes_the_others(some_are_broken: Path) 
     assert not {"bad", "broken"} & apps.keys()
     places = {Path(each["place"]).name for each in told if each["event"] == "app left out"}
     assert {"broken.py", "bad.yaml"} <= places
+
+
+def test_visits_of_a_log_by_event_time(tmp_path: Path) -> None:
+    """An event out of order, one too late, and visits that only a tick or the end of the log can close."""
+    rows = run("visits", tmp_path / "out")
+    assert [(row["serial"], row["value"]["address"][-1], *list(row["value"].values())[1:]) for row in rows] == [
+        (3, "2", 1431857100.0, 1),
+        (3, "1", 1431856800.0, 2),
+        (4, "2", 1431857160.0),
+        (5, "1", 1431859800.0, 1),
+    ]
+
+
+def test_what_the_page_on_event_time_shows_is_what_runs() -> None:
+    page, app = (FOLDER.parent / "event-time.md").read_text(), (FOLDER / "visits.py").read_text()
+    flat = [line.strip() for line in app.splitlines() if line.strip()]
+    shown = [block.split("```")[0] for block in page.split("```python\n")[1:]]
+    assert len(shown) == 3
+    for line in "".join(shown).splitlines():
+        assert not line.strip() or line.strip() in flat
+
+
+VISITS_SQL = """
+with lines as (select regexp_extract(line, '^(\\S+)', 1) address,
+                      epoch(strptime(regexp_extract(line, '\\[([^\\]]+) ', 1), '%d/%b/%Y:%H:%M:%S')) as t
+               from (select unnest(string_split(rtrim(content, chr(10)), chr(10))) line from read_text(?))),
+     marked as (select *, coalesce(t - lag(t) over (partition by address order by t) > 1800, true) as new
+                from lines),
+     numbered as (select *, sum(new::int) over (partition by address order by t rows unbounded preceding) as n
+                  from marked)
+select address, min(t), count(*) from numbered group by address, n order by all"""
+
+
+@pytest.mark.skipif(not DATA, reason="RECOMPOSE_DATA is not set: there is no real access log")
+def test_visits_of_a_real_log_are_those_that_duckdb_finds(tmp_path: Path) -> None:
+    log = Path(DATA or "") / "clicks" / "apache_access_10k.log"
+    rows = [row["value"] for row in run("visits", tmp_path / "out", "--source", f"replay:{log}")]
+    with duckdb.connect() as database:
+        found = database.execute(VISITS_SQL, [str(log)]).fetchall()
+    assert len(found) > 2000
+    assert sorted((row["address"], row["from_s"], row["requests"]) for row in rows) == found

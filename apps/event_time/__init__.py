@@ -1,0 +1,30 @@
+"""Windows, watermarks and timers by event time, for stages with a state (docs/event-time.md).
+
+Pure functions over small tuples: what a stage keeps is picklable, and is of one key or of many, as the stage likes.
+"""
+
+from apps.event_time.clock import END, Clock, Reading
+from apps.event_time.keyed import KeyedPane, KeyedWindows
+from apps.event_time.timers import Timers, due, with_timer, without_timer
+from apps.event_time.windowing import Late, Pane, Slots, Windowing
+from apps.event_time.windows import Sessions, Sliding, Tumbling, Window
+
+__all__ = [
+    "END",
+    "Clock",
+    "KeyedPane",
+    "KeyedWindows",
+    "Late",
+    "Pane",
+    "Reading",
+    "Sessions",
+    "Sliding",
+    "Slots",
+    "Timers",
+    "Tumbling",
+    "Window",
+    "Windowing",
+    "due",
+    "with_timer",
+    "without_timer",
+]

@@ -1,0 +1,113 @@
+"""What happens to the windows of one key when an event comes, or time goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple
+
+from apps.event_time.windows import Sessions, Window, WindowKind
+from compositions.errors import RecomposeError
+
+
+class Slot(NamedTuple):
+    """A window that is kept: what was added up so far, and what was told of it."""
+
+    window: Window
+    value: Any
+    told: tuple[Window, ...] = ()
+    """Panes of before that this one will replace."""
+    news: bool = True
+    """Whether there is more in it than was told."""
+
+
+Slots = tuple[Slot, ...]
+"""The windows of one key, by their start."""
+
+
+class Pane(NamedTuple):
+    """A window that is over. ``replaces``: windows told before that this corrects; empty the first time."""
+
+    window: Window
+    value: Any
+    replaces: tuple[Window, ...] = ()
+
+
+class Late(NamedTuple):
+    """An event that came too late for these of its windows; it is in none of them."""
+
+    windows: tuple[Window, ...]
+    time: float
+    value: Any
+
+
+Told = Pane | Late
+
+
+@dataclass(frozen=True)
+class Windowing:
+    """Adds events up in windows: ``add(value so far or None, event) -> value``, in the order of the stream.
+
+    A window is told when the watermark says that it is over; it is kept for ``lateness`` more, and told again with
+    each event that still comes. ``merge(earlier, later) -> value`` is for sessions, which may grow together.
+    Raises: RecomposeError when sessions have no ``merge``, or ``lateness`` is below 0.
+    """
+
+    kind: WindowKind
+    add: Callable[[Any, Any], Any]
+    merge: Callable[[Any, Any], Any] | None = None
+    lateness: float = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.kind, Sessions) and self.merge is None:
+            raise RecomposeError("sessions may grow together; give merge=, which makes one value of two")
+        if not self.lateness >= 0:
+            raise RecomposeError(f"lateness = {self.lateness!r}; must be a number, 0 or more")
+
+    def put(self, slots: Slots, time: float, event: Any, watermark: float) -> tuple[list[Told], Slots]:
+        """An event, at whose place in the stream the watermark is ``watermark``; first what is over by now."""
+        told, slots = self.advance(slots, watermark)
+        windows = self.kind.of(time)
+        late = self.kind.too_late(windows, time, watermark - self.lateness)
+        if late:
+            told.append(Late(tuple(late), time, event))
+        for window in windows:
+            if window not in late:
+                slots = self._added(slots, window, event)
+        at_once, slots = self.advance(slots, watermark)
+        return told + at_once, slots
+
+    def advance(self, slots: Slots, watermark: float) -> tuple[list[Told], Slots]:
+        """Tells what is over and has news, in order of its end, and drops what nothing can be added to any more."""
+        if not any(self.kind.is_over(slot.window, watermark) for slot in slots):
+            return [], slots
+        over = [slot for slot in slots if slot.news and self.kind.is_over(slot.window, watermark)]
+        told: list[Told] = [
+            Pane(slot.window, slot.value, slot.told) for slot in sorted(over, key=lambda slot: slot.window[::-1])
+        ]
+        kept = (slot for slot in slots if not self.kind.is_over(slot.window, watermark - self.lateness))
+        return told, tuple(self._after(slot, watermark) for slot in kept)
+
+    def _after(self, slot: Slot, watermark: float) -> Slot:
+        if not self.kind.is_over(slot.window, watermark):
+            return slot
+        return slot._replace(told=(slot.window,), news=False)
+
+    def _added(self, slots: Slots, window: Window, event: Any) -> Slots:
+        if isinstance(self.kind, Sessions):
+            same = [s for s in slots if s.window.start <= window.end and window.start <= s.window.end]
+        else:
+            same = [s for s in slots if s.window == window]
+        whole = Window(
+            min(s.window.start for s in (*same, Slot(window, None))),
+            max(s.window.end for s in (*same, Slot(window, None))),
+        )
+        before = reduce(self._merged, (s.value for s in same)) if same else None
+        told = tuple(each for s in same for each in s.told)
+        grown = Slot(whole, self.add(before, event), told)
+        return tuple(sorted((*(s for s in slots if s not in same), grown), key=lambda s: s.window))
+
+    def _merged(self, earlier: Any, later: Any) -> Any:
+        assert self.merge is not None
+        return self.merge(earlier, later)

@@ -1,0 +1,88 @@
+"""Which windows an event belongs to, and when one is over.
+
+Times are numbers of any unit, whole ones if sums are to be exact. A watermark says that all that follows is expected
+to be no earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor, isfinite
+from typing import NamedTuple
+
+from compositions.errors import RecomposeError
+
+
+class Window(NamedTuple):
+    """From ``start`` to before ``end``; of sessions, to ``end`` inclusive."""
+
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Windows of ``size`` that begin at every multiple of ``every``. Raises: RecomposeError when one is not above 0."""
+
+    size: float
+    every: float
+
+    def __post_init__(self) -> None:
+        _check("size", self.size)
+        _check("every", self.every)
+
+    def of(self, time: float) -> list[Window]:
+        """Oldest first; none where ``every`` leaves gaps and the event is in one."""
+        last = floor(time / self.every)
+        first = floor((time - self.size) / self.every) + 1
+        return [Window(number * self.every, number * self.every + self.size) for number in range(first, last + 1)]
+
+    def is_over(self, window: Window, watermark: float) -> bool:
+        return window.end <= watermark
+
+    def too_late(self, windows: Sequence[Window], time: float, watermark: float) -> list[Window]:
+        """Of the windows of an event, those that are over."""
+        return [window for window in windows if self.is_over(window, watermark)]
+
+
+class Tumbling(Sliding):
+    """Windows of ``size``, one after the other. Raises: RecomposeError when it is not above 0."""
+
+    __slots__ = ()
+
+    def __init__(self, size: float) -> None:
+        super().__init__(size, size)
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Windows around events of which none is further than ``gap`` from the next; they end ``gap`` after the last.
+
+    Raises: RecomposeError when ``gap`` is not above 0.
+    """
+
+    gap: float
+
+    def __post_init__(self) -> None:
+        _check("gap", self.gap)
+
+    def of(self, time: float) -> list[Window]:
+        """That of the event alone; it grows together with those that it touches."""
+        return [Window(time, time + self.gap)]
+
+    def is_over(self, window: Window, watermark: float) -> bool:
+        """Only after its end: an event at that moment would still belong to it."""
+        return window.end < watermark
+
+    def too_late(self, windows: Sequence[Window], time: float, watermark: float) -> list[Window]:
+        """All or none, by the event's own time: the session that it belonged to may be told already."""
+        return list(windows) if time < watermark else []
+
+
+WindowKind = Sliding | Sessions
+
+
+def _check(name: str, value: float) -> None:
+    if not (isinstance(value, int | float) and isfinite(value) and value > 0):
+        raise RecomposeError(f"{name} = {value!r}; must be a number above 0")

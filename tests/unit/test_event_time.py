@@ -1,0 +1,270 @@
+"""Windows and timers by event time: 100 random streams with late items against DuckDB, and the rules one by one."""
+
+from __future__ import annotations
+
+import operator
+from functools import cache
+from random import Random
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from apps.event_time import (
+    END,
+    Clock,
+    KeyedPane,
+    KeyedWindows,
+    Late,
+    Pane,
+    Reading,
+    Sessions,
+    Sliding,
+    Tumbling,
+    Window,
+    Windowing,
+    due,
+    with_timer,
+    without_timer,
+)
+from compositions.errors import RecomposeError
+
+
+class Event(NamedTuple):
+    serial: int
+    key: int
+    time: int
+    value: int
+
+
+class Stream(NamedTuple):
+    """One that was drawn: its events, in the order in which they come, and what is asked of it."""
+
+    number: int
+    events: list[Event]
+    behind: int
+    lateness: int
+    size: int
+    every: int
+
+
+def add(total: int | None, event: Event) -> int:
+    return (total or 0) + event.value
+
+
+def drawn(number: int) -> Stream:
+    chance, at = Random(number), 0
+    events = []
+    for serial in range(150):
+        at += chance.choice((0, 0, 1, 2, 3, 8, 40))
+        late = chance.choice((0, 0, 0, 1, 5, 20, 60))
+        events.append(Event(serial, chance.randrange(4), at - chance.randint(0, late), chance.randint(1, 99)))
+    return Stream(number, events, chance.choice((0, 3, 10)), chance.choice((0, 0, 7, 30)), chance.randint(1, 25),
+                  chance.randint(1, 12))  # fmt: skip
+
+
+STREAMS = [drawn(number) for number in range(100)]
+KINDS = {
+    "tumbling": lambda stream: Tumbling(stream.size),
+    "sliding": lambda stream: Sliding(stream.size, stream.every),
+    "sessions": lambda stream: Sessions(stream.size),
+}
+MARKED = """
+with marked as (select *, max(time) over (partition by stream order by serial) - behind as watermark from events),
+"""
+PLACED = """
+placed as (select *, unnest(range((floor((time - size) / {every}) + 1)::bigint, floor(time / {every})::bigint + 1))
+                  * {every} as start from marked)
+"""
+NUMBERED = """
+ordered as (select *, coalesce(time - lag(time) over (partition by stream, key order by time) > size, true) as first
+            from marked where time >= watermark - lateness),
+numbered as (select *, sum(first::int) over (partition by stream, key order by time rows unbounded preceding) as n
+             from ordered)
+"""
+ROWS = {"tumbling": PLACED.format(every="size"), "sliding": PLACED.format(every="every"), "sessions": NUMBERED}
+IN_PLACED = """
+select stream, key, start, start + size as stop, sum(value)::bigint from placed
+where start + size > watermark - lateness group by all order by all
+"""
+IN_NUMBERED = """
+select stream, key, min(time), max(time) + max(size), sum(value)::bigint from numbered
+group by stream, key, n order by all
+"""
+LATE_PLACED = "select stream, serial from placed where start + size <= watermark - lateness group by all order by all"
+LATE_NUMBERED = "select stream, serial from marked where time < watermark - lateness order by all"
+
+
+def sql(kind: str, fixed: str, sessions: str) -> str:
+    return MARKED + ROWS[kind] + (sessions if kind == "sessions" else fixed)
+
+
+def answers(query: str) -> list[tuple[Any, ...]]:
+    names = ("stream", "behind", "lateness", "size", "every", "serial", "key", "time", "value")
+    rows = [(s.number, s.behind, s.lateness, s.size, s.every, *event) for s in STREAMS for event in s.events]
+    events = pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)))
+    with duckdb.connect() as database:
+        database.register("events", events)
+        return database.execute(query).fetchall()
+
+
+@cache
+def told_of(number: int, kind: str, ticks: bool) -> list[KeyedPane]:
+    return told(STREAMS[number], kind, ticks)
+
+
+def told(stream: Stream, kind: str, ticks: bool) -> list[KeyedPane]:
+    """In order of the stream; without ``ticks`` a key hears of its own events only, until the end."""
+    windows = KeyedWindows(Windowing(KINDS[kind](stream), add, merge=operator.add, lateness=stream.lateness))
+    clock, reading, states, panes = Clock(stream.behind, every=10), None, {}, []
+    for event in stream.events:
+        tick, reading = clock.seen(reading, event.time)
+        if ticks and tick is not None:
+            panes += windows.advance(states, tick)
+        panes += windows.put(states, event.key, event.time, event, reading.watermark)
+    tick, _ = clock.seen(reading, END)
+    assert tick == END
+    panes += windows.advance(states, tick)
+    assert states == {}
+    return panes
+
+
+def final(panes: list[KeyedPane]) -> dict[tuple[int, Window], int]:
+    """What is true after all corrections; each of them corrects what was told and still held."""
+    table: dict[tuple[int, Window], int] = {}
+    for key, pane in panes:
+        if isinstance(pane, Pane):
+            for window in pane.replaces:
+                del table[key, window]
+            assert (key, pane.window) not in table
+            table[key, pane.window] = pane.value
+    return table
+
+
+@pytest.mark.parametrize("ticks", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_windows_of_random_streams_are_those_that_duckdb_finds(kind: str, ticks: bool) -> None:
+    rows = sorted(
+        (stream.number, key, *window, value)
+        for stream in STREAMS
+        for (key, window), value in final(told_of(stream.number, kind, ticks)).items()
+    )
+    assert len(rows) > 1000
+    assert rows == answers(sql(kind, IN_PLACED, IN_NUMBERED))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_late_is_told_and_is_what_duckdb_leaves_out(kind: str) -> None:
+    rows = sorted(
+        (stream.number, late.value.serial)
+        for stream in STREAMS
+        for _, late in told_of(stream.number, kind, True)
+        if isinstance(late, Late)
+    )
+    assert len(rows) > 300
+    assert rows == answers(sql(kind, LATE_PLACED, LATE_NUMBERED))
+
+
+def test_without_lateness_nothing_is_corrected() -> None:
+    for stream in STREAMS[:20]:
+        for kind in KINDS:
+            panes = told(stream._replace(lateness=0), kind, True)
+            assert not any(pane.replaces for _, pane in panes if isinstance(pane, Pane))
+
+
+# --- one by one -------------------------------------------------------------------------------------------------------
+
+
+def sums(kind: Tumbling | Sliding | Sessions, lateness: float = 0) -> Windowing:
+    return Windowing(kind, lambda total, value: (total or 0) + value, merge=operator.add, lateness=lateness)
+
+
+def test_a_window_is_told_once_when_the_watermark_reaches_its_end() -> None:
+    windowing = sums(Tumbling(10))
+    told, slots = windowing.put((), 3, 1, watermark=3)
+    assert told == []
+    told, slots = windowing.put(slots, 9, 5, watermark=9)
+    assert told == []
+    told, slots = windowing.put(slots, 10, 7, watermark=10)
+    assert told == [Pane(Window(0, 10), 6)]
+    assert windowing.advance(slots, 19) == ([], slots)
+    assert windowing.advance(slots, END) == ([Pane(Window(10, 20), 7)], ())
+
+
+def test_late_items_correct_what_was_told_for_as_long_as_is_allowed() -> None:
+    windowing = sums(Tumbling(10), lateness=5)
+    _, slots = windowing.put((), 3, 1, watermark=3)
+    told, slots = windowing.advance(slots, 14)
+    assert told == [Pane(Window(0, 10), 1)]
+    told, slots = windowing.put(slots, 4, 2, watermark=14)
+    assert told == [Pane(Window(0, 10), 3, replaces=(Window(0, 10),))]
+    told, slots = windowing.put(slots, 4, 2, watermark=15)
+    assert told == [Late((Window(0, 10),), 4, 2)]
+    assert slots == ()
+
+
+def test_an_event_may_be_late_for_some_of_its_sliding_windows() -> None:
+    told, slots = sums(Sliding(10, 5)).put((), 7, 1, watermark=12)
+    assert told == [Late((Window(0, 10),), 7, 1)]
+    assert [slot.window for slot in slots] == [(5, 15)]
+
+
+def test_sessions_grow_together_and_the_later_one_replaces_both() -> None:
+    windowing = sums(Sessions(5), lateness=100)
+    _, slots = windowing.put((), 0, 1, watermark=0)
+    _, slots = windowing.put(slots, 10, 2, watermark=10)
+    told, slots = windowing.advance(slots, 16)
+    assert told == [Pane(Window(10, 15), 2)]
+    told, slots = windowing.put(slots, 5, 4, watermark=16)
+    assert told == [Pane(Window(0, 15), 7, replaces=(Window(0, 5), Window(10, 15)))]
+
+
+def test_an_event_at_the_end_of_a_session_belongs_to_it() -> None:
+    windowing = sums(Sessions(5))
+    _, slots = windowing.put((), 0, 1, watermark=0)
+    told, slots = windowing.put(slots, 5, 2, watermark=5)
+    assert (told, [slot.window for slot in slots]) == ([], [(0, 10)])
+
+
+def test_sliding_windows_with_gaps_have_events_without_a_window() -> None:
+    assert Sliding(2, 10).of(1) == [Window(0, 2)]
+    assert Sliding(2, 10).of(5) == []
+    assert Sliding(10, 5).of(-1) == [Window(-10, 0), Window(-5, 5)]
+
+
+def test_the_clock_never_goes_back_and_ticks_when_a_multiple_is_passed() -> None:
+    clock, reading, ticks = Clock(behind=5, every=10), None, []
+    for time in (3, 12, 14, 15, 11, 47, END, END):
+        tick, reading = clock.seen(reading, time)
+        ticks.append((tick, reading.watermark))
+    assert ticks == [(-10, -2), (0, 7), (None, 9), (10, 10), (None, 10), (40, 42), (END, END), (None, END)]
+
+
+def test_timers_come_due_in_order_and_can_be_moved_and_taken_back() -> None:
+    timers = with_timer(with_timer(with_timer((), 30, "close"), 10, "remind"), 20, "check")
+    timers = with_timer(without_timer(timers, "check"), 5, "close")
+    assert due(timers, 4) == ((), timers)
+    assert due(timers, 10) == (((5, "close"), (10, "remind")), ())
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Tumbling(0), "size = 0; must be a number above 0"),
+        (lambda: Sliding(5, -1), "every = -1; must be a number above 0"),
+        (lambda: Sessions(float("nan")), "gap = nan; must be a number above 0"),
+        (lambda: Clock(behind=-1), "behind = -1; must be a number, 0 or more"),
+        (lambda: Clock(every=0), "every = 0; must be a number above 0"),
+        (lambda: Windowing(Sessions(1), add), "sessions may grow together; give merge="),
+        (lambda: Windowing(Tumbling(1), add, lateness=-1), "lateness = -1; must be a number, 0 or more"),
+    ],
+)
+def test_what_makes_no_sense_is_a_sentence(make: Any, sentence: str) -> None:
+    with pytest.raises(RecomposeError) as refused:
+        make()
+    assert sentence in str(refused.value)
+
+
+def test_a_clock_is_read_from_the_beginning() -> None:
+    assert Clock().seen(None, 61.5) == (60, Reading(61.5, 60))
