@@ -10,7 +10,7 @@ from control.objectives.objective import Objective, Ruling
 from control.reading import drained_in_s, held_s, waiting
 from control.settings import Measuring
 from profiler.slo import SloStatus
-from profiler.snapshot import Snapshot
+from profiler.snapshot import LatencyStats, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,12 @@ class Assessment:
     """Something waits: the throughput measured is all that the composition can do."""
     draining: bool = False
     """A backlog shrinks and will be gone soon."""
+    latency: LatencyStats | None = None
+    """All of the latency that ``latency_s`` is of."""
+
+    def latency_at(self, quantile: float | None) -> float | None:
+        """In seconds, of what was measured."""
+        return self.latency_s if self.latency is None else self.latency.at(quantile)
 
 
 def assess(objective: Objective | None, snapshot: Snapshot, measuring: Measuring) -> Assessment:
@@ -37,7 +43,7 @@ def assess(objective: Objective | None, snapshot: Snapshot, measuring: Measuring
         return _measured(snapshot, None, Ruling(SloStatus.NONE, None, "no SLO set"))
     if snapshot.switching:
         return Assessment(SloStatus.UNKNOWN, None, "a switch is under way")
-    return _measured(snapshot, objective.slo.quantile, _ruling(objective, snapshot, measuring))
+    return _measured(snapshot, objective.quantile, _ruling(objective, snapshot, measuring))
 
 
 def _ruling(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> Ruling:
@@ -95,4 +101,5 @@ def _measured(snapshot: Snapshot, quantile: float | None, ruling: Ruling) -> Ass
         latency_s,
         waiting(snapshot),
         draining,
+        source,
     )

@@ -48,7 +48,7 @@ class Evidence:
         if of != self._of or (snapshot.outlook is not None and snapshot.outlook.moving):
             self._of, self._taken_s = of, snapshot.window_start_s
             self._batches.clear()
-        excess = None if snapshot.latency is None else objective.excess(snapshot.latency)
+        excess = objective.excess(snapshot)
         if excess is None or snapshot.latency is None:
             return None
         window_s = snapshot.now_s - snapshot.window_start_s

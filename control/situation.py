@@ -10,6 +10,7 @@ from control.assess import Assessment
 from control.decisions import Trigger
 from control.objectives.objective import Objective
 from control.settings import Settings
+from profiler.budget import FREE, Budget
 from profiler.snapshot import Snapshot
 
 
@@ -31,6 +32,8 @@ class Situation:
     """The fewest to choose: a rate that rises is no reason to give workers back."""
     stateful: frozenset[str] = frozenset()
     """Stages of which there is only one, whatever the number of workers."""
+    budget: Budget = FREE
+    """What may be spent."""
 
     def transition_to(self, composition: Composition) -> TransitionKind:
         """What it takes to get there."""

@@ -117,9 +117,8 @@ def _option(asked: Present, composition: Composition, prediction: Prediction) ->
     active = composition.name == asked.active.name
     if asked.objective is None:
         return Option(composition, prediction, None, active)
-    latency_s = prediction.at(asked.objective.slo.quantile)
-    value = asked.objective.value(prediction.throughput_per_s, latency_s)
-    return Option(composition, prediction, asked.objective.met_by(value, needed_rate(asked.snapshot)), active)
+    room = asked.objective.room(prediction.throughput_per_s, prediction.at, needed_rate(asked.snapshot))
+    return Option(composition, prediction, None if room is None else room >= 0, active)
 
 
 def _rank(option: Option) -> tuple[bool, int, float]:
@@ -141,6 +140,7 @@ def _chosen(asked: Present) -> tuple[str | None, str]:
         asked.compositions,
         asked.settings,
         stateful=stateful_names(asked.stages),
+        budget=asked.objective.slo.limits,
     )
     strategy = asked.strategy.fork()
     strategy.prepare(asked.compositions)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal, cast, get_args
 
 from compositions.errors import Fault, RecomposeError
+from compositions.wording import figure
+from profiler import budget as budgets
+from profiler.budget import FREE, Budget
 
 Metric = Literal["latency", "throughput"]
 Statistic = Literal["mean", "p50", "p95", "p99", "share"]
@@ -16,6 +19,8 @@ QUANTILES: Mapping[Statistic, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 SHARE = 0.95
 """Of the items, what ``share`` means unless another is given."""
 INPUT_RATE: Literal["input_rate"] = "input_rate"
+MAX_TOGETHER = 8
+"""Objectives of one app: every kind of figure once."""
 MAX_TARGET = 1e9
 """Milliseconds, or items/s: more is a slip of the hand, from wherever it comes."""
 
@@ -41,6 +46,20 @@ class Slo:
     statistic: Statistic = "mean"
     share: float | None = None
     """With statistic ``share``: so many of the items are wanted within the target, 0.5 … 0.999."""
+    also: tuple[Slo, ...] = ()
+    """What is to hold beside it, at the same time; these have neither others nor a budget of their own."""
+    budget: Budget | None = None
+    """What may be spent on all of it; ``None``: whatever it takes."""
+
+    @property
+    def each(self) -> tuple[Slo, ...]:
+        """All that is to hold, one by one."""
+        return (replace(self, also=(), budget=None), *self.also) if self.also or self.budget else (self,)
+
+    @property
+    def limits(self) -> Budget:
+        """What may be spent."""
+        return self.budget or FREE
 
     @property
     def quantile(self) -> float | None:
@@ -57,6 +76,13 @@ class Slo:
             return f"{self.metric} of {100 * (self.quantile or SHARE):g} % of the items"
         return self.metric if self.statistic == "mean" else f"{self.statistic} {self.metric}"
 
+    @property
+    def asked(self) -> str:
+        """By itself, as it was asked for: ``p95 latency ≤ 400 ms``, ``throughput ≥ the input rate``."""
+        form = _FORMS[self.metric]
+        target = "the input rate" if self.target == INPUT_RATE else f"{figure(float(self.target), 6)} {form.unit}"
+        return f"{self.measured} {form.sign} {target}"
+
 
 # --- what may be asked for -------------------------------------------------------------------------------------------
 
@@ -71,10 +97,21 @@ class SloError(RecomposeError):
 
 def validated(slo: Slo) -> Slo:
     """``slo`` itself. Raises: SloError that names every value out of range and what would be accepted."""
-    faults = [*_metric_faults(slo), *_target_faults(slo), *_other_faults(slo)]
+    faults = [
+        fault for each in slo.each for fault in (*_metric_faults(each), *_target_faults(each), *_other_faults(each))
+    ]
+    faults += [*_together_faults(slo), *(budgets.faults(slo.budget) if slo.budget else ())]
     if faults:
         raise SloError(faults)
     return slo
+
+
+def together(slos: Sequence[Slo], budget: Budget | None = None) -> Slo:
+    """All of ``slos`` at once, for no more than ``budget``. Raises: SloError, also for none and for the same twice."""
+    if not slos:
+        raise SloError([Fault("objectives", f"there is no objective; {_ACCEPTED}")])
+    budget = None if budget is None or budget.free else budget
+    return validated(replace(slos[0], also=tuple(slos[1:]), budget=budget))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +120,22 @@ class _Form:
 
     units: Mapping[str, float]
     """In which a target may be given, and what each is in the unit of ``target``."""
+    unit: str
+    sign: str
     spelled_out: str
     follows_input: bool
     statistics: tuple[str, ...]
 
 
 _FORMS: Mapping[str, _Form] = {
-    "latency": _Form({"ms": 1.0, "s": 1e3}, "milliseconds", False, get_args(Statistic)),
-    "throughput": _Form({"/s": 1.0}, "items/s", True, ("mean",)),
+    "latency": _Form({"ms": 1.0, "s": 1e3}, "ms", "≤", "milliseconds", False, get_args(Statistic)),
+    "throughput": _Form({"/s": 1.0}, "items/s", "≥", "items/s", True, ("mean",)),
 }
 _ACCEPTED = (
     "accepted are latency=400ms, latency=0.4s, p95=400ms (p50, p99), share95=400ms (95 % of the items within it), "
     "throughput=10/s and throughput=input_rate"
 )
+_SIGNS = {"≤": "<=", "≥": ">="}
 _SHARE = re.compile(r"share([\d.]*)")
 _LEAST_SHARE, _MOST_SHARE = 0.5, 0.999
 _NUMBER = r"([-+]?[\d.]+(?:e[-+]?\d+)?)"
@@ -104,6 +144,14 @@ _NUMBER = r"([-+]?[\d.]+(?:e[-+]?\d+)?)"
 def _metric_faults(slo: Slo) -> Iterator[Fault]:
     if slo.metric not in _FORMS:
         yield Fault("metric", f"metric {slo.metric!r} is unknown; accepted are latency and throughput")
+
+
+def _together_faults(slo: Slo) -> Iterator[Fault]:
+    kinds = [each.measured for each in slo.each]
+    if len(kinds) > MAX_TOGETHER:
+        yield Fault("objectives", f"{len(kinds)} objectives are too many; at most {MAX_TOGETHER} can hold together")
+    for kind in sorted({kind for kind in kinds if kinds.count(kind) > 1}):
+        yield Fault("objectives", f"{kind} is asked for twice; one target each, such as the stricter one")
 
 
 def _target_faults(slo: Slo) -> Iterator[Fault]:
@@ -137,18 +185,29 @@ def parse_slo(text: str, *, threshold: float = 0.2, statistic: Statistic = "mean
 
     Raises: SloError with a sentence on what is wrong with ``text`` and what would be accepted.
     """
-    metric, equals, target = (part.strip() for part in text.partition("="))
+    metric, sign, target = _parted(text)
     share, shared = None, _SHARE.fullmatch(metric)
     if shared is not None:
         metric, statistic, share = "latency", "share", _share(text, shared[1])
     elif metric in get_args(Statistic):
         metric, statistic = "latency", cast(Statistic, metric)
-    if metric not in _FORMS or not equals:
+    if metric not in _FORMS or not sign:
         raise _unreadable(text, "it must begin with latency= or throughput=")
-    if target == INPUT_RATE:
+    if sign not in ("=", _SIGNS[_FORMS[metric].sign]):
+        raise _unreadable(text, f"a {metric} is {_FORMS[metric].sign} its target, not {sign}")
+    if target in (INPUT_RATE, "input"):
         return validated(Slo(cast(Metric, metric), INPUT_RATE, threshold, statistic))
     value = _quantity(text, target, _FORMS[metric].units)
     return validated(Slo(cast(Metric, metric), value, threshold, statistic, share))
+
+
+def _parted(text: str) -> tuple[str, str, str]:
+    """``p95<=400ms``: its name, how it is compared, and what with; an equals sign means what is meant."""
+    found = re.search(r"<=|>=|[=≤≥]", text)
+    if found is None:
+        return text.strip(), "", ""
+    sign = found[0]
+    return text[: found.start()].strip(), _SIGNS.get(sign, sign), text[found.end() :].strip()
 
 
 def _share(text: str, percent: str) -> float:

@@ -37,6 +37,5 @@ def wanting(situation: Situation, composition: Composition) -> tuple[str, ...]:
 
 
 def _meets(situation: Situation, told: Prediction) -> bool:
-    objective, rate = situation.objective, needed_rate(situation.snapshot)
-    value = objective.value(told.throughput_per_s, told.at(objective.slo.quantile))
-    return bool(objective.met_by(value, rate)) and not told.overloaded
+    room = situation.objective.room(told.throughput_per_s, told.at, needed_rate(situation.snapshot))
+    return room is not None and room >= 0 and not told.overloaded

@@ -3,18 +3,19 @@ interval that says how sure it is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from math import inf, isfinite, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from compositions.capacity.prediction import Prediction, Predictions
-from compositions.capacity.table import CompositionTable
 from compositions.model import Composition
+from control.forecast.affording import Need, allowed, need_of, within
 from control.forecast.catalogue import Catalogue
 from control.forecast.expect import Unmeasured, expect
-from control.forecast.forecasts import Array, Forecasts
+from control.forecast.forecasts import Array, Beside, Forecasts
 from control.forecast.memory import Corrections, Verdicts
 from control.forecast.price import transition_s
 from control.objectives.objective import Expectation
@@ -37,55 +38,72 @@ class Forecaster:
 
     def all(self, catalogue: Catalogue) -> Forecasts | Unmeasured:
         """Forecasts of every composition of ``catalogue``; what cannot be switched to now is expected to do nothing."""
-        judged = self._judged(catalogue, self._error())
-        if isinstance(judged, Unmeasured):
-            return judged
-        columns, verdicts = judged
+        predictions = expect(catalogue.table, self._situation.snapshot)
+        if isinstance(predictions, Unmeasured):
+            return predictions
+        expected = self._expected(catalogue, predictions)
+        columns, verdicts = self._judged(catalogue, expected, self._error())
+        affordable = within(self._situation.budget, predictions)
+        for name in _RATIOS:
+            columns[name][~affordable] = 0.0
         columns["transition"] = transition_s(self._situation, catalogue)
-        ample = self._situation.objective.ample
-        return Forecasts(catalogue, columns, verdicts, ample, self._missed_lately(catalogue))
+        told = Beside(verdicts, self._missed_lately(catalogue), affordable, self._needs(expected, predictions))
+        return Forecasts(catalogue, columns, self._situation.objective.ample, told)
 
     def likely(self, catalogue: Catalogue) -> Array | Unmeasured:
         """The ratios in the middle of those of ``all``, at a third of the price: for who looks at every turn."""
-        judged = self._judged(catalogue, 0.0)
-        return judged if isinstance(judged, Unmeasured) else judged[0]["likely"]
+        predictions = expect(catalogue.table, self._situation.snapshot)
+        if isinstance(predictions, Unmeasured):
+            return predictions
+        likely = self._judged(catalogue, self._expected(catalogue, predictions), 0.0)[0]["likely"]
+        return np.where(allowed(self._situation.budget, predictions), likely, 0.0)
 
     def raw(self, composition: Composition) -> Prediction | Unmeasured:
         """The capacity model's own word, uncorrected."""
         predictions = expect([composition], self._situation.snapshot)
         return predictions if isinstance(predictions, Unmeasured) else predictions[0]
 
-    def _judged(self, catalogue: Catalogue, error: float) -> tuple[dict[str, Array], dict[int, bool]] | Unmeasured:
+    def _judged(
+        self, catalogue: Catalogue, expected: Callable[[float], Expectation], error: float
+    ) -> tuple[dict[str, Array], dict[int, bool]]:
         """Columns, and the rows about which measurements have the last word."""
-        predictions = expect(catalogue.table, self._situation.snapshot)
-        if isinstance(predictions, Unmeasured):
-            return predictions
-        columns = self._columns(catalogue, predictions, error)
+        columns = self._columns(expected, error)
         verdicts = self._apply_verdicts(catalogue, columns)
-        for row in self._unavailable(catalogue.table):
+        for row in self._unavailable(catalogue):
             for name in _RATIOS:
                 columns[name][row] = 0.0
         return columns, verdicts
 
-    def _columns(self, catalogue: Catalogue, predictions: Predictions, error: float) -> dict[str, Array]:
-        factors = self._factors(catalogue, predictions)
-        likely = self._corrected(predictions, factors)
-
-        def expected(scale: float) -> Expectation:
-            if scale == 1.0:
-                return likely
-            scaled = expect(catalogue.table, self._situation.snapshot, scale=scale)
-            assert not isinstance(scaled, Unmeasured), "what could be predicted once can be predicted again"
-            return self._corrected(scaled, factors)
-
+    def _columns(self, expected: Callable[[float], Expectation], error: float) -> dict[str, Array]:
         objective, rate = self._situation.objective, needed_rate(self._situation.snapshot)
         ratios = zip(_RATIOS, objective.ratios(expected, error, rate), strict=True)
-        return {"capacity": likely.throughput_per_s, "latency": likely.latency_s, **dict(ratios)}
+        likely = expected(1.0)
+        latency_s = likely.latency_at(objective.quantile)
+        return {"capacity": likely.throughput_per_s, "latency": latency_s, **dict(ratios)}
 
-    def _corrected(self, predictions: Predictions, factors: tuple[Array, Array]) -> Expectation:
-        capacity, latency = factors
-        latency_s = predictions.at(self._situation.objective.slo.quantile) * latency
-        return Expectation(predictions.throughput_per_s * capacity, np.nan_to_num(latency_s, nan=inf, posinf=inf))
+    def _needs(self, expected: Callable[[float], Expectation], predictions: Predictions) -> tuple[Need, ...]:
+        """What each thing that is asked for takes by itself, whatever the budget; nothing where there is but one, and
+        nothing to be saved."""
+        objective, rate = self._situation.objective, needed_rate(self._situation.snapshot)
+        if len(objective.parts) == 1 and self._situation.budget.free:
+            return ()
+        return tuple(
+            need_of(each.slo.asked, each.ratios(expected, 0.0, rate)[1] >= 1, predictions) for each in objective.parts
+        )
+
+    def _expected(self, catalogue: Catalogue, predictions: Predictions) -> Callable[[float], Expectation]:
+        """By how many times as long everything takes; each is worked out once, however many ask."""
+        factors = self._factors(catalogue, predictions)
+
+        @cache
+        def expected(scale: float) -> Expectation:
+            if scale == 1.0:
+                return _corrected(predictions, factors)
+            scaled = expect(catalogue.table, self._situation.snapshot, scale=scale)
+            assert not isinstance(scaled, Unmeasured), "what could be predicted once can be predicted again"
+            return _corrected(scaled, factors)
+
+        return expected
 
     def _factors(self, catalogue: Catalogue, predictions: Predictions) -> tuple[Array, Array]:
         """Corrections of capacity and latency: the composition's own, else what others with the same limit showed."""
@@ -122,9 +140,9 @@ class Forecaster:
                 columns[name][row] = max(sure, value) if meets else min(_JUST_MISSED, value)
         return told
 
-    def _unavailable(self, table: CompositionTable) -> list[int]:
+    def _unavailable(self, catalogue: Catalogue) -> list[int]:
         barred = self._situation.unavailable
-        return [row for row, c in enumerate(table.compositions) if c.name in barred] if barred else []
+        return [row for row, c in enumerate(catalogue.table.compositions) if c.name in barred] if barred else []
 
     def _missed_lately(self, catalogue: Catalogue) -> npt.NDArray[np.bool_]:
         """Rows that were measured to miss the SLO at a need not significantly above the present one."""
@@ -135,6 +153,15 @@ class Forecaster:
         mask = np.zeros(len(catalogue.table), dtype=bool)
         mask[[row for row, _ in catalogue.known(shapes)]] = True
         return mask
+
+
+def _corrected(predictions: Predictions, factors: tuple[Array, Array]) -> Expectation:
+    capacity, latency = factors
+
+    def latency_at(quantile: float | None) -> Array:
+        return np.nan_to_num(predictions.at(quantile) * latency, nan=inf, posinf=inf)
+
+    return Expectation(predictions.throughput_per_s * capacity, latency_at)
 
 
 def is_expected(value: float | None) -> bool:

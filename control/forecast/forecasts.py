@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compositions.model import Composition
+from control.forecast.affording import Need, Rows
 from control.forecast.catalogue import Catalogue
 
 Array = npt.NDArray[np.float64]
@@ -33,6 +34,20 @@ class Forecast:
     """Whether a measurement says that it meets the SLO at this need, rather than the model alone."""
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is known of the rows beside what they will do."""
+
+    verdicts: Mapping[int, bool]
+    """Whether a measurement says that they meet the SLO at this need."""
+    missed_lately: Rows
+    """Those that were measured to miss it at a need not significantly above the present one."""
+    affordable: Rows
+    """Those within the budget; where none is, those that come nearest to it."""
+    needs: tuple[Need, ...] = ()
+    """What each of several things takes by itself, whatever the budget."""
+
+
 class Forecasts:
     """Forecasts of all compositions, cheapest first; of equally cheap ones those that reach the target itself before
     those that only stay within the threshold, and then those that are sooner got to."""
@@ -41,15 +56,14 @@ class Forecasts:
         self,
         catalogue: Catalogue,
         columns: Mapping[str, Array],
-        verdicts: Mapping[int, bool],
         ample: float,
-        missed_lately: npt.NDArray[np.bool_],
+        told: Beside,
     ) -> None:
-        self.missed_lately = missed_lately
+        self.missed_lately, self.affordable, self.needs = told.missed_lately, told.affordable, told.needs
         self._catalogue = catalogue
         self._table = table = catalogue.table
         self._columns = columns
-        self._verdicts = verdicts
+        self._verdicts = told.verdicts
         cheapness = 2 * table.workers + (columns["likely"] < ample)  # two keys in one: each key is a sort
         self.order = np.lexsort((table.groups, columns["transition"], cheapness))
 
@@ -80,6 +94,15 @@ class Forecasts:
     def alike(self, composition: Composition) -> npt.NDArray[np.bool_]:
         """Rows with the same groups as ``composition``, whatever their replicas."""
         return self._table.grouped_as(self._catalogue.row_of(composition))
+
+    def affords(self, composition: Composition) -> bool:
+        """It is within the budget."""
+        return bool(self.affordable[self._catalogue.row_of(composition)])
+
+    def gives_way(self, composition: Composition) -> tuple[Need, ...]:
+        """Which of several things ``composition`` cannot do."""
+        row = self._catalogue.row_of(composition)
+        return tuple(need for need in self.needs if not need.fits[row])
 
     @property
     def workers(self) -> npt.NDArray[np.int64]:

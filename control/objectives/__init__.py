@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from control.objectives.joint import Joint
 from control.objectives.latency import Latency, Share
 from control.objectives.objective import Objective
 from control.objectives.throughput import KeepingUp, Throughput
@@ -20,6 +21,8 @@ def objective_of(slo: Slo, latency_from: LatencyFrom = LatencyFrom.READ) -> Obje
 
     Raises: KeyError for a metric that ``profiler.slo.validated`` would refuse.
     """
+    if slo.also:
+        return Joint(slo, tuple(objective_of(each, latency_from) for each in slo.each))
     if latency_from is LatencyFrom.DUE and slo.target == INPUT_RATE:
         return KeepingUp(slo)
     if slo.statistic == "share":

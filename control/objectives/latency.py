@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from compositions.wording import figure
-from control.objectives.objective import Array, Excess, Expectation, Objective, Ratios, Ruling, Wording
+from control.objectives.objective import Array, Excess, Expectation, Ratios, Ruling, Wording
+from control.objectives.single import Single
 from control.reading import drained_in_s, growing_per_s, grows, held_s
 from profiler.slo import SloStatus, Statistic
 from profiler.snapshot import LatencyStats, Snapshot
@@ -20,11 +21,14 @@ _SIGMAS = 1.645
 
 
 @dataclass(frozen=True, slots=True)
-class Latency(Objective):
+class Latency(Single):
     """Arrival to delivery: a statistic over the window, milliseconds."""
 
     wording: ClassVar[Wording] = Wording("ms", "is at most", "is above")
-    spoilt_by_late_items: ClassVar[bool] = True
+
+    @property
+    def spoilt_by_late_items(self) -> bool:
+        return True
 
     @property
     def tolerance(self) -> float:
@@ -73,9 +77,12 @@ class Latency(Objective):
             return None
         return f"{grows(snapshot.backlog, growth)}: what is due now waits {wait_ms:.0f} ms, above {bound:.0f} ms"
 
-    def excess(self, latency: LatencyStats) -> Excess | None:
+    def excess(self, snapshot: Snapshot) -> Excess | None:
+        return None if snapshot.latency is None else self._excess(snapshot.latency)
+
+    def _excess(self, latency: LatencyStats) -> Excess | None:
         """Of a quantile: the share of late items beyond the one that may be late; of the mean: the time beyond it."""
-        bound_s, quantile = (self.bound(None) or 0.0) / 1e3, self.slo.quantile
+        bound_s, quantile = (self.bound(None) or 0.0) / 1e3, self.quantile
         if quantile is None:
             return Excess(latency.mean_s - bound_s, ((latency.p95_s - latency.p50_s) / _SIGMAS) ** 2)
         within = latency.within(bound_s)
@@ -90,7 +97,7 @@ class Latency(Objective):
     def _ratio(self, expected: Expectation, rate_per_s: float) -> Array:
         """bound / expected latency; 0 where the queue grows without end."""
         bound_s = (self.bound(rate_per_s) or 0.0) / 1000
-        latency_s = np.where(expected.throughput_per_s < rate_per_s, inf, expected.latency_s)
+        latency_s = np.where(expected.throughput_per_s < rate_per_s, inf, expected.latency_at(self.quantile))
         return bound_s / np.maximum(latency_s, 1e-9)
 
     def described(self, value: float | None) -> str:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from compositions.wording import figure
 from profiler.slo import Slo, SloStatus, Statistic, Verdict
 from profiler.snapshot import LatencyStats, Snapshot
 
@@ -42,8 +39,8 @@ class Expectation:
     """What is expected of many compositions, a row each."""
 
     throughput_per_s: Array
-    latency_s: Array
-    """The SLO's statistic; infinite where the queue grows without end."""
+    latency_at: Callable[[float | None], Array]
+    """As ``LatencyAt``; infinite where the queue grows without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +51,39 @@ class Excess:
     variance: float
 
 
+LatencyAt = Callable[[float | None], float | None]
+"""The latency within which a share of the items is, in seconds; of ``None`` the mean. ``None`` where it is unknown."""
 Ratios = tuple[Array, Array, Array]
 """Low, likely, high: how well the objective is met as a ratio, 1 just so, 1.1 with 10 % to spare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective(ABC):
-    """One thing asked for. Values and bounds are in the unit of the target: ms, or items/s."""
+    """What is asked for: one thing, or several at once. Values and bounds are in the unit of the target, ms or items/s;
+    of several things, those of the first one."""
 
     slo: Slo
     """As it was asked for."""
 
-    wording: ClassVar[Wording]
-    spoilt_by_late_items: ClassVar[bool]
-    """Whether items that waited for an earlier composition tell against the present one."""
+    @property
+    def parts(self) -> tuple[Objective, ...]:
+        """The things asked for, one by one."""
+        return (self,)
 
     @property
     @abstractmethod
-    def tolerance(self) -> float:
-        """Bound over target (Vogel et al., section 3.2, step 2)."""
+    def spoilt_by_late_items(self) -> bool:
+        """Whether items that waited for an earlier composition tell against the present one."""
 
     @property
     @abstractmethod
     def ample(self) -> float:
         """The ratio at which the target itself is reached, not only its bound."""
+
+    @property
+    def quantile(self) -> float | None:
+        """Of the latencies, the one to look at; ``None``: their mean."""
+        return self.slo.quantile
 
     @property
     @abstractmethod
@@ -99,6 +105,10 @@ class Objective(ABC):
         """What is aimed at; ``None`` when it is the input rate and that is not known."""
 
     @abstractmethod
+    def bound(self, input_rate_per_s: float | None) -> float | None:
+        """The value beyond which it counts as violated; ``None`` where the target is not known."""
+
+    @abstractmethod
     def value(self, throughput_per_s: float | None, latency_s: float | None) -> float | None:
         """Which of the two this objective is about; ``latency_s`` is the SLO's statistic."""
 
@@ -111,6 +121,18 @@ class Objective(ABC):
         """Deliveries it asks for by itself, items/s; ``None`` where it asks for none."""
 
     @abstractmethod
+    def room(
+        self, throughput_per_s: float | None, latency_at: LatencyAt, input_rate_per_s: float | None
+    ) -> float | None:
+        """Left to the bound as a ratio of it, 0 on it, negative beyond; ``None`` where either is unknown."""
+
+    @abstractmethod
+    def judge(
+        self, latency: LatencyStats | None, throughput_per_s: float | None, input_rate_per_s: float | None
+    ) -> Verdict:
+        """Whether the measurements meet it; values that are missing make the answer UNKNOWN."""
+
+    @abstractmethod
     def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
         """Whether the ``miss`` that ``snapshot`` shows is the composition's doing. A backlog that is gone within
         ``patience_s`` is no violation of the composition that works it off."""
@@ -120,7 +142,7 @@ class Objective(ABC):
         so. Only a snapshot that knows what was asked for can tell."""
         return None
 
-    def excess(self, latency: LatencyStats) -> Excess | None:
+    def excess(self, snapshot: Snapshot) -> Excess | None:
         """What the delivered items tell of a miss; ``None`` where they do not tell one by one."""
         return None
 
@@ -136,38 +158,3 @@ class Objective(ABC):
     @abstractmethod
     def foretold(self, throughput_per_s: float, latency_s: float) -> str:
         """A prediction in words."""
-
-    def bound(self, input_rate_per_s: float | None) -> float | None:
-        """The value beyond which it counts as violated; ``None`` where the target is not known."""
-        target = self.target(input_rate_per_s)
-        return None if target is None else target * self.tolerance
-
-    def slack(self, value: float, bound: float) -> float:
-        """Room left to ``bound`` as a ratio of it; 0 on it, negative beyond."""
-        room = self.worth(value) - self.worth(bound)
-        return room / bound if bound else math.copysign(math.inf, room) if room else 0.0
-
-    def met_by(self, value: float | None, input_rate_per_s: float | None) -> bool | None:
-        """Whether ``value`` is within the bound; ``None`` where either is unknown."""
-        bound = self.bound(input_rate_per_s)
-        return None if value is None or bound is None else self.worth(value) >= self.worth(bound)
-
-    def judge(
-        self, latency: LatencyStats | None, throughput_per_s: float | None, input_rate_per_s: float | None
-    ) -> Verdict:
-        """Whether the measurements meet it; values that are missing make the answer UNKNOWN."""
-        bound = self.bound(input_rate_per_s)
-        latency_s = None if latency is None else latency.at(self.slo.quantile)
-        value = self.value(throughput_per_s, latency_s)
-        if bound is None:
-            return Verdict(SloStatus.UNKNOWN, "the input rate is not known yet", value)
-        if value is None:
-            return Verdict(SloStatus.UNKNOWN, f"too few samples: no {self.slo.metric} measured yet", bound=bound)
-        slack = self.slack(value, bound)
-        status = SloStatus.MET if slack >= 0 else SloStatus.VIOLATED
-        return Verdict(status, self._sentence(value, bound, status), value, bound, slack)
-
-    def _sentence(self, value: float, bound: float, status: SloStatus) -> str:
-        wording = self.wording
-        verb = wording.met if status is SloStatus.MET else wording.missed
-        return f"{self.slo.measured} {figure(value, 4)} {wording.unit} {verb} {figure(bound, 4)} {wording.unit}"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from compositions.wording import figure
-from control.objectives.objective import Expectation, Objective, Ratios, Ruling, Wording
+from control.objectives.objective import Expectation, Ratios, Ruling, Wording
+from control.objectives.single import Single
 from control.reading import growing_per_s, grows, held_s, waiting
 from profiler.slo import INPUT_RATE, SloStatus, Statistic
 from profiler.snapshot import Snapshot
@@ -17,11 +18,14 @@ _HORIZON_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput(Objective):
+class Throughput(Single):
     """Items delivered per second; the target is a number of them or the input rate."""
 
     wording: ClassVar[Wording] = Wording("items/s", "is at least", "is below")
-    spoilt_by_late_items: ClassVar[bool] = False
+
+    @property
+    def spoilt_by_late_items(self) -> bool:
+        return False
 
     @property
     def tolerance(self) -> float:

@@ -12,6 +12,7 @@ from control.strategies.pdp21 import Pdp21
 from control.strategies.regulated import SparStrategy, TwoSidedStrategy
 from control.strategies.static import Static
 from control.strategies.vogel import Vogel
+from profiler.slo import Slo
 
 StrategyName = Literal["model", "vogel", "pdp21", "static", "spar", "two-sided"]
 STRATEGIES: Mapping[StrategyName, Callable[[], Strategy]] = {
@@ -34,3 +35,11 @@ def make_strategy(name: str) -> Strategy:
     if make is None:
         raise StrategyError(f"unknown strategy {name!r}; there are {', '.join(STRATEGIES)}")
     return make()
+
+
+def check_takes(name: str, slo: Slo | None) -> None:
+    """Raises: StrategyError when ``slo`` is several objectives, or has a budget, and the strategy takes one without."""
+    if slo is None or make_strategy(name).several or not (slo.also or slo.budget):
+        return
+    what = f"{len(slo.each)} objectives at once" if slo.also else "a budget"
+    raise StrategyError(f"strategy {name} takes one objective and no budget, not {what}; strategy {Model.name} does")

@@ -82,6 +82,8 @@ class Strategy(ABC):
     """What it judges by unless a run says otherwise."""
     style: ClassVar[SwitchStyle] = SwitchStyle.SEAMLESS
     """How it has one composition follow another unless a run says otherwise."""
+    several: ClassVar[bool] = False
+    """Whether it takes several objectives at once, and budgets; as published they take one objective, and no budget."""
 
     @abstractmethod
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:

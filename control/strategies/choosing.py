@@ -13,7 +13,7 @@ from control.forecast.forecasts import Forecast, Forecasts
 from control.situation import Situation
 from control.strategies.base import Proposal, Stay, Trial
 from control.strategies.rules import cheapness
-from control.strategies.wording import settle, tell, try_out
+from control.strategies.wording import costs, settle, tell, try_out
 
 _AS_GOOD = 0.98
 """Within 2 % of the best counts as the best when nothing meets the SLO."""
@@ -35,6 +35,8 @@ def next_step(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial
 
 def _releasing(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> bool:
     """Whether the question is if fewer workers would do, rather than what would be enough."""
+    if not forecasts.affords(situation.active):
+        return False
     if trials:
         return situation.trigger is Trigger.PROFILE
     if situation.assessment.meets is False:
@@ -78,9 +80,9 @@ def _home(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -
 
 
 def _allowed(situation: Situation, forecasts: Forecasts) -> npt.NDArray[np.bool_]:
-    """Rows with as many workers as there have to be; all where none has."""
-    enough = forecasts.workers >= situation.floor_workers
-    return enough if enough.any() else ~enough
+    """Rows within the budget with as many workers as there have to be; all of them where none has."""
+    enough = forecasts.affordable & (forecasts.workers >= situation.floor_workers)
+    return enough if enough.any() else forecasts.affordable
 
 
 def _enough(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> Proposal:
@@ -100,14 +102,15 @@ def _enough(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial])
         why = f"{chosen.composition.name} {surely} the SLO ({tell(situation, chosen)})"
         return settle(situation, forecasts, chosen, why)
     best = _closest(forecasts, allowed)
-    why = f"no known composition can meet the SLO here; {best.composition.name} comes closest"
-    why = f"{why} ({tell(situation, best)}){_list_ends(situation, forecasts, best)}"
+    within = "" if situation.budget.free else f" within {situation.budget.told()}"
+    why = f"no known composition can meet the SLO here{within}; {best.composition.name} comes closest"
+    why = f"{why} ({tell(situation, best)}){costs(situation, forecasts, best)}{_list_ends(situation, forecasts, best)}"
     return settle(situation, forecasts, best, why, infeasible=True)
 
 
 def _list_ends(situation: Situation, forecasts: Forecasts, best: Forecast) -> str:
     """What is to be done where the list limits and not the machine."""
-    stages = wanting(situation, best.composition)
+    stages = wanting(situation, best.composition) if situation.budget.free else ()
     if not stages:
         return ""
     ends = f"; the list ends at {forecasts.workers.max()} workers; more replicas of {' and '.join(stages)} could do it"

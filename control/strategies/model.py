@@ -25,6 +25,7 @@ class Model(Strategy):
     """Fewest workers first: what surely fails is rejected, what surely does is chosen, what lies between is tried."""
 
     name = "model"
+    several = True
 
     def __init__(self) -> None:
         self._corrections = Corrections()
@@ -67,7 +68,7 @@ class Model(Strategy):
         if seen.throughput_per_s and shows_capacity(seen, raw.throughput_per_s):
             ratio = seen.throughput_per_s / raw.throughput_per_s
             self._correct(situation, ("capacity", shape), ("capacity", raw.limited_by), ratio)
-        expected_s = raw.at(situation.objective.slo.quantile)
+        expected_s = raw.at(situation.objective.quantile)
         clean = seen.meets is not None and not seen.saturated
         if expected_s and seen.latency_s and clean and is_expected(expected_s):
             near_full = (raw.utilization or 0.0) > _NEAR_FULL

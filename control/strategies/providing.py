@@ -11,7 +11,7 @@ from control.decisions import Trigger
 from control.forecast.forecasts import Forecast, Forecasts
 from control.situation import Situation
 from control.strategies.base import Proposal, Stay, Trial
-from control.strategies.wording import settle, tell
+from control.strategies.wording import costs, settle, tell
 
 _AS_GOOD = 0.98
 """Within 2 % of the best counts as the best when nothing is enough."""
@@ -30,15 +30,17 @@ def provide(situation: Situation, forecasts: Forecasts) -> Proposal:
     alike = forecasts.alike(situation.active)
     if situation.floor_workers:
         enough &= forecasts.workers >= situation.floor_workers
-    chosen = _pick(forecasts, enough, alike)
+    chosen, costly = _pick(forecasts, enough, alike), ""
     if chosen is None:
         chosen = _most(forecasts)
-        why = f"nothing known meets what is foreseen; {chosen.composition.name} comes closest"
+        within = "" if situation.budget.free else f" within {situation.budget.told()}"
+        why = f"nothing known meets what is foreseen{within}; {chosen.composition.name} comes closest"
+        costly = costs(situation, forecasts, chosen)
     else:
         why = f"{chosen.composition.name} meets what is foreseen"
     if chosen.composition.shape == situation.active.shape:
-        return Stay(f"{situation.active.name} stays ({tell(situation, chosen)})")
-    return settle(situation, forecasts, chosen, f"{why} ({tell(situation, chosen)})")
+        return Stay(f"{situation.active.name} stays ({tell(situation, chosen)}){costly}")
+    return settle(situation, forecasts, chosen, f"{why} ({tell(situation, chosen)}){costly}")
 
 
 def _pick(forecasts: Forecasts, enough: npt.NDArray[np.bool_], alike: npt.NDArray[np.bool_]) -> Forecast | None:
@@ -52,5 +54,5 @@ def _pick(forecasts: Forecasts, enough: npt.NDArray[np.bool_], alike: npt.NDArra
 
 def _most(forecasts: Forecasts) -> Forecast:
     name = "likely" if forecasts.column("likely").max() > 0 else "capacity"
-    goodness = forecasts.column(name)
-    return next(forecasts.where(goodness >= _AS_GOOD * goodness.max()))
+    goodness = np.where(forecasts.affordable, forecasts.column(name), 0.0)
+    return next(forecasts.where(forecasts.affordable & (goodness >= _AS_GOOD * goodness.max())))

@@ -10,6 +10,7 @@ class Static(Strategy):
     """Never proposes anything."""
 
     name = "static"
+    several = True
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
         return Stay(f"static: {situation.active.name} stays; {situation.assessment.reason}")

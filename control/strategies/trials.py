@@ -8,7 +8,6 @@ from control.assess import Assessment
 from control.decisions import Trigger
 from control.reading import current_rate
 from control.situation import Situation
-from control.strategies.rules import measured_value
 
 _CLEAR_SIGMAS = 3.0
 """A trial is looked at several times a second: at three standard errors one in a hundred ends early by chance."""
@@ -30,9 +29,8 @@ def clear(situation: Situation, elapsed_s: float) -> str | None:
 
 def _room(situation: Situation, seen: Assessment) -> float:
     """Distance of the measured value from the bound, relative to the bound; positive when it meets the SLO."""
-    objective = situation.objective
-    bound, value = objective.bound(current_rate(situation.snapshot)), measured_value(objective, seen)
-    return objective.slack(value, bound) if bound and value is not None else 0.0
+    rate = current_rate(situation.snapshot)
+    return situation.objective.room(seen.throughput_per_s, seen.latency_at, rate) or 0.0
 
 
 def _standard_error(situation: Situation) -> float:

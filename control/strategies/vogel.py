@@ -131,4 +131,5 @@ def _suffices(situation: Situation, composition: Composition) -> bool:
     needed_per_s = rate if asked_per_s is None else asked_per_s
     if needed_per_s is None or any(needed_per_s * seconds > replicas for seconds, replicas in groups):
         return False
-    return objective.met_by(objective.value(needed_per_s, sum(times.values())), rate) is not False
+    room = objective.room(needed_per_s, lambda _: sum(times.values()), rate)
+    return room is None or room >= 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import isfinite
 
+import numpy as np
+
 from compositions.model import Composition, TransitionKind
 from control.decisions import Candidate, CandidateStatus
 from control.forecast.forecasts import Forecast, Forecasts
@@ -15,6 +17,33 @@ from control.strategies.base import Settle, Try
 def tell(situation: Situation, forecast: Forecast) -> str:
     """The prediction in words."""
     return situation.objective.foretold(forecast.throughput_per_s, forecast.latency_s)
+
+
+def costs(situation: Situation, forecasts: Forecasts, best: Forecast) -> str:
+    """Which of several things gives way to ``best``, and what each would take; nothing where only one was asked for,
+    and no budget set."""
+    needs, budget = forecasts.needs, situation.budget
+    if not needs:
+        return ""
+    each = ", ".join(
+        f"{need.asked}{' alone' if len(needs) > 1 else ''} would need {need.told(budget)}" for need in needs
+    )
+    limit = "" if budget.free else f"; the budget is {budget.told()}"
+    given = [need.asked for need in forecasts.gives_way(best.composition)]
+    verb = "gives" if len(given) == 1 else "give"
+    way = f"{' and '.join(given)} {verb} way: " if given and len(needs) > 1 else ""
+    return f"; {way}{each}{_all(situation, forecasts)}{limit}"
+
+
+def _all(situation: Situation, forecasts: Forecasts) -> str:
+    """What all things together would need, beside what each does."""
+    needs = forecasts.needs
+    if len(needs) == 1 or any(need.workers is None for need in needs):
+        return ""
+    fits = np.logical_and.reduce([need.fits for need in needs])
+    if not fits.any():
+        return ", and nothing there is can do all of it"
+    return f", all of it {forecasts.workers[fits].min()} workers" if situation.budget.cores is None else ""
 
 
 def try_out(situation: Situation, forecasts: Forecasts, forecast: Forecast, why: str) -> Try:

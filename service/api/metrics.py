@@ -76,9 +76,13 @@ _IN_BASE_UNITS = {"latency": 1e-3, "throughput": 1.0}
 
 
 def _slo_bound(status: Status) -> Iterator[Sample]:
-    slo = status.slo
-    if slo is not None:
-        yield (slo.metric,), _scaled(slo.bound, _IN_BASE_UNITS[slo.metric])
+    if status.slo is None:
+        return
+    bounds: dict[str, float | None] = {}
+    for each in status.slo.objectives or [status.slo]:
+        bounds.setdefault(each.metric, each.bound)
+    for metric, bound in bounds.items():
+        yield (metric,), _scaled(bound, _IN_BASE_UNITS[metric])
 
 
 def _from_read(status: Status) -> Iterator[Sample]:

@@ -24,7 +24,7 @@ from service.bodies.refusals import ConflictError, DiskFullError, NotFoundError,
 from service.running.asking.requests import Taken
 
 MEDIA_TYPE = "application/problem+json"
-UNION_MEMBERS = ("latency", "throughput")
+UNION_MEMBERS = ("latency", "throughput", "one", "together")
 SHOWN = 80
 """Characters of an offending value in a sentence."""
 log = structlog.get_logger()

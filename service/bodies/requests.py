@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import (
+    AwareDatetime,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
 from apps.input.kinds import KindName
 from control.decisions import Mode
 from control.strategies import StrategyName
-from profiler.slo import INPUT_RATE, MAX_TARGET, Slo, Statistic
+from profiler.slo import INPUT_RATE, MAX_TARGET, MAX_TOGETHER, Slo, SloError, Statistic, together
 from runtime.dispatch.events import SwitchStyle
+from service.bodies.budget import BudgetBody
 from service.bodies.spec import (
     WHOLE,
     BatchingSpec,
@@ -42,8 +54,7 @@ ThroughputTarget = Annotated[
 ]
 
 
-class LatencySlo(Frozen):
-    app: str
+class LatencyObjective(Frozen):
     metric: Literal["latency"]
     target: Annotated[Number, Field(gt=0, le=MAX_TARGET, description="Milliseconds.")]
     threshold: Threshold = 0.2
@@ -58,22 +69,85 @@ class LatencySlo(Frozen):
             raise ValueError("share is for statistic 'share'")
         return self
 
+    @classmethod
+    def of(cls, slo: Slo) -> LatencyObjective:
+        given = {} if slo.share is None else {"share": slo.share}
+        return LatencyObjective(
+            metric="latency", target=float(slo.target), threshold=slo.threshold, statistic=slo.statistic, **given
+        )
+
     def slo(self) -> Slo:
         share = None if self.share is None else float(self.share)
         return Slo(self.metric, float(self.target), float(self.threshold), self.statistic, share)
 
 
-class ThroughputSlo(Frozen):
-    app: str
+class ThroughputObjective(Frozen):
     metric: Literal["throughput"]
     target: ThroughputTarget
     threshold: Threshold = 0.2
+
+    @classmethod
+    def of(cls, slo: Slo) -> ThroughputObjective:
+        return ThroughputObjective(metric="throughput", target=slo.target, threshold=slo.threshold)
 
     def slo(self) -> Slo:
         return Slo(self.metric, self.target, float(self.threshold))
 
 
-SloRequest = Annotated[LatencySlo | ThroughputSlo, Field(discriminator="metric")]
+class LatencySlo(LatencyObjective):
+    app: str
+
+
+class ThroughputSlo(ThroughputObjective):
+    app: str
+
+
+_OF: Mapping[str, Callable[[Slo], LatencyObjective | ThroughputObjective]] = {
+    "latency": LatencyObjective.of,
+    "throughput": ThroughputObjective.of,
+}
+
+
+class JointSlo(Frozen):
+    """All of the objectives at once, for no more than the budget."""
+
+    app: str
+    objectives: Annotated[
+        list[Annotated[LatencyObjective | ThroughputObjective, Field(discriminator="metric")]],
+        Field(min_length=1, max_length=MAX_TOGETHER, description="Each kind of figure once."),
+    ]
+    budget: BudgetBody | None = None
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        try:
+            self.slo()
+        except SloError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @classmethod
+    def of(cls, app: str, slo: Slo) -> JointSlo:
+        """What asks for ``slo``, be it one objective or several."""
+        given = {} if slo.budget is None else {"budget": BudgetBody.of(slo.budget)}
+        return cls(app=app, objectives=[_OF[each.metric](each) for each in slo.each], **given)
+
+    def slo(self) -> Slo:
+        budget = None if self.budget is None else self.budget.budget()
+        return together([each.slo() for each in self.objectives], budget)
+
+
+def _form(value: Any) -> str:
+    named = value if isinstance(value, dict) else vars(value) if isinstance(value, Frozen) else {}
+    return "together" if "objectives" in named else "one"
+
+
+SloRequest = Annotated[
+    Annotated[LatencySlo | ThroughputSlo, Field(discriminator="metric"), Tag("one")]
+    | Annotated[JointSlo, Tag("together")],
+    Discriminator(_form),
+]
+"""One objective, or several together."""
 
 
 class AnnounceRequest(Frozen):

@@ -8,6 +8,7 @@ from typing import Literal
 from control.objectives import objective_of
 from profiler.slo import Slo, Statistic
 from service.bodies.base import Answer, Time
+from service.bodies.budget import BudgetBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class AcceptedSlo:
     accepted_at: str
 
 
-class SloInForce(Answer):
+class ObjectiveInForce(Answer):
     metric: Literal["latency", "throughput"]
     target: float | Literal["input_rate"]
     threshold: float
@@ -31,9 +32,9 @@ class SloInForce(Answer):
     """Beyond it the SLO counts as violated; null while the input rate it depends on is not known."""
 
     @classmethod
-    def of(cls, slo: Slo, input_rate_per_s: float | None) -> SloInForce:
+    def one(cls, slo: Slo, input_rate_per_s: float | None) -> ObjectiveInForce:
         objective = objective_of(slo)
-        return SloInForce(
+        return ObjectiveInForce(
             metric=slo.metric,
             target=slo.target,
             threshold=slo.threshold,
@@ -41,6 +42,20 @@ class SloInForce(Answer):
             share=slo.quantile if slo.statistic == "share" else None,
             bound=objective.bound(input_rate_per_s),
         )
+
+
+class SloInForce(ObjectiveInForce):
+    """Of several objectives the first one; ``objectives`` has all of them."""
+
+    objectives: list[ObjectiveInForce] | None = None
+    """Null where there is but one."""
+    budget: BudgetBody | None = None
+
+    @classmethod
+    def of(cls, slo: Slo, input_rate_per_s: float | None) -> SloInForce:
+        each = [ObjectiveInForce.one(part, input_rate_per_s) for part in slo.each]
+        told = each if slo.also else None
+        return SloInForce(**dict(each[0]), objectives=told, budget=BudgetBody.of(slo.budget))
 
 
 class _Accepted(Answer):

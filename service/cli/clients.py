@@ -1,4 +1,4 @@
-"""Thin clients of the REST API: ``slo``, ``status``, ``decisions``, ``compositions``."""
+"""Thin clients of the REST API: ``status``, ``decisions``, ``compositions``."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ import click
 from rich.console import RenderableType
 from rich.live import Live
 
-from profiler.slo import Slo, parse_slo
 from service.bodies.compositions import Choice
 from service.bodies.decisions import KINDS, Entry, EntryKind
-from service.bodies.slo import StoredSlo
 from service.bodies.status import Status
 from service.cli import render
 from service.cli.app_client import AppClient
 from service.cli.http import DEFAULT_URL, Client, read, segment
-from service.cli.slo_options import threshold_option
-from service.cli.texts import as_usage
 from service.cli.watch_view import DECISIONS, WatchView
 
 url_option = click.option("--url", envvar="RECOMPOSE_URL", default=DEFAULT_URL, show_default=True)
@@ -42,29 +38,6 @@ def show(answer: Any, as_json: bool, view: Callable[[Any], RenderableType]) -> N
         click.echo(json.dumps(answer, indent=2))
     else:
         render.console().print(view(answer))
-
-
-@click.command()
-@click.argument("app")
-@click.argument("objective", callback=as_usage(parse_slo, "OBJECTIVE"))
-@threshold_option
-@click.option(
-    "--statistic", type=click.Choice(["mean", "p50", "p95", "p99", "share"]), help="Of a latency; default mean."
-)
-@url_option
-@json_option
-def slo(app: str, objective: Slo, threshold: float, statistic: str | None, url: str, as_json: bool) -> None:
-    """Sets the SLO of APP: latency=400ms, p95=400ms, share95=400ms, throughput=10/s or throughput=input_rate."""
-    if statistic and objective.statistic not in ("mean", statistic):
-        raise click.UsageError(f"--statistic {statistic} and {objective.statistic}=… exclude each other")
-    body = {"app": app, "metric": objective.metric, "target": objective.target, "threshold": threshold}
-    if statistic or objective.statistic != "mean":
-        body["statistic"] = statistic or objective.statistic
-    if objective.share is not None:
-        body["share"] = objective.share
-    with connected(url) as client:
-        stored = client.request("POST", "/slo", json=body)
-    show(stored, as_json, lambda answer: render.slo_line(read(StoredSlo, answer)))
 
 
 @click.command()

@@ -16,7 +16,7 @@ COMMANDS = {
     "serve": "service.cli.serve:serve",
     "demo": "service.cli.demo:demo",
     "run": "service.cli.run:run",
-    "slo": "service.cli.clients:slo",
+    "slo": "service.cli.slo_command:slo",
     "status": "service.cli.clients:status",
     "decisions": "service.cli.clients:decisions",
     "compositions": "service.cli.clients:compositions",

@@ -12,7 +12,7 @@ from compositions.model import TransitionKind
 from compositions.wording import figure
 from service.bodies.compositions import Choice
 from service.bodies.decisions import Entry, NoChange, Resized
-from service.bodies.slo import StoredSlo
+from service.bodies.slo import ObjectiveInForce, SloInForce, StoredSlo
 from service.bodies.status import Status
 
 SLO_COLORS = {"met": "green", "violated": "red", "infeasible": "yellow"}
@@ -62,20 +62,34 @@ def slo_text(status: Status) -> Text:
     slo = status.slo
     if slo is None:
         return Text("none")
+    each = " and ".join(_short(objective) for objective in slo.objectives or [slo])
+    verdict = (status.slo_status.value, SLO_COLORS.get(status.slo_status, ""))
+    return Text.assemble(f"{each}{_within(slo)}: ", verdict)
+
+
+def _short(slo: ObjectiveInForce) -> str:
     unit = _UNITS[slo.metric]
     target = slo.target if isinstance(slo.target, str) else f"{figure(slo.target, 6)} {unit}"
-    verdict = (status.slo_status.value, SLO_COLORS.get(status.slo_status, ""))
-    return Text.assemble(f"{slo.metric} {target} (bound {number(slo.bound, f' {unit}', 0)}): ", verdict)
+    return f"{slo.metric} {target} (bound {number(slo.bound, f' {unit}', 0)})"
+
+
+def _within(slo: SloInForce) -> str:
+    """The budget, where there is one."""
+    return "" if slo.budget is None else f", within {slo.budget.budget().told()}"
 
 
 def slo_line(slo: StoredSlo) -> str:
     """What was accepted, in a sentence."""
+    return f"{slo.app}: {' and '.join(_in_full(each) for each in slo.objectives or [slo])}{_within(slo)}"
+
+
+def _in_full(slo: ObjectiveInForce) -> str:
     name = slo.metric if slo.statistic in (None, "mean") else f"{slo.statistic} {slo.metric}"
     name = f"{slo.metric} of {100 * slo.share:g} % of the items" if slo.share is not None else name
     unit = _UNITS[slo.metric]
     target = slo.target if isinstance(slo.target, str) else f"{figure(slo.target, 6)} {unit}"
     bound = "" if slo.bound is None else f", violated beyond {figure(slo.bound, 6)} {unit}"
-    return f"{slo.app}: {name} {target}{bound}"
+    return f"{name} {target}{bound}"
 
 
 def status_view(status: Status) -> RenderableType:

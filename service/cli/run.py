@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from profiler.slo import Slo
 from service import logs
 from service.bodies.base import plain
 from service.cli import render
@@ -17,6 +15,7 @@ from service.cli.follow import follow
 from service.cli.prints import prints_on_stderr
 from service.cli.run_options import run_options
 from service.cli.run_spec import batching_of, spec_of
+from service.cli.slo_options import all_together
 from service.cli.summary_view import summary_rows
 from service.running.asking.requests import ReadSummary
 from service.running.runner import Runner
@@ -24,10 +23,11 @@ from service.running.runner import Runner
 
 @click.command(help=f"Runs APP once: its data set once through, or --items, or --duration.\n\n{CODES}")
 @run_options
-def run(as_json: bool, fail_on_slo: bool, slo: Slo | None, threshold: float, **given: Any) -> None:
+def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
     logs.configure("warning")
     batching = batching_of(given.pop("batch"), given.pop("batch_bytes"), given.pop("linger_ms"))
-    spec = spec_of(slo=replace(slo, threshold=threshold) if slo else None, batching=batching, **given)
+    slo = all_together(given.pop("slo"), given.pop("threshold"), given.pop("budget"))
+    spec = spec_of(slo=slo, batching=batching, **given)
     with prints_on_stderr(spec.pool):
         runner = Runner(spec)
         interrupted = follow(runner, as_json)

@@ -11,8 +11,8 @@ from compositions.batching import MOST_BYTES, MOST_LINGER_MS
 from control.strategies import STRATEGIES
 from profiler.slo import parse_slo
 from service.cli.check import apps_option
-from service.cli.slo_options import threshold_option
-from service.cli.texts import as_usage, parse_batch, parse_pattern, parse_rate, parse_sink, parse_source
+from service.cli.slo_options import budget_option, threshold_option
+from service.cli.texts import as_usage, each_as_usage, parse_batch, parse_pattern, parse_rate, parse_sink, parse_source
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -20,9 +20,11 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("app"),
     click.option(
         "--slo",
-        callback=as_usage(parse_slo, "--slo"),
-        help="latency=400ms, p95=400ms, share95=400ms, throughput=10/s …",
+        multiple=True,
+        callback=each_as_usage(parse_slo, "--slo"),
+        help="latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several times for all of them together.",
     ),
+    budget_option,
     threshold_option,
     click.option("--composition", help="The first one; without --slo the only one."),
     click.option("--strategy", type=click.Choice(list(STRATEGIES)), default="model", show_default=True),

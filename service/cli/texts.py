@@ -36,6 +36,19 @@ def as_usage(parse: Callable[[str], T], option: str) -> Callable[[click.Context,
     return callback
 
 
+def each_as_usage(
+    parse: Callable[[str], T], option: str
+) -> Callable[[click.Context, click.Parameter, Sequence[str]], tuple[T, ...]]:
+    """The same for what can be said several times."""
+    one = as_usage(parse, option)
+
+    def callback(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> tuple[T, ...]:
+        parsed = (one(ctx, param, value) for value in values)
+        return tuple(each for each in parsed if each is not None)
+
+    return callback
+
+
 def parse_pattern(text: str) -> InputSpec:
     """Raises: ValueError with a sentence."""
     name, _, rest = text.partition(":")

@@ -9,7 +9,14 @@ from service.bodies.apps import AppInfo
 from service.bodies.refusals import BadValueError, ConflictError
 from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
 from service.bodies.status import Status
-from service.daemon.checks import check_batching, check_composition, check_input, check_settings, check_source
+from service.daemon.checks import (
+    check_batching,
+    check_composition,
+    check_input,
+    check_objectives,
+    check_settings,
+    check_source,
+)
 from service.daemon.choices import Choices
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
@@ -55,6 +62,8 @@ class Apps:
         check_input(spec.input, spec.apps_dirs)
         check_batching(spec.batching)
         check_settings(spec)
+        stored = self._store.slo(spec.app)
+        check_objectives(spec.strategy, stored.slo if stored else None)
         check_composition(spec.app, spec.composition, choices, self._runs.cores())
 
     def stop(self, name: str) -> Status:

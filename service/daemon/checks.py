@@ -9,6 +9,8 @@ from apps.input.kinds import PathMeans
 from compositions.errors import Fault, RecomposeError
 from compositions.model import Composition
 from compositions.settings import overridden
+from control.strategies import check_takes
+from profiler.slo import Slo
 from service.bodies.refusals import BadValueError, listed
 from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
 from service.running.checking.rates import rate_of
@@ -48,6 +50,14 @@ def check_batching(batching: BatchingSpec) -> None:
         _ = batching.batching
     except RecomposeError as error:
         raise BadValueError(f"batching refused: {error}", [Fault("batching", str(error))]) from error
+
+
+def check_objectives(strategy: str, slo: Slo | None) -> None:
+    """Raises: BadValueError when ``strategy`` takes one objective, and there are several, or a budget."""
+    try:
+        check_takes(strategy, slo)
+    except RecomposeError as error:
+        raise BadValueError(str(error), [Fault("objectives", str(error))]) from error
 
 
 def check_settings(spec: RunSpec) -> None:

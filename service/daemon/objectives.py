@@ -9,6 +9,7 @@ from service.bodies.refusals import BadValueError, NotFoundError
 from service.bodies.requests import AnnounceRequest
 from service.bodies.slo import AcceptedSlo, StoredSlo
 from service.bodies.status import Status
+from service.daemon.checks import check_objectives
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.storing.store import DaemonStore
@@ -23,9 +24,13 @@ class Objectives:
         self._runs, self._store, self._observation = runs, store, observation
 
     def set(self, name: str, slo: Slo) -> StoredSlo:
-        """Raises: UnavailableError when the runner does not answer, NotStoredError; then nothing was changed."""
+        """Raises: BadValueError when the strategy that runs cannot take it, UnavailableError when the runner does not
+        answer, NotStoredError; then nothing was changed."""
         self._runs.app(name)
         with self._runs.changing(name):
+            present = self._runs.present(name)
+            if present is not None:
+                check_objectives(present.wanted.spec.strategy, slo)
             before, accepted = self._store.slo(name), self._store.put_slo(name, slo)
             with undone_by_failure(lambda: self._store.put_back_slo(name, before)):
                 self._tell(name, slo)
@@ -72,6 +77,6 @@ class Objectives:
         return StoredSlo.stored(accepted, self._input_rate_per_s(accepted))
 
     def _input_rate_per_s(self, accepted: AcceptedSlo) -> float | None:
-        if accepted.slo.target != INPUT_RATE or self._runs.present(accepted.app) is None:
+        if all(each.target != INPUT_RATE for each in accepted.slo.each) or self._runs.present(accepted.app) is None:
             return None
         return self._observation.status(accepted.app).input_rate_per_s

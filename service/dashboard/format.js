@@ -51,6 +51,11 @@ export function statistic(slo) {
 /** An SLO as a sentence: what it asks for, and where the bound lies. */
 export function objective(slo) {
   if (!slo) return "no SLO";
+  const spent = Object.entries(slo.budget ?? {}).filter(([, most]) => most !== null).map(([kind, most]) => `${most} ${kind}`);
+  return (slo.objectives ?? [slo]).map(single).join(" and ") + (spent.length ? `, within ${spent.join(" and ")}` : "");
+}
+
+function single(slo) {
   if (slo.statistic === "share") return `${percent(slo.share)} of the items within ${time(slo.bound)}`;
   if (slo.metric === "latency") return `${STATISTIC[slo.statistic] ?? slo.statistic} latency ≤ ${time(slo.bound)}`;
   const target = slo.target === "input_rate" ? "of the input rate" : "";

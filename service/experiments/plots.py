@@ -63,9 +63,10 @@ def _line(axis: Any, run: Measurement, value: Values, label: str, colour: str, s
 
 
 def _bound(experiment: Experiment, axes: Any) -> None:
-    slo = experiment.objective
-    if slo is not None and slo.target != "input_rate":
-        axes[_AXES[slo.metric]].axhline(float(slo.target), color=INK[4], linewidth=1, label="SLO")
+    objective = experiment.objective
+    for slo in objective.each if objective is not None else ():
+        if slo.target != "input_rate":
+            axes[_AXES[slo.metric]].axhline(float(slo.target), color=INK[4], linewidth=1, label="SLO")
 
 
 def _composition(axis: Any, run: Measurement) -> None:

@@ -15,7 +15,9 @@ from apps.input.rates import Rate
 from compositions.batching import MOST_ITEMS
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
-from profiler.slo import Slo, parse_slo
+from control.strategies import check_takes
+from profiler.budget import parse_budget
+from profiler.slo import Slo, parse_slo, together
 from service.running.simulated.scenario import steps
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -102,6 +104,14 @@ def _checked(spec: RateSpec, folder: Path = Path()) -> Rate:
     return rate
 
 
+class Together(Closed):
+    """Several objectives at once, and what may be spent on them."""
+
+    all: tuple[str, ...]
+    budget: str | None = None
+    """``workers=8``, ``cores=3`` or both."""
+
+
 class Experiment(Closed):
     """One figure: an app under a load, by several contenders, one after the other."""
 
@@ -117,7 +127,7 @@ class Experiment(Closed):
     compositions: dict[str, str] = Field(default_factory=dict)
     """Notations by name; none: those that come with the app."""
     input: Load
-    slo: str | None = None
+    slo: Together | str | None = None
     strategies: tuple[Literal["model", "vogel", "pdp21", "spar", "two-sided"], ...] = ()
     static: tuple[str, ...] | Literal["all"] = ()
     """Compositions that are kept fixed, to be compared with."""
@@ -136,13 +146,12 @@ class Experiment(Closed):
 
     @field_validator("slo")
     @classmethod
-    def _is_an_slo(cls, text: str | None) -> str | None:
+    def _is_an_slo(cls, asked: Together | str | None) -> Together | str | None:
         try:
-            if text is not None:
-                parse_slo(text)
+            _ = asked is None or _slo_of(asked)
         except RecomposeError as error:
             raise ValueError(str(error)) from error  # what pydantic collects with the other faults
-        return text
+        return asked
 
     @model_validator(mode="after")
     def _complete(self) -> Experiment:
@@ -150,6 +159,8 @@ class Experiment(Closed):
             raise ValueError("nothing to run: give strategies, static compositions, or both")
         if self.strategies and self.slo is None:
             raise ValueError("strategies need an slo to work for")
+        for each in self.strategies:
+            _taken(each, self.objective)
         if self.driver == "simulated" and not self.profile:
             raise ValueError("the simulated driver needs a profile: what each stage costs")
         if self.warm_up_s >= self.duration_s:
@@ -158,7 +169,21 @@ class Experiment(Closed):
 
     @property
     def objective(self) -> Slo | None:
-        return parse_slo(self.slo) if self.slo else None
+        return None if self.slo is None else _slo_of(self.slo)
+
+
+def _slo_of(asked: Together | str) -> Slo:
+    """Raises: RecomposeError."""
+    if isinstance(asked, str):
+        return parse_slo(asked)
+    return together([parse_slo(each) for each in asked.all], parse_budget(asked.budget) if asked.budget else None)
+
+
+def _taken(strategy: str, slo: Slo | None) -> None:
+    try:
+        check_takes(strategy, slo)
+    except RecomposeError as error:
+        raise ValueError(str(error)) from error
 
 
 def read_experiments(path: Path, quick: bool = False) -> dict[str, Experiment]:

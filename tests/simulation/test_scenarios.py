@@ -21,7 +21,8 @@ from compositions.model import Composition, Stage
 from compositions.notation import parse
 from control.decisions import CandidateStatus, Decision, Mode
 from control.settings import Settings
-from profiler.slo import parse_slo
+from profiler.budget import parse_budget
+from profiler.slo import parse_slo, together
 from profiler.snapshot import LatencyFrom
 from runtime.pools.simulated_machine import Machine
 from service.bodies.spec import BatchingSpec
@@ -92,8 +93,12 @@ def compositions_of(spec: Any, stages: list[Stage]) -> tuple[Composition, ...]:
 
 
 def slo_of(spec: Any) -> Any:
+    """One as on the command line, with its statistic in a list; or ``{all: [several], budget: workers=8}``."""
     if spec is None:
         return None
+    if isinstance(spec, dict):
+        budget = parse_budget(spec["budget"]) if "budget" in spec else None
+        return together([parse_slo(text) for text in spec["all"]], budget)
     text, statistic = spec if isinstance(spec, list) else (spec, "mean")
     return parse_slo(text, statistic=statistic)
 

@@ -13,6 +13,7 @@ from service.daemon.fakes.fake_daemon import fake_daemon
 from service.daemon.storing.store import DaemonStore
 
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}
+JOINED = {"metric": "latency", "target": 400}
 RATE = {"app": "synthetic", "metric": "throughput", "target": 10}
 
 
@@ -56,6 +57,18 @@ def refused(response: Any, status: int = 422) -> str:
         ({**RATE, "target": 10**400}, "must be items/s above 0"),
         ({**RATE, "target": []}, "body.target = []: must be items/s above 0"),
         ({**RATE, "statistic": "mean"}, "body.statistic = 'mean': unknown field"),
+        ({"app": "synthetic", "objectives": []}, "body.objectives = []: List should have at least 1 item"),
+        (
+            {"app": "synthetic", "objectives": [{"metric": "latency", "target": 0}]},
+            "body.objectives.0.target = 0: Input should be greater than 0",
+        ),
+        ({"app": "synthetic", "objectives": [JOINED, JOINED]}, "latency is asked for twice"),
+        (
+            {"app": "synthetic", "objectives": [JOINED], "budget": {"workers": 0}},
+            "body.budget.workers = 0: Input should be greater than or equal to 1",
+        ),
+        ({"app": "synthetic", "objectives": [JOINED], "budget": {"money": 3}}, "body.budget.money = 3: unknown field"),
+        ({**SLO, "objectives": [JOINED]}, "body.metric = 'latency': unknown field"),
         ([SLO], "body = [{"),
         ("text", "body = 'text'"),
         (None, "body"),

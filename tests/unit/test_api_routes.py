@@ -16,7 +16,13 @@ from service.daemon.fakes.fake_daemon import fake_daemon
 from service.daemon.fakes.fake_runner import FakeRunner
 from service.daemon.storing.store import DaemonStore
 
-LATENCY = {"app": "synthetic", "metric": "latency", "target": 400, "threshold": 0.2, "statistic": "mean"}
+LATENCY: dict[str, Any] = {
+    "app": "synthetic",
+    "metric": "latency",
+    "target": 400,
+    "threshold": 0.2,
+    "statistic": "mean",
+}
 PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}}
 
 
@@ -65,6 +71,40 @@ def test_the_bound_follows_the_input_rate_once_that_is_known(client: TestClient)
     assert client.get("/slo/synthetic").json()["bound"] == pytest.approx(8.0)
     status = client.get("/status/synthetic").json()
     assert status["slo"]["target"] == "input_rate"
+
+
+JOINT: dict[str, Any] = {
+    "app": "synthetic",
+    "objectives": [{"metric": "latency", "target": 400, "statistic": "p95"}, {"metric": "throughput", "target": 10}],
+    "budget": {"workers": 8},
+}
+
+
+def test_several_objectives_hold_together_within_a_budget(running: TestClient) -> None:
+    stored = running.post("/slo", json=JOINT).json()
+    assert [each["bound"] for each in stored["objectives"]] == [480.0, 8.0]
+    assert stored["budget"] == {"workers": 8, "cores": None}
+    assert {key: stored[key] for key in ("metric", "target", "statistic", "bound")} == {
+        "metric": "latency", "target": 400.0, "statistic": "p95", "bound": 480.0,
+    }  # fmt: skip
+    assert running.get("/slo/synthetic").json() == stored
+    shown = running.get("/status/synthetic").json()["slo"]
+    assert (shown["objectives"], shown["budget"]) == (stored["objectives"], stored["budget"])
+
+
+def test_one_objective_may_have_a_budget(client: TestClient) -> None:
+    stored = client.post("/slo", json={**JOINT, "objectives": JOINT["objectives"][:1]}).json()
+    assert (stored["metric"], stored["objectives"], stored["budget"]["workers"]) == ("latency", None, 8)
+
+
+def test_a_published_strategy_takes_one_objective(client: TestClient) -> None:
+    client.post("/slo", json=JOINT)
+    refused = detail(client.post("/apps/synthetic/start", json={**PUSHED, "strategy": "vogel"}), 422)
+    assert refused == "strategy vogel takes one objective and no budget, not 2 objectives at once; strategy model does"
+    client.post("/slo", json=LATENCY)
+    assert client.post("/apps/synthetic/start", json={**PUSHED, "strategy": "vogel"}).status_code == 200
+    assert "strategy vogel takes one objective" in detail(client.post("/slo", json=JOINT), 422)
+    assert client.get("/slo/synthetic").json()["objectives"] is None
 
 
 def test_an_slo_can_be_removed_once(client: TestClient) -> None:

@@ -58,6 +58,15 @@ def test_an_slo_is_set_and_shown(invoke: Invoke) -> None:
     assert (rate["target"], rate["bound"]) == ("input_rate", pytest.approx(5))
 
 
+def test_several_objectives_are_set_together_with_a_budget(invoke: Invoke) -> None:
+    said = told(invoke("slo", "synthetic", "p95<=400ms", "throughput=input", "--budget", "workers=8"))
+    first, second = said.removesuffix(", within 8 workers\n").split(" and ")
+    assert first == "synthetic: p95 latency 400 ms, violated beyond 480 ms"
+    assert second == "throughput input_rate, violated beyond 8 /s"
+    stored = json.loads(told(invoke("slo", "synthetic", "latency=1s", "--budget", "cores=2", "--json")))
+    assert (stored["target"], stored["objectives"], stored["budget"]) == (1000, None, {"workers": None, "cores": 2.0})
+
+
 def test_status_of_all_and_of_one(invoke: Invoke) -> None:
     invoke("slo", "synthetic", "latency=400ms")
     everything = told(invoke("status"))
@@ -115,7 +124,9 @@ def test_a_faulty_file_is_refused_with_every_fault(invoke: Invoke, tmp_path: Pat
     [
         (("slo", "synthetic", "latency=x"), "accepted are latency=400ms"),
         (("slo", "synthetic", "latency=400ms", "--threshold", "2"), "2.0 is not in the range 0<=x<=1"),
-        (("slo", "synthetic"), "Missing argument 'OBJECTIVE'"),
+        (("slo", "synthetic", "p95=1s", "p95=2s"), "p95 latency is asked for twice"),
+        (("slo", "synthetic", "p95=1s", "--budget", "money=3"), "accepted are workers=8 and cores=3"),
+        (("slo", "synthetic"), "Missing argument 'OBJECTIVE"),
         (("status", "--watch"), "--watch needs an APP"),
         (("decisions", "synthetic", "--limit", "0"), "0 is not in the range"),
         (("status", "--frob"), "No such option"),

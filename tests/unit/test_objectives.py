@@ -33,13 +33,17 @@ def test_the_bound_is_the_target_and_its_threshold_on_the_side_that_counts() -> 
 def test_less_latency_and_more_throughput_are_worth_more() -> None:
     assert LATENCY.worth(90.0) > LATENCY.worth(100.0)
     assert RATE.worth(10.0) > RATE.worth(9.0)
-    assert LATENCY.slack(90.0, 120.0) == pytest.approx(0.25)
-    assert RATE.slack(6.0, 8.0) == pytest.approx(-0.25)
 
 
 def test_a_value_is_within_the_bound_or_nobody_knows() -> None:
-    assert (LATENCY.met_by(120.0, None), LATENCY.met_by(121.0, None)) == (True, False)
-    assert (RATE.met_by(8.0, 10.0), RATE.met_by(8.0, None), RATE.met_by(None, 10.0)) == (True, None, None)
+    def within(latency_ms: float) -> float | None:
+        return LATENCY.room(None, lambda _: latency_ms / 1e3, None)
+
+    assert (within(120.0), within(90.0), within(150.0)) == (0.0, pytest.approx(0.25), pytest.approx(-0.25))
+    assert (RATE.room(8.0, STATS.at, 10.0), RATE.room(8.0, STATS.at, None), RATE.room(None, STATS.at, 10.0)) == (
+        0.0, None, None,
+    )  # fmt: skip
+    assert RATE.room(6.0, STATS.at, 10.0) == pytest.approx(-0.25)
 
 
 def test_a_latency_is_excused_by_a_backlog_that_is_soon_gone_a_throughput_by_an_empty_queue() -> None:
@@ -55,7 +59,7 @@ def test_expectations_become_ratios_of_the_bound() -> None:
 
     def expected(scale: float) -> Expectation:
         seen.append(scale)
-        return Expectation(np.array([16.0, 4.0]) / scale, np.array([0.06, 0.06]) * scale)
+        return Expectation(np.array([16.0, 4.0]) / scale, lambda _: np.array([0.06, 0.06]) * scale)
 
     low, likely, high = LATENCY.ratios(expected, 0.25, 10.0)
     assert likely.tolist() == [pytest.approx(2.0), 0.0], "0 where the queue grows without end"

@@ -14,7 +14,7 @@ _COMPOSITION = TypeAdapter(Composition)
 
 
 def slo_to_json(slo: Slo) -> str:
-    return _SLO.dump_json(slo, exclude_none=True).decode()
+    return _SLO.dump_json(slo, exclude_none=True, exclude=None if slo.also else {"also"}).decode()
 
 
 def slo_from_json(text: str) -> Slo:

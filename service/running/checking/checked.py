@@ -9,7 +9,7 @@ from pathlib import Path
 from apps import registry
 from compositions.settings import overridden
 from control.settings import Settings
-from control.strategies import make_strategy
+from control.strategies import check_takes, make_strategy
 from runtime.dispatch.events import SwitchStyle
 from service.bodies.spec import RunSpec
 from service.running.checking import chosen
@@ -31,6 +31,7 @@ class CheckedSpec:
         self.stages = tuple(self.app.stages)
         self.settings = overridden(for_this_machine(), spec.settings)
         self.strategy = make_strategy(spec.strategy)
+        check_takes(spec.strategy, spec.slo)
         self.latency_from = chosen.latency_from(spec, self.strategy)
         self.compositions = chosen.compositions(spec, self.app)
         self.first = chosen.first(spec, self.stages, self.compositions)

@@ -1,0 +1,130 @@
+"""Several things at once: all of them are to hold, so the worst of them is what counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from math import isfinite
+
+import numpy as np
+
+from control.objectives.objective import Excess, Expectation, LatencyAt, Objective, Ratios, Ruling
+from profiler.slo import SloStatus, Statistic, Verdict
+from profiler.snapshot import LatencyStats, Snapshot
+
+_WORST_FIRST = (SloStatus.VIOLATED, SloStatus.INFEASIBLE, SloStatus.UNKNOWN, SloStatus.MET)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint(Objective):
+    """Value, bound and target are the first one's, as they are shown; judgement and room are those of all."""
+
+    members: tuple[Objective, ...]
+
+    @property
+    def parts(self) -> tuple[Objective, ...]:
+        return self.members
+
+    @property
+    def spoilt_by_late_items(self) -> bool:
+        return any(each.spoilt_by_late_items for each in self.members)
+
+    @property
+    def ample(self) -> float:
+        return max(each.ample for each in self.members)
+
+    @property
+    def quantile(self) -> float | None:
+        """That of the first latency, in the order in which they were asked for."""
+        return next((each.quantile for each in self.members if each.item_target_ms is not None), None)
+
+    @property
+    def statistic(self) -> Statistic | None:
+        return self.members[0].statistic
+
+    @property
+    def item_target_ms(self) -> float | None:
+        return min((each.item_target_ms for each in self.members if each.item_target_ms is not None), default=None)
+
+    def target(self, input_rate_per_s: float | None) -> float | None:
+        return self.members[0].target(input_rate_per_s)
+
+    def bound(self, input_rate_per_s: float | None) -> float | None:
+        return self.members[0].bound(input_rate_per_s)
+
+    def value(self, throughput_per_s: float | None, latency_s: float | None) -> float | None:
+        return self.members[0].value(throughput_per_s, latency_s)
+
+    def worth(self, value: float) -> float:
+        return self.members[0].worth(value)
+
+    def asked_per_s(self, input_rate_per_s: float | None) -> float | None:
+        asked = (each.asked_per_s(input_rate_per_s) for each in self.members)
+        return max((each for each in asked if each is not None), default=None)
+
+    def room(
+        self, throughput_per_s: float | None, latency_at: LatencyAt, input_rate_per_s: float | None
+    ) -> float | None:
+        rooms = [each.room(throughput_per_s, latency_at, input_rate_per_s) for each in self.members]
+        known = [room for room in rooms if room is not None]
+        return min(known) if len(known) == len(rooms) else None
+
+    def judge(
+        self, latency: LatencyStats | None, throughput_per_s: float | None, input_rate_per_s: float | None
+    ) -> Verdict:
+        verdicts = [each.judge(latency, throughput_per_s, input_rate_per_s) for each in self.members]
+        status = _worst(verdict.status for verdict in verdicts)
+        reason = " and ".join(verdict.reason for verdict in verdicts if verdict.status is status)
+        slacks = [verdict.slack for verdict in verdicts if verdict.slack is not None]
+        slack = min(slacks) if len(slacks) == len(verdicts) else None
+        return Verdict(status, reason, verdicts[0].value, verdicts[0].bound, slack)
+
+    def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
+        """The composition's if it is for one that is missed."""
+        rulings = [
+            each.whose_doing(snapshot, verdict.reason, patience_s)
+            for each, verdict in _judged(self.members, snapshot)
+            if verdict.status is SloStatus.VIOLATED
+        ]
+        verdicts = [ruling.meets for ruling in rulings]
+        meets = False if False in verdicts else None if None in verdicts else True
+        reason = " and ".join(ruling.reason for ruling in rulings)
+        return Ruling(_worst(ruling.status for ruling in rulings), meets, reason)
+
+    def overrun(self, snapshot: Snapshot) -> str | None:
+        return next((told for each in self.members if (told := each.overrun(snapshot)) is not None), None)
+
+    def excess(self, snapshot: Snapshot) -> Excess | None:
+        """The worst of those that tell one by one, unless one is missed that does not."""
+        known = []
+        for each, verdict in _judged(self.members, snapshot):
+            excess = each.excess(snapshot)
+            if excess is not None:
+                known.append(excess)
+            elif verdict.status is SloStatus.VIOLATED:
+                return None
+        return max(known, key=lambda excess: excess.mean / max(1e-12, excess.variance) ** 0.5, default=None)
+
+    def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
+        columns = zip(*(each.ratios(expected, error, rate_per_s) for each in self.members), strict=True)
+        low, likely, high = (reduce(np.minimum, column) for column in columns)
+        return low, likely, high
+
+    def described(self, value: float | None) -> str:
+        return self.members[0].described(value)
+
+    def foretold(self, throughput_per_s: float, latency_s: float) -> str:
+        """Of the latencies the one to look at; where it has no end, what comes out is told with it."""
+        latencies = [each for each in self.members if each.item_target_ms is not None]
+        told = latencies[:1] if latencies and not isfinite(latency_s) else self.members
+        return " and ".join(each.foretold(throughput_per_s, latency_s) for each in told if each not in latencies[1:])
+
+
+def _judged(members: Iterable[Objective], snapshot: Snapshot) -> Iterator[tuple[Objective, Verdict]]:
+    for each in members:
+        yield each, each.judge(snapshot.latency, snapshot.throughput_per_s, snapshot.input_rate_per_s)
+
+
+def _worst(statuses: Iterator[SloStatus]) -> SloStatus:
+    return min(statuses, key=_WORST_FIRST.index)
