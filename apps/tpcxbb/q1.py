@@ -13,10 +13,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from apps.contract import Options, Outputs
-from apps.tpcxbb.options import QueryOptions, categories
-from apps.tpcxbb.portions import Ints, Portions, columns_for, news_of, part_of
-from apps.tpcxbb.query import PortionQuery, Query, Row, RowQuery, Value
-from apps.tpcxbb.ranking import Counts, counted, over, tops
+from apps.tpcxbb.options import categories
+from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
+from apps.tpcxbb.query import Query, Row, Value
+from apps.tpcxbb.ranking import PortionRanking, RankingOptions, RowRanking
 from apps.tpcxbb.schema import SALES
 from apps.tpcxbb.source import TICK
 from compositions.model import Stage, StageKind
@@ -26,12 +26,9 @@ Tickets = dict[int, tuple[int, list[int]]]
 """Of tickets that may go on, by number: when, and which goods are on it."""
 
 
-class Q1Options(QueryOptions):
+class Q1Options(RankingOptions):
     categories: tuple[int, ...] = Field(default=(1, 2, 3), description="Whose goods count")
     stores: tuple[int, ...] = Field(default=(10, 20, 33, 40, 50), description="Whose sales count")
-    window_s: int = Field(default=3600, ge=1, description="Event time for which a top is told")
-    least: int = Field(default=50, ge=0, description="A pair is on more tickets than that")
-    most: int = Field(default=100, ge=1, description="Pairs in a top")
 
 
 class _Q1(Query):
@@ -44,9 +41,10 @@ class _Q1(Query):
         """By key of the item."""
 
 
-class Q1(RowQuery, _Q1):
+class Q1(RowRanking, _Q1):
     name = "tpcxbb_q1"
     description = "TPCx-BB 1: goods sold together, top 100 an hour; an item is a sale."
+    options: Q1Options
     stages: tuple[Stage, ...] = (
         Stage("wanted"),
         Stage("pairs", StageKind.PARTITIONED),
@@ -80,31 +78,11 @@ class Q1(RowQuery, _Q1):
         found = _paired(tickets, time, ticket, item)
         return Outputs((_part(a, b, self.options.partitions), time, a, b) for a, b in found), tickets
 
-    def count_key(self, value: Value) -> int:
-        return value[0]
 
-    def count(self, value: Value, state: Counts | None) -> tuple[Any, Counts]:
-        """By pair: on how many tickets it is in this window."""
-        counts, (part, time, *pair) = state or {}, value
-        if not pair:
-            for _ in over(counts, self.options.window_s, time):
-                pass
-            return (value if part == self.closing else Outputs()), counts
-        now = counted(counts, time - time % self.options.window_s, (pair[0], pair[1]))
-        return ((part, time, *pair, now) if now > self.options.least else Outputs()), counts
-
-    def top(self, value: Value, state: Counts | None) -> tuple[Outputs, Counts]:
-        counts, (_, time, *pair) = state or {}, value
-        if not pair:
-            return Outputs(tops(counts, self.options.window_s, time, self.options.most)), counts
-        a, b, now = pair
-        counts.setdefault(time - time % self.options.window_s, {})[a, b] = now
-        return Outputs(), counts
-
-
-class Q1Arrow(PortionQuery, _Q1):
+class Q1Arrow(PortionRanking, _Q1):
     name = "tpcxbb_q1_arrow"
     description = "TPCx-BB 1: goods sold together, top 100 an hour; an item is a portion of sales, as columns."
+    options: Q1Options
     stages: tuple[Stage, ...] = (
         Stage("wanted", batch=True, columns=columns_for("time", *READS)),
         Stage("pairs", StageKind.PARTITIONED),
@@ -135,31 +113,6 @@ class Q1Arrow(PortionQuery, _Q1):
         pairs = sales.of_rows({"time": flat[:, 0], "a": flat[:, 1], "b": flat[:, 2]})
         part = _part(pairs["a"], pairs["b"], self.options.partitions)
         return pairs.spread(part, self.options.partitions, self.closing)[0], tickets
-
-    def count_key(self, value: dict[str, Any]) -> int:
-        return part_of(value)
-
-    def count(self, value: dict[str, Any], state: Counts | None) -> tuple[dict[str, Any], Counts]:
-        counts, pairs = state or {}, Portions.one(value)
-        window_s, least = self.options.window_s, self.options.least
-        starts = (pairs["time"] - pairs["time"] % window_s).tolist()
-        now = {
-            (start, a, b): count
-            for start, a, b in zip(starts, pairs["a"].tolist(), pairs["b"].tolist(), strict=True)
-            if (count := counted(counts, start, (a, b))) > least
-        }
-        for _ in over(counts, window_s, pairs.watermark):
-            pass
-        flat: Ints = np.array([(*key, count) for key, count in now.items()], np.int64).reshape(-1, 4)
-        told = pairs.of_rows(dict(zip(("start", "a", "b", "count"), flat.T, strict=True)))
-        return told.packed()[0], counts
-
-    def top(self, value: dict[str, Any], state: Counts | None) -> tuple[Outputs, Counts]:
-        counts, told = state or {}, Portions.one(value)
-        for start, a, b, now in zip(*(told[name].tolist() for name in ("start", "a", "b", "count")), strict=True):
-            counts.setdefault(start, {})[a, b] = now
-        watermark = news_of(value, self.closing)
-        return Outputs(tops(counts, self.options.window_s, watermark, self.options.most)), counts
 
 
 def _paired(tickets: Tickets, time: int, ticket: int, item: int) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from apps.tpcxbb.tables import Columns
 from compositions.errors import RecomposeError
 
 Row = dict[str, int]
-Value = tuple[int, ...]
+Value = tuple[Any, ...]
 """Between stages: partition, time, and what a stage has to tell; nothing more where it is a tick."""
 
 

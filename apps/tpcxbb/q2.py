@@ -1,0 +1,114 @@
+"""Query 2: the goods that are most often looked at in one session with a certain one, day by day.
+
+Stateless, keyed by user, stateless, keyed by item, one state (table 1 of Prasaad et al.); the parameters are the
+benchmark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from apps.contract import Options, Outputs
+from apps.tpcxbb.portions import Ints, Portions, columns_for
+from apps.tpcxbb.query import Row, Value
+from apps.tpcxbb.ranking import PortionRanking, RankingOptions, RowRanking
+from apps.tpcxbb.schema import DAY_S, NULL
+from apps.tpcxbb.sessions import PortionSessions, RowSessions, Session, SessionOptions, column
+from apps.tpcxbb.source import TICK
+from compositions.model import Stage, StageKind
+
+READS = ("wcs_user_sk", "wcs_item_sk")
+Items = tuple[int, ...]
+
+
+class Q2Options(SessionOptions, RankingOptions):
+    item: int = Field(default=10_001, ge=1, description="That the others are looked at together with")
+    window_s: int = Field(
+        default=DAY_S, ge=1, description="Event time for which a top is told; sessions that end in it"
+    )
+    least: int = Field(default=0, ge=0, description="What is ranked is in more sessions than that")
+    most: int = Field(default=30, ge=1, description="Places of a top")
+
+
+class Q2(RowSessions, RowRanking):
+    name = "tpcxbb_q2"
+    description = "TPCx-BB 2: goods looked at in one session with another, top 30 a day; an item is a click."
+    stages: tuple[Stage, ...] = (
+        Stage("views"),
+        Stage("sessions", StageKind.PARTITIONED),
+        Stage("together"),
+        Stage("count", StageKind.PARTITIONED),
+        Stage("top", StageKind.STATEFUL),
+    )
+    reads = READS
+    options_model: ClassVar[type[Options]] = Q2Options
+    options: Q2Options
+
+    def views(self, row: Row) -> Any:
+        if TICK in row:
+            return self.ticks(row[TICK])
+        user, item = row["wcs_user_sk"], row["wcs_item_sk"]
+        return Outputs() if NULL in (user, item) else (user % self.options.partitions, row["time"], user, item)
+
+    def _add(self, session: Items | None, click: int) -> Items:
+        return with_item(session, click)
+
+    def together(self, value: Value) -> Any:
+        _, end, *session = value
+        if not session:
+            return value
+        others = _others(session[0], self.options.item)
+        return Outputs((item % self.options.partitions, end, item) for item in others)
+
+
+class Q2Arrow(PortionSessions, PortionRanking):
+    name = "tpcxbb_q2_arrow"
+    description = (
+        "TPCx-BB 2: goods looked at in one session with another, top 30 a day; an item is a portion, as columns."
+    )
+    stages: tuple[Stage, ...] = (
+        Stage("views", batch=True, columns=columns_for("time", *READS)),
+        Stage("sessions", StageKind.PARTITIONED),
+        Stage("together", batch=True, columns=columns_for("time", "session", "item")),
+        Stage("count", StageKind.PARTITIONED),
+        Stage("top", StageKind.STATEFUL),
+    )
+    reads = READS
+    options_model: ClassVar[type[Options]] = Q2Options
+    options: Q2Options
+
+    def views(self, batch: pa.RecordBatch) -> list[Outputs]:
+        clicks = Portions.of(batch)
+        known = clicks.where((clicks["wcs_user_sk"] != NULL) & (clicks["wcs_item_sk"] != NULL))
+        known = known.replaced(time=known["time"], user=known["wcs_user_sk"], item=known["wcs_item_sk"])
+        return known.spread(known["user"] % self.options.partitions, self.options.partitions, closing=0)
+
+    def _add(self, session: Items | None, click: int) -> Items:
+        return with_item(session, click)
+
+    def _sessions_as_columns(self, sessions: Sequence[Session]) -> dict[str, Ints]:
+        rows = [(end, number, item) for number, (end, items) in enumerate(sessions) for item in items]
+        ends, numbers, items = zip(*rows, strict=True) if rows else ((), (), ())
+        return {"time": column(ends), "session": column(numbers), "item": column(items)}
+
+    def together(self, batch: pa.RecordBatch) -> list[Outputs]:
+        rows = Portions.of(batch)
+        of_bundle = rows.owner * (1 << 32) + rows["session"]
+        wanted = np.isin(of_bundle, of_bundle[rows["item"] == self.options.item])
+        others = rows.replaced(time=rows["time"], item=rows["item"]).where(wanted & (rows["item"] != self.options.item))
+        return others.spread(others["item"] % self.options.partitions, self.options.partitions, self.closing)
+
+
+def with_item(session: Items | None, item: int) -> Items:
+    """The goods of a session, in the order in which they were looked at first."""
+    items = session or ()
+    return items if item in items else (*items, item)
+
+
+def _others(items: Items, item: int) -> Items:
+    return tuple(other for other in items if other != item) if item in items else ()

@@ -1,0 +1,149 @@
+"""Query 4: how many pages users saw in sessions in which they filled a cart and did not check out, day by day.
+
+Stateless, keyed by user, stateless, one state (table 1 of Prasaad et al.); parameters are the benchmark's. A cart is
+abandoned when no order follows the session's last dynamic page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from apps.contract import Options, Outputs
+from apps.tpcxbb.options import pages_of
+from apps.tpcxbb.portions import Ints, Portions, columns_for, news_of
+from apps.tpcxbb.query import Row, Value
+from apps.tpcxbb.schema import DAY_S, NULL
+from apps.tpcxbb.sessions import PortionSessions, RowSessions, Session, SessionOptions, column
+from apps.tpcxbb.source import TICK
+from compositions.model import Stage, StageKind
+
+READS = ("wcs_user_sk", "wcs_web_page_sk")
+OTHER, DYNAMIC, ORDER = 0, 1, 2
+Cart = tuple[int, int]
+"""Clicks of a session, and whether there is a cart that was not checked out."""
+Totals = dict[int, Cart]
+"""Sessions and clicks, by begin of the window."""
+
+
+class Q4Options(SessionOptions):
+    window_s: int = Field(
+        default=DAY_S, ge=1, description="Event time for which a mean is told; sessions that end in it"
+    )
+
+
+class _Means:
+    """The last stage."""
+
+    options: Q4Options
+
+    def _take(self, totals: Totals, end: int, clicks: int) -> None:
+        start = end - end % self.options.window_s
+        sessions, before = totals.get(start, (0, 0))
+        totals[start] = sessions + 1, before + clicks
+
+    def _means(self, totals: Totals, watermark: int) -> Outputs:
+        done = sorted(start for start in totals if start + self.options.window_s <= watermark)
+        return Outputs(self._mean(start, *totals.pop(start)) for start in done)
+
+    def _mean(self, start: int, sessions: int, clicks: int) -> dict[str, Any]:
+        until_s = start + self.options.window_s
+        return {"from_s": start, "until_s": until_s, "sessions": sessions, "pages": clicks / sessions}
+
+
+def with_page(session: Cart | None, page: int) -> Cart:
+    """What a session comes to with one click more."""
+    clicks, cart = session or (0, 0)
+    return clicks + 1, {DYNAMIC: 1, ORDER: 0}.get(page, cart)
+
+
+class Q4(RowSessions, _Means):
+    name = "tpcxbb_q4"
+    description = "TPCx-BB 4: pages seen in sessions with an abandoned cart, mean of a day; an item is a click."
+    stages: tuple[Stage, ...] = (
+        Stage("pages"),
+        Stage("sessions", StageKind.PARTITIONED),
+        Stage("abandoned"),
+        Stage("mean", StageKind.STATEFUL),
+    )
+    reads = READS
+    options_model: ClassVar[type[Options]] = Q4Options
+    options: Q4Options
+
+    def setup(self) -> None:
+        super().setup()
+        self._kinds = dict.fromkeys(pages_of(self.options, "dynamic"), DYNAMIC)
+        self._kinds |= dict.fromkeys(pages_of(self.options, "order"), ORDER)
+
+    def pages(self, row: Row) -> Any:
+        if TICK in row:
+            return self.ticks(row[TICK])
+        user, kind = row["wcs_user_sk"], self._kinds.get(row["wcs_web_page_sk"], OTHER)
+        return Outputs() if user == NULL else (user % self.options.partitions, row["time"], user, kind)
+
+    def _add(self, session: Cart | None, click: int) -> Cart:
+        return with_page(session, click)
+
+    def abandoned(self, value: Value) -> Any:
+        part, end, *session = value
+        if not session:
+            return value if part == self.closing else Outputs()
+        clicks, cart = session[0]
+        return (part, end, clicks) if cart else Outputs()
+
+    def mean(self, value: Value, state: Totals | None) -> tuple[Outputs, Totals]:
+        totals, (_, time, *clicks) = state or {}, value
+        if not clicks:
+            return self._means(totals, time), totals
+        self._take(totals, time, clicks[0])
+        return Outputs(), totals
+
+
+class Q4Arrow(PortionSessions, _Means):
+    name = "tpcxbb_q4_arrow"
+    description = "TPCx-BB 4: pages seen in sessions with an abandoned cart; an item is a portion, as columns."
+    stages: tuple[Stage, ...] = (
+        Stage("pages", batch=True, columns=columns_for("time", *READS)),
+        Stage("sessions", StageKind.PARTITIONED),
+        Stage("abandoned", batch=True, columns=columns_for("time", "clicks", "cart")),
+        Stage("mean", StageKind.STATEFUL),
+    )
+    reads = READS
+    options_model: ClassVar[type[Options]] = Q4Options
+    options: Q4Options
+
+    def setup(self) -> None:
+        super().setup()
+        self._dynamic, self._order = (sorted(pages_of(self.options, kind)) for kind in ("dynamic", "order"))
+
+    def pages(self, batch: pa.RecordBatch) -> list[Outputs]:
+        clicks = Portions.of(batch)
+        clicks = clicks.where(clicks["wcs_user_sk"] != NULL)
+        page = clicks["wcs_web_page_sk"]
+        kind = np.isin(page, self._dynamic) * DYNAMIC + np.isin(page, self._order) * ORDER
+        known = clicks.replaced(time=clicks["time"], user=clicks["wcs_user_sk"], kind=kind)
+        return known.spread(known["user"] % self.options.partitions, self.options.partitions, closing=0)
+
+    def _add(self, session: Cart | None, click: int) -> Cart:
+        return with_page(session, click)
+
+    def _sessions_as_columns(self, sessions: Sequence[Session]) -> dict[str, Ints]:
+        return {
+            "time": column([end for end, _ in sessions]),
+            "clicks": column([session[0] for _, session in sessions]),
+            "cart": column([session[1] for _, session in sessions]),
+        }
+
+    def abandoned(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        sessions = Portions.of(batch)
+        return sessions.where(sessions["cart"] == 1).packed()
+
+    def mean(self, value: dict[str, Any], state: Totals | None) -> tuple[Outputs, Totals]:
+        totals, sessions = state or {}, Portions.one(value)
+        for end, clicks in zip(sessions["time"].tolist(), sessions["clicks"].tolist(), strict=True):
+            self._take(totals, end, clicks)
+        return self._means(totals, news_of(value, self.closing)), totals
