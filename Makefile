@@ -44,18 +44,20 @@ quick-tests:
 	$(BIN)/pytest -q -n 2 $(QUICK)
 
 # Clusters, JVMs and browsers take most of the time, and half of that is waiting for one: three files at a time on two
-# cores. What adapts to times that it measures, or is judged by them, runs two at a time; two machines in one, alone.
+# cores. What adapts to times that it measures, or is judged by them, runs two at a time; two machines in one that are
+# judged by them, alone.
 PACED := tests/faults/test_daemon_and_runner_killed.py $(addprefix tests/integration/test_, \
 	dashboard_live.py end_to_end.py ray_pool.py demo.py)
+ALONE := tests/hosts/test_two_hosts.py
 SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
 # What fails beside others (exit code 1) is tried once more by itself: a failure there is one, whoever runs beside it.
 OR_ALONE = || { [ $$? -eq 1 ] && $(BIN)/pytest -q --last-failed --last-failed-no-failures none tests; }
 
 test: setup check
 	-@$(MAKE) --no-print-directory browser setup-java setup-net
-	$(BIN)/pytest -q -n 3 $(SIDE_BY_SIDE) $(addprefix --ignore=,$(QUICK) $(PACED) tests/hosts) tests $(OR_ALONE)
+	$(BIN)/pytest -q -n 3 $(SIDE_BY_SIDE) $(addprefix --ignore=,$(QUICK) $(PACED) $(ALONE)) tests $(OR_ALONE)
 	$(BIN)/pytest -q -n 2 $(SIDE_BY_SIDE) $(PACED) $(OR_ALONE)
-	$(BIN)/pytest -q tests/hosts $(OR_ALONE)
+	$(BIN)/pytest -q $(ALONE) $(OR_ALONE)
 
 # The tests of the dashboard drive a real browser. Needs root and Debian's packages; does nothing where both are there.
 browser:

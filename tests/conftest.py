@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,20 @@ settings.register_profile("house", deadline=None)  # how long an example takes i
 settings.load_profile("house")
 
 
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+"""A JVM of the tests lives for seconds: what its second compiler takes for code that then runs faster, it never gives
+back."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes a minute or more; leave out with -m 'not slow'")
     config.addinivalue_line("markers", "logs_errors(text): an error with this text in it may be logged")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with tests that take long begin first: what takes long at the end has nothing beside it."""
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
 
 
 @pytest.fixture(scope="module", autouse=True)

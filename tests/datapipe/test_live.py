@@ -74,6 +74,7 @@ def parts(tmp_path: Path) -> int:
     return len(list((tmp_path / "table").glob("query=*/batch=*/part-*.parquet")))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_rows_arrive_once_and_in_order_though_the_driver_is_killed_twice_and_the_runner_once(
     service: Daemon, tmp_path: Path

@@ -48,6 +48,14 @@ def outside(*command: str) -> list[str]:
     return ["setpriv", "--pdeathsig", "KILL", *_NAMESPACES, sys.executable, __file__, *command]
 
 
+def ran(*command: str, patience_s: float) -> str:
+    """What Python printed on the near one, with the bytes that went through the cable at the end."""
+    line = outside(sys.executable, *command)
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=patience_s, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return done.stdout
+
+
 def why_not() -> str | None:
     """Why such machines cannot be had here, in a sentence; None: they can."""
     missing = [tool for tool in ("unshare", "setpriv", "nsenter", "ip") if shutil.which(tool) is None]
