@@ -89,11 +89,15 @@ def create(name: str, options: Mapping[str, Any] | None = None, apps_dirs: Seque
 
     Raises: UnknownApp; AppRefused with one fault for every option that is not acceptable.
     """
-    app_class = find(name, apps_dirs)
-    app = _made(app_class, _options(app_class, options or {}))
+    return build(find(name, apps_dirs), options or {})
+
+
+def build(app_class: AppClass, options: Mapping[str, Any]) -> App:
+    """An instance of this class. Raises: AppRefused, as ``create`` does."""
+    app = _made(app_class, _options(app_class, options))
     faults = faults_of(app)
     if faults:
-        raise AppRefused([Fault(f"app {name!r}", fault) for fault in faults])
+        raise AppRefused([Fault(f"app {app_class.name!r}", fault) for fault in faults])
     return app
 
 
@@ -126,9 +130,17 @@ def compositions_file(app_class: AppClass) -> Path | None:
     """The app's compositions: the file it names, else ``<name>.yaml`` beside it, else the one the service ships."""
     if app_class.compositions_file is not None:
         return app_class.compositions_file
-    folders = [Path(inspect.getfile(app_class)).parent, *map(Path, compositions.__path__)]
+    folders = [*_folder_of(app_class), *map(Path, compositions.__path__)]
     files = (folder / f"{app_class.name}.yaml" for folder in folders)
     return next((file for file in files if file.is_file()), None)
+
+
+def _folder_of(app_class: AppClass) -> list[Path]:
+    """None for a class of a notebook."""
+    try:
+        return [Path(inspect.getfile(app_class)).parent]
+    except (TypeError, OSError):
+        return []
 
 
 def _options(app_class: AppClass, options: Mapping[str, Any]) -> Options:

@@ -18,7 +18,7 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("service", "control", "runtime", "datapipe", "apps", "profiler", "compositions")
+PACKAGES = ("recompose", "service", "control", "runtime", "datapipe", "apps", "profiler", "compositions")
 SUB_ROOMS = ("service", "runtime")
 """Packages whose sub-packages are rooms of their own."""
 

@@ -26,7 +26,7 @@ KEPT_RESULTS = 20_000
 END_S = 60.0
 RESULT = ("value", "values", "error")
 """What of a result is stored."""
-DRIVER = (sys.executable, "-m", "datapipe.live.driver")
+DRIVER = (sys.executable, "-m", f"{__package__}.driver")
 
 Reads = Callable[[Any], Any]
 log = logging.getLogger("recompose.live")

@@ -11,6 +11,7 @@ import logging
 import os
 import pickle
 import socket
+import sysconfig
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -251,7 +252,9 @@ def _knock(address: str) -> None:
 
 def _make_importable() -> None:
     """Processes that Ray starts here find our packages whatever their working directory, installed or not."""
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[__name__.count(".")])
+    if root == sysconfig.get_path("purelib"):
+        return  # they have the interpreter of this environment, which looks there by itself
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if root not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([*paths, root])

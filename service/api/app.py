@@ -17,8 +17,9 @@ from service.api.sse import Broadcaster
 from service.daemon.daemon import Daemon
 
 
-def create_app(daemon: Daemon, access: Access | None = None) -> FastAPI:
-    """The control plane of ``daemon``; its lifespan restores the apps and, at the end, stops them with drain."""
+def create_app(daemon: Daemon, access: Access | None = None, recent: operation.Said | None = None) -> FastAPI:
+    """The control plane of ``daemon``; its lifespan restores the apps and, at the end, stops them with drain.
+    ``recent``: the lines that were logged."""
     app = FastAPI(
         title="Recompose",
         version=version("recompose"),
@@ -29,6 +30,7 @@ def create_app(daemon: Daemon, access: Access | None = None) -> FastAPI:
         redirect_slashes=False,  # it would lead to whatever name the Host header gives
     )
     app.state.daemon, seen = daemon, daemon.observation
+    app.state.recent = recent or operation.Said()
     app.state.broadcaster = Broadcaster(lambda name: seen.status(name) if name else seen.statuses())
     topics = (slo, apps, items, status, compositions, operation, dashboard)
     for topic in topics:

@@ -32,7 +32,7 @@ class Daemon:
 
     def __enter__(self) -> Daemon:
         port, token = _free_port(), secrets.token_urlsafe(16)
-        command = [sys.executable, "-m", "service.cli", "serve", "--port", str(port), "--state", str(self._folder)]
+        command = [sys.executable, "-m", __package__, "serve", "--port", str(port), "--state", str(self._folder)]
         with self._log.open("wb") as log:
             environment = {**os.environ, "RECOMPOSE_TOKEN": token}
             self._process = subprocess.Popen(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -38,9 +40,9 @@ def follow(runner: Runner, quiet: bool) -> bool:
     runner.ask(Start())
     asked = Patient(runner)
     try:
-        with _progress(quiet, runner.spec.items) as show:
+        with progress(quiet, runner.spec.items, lambda: asked.ask(ReadStatus())) as look:
             while not runner.wait(LOOK_S):
-                show(asked.ask(ReadStatus()))
+                look()
     except KeyboardInterrupt:
         pass  # the second; the summary says what was given up
     finally:
@@ -50,21 +52,28 @@ def follow(runner: Runner, quiet: bool) -> bool:
     return bool(interrupted)
 
 
-class _progress:  # noqa: N801 - used as a function
-    """A progress line on a terminal's stderr; nothing elsewhere."""
+class progress:  # noqa: N801 - used as a function
+    """A progress line on a terminal's stderr; nothing elsewhere. Each call asks ``status``, where it is shown."""
 
-    def __init__(self, quiet: bool, total: int | None) -> None:
+    def __init__(self, quiet: bool, total: int | None, status: Callable[[], Status]) -> None:
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         output = render.console(stderr=True)
         self._bar = Progress(*columns, console=output, transient=True, disable=quiet or not output.is_terminal)
         self._task = self._bar.add_task("starting", total=total)
+        self._status, self._shown_s = status, -math.inf
 
-    def __enter__(self) -> Callable[[Status], None]:
+    def __enter__(self) -> Callable[[], None]:
         self._bar.start()
-        return self._show
+        return self._look
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
+
+    def _look(self) -> None:
+        """No more often than anyone sees."""
+        if not self._bar.disable and monotonic() - self._shown_s >= LOOK_S:
+            self._shown_s = monotonic()
+            self._show(self._status())
 
     def _show(self, status: Status) -> None:
         composition = status.composition.name if status.composition else "–"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -19,8 +20,23 @@ TIMEOUT_S = 60.0
 """Longer than a stop with its drain."""
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What the service said besides its sentence."""
+
+    status: int
+    problem: Mapping[str, Any]
+    retry_after_s: float | None
+    """When to ask again; None: not for the same."""
+
+
 class ServiceError(RecomposeError):
     """The service refused, or could not be reached."""
+
+    def __init__(self, sentence: str, refusal: Refusal | None = None) -> None:
+        super().__init__(sentence)
+        self.refusal = refusal
+        """None: there was no answer that could be understood."""
 
 
 class Client:
@@ -89,7 +105,9 @@ def _answer(response: httpx.Response) -> Any:
     if response.is_success:
         return response.json() if response.content else None
     try:
-        detail = response.json()["detail"]
-    except (ValueError, KeyError, TypeError):
-        detail = f"the service answered {response.status_code}"
-    raise ServiceError(str(detail))
+        problem = dict(response.json())
+    except (ValueError, TypeError):
+        problem = {}
+    detail = problem.get("detail", f"the service answered {response.status_code}")
+    after = response.headers.get("retry-after", "")
+    raise ServiceError(str(detail), Refusal(response.status_code, problem, float(after) if after.isdecimal() else None))

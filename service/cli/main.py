@@ -13,19 +13,28 @@ from click.exceptions import NoArgsIsHelpError
 from compositions.errors import RecomposeError
 
 COMMANDS = {
-    "serve": "service.cli.serve:serve",
-    "demo": "service.cli.demo:demo",
-    "run": "service.cli.run:run",
-    "slo": "service.cli.slo_command:slo",
-    "status": "service.cli.clients:status",
-    "decisions": "service.cli.clients:decisions",
-    "compositions": "service.cli.clients:compositions",
-    "check": "service.cli.check:check",
-    "experiment": "service.cli.experiment:experiment",
-    "gym": "service.cli.gym:gym",
-    "ingest": "service.cli.ingest:ingest",
-    "telemetry": "service.cli.telemetry:telemetry",
-    "report": "service.cli.report:report",
+    "serve": "serve:serve",
+    "demo": "demo:demo",
+    "run": "run:run",
+    "start": "start:start",
+    "stop": "start:stop",
+    "push": "push:push",
+    "results": "results:results",
+    "apps": "listing:apps",
+    "logs": "listing:logs",
+    "slo": "slo_command:slo",
+    "status": "clients:status",
+    "decisions": "clients:decisions",
+    "compositions": "clients:compositions",
+    "new": "new:new",
+    "check": "check:check",
+    "doctor": "doctor:doctor",
+    "completion": "completion:completion",
+    "experiment": "experiment:experiment",
+    "gym": "gym:gym",
+    "ingest": "ingest:ingest",
+    "telemetry": "telemetry:telemetry",
+    "report": "report:report",
 }
 
 
@@ -39,7 +48,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), name)
+        command: click.Command = getattr(import_module(f"{__package__}.{module}"), name)
         return command
 
     def main(self, *args: Any, **extra: Any) -> Any:

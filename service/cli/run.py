@@ -13,7 +13,7 @@ from service.cli import render
 from service.cli.endings import CODES, ending
 from service.cli.follow import follow
 from service.cli.prints import prints_on_stderr
-from service.cli.run_options import run_options
+from service.cli.run_options import RUN, options
 from service.cli.run_spec import batching_of, spec_of
 from service.cli.slo_options import all_together
 from service.cli.summary_view import summary_rows
@@ -22,7 +22,7 @@ from service.running.runner import Runner
 
 
 @click.command(help=f"Runs APP once: its data set once through, or --items, or --duration.\n\n{CODES}")
-@run_options
+@options(RUN)
 def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
     logs.configure("warning")
     batching = batching_of(given.pop("batch"), given.pop("batch_bytes"), given.pop("linger_ms"))

@@ -1,4 +1,4 @@
-"""What can be said to ``recompose run``."""
+"""What can be said to ``recompose run`` and ``recompose start``."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any, TypeVar
 import click
 
 from compositions.batching import MOST_BYTES, MOST_LINGER_MS
+from control.decisions import Mode
 from control.strategies import STRATEGIES
 from profiler.slo import parse_slo
 from service.cli.check import apps_option
+from service.cli.names import app_argument
 from service.cli.slo_options import budget_option, threshold_option
 from service.cli.texts import as_usage, each_as_usage, parse_batch, parse_pattern, parse_rate, parse_sink, parse_source
 
 C = TypeVar("C", bound=Callable[..., Any])
 
-OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.argument("app"),
+Options = tuple[Callable[[Any], Any], ...]
+
+STREAM: Options = (
     click.option(
         "--slo",
         multiple=True,
@@ -52,6 +55,11 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--sink", callback=as_usage(parse_sink, "--sink"), help="FORMAT:PATH, a table that Spark writes."),
     click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app."),
+)
+"""Of a run here and of one in the service."""
+RUN: Options = (
+    app_argument,
+    *STREAM,
     click.option("--out", type=click.Path(dir_okay=False), help="Results as JSON lines, in input order."),
     click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry; see recompose report."),
     click.option("--dead-letters", type=click.Path(dir_okay=False), help="Items that failed, with their tracebacks."),
@@ -60,10 +68,20 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--json", "as_json", is_flag=True, help="The summary as JSON."),
     click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True),
 )
+START: Options = (
+    app_argument,
+    *STREAM,
+    click.option("--overload", type=click.Choice(["block", "shed"]), help="A source that is too fast waits, or loses."),
+    click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="observe decides and does not act."),
+)
 
 
-def run_options(command: C) -> C:
+def options(those: Options) -> Callable[[C], C]:
     """In the order of the help page."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+
+    def decorate(command: C) -> C:
+        for option in reversed(those):
+            command = option(command)
+        return command
+
+    return decorate

@@ -66,7 +66,8 @@ def serve(
 ) -> None:
     """Runs the service until SIGTERM or Ctrl-C, then delivers what was accepted and ends."""
     access = _access(host, max_item_bytes)
-    logs.configure(log_level)
+    recent = logs.Recent()
+    logs.configure(log_level, recent=recent)
     apps = discover(apps_dirs)
     directory = state_dir or default_directory()
     folder = str((directory / "telemetry").resolve())
@@ -85,7 +86,7 @@ def serve(
     ):
         daemon = Daemon(apps, runners, store, base)
         with watched(compositions_dirs, daemon):
-            serve_on(listener, create_app(daemon, access))
+            serve_on(listener, create_app(daemon, access, recent))
 
 
 def _access(host: str, max_item_bytes: int) -> Access:

@@ -33,7 +33,7 @@ from service.running.asking.requests import (
 )
 from service.running.building.assembly import assemble
 from service.running.building.run import Run
-from service.running.checking.checked import CheckedSpec
+from service.running.checking.checked import NOTHING, CheckedSpec, Given
 from service.running.recording.record import record_of
 from service.running.run_id import new_run
 
@@ -66,9 +66,10 @@ class _End:
 class Runner:
     """All public methods may be called from any thread. Raises: RecomposeError for a spec that cannot run."""
 
-    def __init__(self, spec: RunSpec) -> None:
+    def __init__(self, spec: RunSpec, given: Given = NOTHING) -> None:
         self.spec = spec = spec if spec.run else spec.model_copy(update={"run": new_run()})
-        self._checked = CheckedSpec(spec)
+        self._checked = CheckedSpec(spec, given)
+        self._results = given.results
         self._log = structlog.get_logger().bind(app=spec.app)
         self._standing = Standing()
         self._mailbox = Mailbox()
@@ -152,7 +153,7 @@ class Runner:
         self._log.error("run failed", reason=reason)
 
     def _conduct(self, closing: ExitStack) -> None:
-        self._run = run = assemble(self._checked)
+        self._run = run = assemble(self._checked, self._results)
         closing.callback(run.close)
         record = record_of(self.spec, run)
         closing.callback(record.close)

@@ -29,7 +29,7 @@ ray.init(address="ray-head:6379", log_to_driver=False)
 print(sum(node["Alive"] for node in ray.nodes()))
 """
 TOKEN = "a token of the tests, long enough"  # not a secret
-PACKAGES = ["apps", "compositions", "profiler", "runtime", "service"]
+PACKAGES = [f"recompose.{room}" for room in ("apps", "compositions", "profiler", "runtime", "service")]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_the_image_holds_our_packages_and_no_tools_of_development(image: Image) 
     places = image.run(["python", "-c", modules])
     assert places.returncode == 0, places.stderr
     (folder,) = image.venv.glob("lib/python3*/site-packages")
-    assert places.stdout.split() == [str(folder / name / "__init__.py") for name in PACKAGES]
+    assert places.stdout.split() == [str(folder.joinpath(*name.split("."), "__init__.py")) for name in PACKAGES]
     tools = image.run(["python", "-c", "import pytest"])
     assert "No module named 'pytest'" in tools.stderr
 

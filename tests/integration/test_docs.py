@@ -26,6 +26,7 @@ RUN_ELSEWHERE = {
     "test_the_commands_of_the_compose_file_make_a_cluster_that_runs_an_app",
     r"export (RECOMPOSE_TOKEN|RAY_AUTH_TOKEN)=.+": "tests/integration/test_deploy.py::"
     "test_nothing_starts_without_its_token",
+    r"\.venv/bin/python docs/scripts/shout\.py": "tests/integration/test_scripts.py::test_a_script_runs_on_ray",
     r"make lock.*": "tests/integration/test_packaging.py::test_locks_are_complete_and_agree",
     r"\.venv/bin/recompose run (person_recognition|face_recognizer) .+": "tests/integration/test_real_files.py::"
     "test_persons_on_a_users_film_under_an_slo",
@@ -50,7 +51,10 @@ RUN_ELSEWHERE = {
     r"python -m benchmarks\.\w+.*": "tests/integration/test_docs.py::test_benchmarks_that_documents_name_are_there",
 }
 """Commands (whole, as patterns) that are not run here, and what runs them, or as much of them as can be run."""
-CLIENTS = r"(\.venv/bin/)?recompose (run|check|serve|slo|status|decisions|compositions)\b|curl "
+CLIENTS = (
+    r"(printf .+ \| |eval \"\$\()?(\.venv/bin/)?recompose (run|check|serve|start|stop|push|results|apps|logs|new|doctor"
+    r"|completion|slo|status|decisions|compositions)\b|curl "
+)
 """Commands that are run here."""
 OWN_APP = ROOT / "docs" / "own-app"
 ids = [str(document.relative_to(ROOT)) for document in DOCUMENTS]

@@ -15,8 +15,12 @@ from typing import Any
 import pytest
 from image_steps import ROOT, build_context
 
+from recompose import names
+
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+WHEEL: dict[str, Any] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+ROOMS: list[str] = WHEEL["hooks"]["custom"]["rooms"]
+PACKAGES: list[str] = ["recompose", *ROOMS]
 LOCKS = ["requirements.lock", "requirements-run.lock", "requirements-build.lock"]
 
 
@@ -74,11 +78,14 @@ def test_there_is_one_version() -> None:
 
 
 def test_the_wheel_holds_every_file_of_the_packages(wheel: zipfile.ZipFile) -> None:
+    """The rooms in the one package that is installed."""
+    assert set(ROOMS) == names.ROOMS
     tracked = subprocess.run(["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True)
+    expected = {name if name.startswith("recompose/") else f"recompose/{name}" for name in tracked.stdout.split()}
     inside = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert set(tracked.stdout.split()) - inside == set()
-    assert {name.partition("/")[0] for name in inside} == set(PACKAGES)
-    assert {"compositions/ferret.yaml", "compositions/synthetic.yaml"} <= inside
+    assert expected - inside == set()
+    assert {name.partition("/")[0] for name in inside} == {"recompose"}
+    assert {"recompose/compositions/ferret.yaml", "recompose/py.typed"} <= inside
 
 
 def test_the_wheel_may_not_be_uploaded_and_carries_its_licence(wheel: zipfile.ZipFile) -> None:

@@ -14,15 +14,17 @@ from service.running.building.run import Run
 from service.running.building.sink import ResultSink
 from service.running.bundling import Bundling
 from service.running.checking.checked import CheckedSpec
+from service.running.checking.given import Table
 
 
-def assemble(checked: CheckedSpec) -> Run:
-    """Starts nothing but what the app's ``prepare`` does, which may take long."""
+def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
+    """Starts nothing but what the app's ``prepare`` does, which may take long. ``results`` gets them, where a program
+    wants them itself."""
     checked.app.prepare()
     spec = checked.spec
     names = [stage.name for stage in checked.stages]
     pool, codec = POOLS[spec.pool](checked.make_app, names, checked.settings.pool)
-    sink = ResultSink(checked.app, codec.decode, spec.out_path, spec.dead_letters_path, checked.link)
+    sink = ResultSink(checked.app, codec.decode, spec.out_path, spec.dead_letters_path, checked.link or results)
     begin = begin_of(checked, codec)
     source = SourceThread(
         checked.source,

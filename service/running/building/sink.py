@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from apps.contract import App, Output, Outputs
 from apps.output_file import OutputFailed, OutputFile
@@ -14,26 +14,10 @@ from runtime.dispatch.outcomes import Delivered, Shed
 from service.bodies.base import utc_now
 from service.running.building.json_form import JSON, Formed, JsonForm
 from service.running.building.kept import Kept, Run
+from service.running.checking.given import Table
 
 BUFFER_BYTES = 64 * 1024
 """JSON lines that wait for the next flush, which comes every second."""
-
-
-class Table(Protocol):
-    """Where results go besides, and who may ask for a pause: it keeps what it could not store yet."""
-
-    @property
-    def has_room(self) -> bool: ...
-
-    @property
-    def failed(self) -> str | None: ...
-
-    def start(self) -> None: ...
-
-    def take(self, result: dict[str, Any]) -> None:
-        """Of one item: ``value``, ``values`` or ``error``."""
-
-    def finish(self) -> None: ...
 
 
 class ResultSink:

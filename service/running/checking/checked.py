@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
-from apps import registry
 from compositions.settings import overridden
 from control.settings import Settings
 from control.strategies import check_takes, make_strategy
 from runtime.dispatch.events import SwitchStyle
 from service.bodies.spec import RunSpec
 from service.running.checking import chosen
+from service.running.checking.given import NOTHING, Given
 from service.running.checking.kept import door_of, kept_of
 from service.running.checking.rates import rate_of
 from service.running.checking.settings import for_this_machine
 from service.running.checking.sources import source_of
 from service.running.checking.spark import open_link
 
+__all__ = ["NOTHING", "CheckedSpec", "Given"]
+
 
 class CheckedSpec:
     """Raises: RecomposeError for whatever in the spec cannot run, before anything starts."""
 
-    def __init__(self, spec: RunSpec) -> None:
-        dirs = [Path(directory) for directory in spec.apps_dirs]
+    def __init__(self, spec: RunSpec, given: Given = NOTHING) -> None:
         self.spec = spec
-        self.make_app = partial(registry.create, spec.app, dict(spec.options), dirs)
+        self.make_app = given.maker(spec)
         self.app = self.make_app()
         self.stages = tuple(self.app.stages)
         self.settings = overridden(for_this_machine(), spec.settings)
@@ -38,7 +37,7 @@ class CheckedSpec:
         _ = spec.batching.batching  # refuses what does not go together
         self.rate = rate_of(spec.input, spec.apps_dirs)
         self.link = open_link(spec, self.app)
-        self.source = source_of(spec.source, self.app, self.link)
+        self.source = given.source() or source_of(spec.source, self.app, self.link)
         self.kept = kept_of(spec, self.source)
         self.pushes = door_of(spec.source.kind, self.app, self.source, self.kept)
 

@@ -1,0 +1,72 @@
+"""What people import: ``from recompose import App, Stage, run``. Each name is loaded when it is first used.
+
+An app needs ``App``, ``Stage``, ``StageKind``, ``Options``, ``Outputs``; a script or a notebook ``run`` and, where
+plain functions are enough, ``pipeline``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from recompose import names
+
+names.answer()
+
+if TYPE_CHECKING:
+    from apps.contract import App, Options, Output, Outputs
+    from compositions.errors import RecomposeError
+    from compositions.model import Stage, StageKind
+    from profiler.slo import Slo
+    from recompose.asked import objective
+    from recompose.composed import pipeline
+    from recompose.live import LiveRun, RunFailed
+    from recompose.started import run
+    from service.bodies.results import Result, Summary
+    from service.bodies.status import Status
+
+__all__ = [
+    "App",
+    "LiveRun",
+    "Options",
+    "Output",
+    "Outputs",
+    "RecomposeError",
+    "Result",
+    "RunFailed",
+    "Slo",
+    "Stage",
+    "StageKind",
+    "Status",
+    "Summary",
+    "objective",
+    "pipeline",
+    "run",
+]
+
+_PLACES = {
+    "apps.contract": ("App", "Options", "Output", "Outputs"),
+    "compositions.errors": ("RecomposeError",),
+    "compositions.model": ("Stage", "StageKind"),
+    "profiler.slo": ("Slo",),
+    "asked": ("objective",),
+    "composed": ("pipeline",),
+    "live": ("LiveRun", "RunFailed"),
+    "started": ("run",),
+    "service.bodies.results": ("Result", "Summary"),
+    "service.bodies.status": ("Status",),
+}
+"""Below this package. A worker that loads an app needs nothing of what serves and runs it."""
+_PLACE_OF = {name: place for place, names_there in _PLACES.items() for name in names_there}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_PLACE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

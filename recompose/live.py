@@ -1,0 +1,159 @@
+"""A run under way in this program: its results, what it is doing, and its end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from compositions.errors import RecomposeError
+from profiler.slo import Slo
+from recompose import showing
+from recompose.unread import Unread
+from service.bodies.results import Result, Summary
+from service.bodies.status import Status
+from service.cli.endings import ending
+from service.cli.follow import progress
+from service.running.asking.patience import Patient
+from service.running.asking.requests import Push, ReadStatus, ReadSummary, SetSlo, Start, Stop
+from service.running.runner import Runner
+
+LOOK_S = 0.25
+DRAIN_S = 30.0
+
+
+class RunFailed(RecomposeError):  # noqa: N818 - says what happened
+    """A run ended otherwise than it was asked to; the traceback of the first item that failed is in its notes."""
+
+
+class LiveRun:
+    """Started; results come as they are made, in the order of the input. Iterate over it, or ``wait()``.
+
+    A run that is left as a context is stopped. While results wait that nobody reads, the source does.
+    """
+
+    def __init__(self, runner: Runner, unread: Unread | None, *, show: bool) -> None:
+        """``unread`` None: its results go elsewhere. ``show``: a progress bar while it is waited for."""
+        self._runner, self._unread, self._show = runner, unread, show
+        self._asked = Patient(runner)
+        self._feeding: threading.Thread | None = None
+        self._spoiled: BaseException | None = None
+        runner.ask(Start())
+
+    # --- results ----------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Result]:
+        """Every result once, to the end of the run; leaving the loop early leaves the others for the next one.
+
+        Raises: RunFailed at its end, as ``wait``; RecomposeError where results go to a sink.
+        """
+        if self._unread is None:
+            raise RecomposeError(f"the results of {self._runner.spec.app!r} go to its sink; read them there")
+        with self._progress() as look:
+            for result in self._results(self._unread):
+                if result is not None:
+                    yield result
+                look()
+        self.summary()
+
+    def _results(self, unread: Unread) -> Iterator[Result | None]:
+        """To the end of the run; None now and then where none comes."""
+        while not unread.over:
+            ended = self._runner.wait(0)
+            result = unread.next(0.0 if ended else LOOK_S)
+            if result is None and ended:  # it failed before it began
+                return
+            yield result
+
+    def feed(self, sink: Callable[[Result], object]) -> None:
+        """Calls ``sink`` with each result, in a thread of its own; what it raises ends the run, and ``wait`` tells."""
+        unread, self._unread = self._unread, None
+        assert unread is not None, "results go to one place"
+        self._feeding = threading.Thread(target=self._drain_into, args=(unread, sink), name="sink", daemon=True)
+        self._feeding.start()
+
+    def _drain_into(self, unread: Unread, sink: Callable[[Result], object]) -> None:
+        try:
+            for result in self._results(unread):
+                if result is not None:
+                    sink(result)
+        except BaseException as error:  # the user's own code, whatever it raises
+            self._spoiled = error
+            unread.discard()
+            self._runner.ask(Stop(drain=False))
+
+    # --- what it is doing -------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> Status:
+        """As ``GET /status/{app}`` has it."""
+        return self._asked.ask(ReadStatus())
+
+    def set_slo(self, slo: Slo | None) -> None:
+        """Another objective, from now on; None: none. ``recompose.objective`` makes one of a text."""
+        self._runner.ask(SetSlo(slo))
+
+    def push(self, value: Any) -> int:
+        """An item for a run with ``source="push"``; its serial number. Raises: RecomposeError when it is refused."""
+        return self._runner.ask(Push(value))
+
+    def __repr__(self) -> str:
+        status = self.status
+        return f"<run of {status.app!r}: {status.state}, {status.items.delivered:,} items out>"
+
+    def _repr_html_(self) -> str:
+        return showing.html(self.status)
+
+    # --- its end ----------------------------------------------------------------------------------------------------
+
+    def stop(self, *, drain: bool = True, timeout_s: float = DRAIN_S) -> Summary:
+        """Takes nothing more in; what was accepted is delivered first, unless ``drain`` is false.
+
+        Results that wait can still be read. Raises: RunFailed, as ``wait``.
+        """
+        self._end(drain, timeout_s)
+        return self.summary()
+
+    def _end(self, drain: bool, timeout_s: float) -> None:
+        if self._unread is not None:
+            self._unread.hold_all()
+        self._runner.ask(Stop(drain=drain, timeout_s=timeout_s))
+        if self._feeding is not None:
+            self._feeding.join(timeout_s)
+
+    def wait(self) -> Summary:
+        """To its end. Results that nobody has read are dropped, those to come too.
+
+        Raises: RunFailed when the run failed, when every item did, or when its sink did. Ctrl-C stops it.
+        """
+        if self._unread is not None:
+            self._unread.discard()
+        try:
+            with self._progress() as look:
+                while not self._runner.wait(LOOK_S) or (self._feeding is not None and self._feeding.is_alive()):
+                    look()
+        except KeyboardInterrupt:
+            self._end(drain=True, timeout_s=DRAIN_S)
+            raise
+        return self.summary()
+
+    def summary(self) -> Summary:
+        """What it came to so far. Raises: RunFailed where that is a failure."""
+        summary = self._asked.ask(ReadSummary())
+        if self._spoiled is not None:
+            raise RunFailed(f"the sink raised {type(self._spoiled).__name__}: {self._spoiled}") from self._spoiled
+        if told := ending(summary, interrupted=False, fail_on_slo=False):
+            failed = RunFailed(told.message)
+            failed.add_note(summary.first_error or summary.failure or "")
+            raise failed
+        return summary
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._end(drain=kind is None, timeout_s=DRAIN_S)
+
+    def _progress(self) -> progress:
+        return progress(not self._show, self._runner.spec.items, lambda: self.status)

@@ -1,0 +1,61 @@
+"""The scripts and notebooks of the documentation, run as they are."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from markdown import ROOT, blocks
+
+SCRIPTS = ROOT / "docs" / "scripts"
+
+
+def output_of(*words: str, cwd: Path) -> str:
+    """Fails with what it said when it failed."""
+    done = subprocess.run([sys.executable, *words], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_a_script_runs_on_ray(tmp_path: Path) -> None:
+    """Its class ``Word`` is one of ``__main__``, which is another module in a worker."""
+    rows = [line.split(" ", 1) for line in output_of(str(SCRIPTS / "shout.py"), cwd=tmp_path).splitlines()]
+    assert rows[0] == ["0", "{'word': 'TO', 'count': 1}"]
+    assert [serial for serial, _ in rows] == ["0", "0", "1", "1", "2", "2"]
+    assert rows[-1] == ["2", "{'word': 'BE', 'count': 2}"]
+
+
+def test_a_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    """The last line of each cell is shown as a notebook would."""
+    notebook = json.loads((SCRIPTS / "roots.ipynb").read_text())
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    (tmp_path / "cells.json").write_text(json.dumps(cells))
+    (tmp_path / "run.py").write_text(KERNEL)
+    shown = json.loads(output_of("run.py", cwd=tmp_path).splitlines()[-1])
+    assert "'number': 4, 'root': 2.0" in shown[0]
+    assert shown[1].startswith("<table><caption>roots")
+    assert "SLO</th><td>throughput input_rate" in shown[1]
+    assert shown[2] == "True"
+
+
+KERNEL = """
+import ast, json, pathlib
+
+shown = []
+for text in json.loads(pathlib.Path("cells.json").read_text()):
+    cell = ast.parse(text)
+    last = cell.body.pop() if isinstance(cell.body[-1], ast.Expr) else None
+    exec(compile(cell, "cell", "exec"), globals())
+    if last is not None:
+        value = eval(compile(ast.Expression(last.value), "cell", "eval"), globals())
+        shown.append(value._repr_html_() if hasattr(value, "_repr_html_") else repr(value))
+print(json.dumps(shown))
+"""
+"""Shows what a notebook shows."""
+
+
+def test_the_document_has_the_script_that_is_tested() -> None:
+    (block,) = blocks(ROOT / "docs" / "scripts.md", "python")
+    assert block.text == (SCRIPTS / "shout.py").read_text()

@@ -1,0 +1,179 @@
+"""``start``, ``stop``, ``push``, ``results``, ``apps`` and ``logs``, on the real application; runs in threads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from fastapi.testclient import TestClient
+from structlog.testing import capture_logs
+
+from apps.registry import discover
+from service.api import create_app
+from service.bodies.spec import RunSpec
+from service.cli import clients, main
+from service.cli.http import Client
+from service.cli.push import BYTES, LINES, _portions
+from service.daemon.daemon import Daemon
+from service.daemon.keeping.hosts import LocalHost
+from service.daemon.storing.store import DaemonStore
+from service.logs import Recent
+from service.running.runner import Runner
+
+Invoke = Callable[..., Result]
+OWN_APPS = Path(__file__).parents[2] / "docs" / "own-app"
+
+
+@pytest.fixture
+def recent() -> Recent:
+    return Recent(most=3)
+
+
+@pytest.fixture
+def invoke(monkeypatch: pytest.MonkeyPatch, recent: Recent) -> Iterator[Invoke]:
+    """Runs a command line; its requests go to an application in this process."""
+    store = DaemonStore(None)
+    base = RunSpec(app="", apps_dirs=(str(OWN_APPS),), pool="local")
+    daemon = Daemon(discover([OWN_APPS]), LocalHost(Runner), store, base)
+    with TestClient(create_app(daemon, recent=recent), base_url="http://127.0.0.1:8080") as http:
+
+        class InProcess(Client):
+            def __init__(self, url: str) -> None:
+                super().__init__(url)
+                self._http.close()
+                self._http = http
+
+            def request(self, method: str, path: str, timeout: float = 0.0, **rest: Any) -> Any:
+                """Nothing is waited for in one process."""
+                return super().request(method, path, **rest)
+
+            def close(self) -> None: ...
+
+        monkeypatch.setattr(clients, "Client", InProcess)
+        with capture_logs():  # they would be between the lines that a command prints
+            yield lambda *words, **given: CliRunner().invoke(main, list(words), **given)
+    store.close()
+
+
+def told(result: Result, code: int = 0) -> str:
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else result.stderr
+
+
+def rows(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_an_app_is_started_fed_read_and_stopped(invoke: Invoke) -> None:
+    started = told(invoke("start", "readings", "--source", "push", "--slo", "p95=400ms", "-o", "unit=C"))
+    assert started.startswith("readings: starting")
+    lines = "\n".join(json.dumps({"celsius": each}) for each in range(450))
+    assert told(invoke("push", "readings", input=lines)).startswith("450 items pushed, run ")
+    assert told(invoke("push", "readings", "--value", '{"celsius": 31}')).startswith("1 item pushed")
+    followed = rows(told(invoke("results", "readings", "--follow", "--limit", "451")))
+    assert [row["serial"] for row in followed] == list(range(451))
+    assert followed[-1]["value"] == {"celsius": 31.0, "alarms": 420}
+    status = json.loads(told(invoke("status", "readings", "--json")))
+    assert (status["slo"]["statistic"], status["slo"]["target"]) == ("p95", 400.0)
+    assert "accepted 451, delivered 451" in told(invoke("stop", "readings"))
+    after = rows(told(invoke("results", "readings", "--after", "448", "--run", followed[0]["run"], "--follow")))
+    assert [row["serial"] for row in after] == [449, 450]
+
+
+def test_what_the_service_refuses_is_a_sentence(invoke: Invoke) -> None:
+    assert (
+        told(invoke("stop", "readings"), 1)
+        == "Error: readings is not running; start it with POST /apps/readings/start\n"
+    )
+    assert "there is no app 'nothing'" in told(invoke("start", "nothing"), 1)
+    assert "--rate and --pattern exclude each other" in told(
+        invoke("start", "readings", "--rate", "1", "--pattern", "wave:period=60,min=1,max=10"), 2
+    )
+    told(invoke("start", "readings", "--source", "push"))
+    refused = invoke("push", "readings", input='{"celsius": 1}\n{"celsius": "cold"}\n')
+    assert "item 2 of 2: readings does not take this item" in told(refused, 1)
+    assert "1 of these 2 were taken before it" in told(refused, 1)
+    assert "'x' is no JSON" in told(invoke("push", "readings", "--value", "x"), 2)
+    assert "results 0 to" not in told(invoke("results", "readings"))
+
+
+def test_apps_are_listed(invoke: Invoke) -> None:
+    table = told(invoke("apps"))
+    assert any(
+        line.split()[:2] == ["repeats", "stopped"] and "shingle, minhash, match" in line for line in table.splitlines()
+    )
+    assert "readings" in {app["name"] for app in json.loads(told(invoke("apps", "--json")))}
+
+
+def test_logs_are_the_latest_lines_of_all_or_of_one_app(invoke: Invoke, recent: Recent) -> None:
+    for event, about in (("too old", {}), ("app left out", {"app": "readings"}), ("listening", {"port": 1})):
+        recent(None, "info", {"event": event, "level": "info", "at": "2026-11-22T10:00:00Z", **about})
+    recent(
+        None,
+        "info",
+        {
+            "event": "printed",
+            "level": "info",
+            "at": "2026-11-22T10:00:01Z",
+            "by": "recompose:readings w1",
+            "line": "hello",
+        },
+    )
+    assert told(invoke("logs")).splitlines() == [
+        "10:00:00 info    app left out app=readings",
+        "10:00:00 info    listening port=1",
+        "10:00:01 (recompose:readings w1) hello",
+    ]
+    assert [line["id"] for line in rows(told(invoke("logs", "readings", "--json")))] == [2, 4]
+    assert len(told(invoke("logs", "--limit", "1")).splitlines()) == 1
+    assert "nothing" in told(invoke("logs", "nothing"), 1)
+
+
+def test_items_are_sent_in_portions_that_the_service_takes() -> None:
+    assert [len(each) for each in _portions(str(number) for number in range(LINES + 1))] == [LINES, 1]
+    heavy = "x" * (BYTES // 2 + 1)
+    assert list(_portions([heavy, "", heavy, "1"])) == [[heavy], [heavy, "1"]]
+
+
+# --- without a service ------------------------------------------------------------------------------------------------
+
+
+def test_a_new_app_passes_its_own_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = CliRunner().invoke(main, ["new", "word_count"])
+    assert told(made).splitlines()[:3] == [
+        "word_count/word_count.py",
+        "word_count/word_count.yaml",
+        "word_count/tests/test_word_count.py",
+    ]
+    assert "3 compositions" in told(
+        CliRunner().invoke(main, ["check", "word_count/word_count.yaml", "--apps", "word_count"])
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "word_count/tests"]
+    tested = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert tested.returncode == 0, tested.stdout
+    assert "4 passed" in tested.stdout
+    again = CliRunner().invoke(main, ["new", "word_count"])
+    assert "'word_count/word_count.py' is there already; give another NAME" in told(again, 1)
+    assert "must be lower-case letters" in told(CliRunner().invoke(main, ["new", "Word-Count"]), 2)
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_shells_complete(shell: str) -> None:
+    assert "_RECOMPOSE_COMPLETE" in told(CliRunner().invoke(main, ["completion", shell]))
+
+
+def test_names_of_apps_and_commands_are_completed() -> None:
+    def completed(words: str, place: int) -> list[str]:
+        asked = {"_RECOMPOSE_COMPLETE": "zsh_complete", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+        said = CliRunner().invoke(main, [], env=asked, prog_name="recompose").stdout.splitlines()
+        return said[1::3]
+
+    assert completed("recompose start fe", 2) == ["ferret"]
+    assert completed("recompose sta", 1) == ["start", "status"]
