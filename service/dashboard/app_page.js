@@ -6,10 +6,14 @@ import { get, segment } from "./service.js";
 import { Act } from "./act.js";
 import { Charts } from "./charts.js";
 import { Decisions } from "./decisions.js";
-import { Figures, Notice } from "./figures.js";
-import { chips, loading, lostNotice } from "./overview.js";
+import { Figures } from "./figures.js";
+import { loading, lostNotice } from "./overview.js";
+import { showChips } from "./chips.js";
+import { Names } from "./names.js";
+import { Notice } from "./notices.js";
 import { Pipeline } from "./pipeline.js";
 import { WhatIf } from "./what_if.js";
+import { Why } from "./why.js";
 
 const CHART_EVERY_MS = 1000;
 
@@ -21,17 +25,20 @@ export class AppPage {
     this.description = h("p", { class: "hint" });
     this.run = h("p", { class: "hint run" });
     this.lost = h("div");
+    this.astray = h("div", { role: "status" });
     this.notice = new Notice();
+    this.names = new Names();
     this.figures = new Figures();
+    this.why = new Why(app, this.names);
     this.pipeline = new Pipeline();
     this.charts = new Charts(app);
-    this.decisions = new Decisions(app);
+    this.decisions = new Decisions(app, this.names);
     this.whatIf = new WhatIf(app);
     this.act = new Act(app, () => this.learn());
     const head = h("div", { class: "head" }, h("div", { class: "row" }, this.heading, this.chips), this.description, this.run, this.jumps());
     const course = h("div", { class: "course" }, this.pipeline.element, this.charts.element, this.decisions.element, this.whatIf.element);
     this.body = h("div", { class: "columns" }, course, this.act.element);
-    this.element = h("div", { class: "app" }, head, this.lost, this.notice.element, loading(), this.figures.element, this.figures.held, this.body);
+    this.element = h("div", { class: "app" }, head, this.lost, this.astray, this.notice.element, loading(), this.notice.load, this.figures.element, this.why.element, this.body);
     this.element.dataset.waiting = "true";
     this.chartDue = 0;
   }
@@ -44,10 +51,11 @@ export class AppPage {
 
   show([status]) {
     delete this.element.dataset.waiting;
-    renew(this.chips, `${status.state} ${status.slo_status} ${status.mode}`, () => chips(status));
+    showChips(this.chips, status);
     say(this.run, began(status));
     this.notice.show(status);
     this.figures.show(status);
+    this.why.show(status);
     this.pipeline.show(status);
     this.act.show(status);
     this.charts.know(status.stages.map((stage) => stage.name));
@@ -70,10 +78,18 @@ export class AppPage {
       const [apps, choices] = await Promise.all([get("apps"), get(`compositions/${segment(this.app)}`)]);
       const info = apps.find((each) => each.name === this.app);
       say(this.description, info.description);
+      this.names.learn(choices);
       this.act.know(info, choices);
     } catch {
       this.unknown = true; // the next status asks again
     }
+  }
+
+  /** A place within the page, as its address names it. */
+  async visit([kind, id]) {
+    if (kind !== "decision") return;
+    const found = await this.decisions.reveal(Number(id));
+    renew(this.astray, found ? "" : id, () => (found ? [] : h("p", { class: "notice warn" }, `Decision ${id} is not kept any more, or never was.`)));
   }
 
   catchUp() {
@@ -81,6 +97,7 @@ export class AppPage {
   }
 
   connected(state) {
+    this.act.element.inert = this.whatIf.form.element.inert = state === "lost";
     renew(this.lost, state === "lost" ? "lost" : "", () => (state === "lost" ? lostNotice() : []));
   }
 

@@ -8,7 +8,8 @@ const GAP_S = 4;
 
 /** A round number at or above `value`, and steps up to it. */
 export function scale(value) {
-  const raw = Math.max(value, 1e-6) / 4;
+  if (!(value > 0)) return { step: 1, top: 1 }; // nothing but zeros
+  const raw = value / 4;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].find((each) => each * power >= raw * 0.999) * power;
   return { step, top: step * Math.ceil((value / step) * 0.999) || step };
@@ -114,7 +115,8 @@ function timeAxis(view, x, height) {
   const step = [10, 15, 30, 60, 120, 180, 300, 600].find((each) => length / each <= wanted) ?? 900;
   const ticks = [];
   for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) ticks.push(t);
-  return ticks.map((t) => s("text", { x: x(t), y: height - 5, "text-anchor": "middle" }, clock(t, step < 60)));
+  const edge = x(view.to) + PAD.right;
+  return ticks.map((t) => s("text", { x: Math.min(x(t), edge - (step < 60 ? 25 : 16)), y: height - 5, "text-anchor": "middle" }, clock(t, step < 60)));
 }
 
 function marks(view, x, height) {

@@ -3,11 +3,11 @@
 import { h, renew, s, shown } from "./dom.js";
 import * as format from "./format.js";
 import { Chart, PAD, nearest } from "./chart.js";
+import { HUES, hueOf } from "./names.js";
 import { samplesOf } from "./samples.js";
 
 const LENGTHS_S = { "2 minutes": 120, "5 minutes": 300, "15 minutes": 900 };
 const BAND_HEIGHT = 58;
-export const HUES = 8;
 
 const axisTime = (value) => (value === 0 ? "0" : value >= 1000 ? `${format.number(value / 1000, value % 1000 ? 1 : 0)} s` : `${Number(value.toPrecision(3))} ms`);
 const axisRate = (value) => String(Number(value.toPrecision(3)));
@@ -16,16 +16,17 @@ export class Charts {
   constructor(app) {
     this.samples = samplesOf(app);
     this.cursor = null;
-    this.hues = new Map();
     this.length = h("select", { id: "length", onchange: () => this.draw() }, Object.entries(LENGTHS_S).map(([label, value]) => h("option", { value, selected: value === 300 }, label)));
-    this.rates = new Chart({ title: "Input rate and throughput", unit: "items per second", lines: [{ key: "input", label: "input", of: (sample) => sample.input }, { key: "output", label: "throughput", of: (sample) => sample.output }], limit: (sample) => sample.rateBound, fine: "above", format: (value, exact) => (exact ? `${format.rate(value)}/s` : axisRate(value)) });
+    this.rates = new Chart({ title: "Offered and delivered", unit: "items per second", lines: [{ key: "input", label: "offered", of: (sample) => sample.offered }, { key: "output", label: "delivered", of: (sample) => sample.output }], limit: (sample) => sample.rateBound, fine: "above", format: (value, exact) => (exact ? `${format.rate(value)}/s` : axisRate(value)) });
     this.latency = new Chart({ title: "Latency", unit: "milliseconds", lines: [{ key: "mean", label: "mean", of: (sample) => sample.mean }, { key: "p95", label: "p95", of: (sample) => sample.p95 }], limit: (sample) => sample.latencyBound, format: (value, exact) => (exact ? format.time(value) : axisTime(value)) });
     this.bundles = new Chart({ title: "Items that may travel together", unit: "items", lines: [{ key: "output", label: "size", of: (sample) => sample.bundle }], format: (value, exact) => (exact ? format.whole(value) : axisRate(value)), height: 110 });
-    this.bands = new Bands(this);
+    this.backlog = new Chart({ title: "Backlog", unit: "items", lines: [{ key: "p95", label: "waiting", of: (sample) => sample.queued }], format: (value, exact) => (exact ? format.whole(value) : axisRate(value)), height: 110 });
+    this.workers = new Chart({ title: "Workers in use and cores they keep busy", unit: "workers, cores", lines: [{ key: "hue4", label: "workers", of: (sample) => sample.workers }, { key: "hue1", label: "busy cores", of: (sample) => sample.cpu }], format: (value, exact) => (exact ? format.number(value, Number.isInteger(value) ? 0 : 2) : axisRate(value)), height: 110 });
+    this.bands = new Bands();
     this.stages = null;
     this.stagePlace = h("div");
     this.gone = h("p", { class: "hint" }, "Nothing has been measured yet.");
-    this.figures = h("div", { class: "charts" }, this.rates.element, this.latency.element, this.bundles.element, this.bands.element, this.stagePlace);
+    this.figures = h("div", { class: "charts" }, this.rates.element, this.latency.element, this.backlog.element, this.bundles.element, this.bands.element, this.workers.element, this.stagePlace);
     this.element = h("section", { class: "panel", "aria-labelledby": "charts-title" }, h("div", { class: "row" }, h("h2", { id: "charts-title" }, "Course"), h("label", {}, "Last ", this.length)), this.gone, this.figures);
     this.figures.addEventListener("pointermove", (event) => this.point(event));
     this.figures.addEventListener("pointerleave", () => this.moveTo(null));
@@ -50,11 +51,6 @@ export class Charts {
     return this.stages.element;
   }
 
-  hueOf(name) {
-    if (!this.hues.has(name)) this.hues.set(name, this.hues.size % HUES);
-    return this.hues.get(name);
-  }
-
   view() {
     const list = this.samples.list;
     const to = list.length ? list[list.length - 1].t : Date.now() / 1000;
@@ -73,8 +69,10 @@ export class Charts {
       const view = this.view();
       shown(this.gone, view.samples.length === 0);
       const together = view.samples.some((sample) => sample.bundle > 1);
+      const waiting = view.samples.some((sample) => sample.queued > 0);
       shown(this.bundles.element, together);
-      for (const chart of [this.rates, this.latency, together && this.bundles, this.bands, this.stages]) chart && chart.draw(view);
+      shown(this.backlog.element, waiting);
+      for (const chart of [this.rates, this.latency, waiting && this.backlog, together && this.bundles, this.bands, this.workers, this.stages]) chart && chart.draw(view);
     });
   }
 
@@ -103,8 +101,7 @@ export class Charts {
 
 /** Which composition was active when: coloured bands with a mark at every switch. */
 class Bands {
-  constructor(charts) {
-    this.charts = charts;
+  constructor() {
     this.value = h("b");
     this.svg = s("svg", { class: "chart bands", height: BAND_HEIGHT, role: "img" });
     this.element = h("figure", {}, h("figcaption", {}, h("h3", {}, "Composition"), h("span", { class: "keys" }, h("span", { class: "key" }, this.value))), this.svg);
@@ -127,7 +124,7 @@ class Bands {
   band(run, x) {
     const [left, right] = [x(run.from), Math.max(x(run.to), x(run.from) + 1)];
     const room = right - left > 8 * run.name.length + 8;
-    return [s("rect", { class: `band hue${this.charts.hueOf(run.name)}`, x: left, y: 14, width: right - left, height: 26 }, s("title", {}, `${run.name}, from ${format.clock(run.from)} to ${format.clock(run.to)}`)), room ? s("text", { class: "band-name", x: (left + right) / 2, y: 31, "text-anchor": "middle" }, run.name) : null].filter(Boolean);
+    return [s("rect", { class: `band hue${hueOf(run.name)}`, x: left, y: 14, width: right - left, height: 26 }, s("title", {}, `${run.name}, from ${format.clock(run.from)} to ${format.clock(run.to)}`)), room ? s("text", { class: "band-name", x: (left + right) / 2, y: 31, "text-anchor": "middle" }, run.name) : null].filter(Boolean);
   }
 }
 

@@ -1,26 +1,36 @@
-// Every decision with its candidates, reasons, predictions and outcome, and every stretch without one.
+// Every decision with its candidates, reasons, predictions and outcome, and every stretch without one: page by page, of
+// the kind that is wanted.
 
-import { h, renew, s } from "./dom.js";
-import * as format from "./format.js";
+import { h, renew } from "./dom.js";
+import { decision, run, sizes } from "./decision_views.js";
 import { get, segment } from "./service.js";
 
-const LIMIT = 60;
+const PAGE = 40;
 const EVERY_MS = 5000;
+const KINDS = { "what was decided": ["decision", "batching"], everything: [], "what changed nothing": ["no_change"] };
+
+function keyOf(entry) {
+  return entry.kind === "decision" ? `decision ${entry.id}` : `${entry.kind} ${entry.first_at}`;
+}
+
+/** A page does not end within an instant, so that it may be shorter than was asked for. */
+function full(page) {
+  return page.length >= PAGE - 3;
+}
 
 export class Decisions {
-  constructor(app) {
-    this.app = app;
-    this.entries = new Map();
+  constructor(app, names) {
+    Object.assign(this, { app, names, due: 0, entries: new Map(), items: new Map(), pinned: null, more: true, deep: false });
     this.list = h("ol", { class: "decisions" });
-    this.only = h("input", { type: "checkbox", id: "only-decisions", onchange: () => this.element.classList.toggle("only", this.only.checked) });
+    this.kind = h("select", { id: "decision-kind", onchange: () => this.begin() }, Object.keys(KINDS).map((label) => h("option", { value: label }, label)));
     this.empty = h("p", { class: "hint" }, "No decisions yet. They appear as soon as an SLO is set and there is something to decide.");
-    this.element = h("section", { class: "panel", "aria-labelledby": "decisions-title" }, h("div", { class: "row" }, h("h2", { id: "decisions-title" }, "Decisions"), h("label", {}, this.only, " without “no change”")), this.empty, this.list);
-    this.due = 0;
+    this.older = h("button", { type: "button", class: "older", hidden: true, onclick: () => this.page() }, "Show older ones");
+    this.element = h("section", { class: "panel", "aria-labelledby": "decisions-title" }, h("div", { class: "row" }, h("h2", { id: "decisions-title" }, "Decisions"), h("label", { for: "decision-kind" }, "Show ", this.kind)), this.empty, this.list, this.older);
   }
 
-  /** Asks for the list when the last decision is another one, or its outcome came, and now and then. */
+  /** Asks for the newest when the last decision is another one, or its outcome came, and now and then. */
   see(status) {
-    const key = JSON.stringify(status.last_decision);
+    const key = JSON.stringify([status.last_decision, this.names.notations.size]);
     const now = performance.now();
     if (key === this.key && now < this.due) return;
     this.key = key;
@@ -28,77 +38,92 @@ export class Decisions {
     this.load();
   }
 
+  begin() {
+    this.entries.clear();
+    this.pinned = null;
+    this.deep = false;
+    return this.load();
+  }
+
+  ask(before) {
+    const query = new URLSearchParams([...KINDS[this.kind.value].map((kind) => ["kind", kind]), ["limit", PAGE]]);
+    if (before) query.set("before", before);
+    return get(`decisions/${segment(this.app)}?${query}`);
+  }
+
   async load() {
+    const kind = this.kind.value;
     try {
-      this.show(await get(`decisions/${segment(this.app)}?limit=${LIMIT}`));
+      const found = await this.ask(null);
+      if (kind === this.kind.value) this.renewWith(found);
     } catch {
       this.due = 0; // the connection tells; the next status asks again
     }
   }
 
-  show(entries) {
+  async page() {
+    const last = this.sorted().at(-1);
+    const found = last ? await this.ask(last.at).catch(() => null) : null;
+    if (found === null) return;
+    this.deep = true;
+    this.more = full(found);
+    this.add(found);
+  }
+
+  /** With the newest. What came out of view is forgotten, unless someone reads on there. */
+  renewWith(found) {
+    if (!this.deep) {
+      const pinned = this.entries.get(this.pinned);
+      this.entries = new Map(pinned ? [[this.pinned, pinned]] : []);
+      this.more = full(found);
+    }
+    this.add(found);
+  }
+
+  add(found) {
+    for (const entry of found) this.entries.set(keyOf(entry), entry);
+    this.draw();
+  }
+
+  /** Opens a decision, wherever in the past it is. */
+  async reveal(number) {
+    const id = `decision ${number}`;
+    if (!this.entries.has(id)) {
+      const found = await get(`decisions/${segment(this.app)}/${number}`).catch(() => null);
+      if (found === null) return false;
+      this.entries.set(id, found);
+    }
+    this.pinned = id;
+    this.draw();
+    const details = this.items.get(id).querySelector("details");
+    details.open = true;
+    details.scrollIntoView({ block: "start" });
+    details.querySelector("summary").focus({ preventScroll: true });
+    return true;
+  }
+
+  sorted() {
+    return [...this.entries.values()].sort((one, other) => Date.parse(other.at) - Date.parse(one.at) || (other.id ?? 0) - (one.id ?? 0));
+  }
+
+  draw() {
     const kept = new Map();
-    entries.forEach((entry, index) => {
-      const key = entry.kind === "decision" ? `decision ${entry.id}` : `${entry.kind} ${entry.first_at}`;
-      const item = this.entries.get(key) ?? h("li", { class: entry.kind });
-      renew(item, JSON.stringify(entry), () => drawn(entry, item));
+    this.sorted().forEach((entry, index) => {
+      const key = keyOf(entry);
+      const item = this.items.get(key) ?? h("li", { class: entry.kind });
+      item.classList.toggle("pinned", key === this.pinned);
+      renew(item, JSON.stringify([entry, this.names.notations.size]), () => this.drawn(entry, item));
       if (this.list.children[index] !== item) this.list.insertBefore(item, this.list.children[index] ?? null);
       kept.set(key, item);
     });
-    for (const [key, item] of this.entries) if (!kept.has(key)) item.remove();
-    this.entries = kept;
-    this.empty.hidden = entries.length > 0;
+    for (const [key, item] of this.items) if (!kept.has(key)) item.remove();
+    this.items = kept;
+    this.empty.hidden = kept.size > 0;
+    this.older.hidden = kept.size === 0 || !this.more;
   }
-}
 
-function drawn(entry, item) {
-  if (entry.kind === "no_change") return run(entry);
-  return entry.kind === "batching" ? sizes(entry) : decision(entry, item.querySelector("details")?.open);
-}
-
-function sizes(entry) {
-  const times = entry.count > 1 ? ` (${format.whole(entry.count)} changes, ${format.whole(entry.least)} to ${format.whole(entry.most)})` : "";
-  const moved = `${format.whole(entry.from)} → ${format.whole(entry.to)} items together${times}`;
-  return [h("time", { datetime: entry.at }, format.clock(entry.at)), h("span", { class: "reason" }, `${moved}, by ${entry.controller}: ${entry.reason}`)];
-}
-
-function run(entry) {
-  const times = entry.count > 1 ? `, ${format.whole(entry.count)} times since ${format.clock(entry.first_at)}` : "";
-  return [h("time", { datetime: entry.at }, format.clock(entry.at)), h("span", { class: "reason" }, `No change: ${entry.reason}${times}`)];
-}
-
-function decision(entry, open) {
-  const moved = entry.from === entry.to ? `stays with ${entry.to}` : `${entry.from} → ${entry.to}`;
-  const labels = [h("span", { class: "chip" }, entry.trigger.replace("_", " ")), entry.transition ? h("span", { class: "chip" }, entry.transition) : null, entry.infeasible ? h("span", { class: "chip", "data-slo": "infeasible" }, "out of reach") : null, entry.acted === false ? h("span", { class: "chip" }, "advice only") : null];
-  const summary = h("summary", {}, h("time", { datetime: entry.at }, format.clock(entry.at)), h("strong", {}, moved), labels, h("span", { class: "reason" }, entry.reason));
-  return h("details", { open: Boolean(open) }, summary, h("div", { class: "inside" }, facts(entry), drain(entry), candidates(entry)));
-}
-
-function facts(entry) {
-  const rows = [["Took", `${format.number(entry.duration_s)} s`], ["Trials", format.whole(entry.trials)], ["Gap in the output", format.time(entry.gap_ms)], ["Outcome", entry.outcome ?? "not measured yet"]];
-  return h("dl", { class: "facts" }, rows.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))));
-}
-
-function drain(entry) {
-  const [estimate, actual] = [entry.drain_estimate_ms, entry.drain_actual_ms];
-  if (estimate === null && actual === null) return null;
-  const top = Math.max(estimate ?? 0, actual ?? 0, 1e-9);
-  const bar = (label, value, kind) => h("div", { class: "bar" }, h("span", {}, label), s("svg", { viewBox: "0 0 200 10", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { class: kind, width: (200 * (value ?? 0)) / top, height: 10, rx: 3 })), h("b", {}, format.time(value)));
-  return h("div", { class: "drain" }, h("h3", {}, "Drain of the old composition"), bar("expected within", estimate, "estimate"), bar("took", actual, "actual"));
-}
-
-function candidates(entry) {
-  if (entry.candidates.length === 0) return h("p", { class: "hint" }, "No candidates: nothing was compared.");
-  const heads = ["Composition", "Workers", "Verdict", "Throughput /s, predicted", "measured", "Latency, predicted", "measured", "Reason"];
-  const rows = entry.candidates.map((each) => h("tr", { "data-status": each.status }, h("th", { scope: "row" }, each.name), number(each.workers), h("td", {}, h("span", { class: "chip", "data-status": each.status }, each.status)), number(format.rate(each.predicted_throughput_per_s)), number(format.rate(each.measured_throughput_per_s)), number(format.time(each.predicted_latency_ms)), number(format.time(each.measured_latency_ms)), h("td", { class: "why" }, each.reason)));
-  return scrollable("Candidates", h("table", {}, h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows)));
-}
-
-function number(value) {
-  return h("td", { class: "number" }, value);
-}
-
-/** A wide table that scrolls by itself, also by keyboard. */
-export function scrollable(label, table) {
-  return h("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0" }, table);
+  drawn(entry, item) {
+    if (entry.kind === "no_change") return run(entry);
+    return entry.kind === "batching" ? sizes(entry) : decision(entry, this, item.querySelector("details")?.open);
+  }
 }

@@ -6,7 +6,7 @@ function digits(value, count) {
   return value.toLocaleString("en", { minimumFractionDigits: count, maximumFractionDigits: count });
 }
 
-function known(value) {
+export function known(value) {
   return typeof value === "number" && Number.isFinite(value);
 }
 
@@ -26,12 +26,37 @@ export function time(value) {
   return `${digits(value, value < 10 ? 2 : value < 100 ? 1 : 0)} ms`;
 }
 
+/** Seconds as "95 s", "12.5 min" or "3.4 h". */
+export function span(seconds) {
+  if (!known(seconds)) return DASH;
+  if (seconds < 600) return `${digits(seconds, seconds < 10 ? 1 : 0)} s`;
+  return seconds < 7200 ? `${digits(seconds / 60, 1)} min` : `${digits(seconds / 3600, 1)} h`;
+}
+
 export function whole(value) {
   return known(value) ? digits(value, 0) : DASH;
 }
 
 export function percent(ratio) {
   return known(ratio) ? `${digits(ratio * 100, 0)} %` : DASH;
+}
+
+/** A share as far as it goes: the last tenth of a per cent counts where much of it is kept. */
+export function share(ratio) {
+  return known(ratio) ? `${digits(Math.floor(ratio * 1000) / 10, ratio > 0.9 && ratio < 1 ? 1 : 0)} %` : DASH;
+}
+
+/** How far `value` lies beyond `bound`, in words; empty where it does not. `fine`: the side that is, below or above. */
+export function beyond(value, bound, fine) {
+  if (!known(value) || !known(bound) || bound <= 0) return "";
+  const ratio = fine === "below" ? value / bound : bound / Math.max(value, 1e-9);
+  if (ratio <= 1) return "";
+  if (ratio >= 3) return fine === "below" ? `${digits(ratio, 1)} times its bound` : `a ${ordinal(ratio)} of its bound`;
+  return `${digits(Math.abs(value / bound - 1) * 100, 0)} % ${fine === "below" ? "above" : "below"} its bound`;
+}
+
+function ordinal(ratio) {
+  return ratio >= 1000 ? "tiny part" : `${Math.round(ratio)}th`;
 }
 
 /** Local time of day of a time stamp, or of seconds since 1970. */

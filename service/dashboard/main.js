@@ -17,15 +17,17 @@ let leave = () => {};
 let lost = false;
 const told = new Map();
 
+/** The app that the address names, and the place within its page. */
 function route() {
-  const [, kind, name] = location.hash.replace(/^#/, "").split("/");
-  return kind === "app" && name ? decodeURIComponent(name) : null;
+  const [, kind, name, ...place] = location.hash.replace(/^#/, "").split("?")[0].split("/");
+  return kind === "app" && name ? { app: decodeURIComponent(name), place } : { app: null, place: [] };
 }
 
 function open() {
+  const { app, place } = route();
+  if (app !== null && page instanceof AppPage && page.app === app) return page.visit(place);
   leave();
   page?.close();
-  const app = route();
   page = app === null ? new Overview() : new AppPage(app);
   main.replaceChildren(page.element);
   main.removeAttribute("aria-busy");
@@ -33,6 +35,7 @@ function open() {
   renew(document.getElementById("trail"), app ?? "", () => (app === null ? [] : [h("a", { href: "#/" }, "Apps"), h("span", { "aria-current": "page" }, app)]));
   scrollTo(0, 0);
   listen(app);
+  if (app !== null) page.visit(place);
 }
 
 function listen(app) {
@@ -131,6 +134,6 @@ document.addEventListener("visibilitychange", () => {
   if (page === null) return;
   leave();
   if (document.hidden) connected("paused");
-  else listen(route());
+  else listen(route().app);
 });
 open();

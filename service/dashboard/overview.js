@@ -1,6 +1,7 @@
 // A card for each app.
 
-import { h, renew, say, s } from "./dom.js";
+import { resting, showChips } from "./chips.js";
+import { h, renew, s, say, shown } from "./dom.js";
 import * as format from "./format.js";
 import { samplesOf } from "./samples.js";
 import { segment } from "./service.js";
@@ -8,12 +9,23 @@ import { segment } from "./service.js";
 const SPARK_S = 300;
 const SPARK_EVERY_MS = 1000;
 
+const RANK = { failed: 0, infeasible: 1, violated: 2, unknown: 3, none: 5, met: 4 };
+
+/** The worst first, what is at rest last. */
+function rank(status) {
+  if (status.state === "failed") return RANK.failed;
+  return status.state === "stopped" ? 9 : RANK[status.slo_status];
+}
+
 export class Overview {
   constructor() {
     this.cards = new Map();
     this.list = h("div", { class: "cards" }, loading());
+    this.atRest = h("div", { class: "cards compact" });
+    this.rest = h("section", { "aria-labelledby": "rest-title", hidden: true }, h("h2", { id: "rest-title" }, "Stopped"), this.atRest);
     this.notice = h("div");
-    this.element = h("div", { class: "overview" }, h("h1", {}, "Apps"), this.notice, this.list);
+    this.fleet = h("p", { class: "fleet" });
+    this.element = h("div", { class: "overview" }, h("h1", {}, "Apps"), this.notice, this.fleet, this.list, this.rest);
     this.sparkDue = 0;
   }
 
@@ -21,22 +33,33 @@ export class Overview {
     if (this.list.firstElementChild?.classList.contains("loading")) this.list.replaceChildren();
     if (statuses.length === 0) return renew(this.list, "empty", empty);
     for (const status of statuses) this.card(status.app).show(status);
+    this.arrange(statuses);
+    renew(this.fleet, JSON.stringify(fleet(statuses)), () => fleet(statuses).flatMap((text, index) => [index ? " · " : null, h("span", {}, text)]));
     const now = performance.now();
     if (now < this.sparkDue) return;
     this.sparkDue = now + SPARK_EVERY_MS;
-    for (const card of this.cards.values()) card.draw();
+    this.catchUp();
   }
 
   card(app) {
-    if (!this.cards.has(app)) {
-      this.cards.set(app, new Card(app));
-      this.list.append(this.cards.get(app).element);
-    }
+    if (!this.cards.has(app)) this.cards.set(app, new Card(app));
     return this.cards.get(app);
   }
 
+  /** Moves cards only where the order is another one, and not away from who is at one. */
+  arrange(statuses) {
+    const order = [...statuses].sort((one, other) => rank(one) - rank(other) || one.app.localeCompare(other.app));
+    const key = order.map((status) => `${status.app} ${status.state === "stopped"}`).join();
+    if (key === this.order || (this.order !== undefined && this.element.contains(document.activeElement))) return;
+    this.order = key;
+    const [stopped, running] = [true, false].map((yes) => order.filter((status) => (status.state === "stopped") === yes).map((status) => this.card(status.app).element));
+    this.list.replaceChildren(...running);
+    this.atRest.replaceChildren(...stopped);
+    shown(this.rest, stopped.length > 0);
+  }
+
   catchUp() {
-    for (const card of this.cards.values()) card.draw();
+    for (const card of this.cards.values()) if (card.element.dataset.state !== "stopped") card.draw();
   }
 
   connected(state) {
@@ -69,7 +92,7 @@ class Card {
     this.name = h("a", { href: `#/app/${segment(app)}` }, app);
     this.chips = h("p", { class: "chips" });
     this.composition = h("p", { class: "notation" });
-    this.figures = ["Input", "Output", "Latency"].map((label) => ({ value: h("dd"), element: null, label }));
+    this.figures = ["Input", "Output", "Latency", "Workers", "SLO met"].map((label) => ({ value: h("dd"), element: null, label }));
     const figures = h("dl", { class: "mini" }, this.figures.map((each) => h("div", {}, h("dt", {}, each.label), each.value)));
     this.words = h("p", { class: "hint" });
     this.spark = s("svg", { class: "spark", viewBox: "0 0 300 56", preserveAspectRatio: "none", role: "img", "aria-label": "Input rate and throughput of the last 5 minutes" });
@@ -79,11 +102,12 @@ class Card {
   show(status) {
     this.element.dataset.state = status.state;
     this.element.dataset.slo = status.slo_status;
-    renew(this.chips, `${status.state} ${status.slo_status} ${status.mode}`, () => chips(status));
+    showChips(this.chips, status);
     say(this.composition, status.composition ? `${status.composition.name} · ${status.composition.notation}` : "");
     const latency = status.slo?.metric === "latency" ? status.latency_ms[status.slo.statistic] : status.latency_ms.mean;
     const bound = status.slo?.metric === "latency" ? ` / ${format.time(status.slo.bound)}` : "";
-    const values = [`${format.rate(status.input_rate_per_s)}/s`, `${format.rate(status.throughput_per_s)}/s`, format.time(latency) + bound];
+    const share = format.known(status.slo_met_share) ? `${format.share(status.slo_met_share)} of the time` : "–";
+    const values = [`${format.rate(status.offered_per_s ?? status.input_rate_per_s)}/s`, `${format.rate(status.throughput_per_s)}/s`, format.time(latency) + bound, workersOf(status), share];
     this.figures.forEach((figure, index) => say(figure.value, values[index]));
     say(this.words, words(status));
   }
@@ -111,17 +135,27 @@ function path(points) {
   return text;
 }
 
-export function chips(status) {
-  const list = [h("span", { class: "chip", "data-state": status.state }, status.state)];
-  if (!["stopped", "failed"].includes(status.state) || status.slo_status !== "unknown")
-    list.push(h("span", { class: "chip", "data-slo": status.slo_status }, format.VERDICT[status.slo_status]));
-  if (status.mode !== "auto") list.push(h("span", { class: "chip", "data-mode": status.mode }, status.mode));
-  return list;
+/** All apps in a few words: how many run and meet their objectives, and what they take. */
+function fleet(statuses) {
+  const running = statuses.filter((status) => !resting(status));
+  const count = (verdict) => running.filter((status) => status.slo_status === verdict).length;
+  const failed = statuses.filter((status) => status.state === "failed").length;
+  const verdicts = [[failed, "failed"], [count("infeasible"), "out of reach"], [count("violated"), "violated"], [count("met"), "met"]].filter(([number]) => number > 0).map(([number, word]) => `${number} ${word}`);
+  const sum = (of) => running.reduce((total, { cost }) => total + ((cost && of(cost)) ?? 0), 0);
+  const cores = Math.max(0, ...running.map(({ cost }) => cost?.cores ?? 0));
+  const taken = `${format.whole(sum((cost) => cost.workers))} workers in use + ${format.whole(sum((cost) => cost.spares))} spare${cores ? ` on ${cores} ${cores === 1 ? "core" : "cores"}, ${format.number(sum((cost) => cost.cpu_cores))} busy` : ""}`;
+  return [`${running.length} of ${statuses.length} running`, ...verdicts, ...(running.length ? [taken] : [])];
+}
+
+function workersOf({ cost, composition }) {
+  if (!cost) return format.whole(composition?.workers);
+  return `${cost.workers}${cost.spares ? ` + ${cost.spares}` : ""} on ${cost.cores} ${cost.cores === 1 ? "core" : "cores"}`;
 }
 
 function words(status) {
   if (status.state === "failed") return (status.failure ?? "It has failed.").trim().split("\n").pop();
   if (status.state === "stopped") return "Stopped. Open it to start it.";
   if (status.state === "starting") return "Workers are starting.";
+    if (status.held_up) return `${status.held_up[0].toUpperCase()}${status.held_up.slice(1)}.`;
   return format.objective(status.slo);
 }

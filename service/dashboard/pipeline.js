@@ -14,11 +14,18 @@ export function pictureOf(status) {
     const workers = status.workers.filter((worker) => worker.group === index);
     const inside = group.stages.reduce((sum, name) => sum + (status.in_flight_by_stage?.[name] ?? 0), 0);
     const busy = workers.filter((worker) => worker.outstanding > 0).length;
-    return { ...group, workers: workers.length, busy, waiting: Math.max(0, inside - workers.reduce((sum, worker) => sum + worker.outstanding, 0)), stages: group.stages.map((name) => stageOf(stages.get(name), name)) };
+    const waiting = index === 0 ? status.queued : Math.max(0, inside - workers.reduce((sum, worker) => sum + worker.outstanding, 0));
+    return { ...group, workers: workers.length, busy, waiting, pressed: pressed(waiting, busy, workers.length), stages: group.stages.map((name) => stageOf(stages.get(name), name)) };
   });
   const spare = status.workers.filter((worker) => worker.group === null).length;
   const still = status.composition === null;
   return { groups, spare, still, queued: status.queued, input: format.rate(status.input_rate_per_s), output: format.rate(status.throughput_per_s), state: status.state };
+}
+
+/** How hard the items press that a group holds back: 0 not, 1 some wait and all its workers are at work, 2 many do. */
+function pressed(waiting, busy, workers) {
+  if (waiting === 0 || busy < workers) return 0;
+  return waiting > 4 * Math.max(1, workers) ? 2 : 1;
 }
 
 function asWritten(status) {
@@ -71,7 +78,7 @@ function noteOf(picture, status) {
 function inWords(picture) {
   const groups = picture.groups.map((group) => {
     const stages = group.stages.map((stage) => `${stage.name} ${stage.time}${stage.bottleneck ? ", the bottleneck" : ""}`).join(" merged with ");
-    return `${stages}, ${group.pattern === "par" ? "parallel" : "sequential"} with ${group.replicas} ${group.replicas === 1 ? "worker" : "workers"}, ${group.waiting} waiting`;
+    return `${stages}, ${group.pattern === "par" ? "parallel" : "sequential"} with ${group.replicas} ${group.replicas === 1 ? "worker" : "workers"}, ${group.waiting} waiting${group.pressed ? ", it holds items back" : ""}`;
   });
   return `Pipeline. Input ${picture.input} items per second, ${picture.queued} waiting; ${groups.join("; then ")}; output ${picture.output} items per second.`;
 }
@@ -79,20 +86,23 @@ function inWords(picture) {
 function draw(picture, width) {
   const plan = layout(picture.groups, width);
   const size = { viewBox: `0 0 ${plan.width} ${plan.height}`, width: plan.width, height: plan.height };
-  const waiting = [picture.queued, ...picture.groups.slice(1).map((group) => group.waiting), null];
+  const groups = [...picture.groups, null];
   const marker = s("marker", { id: "head", viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path", { d: "M0 0L8 4L0 8z" }));
   const label = inWords(picture);
-  const flow = plan.arrows.map((arrow, index) => drawArrow(arrow, picture.still ? null : waiting[index], index === 0));
+  const flow = plan.arrows.map((arrow, index) => drawArrow(arrow, picture.still ? null : groups[index], index === 0));
   return s("svg", { ...size, role: "img", "aria-label": label, class: picture.still ? "still" : "" }, s("defs", {}, marker), flow, plan.boxes.map((box) => drawBox(box, picture)));
 }
 
-function drawArrow(arrow, waiting, first) {
-  const path = s("path", { class: "arrow", d: arrow.path, "marker-end": "url(#head)" });
-  if (waiting === null) return path;
+/** `group`: the one it leads to, where there is one. */
+function drawArrow(arrow, group, first) {
+  const level = group ? ["", " pressed", " pressed much"][group.pressed] : "";
+  const path = s("path", { class: `arrow${level}`, d: arrow.path, "marker-end": "url(#head)" });
+  if (group === null) return path;
+  const { waiting } = group;
   const text = waiting > 9999 ? `${Math.round(waiting / 1000)}k` : String(waiting);
   const half = 9 + 3.5 * text.length;
   const title = s("title", {}, first ? `${waiting} items wait for admission` : `${waiting} items wait for this group`);
-  return [path, s("g", { class: waiting > 0 ? "depth some" : "depth" }, title, s("rect", { x: arrow.x - half, y: arrow.y - 10, width: 2 * half, height: 20, rx: 10 }), middle(arrow.x, arrow.y + 4, text))];
+  return [path, s("g", { class: `depth${waiting > 0 ? " some" : ""}${level}` }, title, s("rect", { x: arrow.x - half, y: arrow.y - 10, width: 2 * half, height: 20, rx: 10 }), middle(arrow.x, arrow.y + 4, text))];
 }
 
 function middle(x, y, text, attributes = {}) {
@@ -104,7 +114,8 @@ function drawBox(box, picture) {
   const { x, y, width, height } = box;
   const group = picture.groups[box.index];
   const copies = Array.from({ length: behind(group.replicas) }, (_, index) => behind(group.replicas) - index);
-  const outline = (offset) => s("rect", { class: offset ? "copy" : "group", x: x + offset * SIZE.stack, y: y - offset * SIZE.stack, width, height, rx: 10 });
+  const level = ["", " pressed", " pressed much"][group.pressed];
+  const outline = (offset) => s("rect", { class: offset ? "copy" : `group${level}`, x: x + offset * SIZE.stack, y: y - offset * SIZE.stack, width, height, rx: 10 });
   const name = group.pattern === "par" ? `Par × ${group.replicas}` : "Seq";
   return s("g", {}, copies.map(outline), outline(0), s("text", { class: "pattern", x: x + SIZE.padding, y: y + 17 }, name), group.stages.length > 1 && s("text", { class: "merged", x: x + width - SIZE.padding, y: y + 17, "text-anchor": "end" }, "merged"), group.stages.map((stage, index) => drawStage(stage, place(box, index))), picture.still ? null : drawWorkers(group, box));
 }

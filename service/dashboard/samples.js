@@ -18,6 +18,11 @@ function fromHistory(sample) {
     rateBound: slo && slo.metric === "throughput" ? slo.bound : null,
     service: sample.service_time_ms,
     bundle: sample.bundle_size ?? null,
+    verdict: sample.slo_status,
+    offered: sample.offered_per_s ?? sample.input_rate_per_s,
+    queued: sample.queued ?? null,
+    workers: sample.workers ?? null,
+    cpu: sample.cpu_cores ?? null,
   };
 }
 
@@ -26,8 +31,8 @@ function fromStatus(status) {
   for (const stage of status.stages) service[stage.name] = stage.service_time_ms;
   const { slo, latency_ms, input_rate_per_s, throughput_per_s, updated_at: at } = status;
   const composition = status.composition ? status.composition.name : null;
-  const bundle_size = status.batching?.size ?? null;
-  return fromHistory({ at, composition, slo, latency_ms, input_rate_per_s, throughput_per_s, service_time_ms: service, bundle_size });
+  const beside = { bundle_size: status.batching?.size, slo_status: status.slo_status, queued: status.queued, workers: status.composition?.workers, offered_per_s: status.offered_per_s, cpu_cores: status.cost?.cpu_cores };
+  return fromHistory({ at, composition, slo, latency_ms, input_rate_per_s, throughput_per_s, service_time_ms: service, ...beside });
 }
 
 export class Samples {
@@ -55,6 +60,18 @@ export class Samples {
     for (const sample of this.list) bySecond.set(sample.t, sample);
     this.list = [...bySecond.values()].sort((one, other) => one.t - other.t).slice(-KEPT);
   }
+}
+
+/** The last verdict on the objective that `status` has, where there is none at the moment: {verdict, t}, or null. */
+export function verdictBefore(status) {
+  const now = fromStatus(status);
+  const list = samplesOf(status.app).list;
+  for (let index = list.length - 1; index >= 0; index--) {
+    const sample = list[index];
+    if (sample.target !== now.target || (sample.rateBound === null) !== (now.rateBound === null)) return null;
+    if (["met", "violated", "infeasible"].includes(sample.verdict)) return sample;
+  }
+  return null;
 }
 
 const byApp = new Map();

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import * as format from "./format.js";
 import { get, segment } from "./service.js";
-import { scrollable } from "./decisions.js";
+import { scrollable } from "./decision_views.js";
 import { Field, Form } from "./forms.js";
 
 const COLUMNS = [

@@ -121,6 +121,12 @@ class Browser:
     def unfold(self, selector: str) -> None:
         self.run("const it = arguments[0]; it.open = true; it.scrollIntoView({block: 'center'})", self.find(selector))
 
+    def settle(self) -> None:
+        """Until two pictures have been drawn: what depends on the size has been drawn anew."""
+        self.driver.execute_async_script(
+            "const done = arguments[0]; setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 300)"
+        )
+
     def picture(self, path: Path) -> None:
         """The whole page as PNG."""
         self.run("scrollTo(0, 0)")  # what sticks to the window would stand in the middle of the page

@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
 from dashboard_rig import LATENCY, SceneDaemon, page, scenes
+from dashboard_scenes import NOTICES, SCENES
 from selenium.webdriver.common.keys import Keys
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
@@ -275,7 +275,7 @@ def test_by_keyboard_alone(daemon: SceneDaemon, tmp_path: Path) -> None:
         seen.sees("SLO met", ".head")
         seen.until(lambda: seen.all(".chart .line.input[d*=L]"), "charts with something to point at")
         seen.find(".charts svg").send_keys(Keys.ARROW_LEFT)
-        seen.until(lambda: len(seen.all(".chart .cursor")) == 4, "one cursor in all charts")
+        seen.until(lambda: len(seen.all(".chart .cursor")) == 6, "one cursor in all charts")
         seen.find(".charts svg").send_keys(Keys.ESCAPE)
         seen.until(lambda: not seen.all(".chart .cursor"), "no cursor")
 
@@ -291,31 +291,6 @@ def _tab_to(seen: Browser, what: str, within: int) -> bool:
         if what in (here.text, here.get_attribute("name")):
             return True
     return False
-
-
-NOTHING: dict[str, Any] = {
-    "composition": None,
-    "workers": [],
-    "slo_status": "unknown",
-    "input_rate_per_s": None,
-    "throughput_per_s": None,
-    "latency_ms": dict.fromkeys(("mean", "p50", "p95", "p99")),
-    "queued": 0,
-    "in_flight": 0,
-}
-SCENES: dict[str, dict[str, Any]] = {
-    "stable": {"moved_ago_s": 100.0},
-    "violated": {"slo_status": "violated", "latency_ms": {"mean": 620.0, "p50": 600.0, "p95": 800.0, "p99": 900.0}},
-    "infeasible": {"slo_status": "infeasible", "queued": 214},
-    "switching": {"state": "switching", "slo_status": "unknown"},
-    "starting": {**NOTHING, "state": "starting"},
-    "failed": {**NOTHING, "state": "failed", "failure": "Traceback\n  workers cannot start: no memory"},
-}
-NOTICES = {
-    "infeasible": "The SLO is out of reach.",
-    "starting": "Workers are being started",
-    "failed": "workers cannot start: no memory",
-}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

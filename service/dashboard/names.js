@@ -1,0 +1,34 @@
+// Compositions by name: what each one is, and the colour that it keeps.
+
+import { h } from "./dom.js";
+
+export const HUES = 12;
+
+/** The same name has the same colour everywhere and always; compositions/hue.py says the same for reports. */
+export function hueOf(name) {
+  if (/^[1-9][0-9]{0,8}$/.test(name)) return (Number(name) - 1) % HUES;
+  let hash = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(name)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
+  return hash % HUES;
+}
+
+/** What is known of an app's compositions, by name; it outlives a visit to the page. */
+export class Names {
+  constructor() {
+    this.notations = new Map();
+  }
+
+  learn(compositions) {
+    for (const { name, notation } of compositions) this.notations.set(name, notation);
+  }
+
+  /** Name, colour and notation, as elements. */
+  told(name) {
+    const notation = this.notations.get(name);
+    return [swatch(name), h("b", {}, name), notation ? h("span", { class: "notation" }, notation) : null];
+  }
+}
+
+export function swatch(name) {
+  return h("i", { class: `swatch hue${hueOf(name)}`, "aria-hidden": "true" });
+}

@@ -1,0 +1,60 @@
+// The notices about an app's state: stopped, starting, failed, out of reach, more than it can take.
+
+import { h, renew } from "./dom.js";
+import * as format from "./format.js";
+
+const SHED_S = 10;
+
+/** What is special about the state: stopped, starting, failed, out of reach. */
+export class Notice {
+  constructor() {
+    this.element = h("div", { class: "notices" });
+    this.load = h("div", { class: "notices load" });
+    this.shed = [];
+  }
+
+  show(status) {
+    renew(this.element, JSON.stringify([status.state, status.slo_status, status.failure, status.mode, status.run]), () => noticesOf(status));
+    const told = overload(status, this.dropped(status));
+    renew(this.load, told?.join() ?? "", () => (told ? notice("warn", ...told) : []));
+  }
+
+  /** Items dropped in the last seconds. */
+  dropped({ items, updated_at: at }) {
+    const now = Date.parse(at) / 1000;
+    this.shed = this.shed.filter(([t, count]) => now - t <= SHED_S && count <= items.shed);
+    this.shed.push([now, items.shed]);
+    return items.shed - this.shed[0][1];
+  }
+}
+
+/** Title and text where more is asked for than is taken; null where all is well. */
+function overload(status, dropped) {
+  if (!status.held_up && dropped === 0) return null;
+  const rates = `${format.rate(status.offered_per_s ?? status.input_rate_per_s)}/s offered, ${format.rate(status.admitted_per_s ?? status.input_rate_per_s)}/s admitted, ${format.rate(status.throughput_per_s)}/s delivered; ${format.whole(status.queued)} wait.`;
+  if (dropped > 0) return ["Shedding.", `${format.whole(dropped)} items were dropped in the last ${SHED_S} seconds: ${rates}`];
+  return [status.lag_s > 1 ? "Source held back." : "Held up.", `${rates} ${status.held_up[0].toUpperCase()}${status.held_up.slice(1)}.`];
+}
+
+function noticesOf(status) {
+  const notices = [];
+  if (status.started_again) notices.push(notice("warn", "Runner started again", `${status.began_at ? `at ${format.clock(status.began_at)}` : "now"} (${status.started_again}). Serial numbers begin at 0 with it.`));
+  if (status.state === "stopped") notices.push(notice("", "Stopped.", `Nothing runs. Start it below.${status.items.delivered ? " Totals are those of the last run." : ""}`));
+  if (status.state === "starting") notices.push(notice("", "Starting.", "Workers are being started; a large data set may take a while."));
+  if (status.state === "profiling") notices.push(notice("", "Profiling.", "The first items tell what every stage costs; then the manager decides."));
+  if (status.state === "failed") notices.push(failed(status.failure));
+  else if (status.failure) notices.push(notice("warn", "Trouble.", status.failure));
+  if (status.slo_status === "infeasible") notices.push(notice("warn", "The SLO is out of reach.", `No known composition can meet ${format.objective(status.slo)} here. ${status.composition ? `${status.composition.name} is the best found and stays active.` : ""} More cores, another composition or another SLO would help; “What if” tells which.`));
+  if (status.mode === "observe") notices.push(notice("", "Observing.", "The manager decides and reports, but does not act."));
+  return notices;
+}
+
+function notice(kind, title, text) {
+  return h("p", { class: `notice ${kind}` }, h("strong", {}, title), ` ${text}`);
+}
+
+function failed(failure) {
+  const lines = (failure ?? "The reason is in the service's log.").trim().split("\n");
+  const rest = lines.length > 1 ? h("details", {}, h("summary", {}, "All of it"), h("pre", { tabindex: "0" }, lines.join("\n"))) : null;
+  return h("div", { class: "notice bad" }, h("strong", {}, "Failed."), ` ${lines[lines.length - 1]}`, rest);
+}
