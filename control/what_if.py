@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, sqrt
 
-from compositions.capacity.prediction import Prediction
+from compositions.capacity.prediction import Prediction, Predictions
 from compositions.model import Composition, Group, Pattern, Stage, stateful_names
 from control.assess import Assessment
 from control.decisions import Trigger
@@ -15,8 +16,9 @@ from control.reading import needed_rate
 from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Stay, Strategy
+from profiler.service_time import crowding, free_service_s
 from profiler.slo import SloStatus
-from profiler.snapshot import Demand, InputNow, Snapshot
+from profiler.snapshot import Demand, InputNow, Snapshot, StageProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,20 @@ class Option:
     prediction: Prediction | None
     meets: bool | None
     active: bool
+    worst: Prediction | None = None
+    """With times as crowded as they are now, at the upper end of what their means are known to."""
+    best: Prediction | None = None
+    """Without crowding, at the lower end."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageTime:
+    """What is known of a stage's time an item, seconds: as measured, without other workers on its core, of the CPU."""
+
+    name: str
+    measured_s: float
+    free_s: float
+    cpu_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +78,9 @@ class Outlook:
     chosen: str | None
     reason: str
     options: tuple[Option, ...]
+    crowding: float = 1.0
+    """Busy workers that share a core now; 1 where the cores are not the limit."""
+    stages: tuple[StageTime, ...] = ()
 
 
 def outlook(question: Question, present: Present) -> Outlook:
@@ -72,10 +91,28 @@ def outlook(question: Question, present: Present) -> Outlook:
         options = tuple(Option(each, None, None, each.name == asked.active.name) for each in asked.compositions)
         chosen, reason = None, f"nothing has been measured of {predictions.stage} yet"
     else:
-        pairs = zip(asked.compositions, predictions, strict=True)
-        options = tuple(sorted((_option(asked, *pair) for pair in pairs), key=_rank))
+        options = tuple(sorted(_options(asked, present.snapshot, predictions), key=_rank))
         chosen, reason = _chosen(asked)
-    return Outlook(question, snapshot.cores, snapshot.input_rate_per_s, chosen, reason, options)
+    crowd = crowding(present.snapshot.stages, present.snapshot.cores)
+    told = (question, snapshot.cores, snapshot.input_rate_per_s, chosen, reason, options)
+    return Outlook(*told, crowd, _stage_times(present.snapshot.stages, crowd))
+
+
+def _stage_times(stages: Iterable[StageProfile], crowd: float) -> tuple[StageTime, ...]:
+    return tuple(StageTime(p.name, p.service_time_s, free_service_s(p, crowd), p.cpu_time_s) for p in stages)
+
+
+def _options(asked: Present, measured: Snapshot, predictions: Predictions) -> Iterator[Option]:
+    """With what they would do at both ends of what is known of the times."""
+    error = max((2 * p.cv / sqrt(max(p.samples, 1)) for p in measured.stages), default=0.0)
+    crowded = replace(asked.snapshot, stages=_uncrowded(measured.stages, 1.0))
+    free = replace(asked.snapshot, stages=_uncrowded(measured.stages, crowding(measured.stages, measured.cores)))
+    worst = expect(asked.compositions, crowded, scale=1 + error)
+    best = expect(asked.compositions, free, scale=max(0.1, 1 - error))
+    assert not isinstance(worst, Unmeasured), "the same stages are measured"
+    assert not isinstance(best, Unmeasured), "the same stages are measured"
+    for each in zip(asked.compositions, predictions, worst, best, strict=True):
+        yield _option(asked, *each)
 
 
 def _changed(present: Present, question: Question) -> Present:
@@ -83,7 +120,7 @@ def _changed(present: Present, question: Question) -> Present:
     demand = Demand(0, 0, 0, 0.0, bundle_limit=present.snapshot.bundle_limit) if present.snapshot.demand else None
     snapshot = replace(present.snapshot, queued=0, queued_change_per_s=None, demand=demand)
     if question.cores is not None:
-        snapshot = replace(snapshot, cores=question.cores)
+        snapshot = _on_cores(snapshot, question.cores)
     if question.rate_per_s is not None:
         snapshot = _at_rate(snapshot, question.rate_per_s)
     return replace(
@@ -92,6 +129,18 @@ def _changed(present: Present, question: Question) -> Present:
         active=_resized(present.active, question.replicas),
         compositions=tuple(_resized(each, question.replicas) for each in present.compositions),
     )
+
+
+def _on_cores(snapshot: Snapshot, cores: int) -> Snapshot:
+    """Workers share the cores that there are: that is taken off the measured times first, and what they would share on
+    ``cores`` the model adds."""
+    crowd = crowding(snapshot.stages, snapshot.cores)
+    return replace(snapshot, cores=cores, stages=_uncrowded(snapshot.stages, crowd))
+
+
+def _uncrowded(stages: Iterable[StageProfile], crowd: float) -> tuple[StageProfile, ...]:
+    """What each would take without others on its core; how busy it is now says nothing of other cores."""
+    return tuple(replace(p, service_time_s=free_service_s(p, crowd), busy=0.0) for p in stages)
 
 
 def _at_rate(snapshot: Snapshot, rate_per_s: float) -> Snapshot:
@@ -113,12 +162,14 @@ def _with(group: Group, replicas: int) -> Group:
     return replace(group, replicas=replicas) if group.pattern is Pattern.PAR else group
 
 
-def _option(asked: Present, composition: Composition, prediction: Prediction) -> Option:
+def _option(
+    asked: Present, composition: Composition, prediction: Prediction, worst: Prediction, best: Prediction
+) -> Option:
     active = composition.name == asked.active.name
     if asked.objective is None:
-        return Option(composition, prediction, None, active)
+        return Option(composition, prediction, None, active, worst, best)
     room = asked.objective.room(prediction.throughput_per_s, prediction.at, needed_rate(asked.snapshot))
-    return Option(composition, prediction, None if room is None else room >= 0, active)
+    return Option(composition, prediction, None if room is None else room >= 0, active, worst, best)
 
 
 def _rank(option: Option) -> tuple[bool, int, float]:

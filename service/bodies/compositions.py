@@ -91,6 +91,19 @@ class Possibility(ActiveComposition):
     """Stages of the group with the least capacity, or ``cores``."""
     meets: bool | None = None
     active: bool
+    throughput_per_s_range: tuple[float, float] | None = None
+    """From times as crowded as now, at the upper end of what their means are known to, to free ones at the lower."""
+    latency_ms_range: tuple[float, float | None] | None = None
+    """The same, least first; the most is null where the queue grows."""
+
+
+class StageTime(Answer):
+    """What a stage takes an item: as measured now, without other workers on its core, and of the CPU alone."""
+
+    name: str
+    service_time_ms: float
+    free_time_ms: float
+    cpu_time_ms: float
 
 
 class WhatIf(Answer):
@@ -103,3 +116,7 @@ class WhatIf(Answer):
     reason: str
     compositions: list[Possibility]
     left_out: int
+    crowding: float | None = None
+    """Busy workers that share a core now; 1 where the cores are not the limit. It is taken off the times before other
+    cores are asked about."""
+    stages: list[StageTime] | None = None

@@ -6,9 +6,10 @@ from math import isfinite
 
 from compositions.capacity.prediction import Prediction
 from compositions.model import Composition
+from control import what_if as control
 from control.what_if import Option, Outlook
 from service.bodies.base import ms, rounded
-from service.bodies.compositions import ActiveComposition, Possibility, WhatIf
+from service.bodies.compositions import ActiveComposition, Possibility, StageTime, WhatIf
 
 SHOWN = 500
 """Rows in an answer; what is left out is counted."""
@@ -24,7 +25,14 @@ def what_if_body(app: str, found: Outlook) -> WhatIf:
         reason=found.reason,
         compositions=[_possibility(option) for option in found.options[:SHOWN]],
         left_out=max(len(found.options) - SHOWN, 0),
+        crowding=rounded(found.crowding),
+        stages=[_stage(each) for each in found.stages],
     )
+
+
+def _stage(told: control.StageTime) -> StageTime:
+    times = {"service_time_ms": told.measured_s, "free_time_ms": told.free_s, "cpu_time_ms": told.cpu_s}
+    return StageTime(name=told.name, **{name: round(value * 1e3, 3) for name, value in times.items()})
 
 
 def _possibility(option: Option) -> Possibility:
@@ -37,8 +45,22 @@ def _possibility(option: Option) -> Possibility:
         limited_by=_limits(composition, told) if told else None,
         meets=option.meets,
         active=option.active,
+        throughput_per_s_range=_rates(option),
+        latency_ms_range=_latencies(option),
         **dict(ActiveComposition.of(composition)),
     )
+
+
+def _rates(option: Option) -> tuple[float, float] | None:
+    worst, best = option.worst, option.best
+    return (
+        None if worst is None or best is None else (round(worst.throughput_per_s, 4), round(best.throughput_per_s, 4))
+    )
+
+
+def _latencies(option: Option) -> tuple[float, float | None] | None:
+    least_ms = _finite_ms(option.best.latency_s) if option.best else None
+    return None if least_ms is None or option.worst is None else (least_ms, _finite_ms(option.worst.latency_s))
 
 
 def _limits(composition: Composition, told: Prediction) -> list[str]:
