@@ -139,7 +139,8 @@ def _place(error: Mapping[str, Any]) -> list[str | int]:
 def _message(error: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
         return "unknown field; /docs lists those that are accepted"
-    return str(error["msg"]).removeprefix("Value error, ")
+    told = str(error["msg"]).removeprefix("Value error, ")
+    return told.replace("Input should be a valid ", "must be a ").replace("Input should be ", "must be ")
 
 
 def _sentence(error: Mapping[str, Any]) -> str:

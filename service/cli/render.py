@@ -49,13 +49,22 @@ def statuses_table(statuses: Sequence[Status]) -> Table:
             f"{composition.name} {composition.notation}" if composition else "–",
             number(status.input_rate_per_s),
             number(status.throughput_per_s),
-            number(status.latency_ms.mean, " ms", 0),
+            judged_latency(status),
             slo_text(status),
         )
     return made
 
 
 _UNITS = {"latency": "ms", "throughput": "/s"}
+
+
+def judged_latency(status: Status) -> str:
+    """The statistic that the objective is about; the mean where it is about none."""
+    statistic = status.slo.statistic if status.slo is not None and status.slo.statistic else "mean"
+    value = number(getattr(status.latency_ms, statistic), " ms", 0)
+    if statistic == "share" and status.slo is not None and status.slo.share is not None:
+        return f"{100 * status.slo.share:g} % within {value}"
+    return value if statistic == "mean" else f"{statistic} {value}"
 
 
 def slo_text(status: Status) -> Text:

@@ -41,7 +41,7 @@ export class Field {
   }
 }
 
-/** `send()` asks the service and returns the sentence of success. */
+/** `send()` asks the service and returns the sentence of success, or {text, kind} where that is no good news. */
 export class Form {
   constructor({ fields, send, submit, more = [] }) {
     this.fields = fields;
@@ -55,7 +55,8 @@ export class Form {
     this.clear();
     this.button.disabled = true;
     try {
-      this.tell(await send(), "good");
+      const told = await send();
+      this.tell(told.text ?? told, told.kind ?? "good");
     } catch (error) {
       this.refused(error);
     } finally {
@@ -76,13 +77,11 @@ export class Form {
   refused(error) {
     this.tell(sentence(error), "bad");
     if (!(error instanceof Refusal)) return;
-    let first = null;
-    for (const fault of error.errors ?? []) {
-      const field = this.fields.find((each) => fault.loc.some((part) => String(part).split(".").includes(each.name)));
-      field?.blame(fault.msg);
-      first ??= field;
-    }
-    first?.control.focus();
+    const faults = error.errors ?? [];
+    const places = faults.map((fault) => this.fields.find((each) => !each.element.hidden && fault.loc.some((part) => String(part).split(".").includes(each.name))));
+    faults.forEach((fault, index) => places[index]?.blame(fault.msg));
+    if (faults.length > 0 && places.every(Boolean)) this.tell(`Refused: ${faults.length === 1 ? "one field is" : `${faults.length} fields are`} marked above.`, "bad");
+    places.find(Boolean)?.control.focus();
   }
 }
 

@@ -36,7 +36,16 @@ export class WhatIf {
     this.answer = await get(`what-if/${segment(this.app)}?${query}`);
     this.sorted = null;
     this.show();
-    return this.answer.choice === null ? `No choice: ${this.answer.reason}.` : `The manager would choose ${this.answer.choice}: ${this.answer.reason}.`;
+    return this.verdict();
+  }
+
+  /** What the manager would do; in the colour of success only where that meets the objective. */
+  verdict() {
+    const { choice, reason, compositions } = this.answer;
+    if (choice === null) return { text: `No choice: ${reason}.`, kind: "" };
+    const row = compositions.find((each) => each.name === choice);
+    const kind = row?.meets ? "good" : row?.meets === false ? "bad" : "";
+    return { text: `${kind === "bad" ? "Nothing would meet the SLO here. " : ""}The manager would choose ${choice}: ${reason}.`, kind };
   }
 
   sort(key) {
@@ -54,7 +63,7 @@ export class WhatIf {
     }
     const table = h("table", {}, h("thead", {}, h("tr", {}, COLUMNS.map((column) => this.head(column)))), h("tbody", {}, rows.map((row) => this.row(row))));
     const left = this.answer.left_out ? h("p", { class: "hint" }, `${this.answer.left_out} further ones are not listed.`) : null;
-    this.place.replaceChildren(scrollable("Predictions", table), ...[left].filter(Boolean));
+    this.place.replaceChildren(scrollable("Predictions", table), ...[left, times(this.answer)].filter(Boolean));
   }
 
   head([key, label]) {
@@ -67,10 +76,28 @@ export class WhatIf {
     const latency = (value) => (row.overloaded ? "grows" : format.time(value));
     const meets = row.meets === null || row.meets === undefined ? "–" : h("span", { class: "chip", "data-slo": row.meets ? "met" : "violated" }, row.meets ? "meets" : "misses");
     const labels = [chosen ? h("span", { class: "chip", "data-status": "chosen" }, "manager's choice") : null, row.active ? h("span", { class: "chip" }, "active") : null];
-    return h("tr", { "data-status": chosen ? "chosen" : null }, h("th", { scope: "row" }, h("span", { class: "who" }, row.name, labels), h("span", { class: "notation" }, row.notation)), number(row.workers), number(`${format.rate(row.predicted_throughput_per_s)}/s`), number(latency(row.predicted_latency_ms)), number(latency(row.predicted_p95_ms)), h("td", {}, (row.limited_by ?? []).join(", ") || "–"), h("td", {}, meets));
+    return h("tr", { "data-status": chosen ? "chosen" : null }, h("th", { scope: "row" }, h("span", { class: "who" }, row.name, labels), h("span", { class: "notation" }, row.notation)), number(row.workers), number(`${format.rate(row.predicted_throughput_per_s)}/s`, rates(row)), number(latency(row.predicted_latency_ms), latencies(row)), number(latency(row.predicted_p95_ms)), h("td", {}, (row.limited_by ?? []).join(", ") || "–"), h("td", {}, meets));
   }
 }
 
-function number(value) {
-  return h("td", { class: "number" }, value);
+function number(value, range = null) {
+  return h("td", { class: "number" }, value, range && h("span", { class: "range" }, range));
+}
+
+function rates({ throughput_per_s_range: range }) {
+  return range ? `${format.rate(range[0])} – ${format.rate(range[1])}` : null;
+}
+
+function latencies({ latency_ms_range: range }) {
+  return range ? `${format.time(range[0])} – ${range[1] === null ? "grows" : format.time(range[1])}` : null;
+}
+
+/** What the predictions start from: the times of the stages, and what of them is contention. */
+function times({ stages, crowding }) {
+  if (!stages?.length) return null;
+  const crowded = crowding > 1.05;
+  const words = crowded ? `Now ${format.number(crowding)} busy workers share a core, which makes every stage slower. That is taken off before other cores are asked about; the ranges reach from times as crowded as now to free ones.` : "The cores are not the limit now: the times are those of the stages alone. The ranges are how well their means are known.";
+  const rows = stages.map((stage) => h("tr", {}, h("th", { scope: "row" }, stage.name), number(format.time(stage.service_time_ms)), number(format.time(stage.free_time_ms)), number(format.time(stage.cpu_time_ms)), number(format.time(Math.max(0, stage.free_time_ms - stage.cpu_time_ms)))));
+  const heads = ["Stage", "Measured now", "Without contention", "of it CPU", "of it waiting"];
+  return h("div", { class: "times" }, h("p", { class: crowded ? "notice warn" : "hint" }, words), scrollable("Times of the stages", h("table", {}, h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows))));
 }

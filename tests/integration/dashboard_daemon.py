@@ -215,6 +215,7 @@ class Scene(FakeRunner):
                 "predicted_p95_ms": latency_ms and latency_ms * 1.4,
                 "overloaded": latency_ms is None,
                 "limited_by": ["rank"],
+                "throughput_per_s_range": (round(0.96 * rate, 2), round(1.04 * rate, 2)),
             }
             row = {**plain(ActiveComposition.of(each)), "active": each.name == self.active.name}
             rows.append(row | likely | more)
@@ -231,6 +232,12 @@ class Scene(FakeRunner):
             "reason": f"{rows[0]['name']} surely meets the SLO (predicted mean latency 190 ms)",
             "compositions": rows,
             "left_out": 0,
+            "crowding": 2.4,
+            "stages": [
+                {"name": name, "service_time_ms": 2.4 * ms, "free_time_ms": ms, "cpu_time_ms": 0.9 * ms}
+                for name, ms in COSTS_MS.items()
+                if name in {stage.name for stage in self.app.stages}
+            ],
         }
         return WhatIf.model_validate(known)
 

@@ -50,7 +50,7 @@ def test_a_run_from_start_to_adaptation_by_hand(served: Daemon, tmp_path: Path) 
         seen.sees("→ 7", ".decisions")  # from 1, but for a detour on a machine that is busy with other things
         _open_decision(seen, "→ 7")
         names = [str(number) for number in range(1, 8)]
-        seen.until(lambda: sorted(seen.texts(".decisions details[open] tbody th")) == names, "every candidate")
+        seen.until(lambda: sorted(seen.texts(".decisions details[open] tbody th b")) == names, "every candidate")
         seen.sees("meets", ".decisions details[open] summary")
         seen.sees("Gap in the output", ".decisions details[open] .facts")
         seen.sees("Last resize")  # other numbers of replicas alone: nothing was drained
