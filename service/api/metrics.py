@@ -97,6 +97,12 @@ def _telemetry(status: Status) -> Iterator[Sample]:
         yield ("lost",), telemetry.lost
 
 
+def _cost(status: Status) -> Iterator[Sample]:
+    if status.cost is not None:
+        yield ("worker",), status.cost.worker_s
+        yield ("cpu",), status.cost.cpu_s
+
+
 def _scaled(value: float | None, scale: float) -> float | None:
     return None if value is None else value * scale
 
@@ -215,6 +221,18 @@ METRICS = (
         "Worker processes of the app, warm spares included.",
         "Zero while running: workers cannot start; see the log and Ray's resources.",
         _one(lambda status: len(status.workers)),
+    ),
+    Metric(
+        "recompose_workers_in_use", "gauge", "workers", (),
+        "Workers bound to a group of the active composition.",
+        "Compare with recompose_workers: the others are warm spares.",
+        _one(lambda status: status.cost.workers if status.cost else None),
+    ),
+    Metric(
+        "recompose_cost_seconds_total", "counter", "seconds", ("kind",),
+        "Worker-seconds in use, and CPU time of the workers, since the runner started.",
+        "None needed: its rate is what the app takes.",
+        _cost,
     ),
     Metric(
         "recompose_switches_total", "counter", "switches", (),

@@ -10,7 +10,7 @@ from compositions.batching import Batching
 from control.decisions import State
 from service.api.metrics import METRICS, exposition
 from service.bodies.batching import BatchingStatus, Held
-from service.bodies.figures import Items, Latency
+from service.bodies.figures import Cost, Items, Latency
 from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
 from service.bodies.status import Status, resting
@@ -22,6 +22,7 @@ STATUS = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="syntheti
         "input_rate_per_s": 10.0,
         "latency_ms": Latency(mean=181.0, p50=170.0, p95=None, p99=None),
         "items": Items(accepted=5, delivered=4, failed=1, shed=0),
+        "cost": Cost(cores=2, workers=5, spares=1, worker_s=60.0, cpu_s=None, cpu_cores=None),
     }
 )
 
@@ -45,6 +46,8 @@ def value(name: str, **labels: str) -> float | None:
         ("recompose_input_rate", {}, 10.0),
         ("recompose_latency_seconds", {"statistic": "mean"}, 0.181),
         ("recompose_items_total", {"outcome": "failed"}, 1.0),
+        ("recompose_workers_in_use", {}, 5.0),
+        ("recompose_cost_seconds_total", {"kind": "worker"}, 60.0),
         ("recompose_stage_bottleneck", {"stage": "f1"}, 0.0),
     ],
 )
