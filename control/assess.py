@@ -32,6 +32,11 @@ class Assessment:
     latency: LatencyStats | None = None
     """All of the latency that ``latency_s`` is of."""
 
+    @classmethod
+    def unknown(cls, reason: str) -> Assessment:
+        """Nothing can be said."""
+        return cls(SloStatus.UNKNOWN, None, reason)
+
     def latency_at(self, quantile: float | None) -> float | None:
         """In seconds, of what was measured."""
         return self.latency_s if self.latency is None else self.latency.at(quantile)
@@ -42,7 +47,7 @@ def assess(objective: Objective | None, snapshot: Snapshot, measuring: Measuring
     if objective is None:
         return _measured(snapshot, None, Ruling(SloStatus.NONE, None, "no SLO set"))
     if snapshot.switching:
-        return Assessment(SloStatus.UNKNOWN, None, "a switch is under way")
+        return Assessment.unknown("a switch is under way")
     return _measured(snapshot, objective.quantile, _ruling(objective, snapshot, measuring))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 
 from compositions.capacity.prediction import Prediction, Predictions
 from compositions.model import Composition, Group, Pattern, Stage, stateful_names
 from control.assess import Assessment
+from control.contention import StageTime, crowd_of, on_cores, stage_times, uncrowded
 from control.decisions import Trigger
 from control.forecast.expect import Unmeasured, expect
 from control.objectives.objective import Objective
@@ -16,9 +17,7 @@ from control.reading import needed_rate
 from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Stay, Strategy
-from profiler.service_time import crowding, free_service_s
-from profiler.slo import SloStatus
-from profiler.snapshot import Demand, InputNow, Snapshot, StageProfile
+from profiler.snapshot import Demand, InputNow, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +58,6 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class StageTime:
-    """What is known of a stage's time an item, seconds: as measured, without other workers on its core, of the CPU."""
-
-    name: str
-    measured_s: float
-    free_s: float
-    cpu_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Outlook:
     """``options``: those that meet the objective first, then by workers and latency."""
 
@@ -93,20 +82,15 @@ def outlook(question: Question, present: Present) -> Outlook:
     else:
         options = tuple(sorted(_options(asked, present.snapshot, predictions), key=_rank))
         chosen, reason = _chosen(asked)
-    crowd = crowding(present.snapshot.stages, present.snapshot.cores)
     told = (question, snapshot.cores, snapshot.input_rate_per_s, chosen, reason, options)
-    return Outlook(*told, crowd, _stage_times(present.snapshot.stages, crowd))
-
-
-def _stage_times(stages: Iterable[StageProfile], crowd: float) -> tuple[StageTime, ...]:
-    return tuple(StageTime(p.name, p.service_time_s, free_service_s(p, crowd), p.cpu_time_s) for p in stages)
+    return Outlook(*told, crowd_of(present.snapshot), stage_times(present.snapshot))
 
 
 def _options(asked: Present, measured: Snapshot, predictions: Predictions) -> Iterator[Option]:
     """With what they would do at both ends of what is known of the times."""
     error = max((2 * p.cv / sqrt(max(p.samples, 1)) for p in measured.stages), default=0.0)
-    crowded = replace(asked.snapshot, stages=_uncrowded(measured.stages, 1.0))
-    free = replace(asked.snapshot, stages=_uncrowded(measured.stages, crowding(measured.stages, measured.cores)))
+    crowded = replace(asked.snapshot, stages=uncrowded(measured.stages, 1.0))
+    free = replace(asked.snapshot, stages=uncrowded(measured.stages, crowd_of(measured)))
     worst = expect(asked.compositions, crowded, scale=1 + error)
     best = expect(asked.compositions, free, scale=max(0.1, 1 - error))
     assert not isinstance(worst, Unmeasured), "the same stages are measured"
@@ -120,7 +104,7 @@ def _changed(present: Present, question: Question) -> Present:
     demand = Demand(0, 0, 0, 0.0, bundle_limit=present.snapshot.bundle_limit) if present.snapshot.demand else None
     snapshot = replace(present.snapshot, queued=0, queued_change_per_s=None, demand=demand)
     if question.cores is not None:
-        snapshot = _on_cores(snapshot, question.cores)
+        snapshot = on_cores(snapshot, question.cores)
     if question.rate_per_s is not None:
         snapshot = _at_rate(snapshot, question.rate_per_s)
     return replace(
@@ -129,18 +113,6 @@ def _changed(present: Present, question: Question) -> Present:
         active=_resized(present.active, question.replicas),
         compositions=tuple(_resized(each, question.replicas) for each in present.compositions),
     )
-
-
-def _on_cores(snapshot: Snapshot, cores: int) -> Snapshot:
-    """Workers share the cores that there are: that is taken off the measured times first, and what they would share on
-    ``cores`` the model adds."""
-    crowd = crowding(snapshot.stages, snapshot.cores)
-    return replace(snapshot, cores=cores, stages=_uncrowded(snapshot.stages, crowd))
-
-
-def _uncrowded(stages: Iterable[StageProfile], crowd: float) -> tuple[StageProfile, ...]:
-    """What each would take without others on its core; how busy it is now says nothing of other cores."""
-    return tuple(replace(p, service_time_s=free_service_s(p, crowd), busy=0.0) for p in stages)
 
 
 def _at_rate(snapshot: Snapshot, rate_per_s: float) -> Snapshot:
@@ -181,7 +153,7 @@ def _chosen(asked: Present) -> tuple[str | None, str]:
     """What the strategy would do first. It is a fork that is asked: the app's own goes on as if nobody had."""
     if asked.objective is None:
         return None, "no SLO is set, so there is nothing to choose by"
-    unknown = Assessment(SloStatus.UNKNOWN, None, "nothing is measured under these circumstances")
+    unknown = Assessment.unknown("nothing is measured under these circumstances")
     situation = Situation(
         Trigger.INPUT_RATE,
         asked.snapshot,

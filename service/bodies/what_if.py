@@ -6,7 +6,7 @@ from math import isfinite
 
 from compositions.capacity.prediction import Prediction
 from compositions.model import Composition
-from control import what_if as control
+from control.contention import StageTime as Measured
 from control.what_if import Option, Outlook
 from service.bodies.base import ms, rounded
 from service.bodies.compositions import ActiveComposition, Possibility, StageTime, WhatIf
@@ -30,7 +30,7 @@ def what_if_body(app: str, found: Outlook) -> WhatIf:
     )
 
 
-def _stage(told: control.StageTime) -> StageTime:
+def _stage(told: Measured) -> StageTime:
     times = {"service_time_ms": told.measured_s, "free_time_ms": told.free_s, "cpu_time_ms": told.cpu_s}
     return StageTime(name=told.name, **{name: round(value * 1e3, 3) for name, value in times.items()})
 

@@ -60,12 +60,12 @@ def refused(response: Any, status: int = 422) -> str:
         ({"app": "synthetic", "objectives": []}, "body.objectives = []: List should have at least 1 item"),
         (
             {"app": "synthetic", "objectives": [{"metric": "latency", "target": 0}]},
-            "body.objectives.0.target = 0: Input should be greater than 0",
+            "body.objectives.0.target = 0: must be greater than 0",
         ),
         ({"app": "synthetic", "objectives": [JOINED, JOINED]}, "latency is asked for twice"),
         (
             {"app": "synthetic", "objectives": [JOINED], "budget": {"workers": 0}},
-            "body.budget.workers = 0: Input should be greater than or equal to 1",
+            "body.budget.workers = 0: must be greater than or equal to 1",
         ),
         ({"app": "synthetic", "objectives": [JOINED], "budget": {"money": 3}}, "body.budget.money = 3: unknown field"),
         ({**SLO, "objectives": [JOINED]}, "body.metric = 'latency': unknown field"),

@@ -135,8 +135,8 @@ def test_a_measured_law_is_read_in_the_unit_that_is_asked_for(tmp_path: Path) ->
     [
         ({"a_ms": [1]}, "loads, a_ms and b_ms have 3, 1 and 3 values; must be as many"),
         ({"loads": [0, 1, 0.5]}, "must rise"),
-        ({"in_flight": 0}, "in_flight: must be greater than or equal to 1"),
-        ({"b_ms": [0.1, -1, 1]}, "b_ms.1: must be greater"),
+        ({"in_flight": 0}, "in_flight: Input should be greater than or equal to 1"),
+        ({"b_ms": [0.1, -1, 1]}, "b_ms.1: Input should be greater"),
     ],
 )
 def test_what_is_no_law_is_refused_with_a_sentence(change: dict[str, Any], why: str, tmp_path: Path) -> None:

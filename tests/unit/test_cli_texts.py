@@ -44,7 +44,7 @@ def test_patterns(text: str, expected: InputSpec) -> None:
         ("wave:perio=3", "'perio=3' is not one of period, min, max, size, path with a value"),
         ("wave:period", "'period' is not one of"),
         ("wave:period=long", "period = 'long' is not a number"),
-        ("wave:period=-1", "period_s = -1.0: must be greater than 0"),
+        ("wave:period=-1", "period_s = -1.0: Input should be greater than 0"),
         ("wave:period=inf", "period_s = inf"),
         ("sawtooth:period=1", "pattern = 'sawtooth'"),
         ("", "pattern = ''"),
