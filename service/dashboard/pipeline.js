@@ -41,7 +41,11 @@ export class Pipeline {
     this.drawing = h("div", { class: "drawing" });
     this.note = h("p", { class: "hint" });
     this.element = h("section", { class: "panel pipeline", "aria-labelledby": "pipeline-title" }, h("h2", { id: "pipeline-title" }, "Pipeline"), this.drawing, this.note);
-    this.resized = new ResizeObserver(() => this.status && this.show(this.status));
+    this.width = 0;
+    this.resized = new ResizeObserver(([{ contentRect }]) => {
+      this.width = contentRect.width; // asking the element with every status would have the page laid out each time
+      if (this.status) this.show(this.status);
+    });
     this.resized.observe(this.drawing);
   }
 
@@ -51,7 +55,7 @@ export class Pipeline {
 
   show(status) {
     this.status = status;
-    const width = Math.max(220, Math.floor(this.drawing.clientWidth));
+    const width = Math.max(220, Math.floor(this.width));
     const picture = pictureOf(status);
     this.drawing.dataset.switching = String(status.state === "switching" || status.state === "trial");
     renew(this.drawing, JSON.stringify([picture, width]), () => draw(picture, width));
