@@ -16,11 +16,15 @@ from pathlib import Path
 
 import psutil
 from ray._private import ray_constants
+from ray._private.node import Node
 
 PREFIX = "recompose-"
 """Of the folder's name; the id of the process that it belongs to follows."""
 NOT_FOR_WORKERS = ("RECOMPOSE_TOKEN",)
 """What Ray's processes, and the apps in them, do not inherit: whoever holds it commands the service."""
+NOT_NEEDED = ("start_monitor", "start_api_server")
+"""What Ray starts beside what is used of it, a process each, and waits for the second: its autoscaler, which asks a
+cloud for machines, and the server of its dashboard, which it starts without the dashboard too."""
 TOKEN_FROM = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 """Where Ray looks for a token before its own file."""
 
@@ -33,9 +37,14 @@ def environment() -> Iterator[None]:
     os.environ.pop("RAY_AUTH_MODE", None)
     os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
     clusters, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False  # it was read at the import
+    starts = {name: getattr(Node, name) for name in NOT_NEEDED}
     try:
+        for name in starts:
+            setattr(Node, name, lambda *_, **__: None)
         yield
     finally:
+        for name, start in starts.items():
+            setattr(Node, name, start)
         ray_constants.ENABLE_RAY_CLUSTER = clusters
         os.environ.pop(ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR)
         os.environ.update({name: value for name, value in taken.items() if value is not None})

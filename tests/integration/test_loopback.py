@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -59,6 +60,12 @@ def family(up: Daemon) -> list[psutil.Process]:
     assert up.process is not None
     daemon = psutil.Process(up.process.pid)
     return [daemon, *daemon.children(recursive=True)]
+
+
+def test_ray_runs_neither_its_autoscaler_nor_its_dashboard(served: Daemon) -> None:
+    commands = [" ".join(process.cmdline()) for process in family(served)]
+    assert any("raylet" in command for command in commands)
+    assert [each for each in commands if re.search(r"/(dashboard|monitor)\.py", each)] == []
 
 
 def is_loopback(address: str) -> bool:

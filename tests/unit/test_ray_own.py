@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ray._private.node import Node
 
 from runtime.pools import ray_own
 
@@ -48,6 +49,14 @@ def test_what_ray_inherits_and_that_we_get_it_back(monkeypatch: pytest.MonkeyPat
         assert os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
     assert os.environ["RECOMPOSE_TOKEN"] == "secret"
     assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" not in os.environ
+
+
+def test_ray_starts_only_what_is_used_of_it_and_elsewhere_all_of_it() -> None:
+    starts = {name: getattr(Node, name) for name in ray_own.NOT_NEEDED}
+    with ray_own.environment():
+        assert all(getattr(Node, name) is not start for name, start in starts.items())
+        assert Node.start_api_server(None, include_dashboard=False, raise_on_failure=False) is None
+    assert {name: getattr(Node, name) for name in ray_own.NOT_NEEDED} == starts
 
 
 def test_folders_of_processes_that_are_gone_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
