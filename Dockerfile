@@ -5,10 +5,10 @@ WORKDIR /build
 COPY requirements-build.lock requirements-run.lock ./
 RUN python -m venv /opt/recompose
 RUN /opt/recompose/bin/pip install --require-hashes -r requirements-run.lock
-RUN python -m venv /opt/build
-RUN /opt/build/bin/pip install --require-hashes -r requirements-build.lock
+RUN python -m venv --without-pip /opt/build
+RUN /opt/recompose/bin/pip --python /opt/build/bin/python install --require-hashes -r requirements-build.lock
 COPY . .
-RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .
+RUN /opt/recompose/bin/pip --python /opt/build/bin/python wheel --no-deps --no-build-isolation --wheel-dir /wheels .
 RUN /opt/recompose/bin/pip install --no-deps --no-index --find-links /wheels recompose
 
 FROM python:3.11-slim

@@ -91,6 +91,7 @@ class Image:
         path = {
             "PATH": f"{self.venv / 'bin'}:{os.environ['PATH']}",
             "HOME": str(self.home),
+            "PYTHONPYCACHEPREFIX": str(self.home / "bytecode"),
             "RAY_TMPDIR": str(self.home),
         }
         return {"args": [*unprivileged(), *command], "env": path | env, "cwd": "/", "stdin": subprocess.DEVNULL}
@@ -150,13 +151,17 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _build_env() -> dict[str, str]:
-    """``python`` of the base image is the interpreter of the tests; the tests' own environment is not seen."""
+    """``python`` of the base image is the interpreter of the tests; the tests' own environment is not seen.
+
+    Nothing is compiled ahead: that would take longer than all else, for ten times the modules that are then imported.
+    """
     base = Path(sys.base_prefix) / "bin"
     return {
         **os.environ,
         "PATH": f"{base}:{os.environ['PATH']}",
         "PIP_RETRIES": "10",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_COMPILE": "0",
     }
 
 
@@ -177,6 +182,12 @@ def eventually(check: Callable[[], Any], what: str, within_s: float = READY_S) -
             return value
         time.sleep(0.2)
     raise AssertionError(f"{what}: not within {within_s:g} s")
+
+
+def listens(port: int) -> bool:
+    """Costs nothing: to be asked before a question that takes a process of its own."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def call(url: str, token: str | None = None, body: Any = None) -> Any:

@@ -20,13 +20,14 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from image_steps import ROOT, Image, Stage, call, eventually, free_port
+from image_steps import ROOT, Image, Stage, call, eventually, free_port, listens
 
 COMPOSE = ROOT / "deploy" / "docker-compose.yaml"
-_COUNT_NODES = """
-import ray
+_WAIT_FOR_NODES = """
+import ray, time
 ray.init(address="ray-head:6379", log_to_driver=False)
-print(sum(node["Alive"] for node in ray.nodes()))
+while sum(node["Alive"] for node in ray.nodes()) != 2:
+    time.sleep(0.1)
 """
 TOKEN = "a token of the tests, long enough"  # not a secret
 PACKAGES = [f"recompose.{room}" for room in ("apps", "compositions", "profiler", "runtime", "service")]
@@ -148,6 +149,7 @@ def test_the_image_answers_when_not_root_and_ends_in_order(image: Image, stages:
     health = [word.replace("8080", port) for word in final.exec_form("HEALTHCHECK")]
     assert image.run(health).returncode != 0
     with image.running(command) as service:
+        eventually(lambda: listens(int(port)) or service.poll() is not None, "its port")
         eventually(lambda: image.run(health).returncode == 0 or service.poll() is not None, "healthy")
         assert call(f"http://127.0.0.1:{port}/healthz") is not None
         service.send_signal(signal.SIGTERM)
@@ -164,15 +166,16 @@ def test_the_commands_of_the_compose_file_make_a_cluster_that_runs_an_app(
 ) -> None:
     here, services = _on_this_machine(image), compose["services"]
     head, worker = (services[name] for name in ("ray-head", "ray-worker"))
-    ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN.replace(" ", "-")}
+    ray, port = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN.replace(" ", "-")}, int(here(["6379"])[0])
     with ExitStack() as stack:
         for each in (head, worker):
             temporary = [f"--temp-dir={image.home}/r"] if each is head else []
             stack.enter_context(image.running(here([*each["entrypoint"], *each["command"]]) + temporary, **ray))
             check = here(each["healthcheck"]["test"][1:])
+            eventually(lambda: listens(port), "Ray's port")
             eventually(lambda check=check: image.run(check, **ray).returncode == 0, "healthy Ray")  # type: ignore[misc]
-        count = ["python", "-c", here([_COUNT_NODES])[0]]
-        eventually(lambda: image.run(count, **ray).stdout.strip() == "2", "a cluster of two nodes")
+        two_nodes = image.run(["python", "-c", here([_WAIT_FOR_NODES])[0]], **ray)
+        assert two_nodes.returncode == 0, two_nodes.stderr
         command = here([*stages[-1].exec_form("ENTRYPOINT"), *services["recompose"]["command"]])
         service = stack.enter_context(image.running(command, **ray, RECOMPOSE_TOKEN=TOKEN))
         url = f"http://127.0.0.1:{command[command.index('--port') + 1]}"
