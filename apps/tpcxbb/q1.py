@@ -83,6 +83,7 @@ class Q1Arrow(PortionRanking, _Q1):
     name = "tpcxbb_q1_arrow"
     description = "TPCx-BB 1: goods sold together, top 100 an hour; an item is a portion of sales, as columns."
     options: Q1Options
+    counts_by = ("a", "b")
     stages: tuple[Stage, ...] = (
         Stage("wanted", batch=True, columns=columns_for("time", *READS)),
         Stage("pairs", StageKind.PARTITIONED),

@@ -123,12 +123,12 @@ class Q15Arrow(PortionQuery, _Q15):
         return self._told(days, sales.watermark), days
 
 
-def _daily(day: Ints, category: Ints, cents: Ints) -> list[list[int]]:
+def _daily(day: Ints, category: Ints, cents: Ints) -> list[tuple[int, int, int]]:
     """The sums of each day and category."""
-    both, place = np.unique(np.stack([day, category]), axis=1, return_inverse=True)
-    sums = np.zeros(both.shape[1], np.int64)
-    np.add.at(sums, place.reshape(-1), cents)
-    return np.vstack([both, sums]).T.tolist()
+    both, place = np.unique(day << 31 | category, return_inverse=True)
+    sums = np.zeros(len(both), np.int64)
+    np.add.at(sums, place, cents)
+    return list(zip((both >> 31).tolist(), (both & (1 << 31) - 1).tolist(), sums.tolist(), strict=True))
 
 
 def _line(sums: dict[int, int]) -> dict[str, Any]:

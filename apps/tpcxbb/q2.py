@@ -71,6 +71,7 @@ class Q2Arrow(PortionSessions, PortionRanking):
     description = (
         "TPCx-BB 2: goods looked at in one session with another, top 30 a day; an item is a portion, as columns."
     )
+    counts_by = ("item",)
     stages: tuple[Stage, ...] = (
         Stage("views", batch=True, columns=columns_for("time", *READS)),
         Stage("sessions", StageKind.PARTITIONED),

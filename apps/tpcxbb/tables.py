@@ -34,9 +34,17 @@ class _Writer(Protocol):
 def write(folder: Path, plan: generate.Plan, form: Form) -> None:
     """All tables of a plan. Raises: RecomposeError when the folder cannot be written."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        write_dimensions(folder, plan, form)
         for table, stream in STREAMS.items():
             _write(folder / f"{table}.{form}", form, stream.columns, made(plan, stream))
+    except OSError as error:
+        raise RecomposeError(f"tables cannot be written to {str(folder)!r}: {error.strerror or error}") from error
+
+
+def write_dimensions(folder: Path, plan: generate.Plan, form: Form) -> None:
+    """Those that are no streams. Raises: as ``write``."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
         for table, rows in {"item": generate.item_table(plan), "web_page": generate.web_page_table()}.items():
             _write(folder / f"{table}.{form}", form, DIMENSIONS[table], rows.to_batches())
     except OSError as error:
@@ -67,10 +75,11 @@ def dimension(folder: Path, table: str) -> pa.Table:
 
 
 def _read(folder: Path, table: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    path = _file_of(folder, table)
+    path = _place_of(folder, table)
     try:
-        for batch in _batches(path, schema):
-            yield batch.select(schema.names).cast(schema)
+        for part in _parts(path):
+            for batch in _batches(part, schema):
+                yield batch.select(schema.names).cast(schema)
     except (pa.ArrowException, KeyError, OSError) as error:
         what = str(error).strip().splitlines()[0][:200]
         raise RecomposeError(f"{str(path)!r} is no table {table} with {', '.join(schema.names)}: {what}") from error
@@ -82,12 +91,17 @@ def _batches(path: Path, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
     return pa_csv.open_csv(path, convert_options=pa_csv.ConvertOptions(column_types=schema))
 
 
-def _file_of(folder: Path, table: str) -> Path:
+def _place_of(folder: Path, table: str) -> Path:
     for suffix in (".parquet", ".csv"):
         path = folder / (table + suffix)
-        if path.is_file():
+        if path.exists():
             return path
     raise RecomposeError(f"folder {str(folder)!r} has no {table}.parquet and no {table}.csv")
+
+
+def _parts(path: Path) -> list[Path]:
+    """A table is a file, or a folder of them, as Spark writes it, in order of their names."""
+    return sorted(path.glob(f"*{path.suffix}")) if path.is_dir() else [path]
 
 
 def columns_of(batch: pa.RecordBatch, stream: Stream, names: Iterable[str]) -> Columns:
