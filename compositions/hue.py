@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-HUES = 12
+HUES = 16
 _OFFSET, _PRIME = 0x811C9DC5, 0x01000193
 
 
@@ -13,4 +13,4 @@ def hue_of(name: str) -> int:
     found = _OFFSET
     for byte in name.encode():
         found = (found ^ byte) * _PRIME % 2**32
-    return found % HUES
+    return (found ^ found >> 16) % HUES

@@ -18,6 +18,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6
 BANDS = (
     "#3451c7", "#0b7285", "#b3521b", "#2b7a3d", "#8a3fb0", "#a61e4d",
     "#7a6000", "#4a5568", "#5f3dc4", "#087f5b", "#c2255c", "#8a5a2b",
+    "#5c7000", "#8c2f0b", "#1864ab", "#6b2c5e",
 )  # fmt: skip
 """Of compositions, by ``compositions.hue``: those of the page, where it is light."""
 RULES: dict[str, Any] = {

@@ -86,7 +86,8 @@ export class AppPage {
   }
 
   /** A place within the page, as its address names it. */
-  async visit([kind, id]) {
+  async visit([kind, id], query) {
+    this.charts.show(query);
     if (kind !== "decision") return;
     const found = await this.decisions.reveal(Number(id));
     renew(this.astray, found ? "" : id, () => (found ? [] : h("p", { class: "notice warn" }, `Decision ${id} is not kept any more, or never was.`)));

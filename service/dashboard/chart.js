@@ -18,7 +18,7 @@ export function scale(value) {
 export class Chart {
   /** `lines`: {key, label, of(sample)}; `limit(sample)`: the SLO's bound; `fine`: which side of it is, "below" or "above". */
   constructor({ title, unit, lines, limit = null, fine = "below", format, height = 170 }) {
-    Object.assign(this, { title, unit, limit, fine, format, height, lines });
+    Object.assign(this, { title, unit, limit, fine, format, height, lines, log: false });
     this.values = lines.map(() => h("b"));
     this.labels = lines.map((line, index) => h("span", { class: `key ${line.key}` }, h("i"), line.label, " ", this.values[index]));
     this.bound = h("span", { class: "key limit", hidden: true }, h("i"), "bound ", h("b"));
@@ -30,24 +30,39 @@ export class Chart {
   draw(view) {
     const width = Math.max(200, Math.floor(this.element.clientWidth));
     const { samples } = view;
-    let high = 0;
-    for (const sample of samples) for (const of of this.reach()) high = Math.max(high, of(sample) ?? 0);
-    const { step, top } = scale(high * 1.05);
+    const { steps, top, y } = this.scaled(samples);
     const x = (t) => PAD.left + ((width - PAD.left - PAD.right) * (t - view.from)) / (view.to - view.from);
-    const y = (value) => this.height - PAD.bottom - ((this.height - PAD.top - PAD.bottom) * value) / top;
-    this.x = x;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
     this.svg.setAttribute("width", width);
-    this.svg.replaceChildren(...this.grid(width, step, top, y), ...timeAxis(view, x, this.height), ...this.zone(samples, x, y, top), ...marks(view, x, this.height), ...this.paths(samples, x, y), ...this.cursorAt(view, x));
+    this.svg.replaceChildren(...this.grid(width, steps, y), ...timeAxis(view, x, this.height), ...this.zone(samples, x, y, top), ...marks(view, x, this.height), ...this.paths(samples, x, y), ...chosen(view, x, this.height), ...this.cursorAt(view, x));
     this.tell(view);
+  }
+
+  /** The values with a line, the highest one, and where a value is drawn. */
+  scaled(samples) {
+    let [high, low] = [0, Infinity];
+    for (const sample of samples)
+      for (const of of this.reach()) {
+        const value = of(sample) ?? 0;
+        high = Math.max(high, value);
+        if (value > 0) low = Math.min(low, value);
+      }
+    const room = this.height - PAD.top - PAD.bottom;
+    const at = (share) => this.height - PAD.bottom - room * share;
+    if (this.log && high > 0) {
+      const [from, to] = [Math.floor(Math.log10(low)), Math.max(Math.ceil(Math.log10(high)), Math.floor(Math.log10(low)) + 1)];
+      const steps = Array.from({ length: to - from + 1 }, (_, index) => 10 ** (from + index));
+      return { steps, top: 10 ** to, y: (value) => at(Math.max(0, (Math.log10(Math.max(value, 10 ** from)) - from) / (to - from))) };
+    }
+    const { step, top } = scale(high * 1.05);
+    return { steps: Array.from({ length: Math.round(top / step) + 1 }, (_, index) => index * step), top, y: (value) => at(value / top) };
   }
 
   reach() {
     return [...this.lines.map((line) => line.of), ...(this.limit ? [this.limit] : [])];
   }
 
-  grid(width, step, top, y) {
-    const steps = Array.from({ length: Math.round(top / step) + 1 }, (_, index) => index * step);
+  grid(width, steps, y) {
     return steps.flatMap((value) => [s("line", { class: "grid", x1: PAD.left, x2: width - PAD.right, y1: y(value), y2: y(value) }), s("text", { x: PAD.left - 6, y: y(value) + 4, "text-anchor": "end" }, this.format(value))]);
   }
 
@@ -71,7 +86,9 @@ export class Chart {
 
   cursorAt(view, x) {
     if (view.cursor === null) return [];
-    return [s("line", { class: "cursor", x1: x(view.cursor), x2: x(view.cursor), y1: PAD.top, y2: this.height - PAD.bottom })];
+    const at = x(view.cursor);
+    const end = at > x(view.to) - 60;
+    return [s("line", { class: "cursor", x1: at, x2: at, y1: PAD.top, y2: this.height - PAD.bottom }), s("text", { class: "moment", x: at + (end ? -4 : 4), y: PAD.top + 9, "text-anchor": end ? "end" : "start" }, clock(view.cursor))];
   }
 
   /** Values at the cursor, else the latest, in the legend and in words. */
@@ -112,11 +129,18 @@ function pieces(samples, of) {
 function timeAxis(view, x, height) {
   const length = view.to - view.from;
   const wanted = Math.max(2, Math.min(6, Math.floor((x(view.to) - x(view.from)) / 90)));
-  const step = [10, 15, 30, 60, 120, 180, 300, 600].find((each) => length / each <= wanted) ?? 900;
+  const step = [1, 2, 5, 10, 15, 30, 60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 10800, 21600].find((each) => length / each <= wanted) ?? 43200;
   const ticks = [];
   for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) ticks.push(t);
   const edge = x(view.to) + PAD.right;
   return ticks.map((t) => s("text", { x: Math.min(x(t), edge - (step < 60 ? 25 : 16)), y: height - 5, "text-anchor": "middle" }, clock(t, step < 60)));
+}
+
+/** What is being marked with the pointer. */
+export function chosen({ drag }, x, height) {
+  if (!drag) return [];
+  const [left, right] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)].map(x);
+  return [s("rect", { class: "chosen", x: left, width: right - left, y: PAD.top, height: height - PAD.top - PAD.bottom })];
 }
 
 function marks(view, x, height) {

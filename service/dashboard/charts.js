@@ -1,12 +1,14 @@
 // The charts of an app, over the same stretch of time and with one cursor.
 
-import { h, renew, s, shown } from "./dom.js";
+import { h, renew, s, say, shown } from "./dom.js";
 import * as format from "./format.js";
-import { Chart, PAD, nearest } from "./chart.js";
+import { Chart, PAD, chosen, nearest } from "./chart.js";
 import { HUES, hueOf } from "./names.js";
-import { samplesOf } from "./samples.js";
+import { KEPT, historyOf, joined, samplesOf } from "./samples.js";
+import { segment } from "./service.js";
 
-const LENGTHS_S = { "2 minutes": 120, "5 minutes": 300, "15 minutes": 900 };
+const LENGTHS_S = { "2 minutes": 120, "5 minutes": 300, "15 minutes": 900, hour: 3600 };
+const LEAST_S = 2; // a click that slips is no range
 const BAND_HEIGHT = 58;
 
 const axisTime = (value) => (value === 0 ? "0" : value >= 1000 ? `${format.number(value / 1000, value % 1000 ? 1 : 0)} s` : `${Number(value.toPrecision(3))} ms`);
@@ -15,8 +17,11 @@ const axisRate = (value) => String(Number(value.toPrecision(3)));
 export class Charts {
   constructor(app) {
     this.samples = samplesOf(app);
-    this.cursor = null;
-    this.length = h("select", { id: "length", onchange: () => this.draw() }, Object.entries(LENGTHS_S).map(([label, value]) => h("option", { value, selected: value === 300 }, label)));
+    Object.assign(this, { app, cursor: null, range: null, past: [], drag: null });
+    this.live = h("button", { type: "button", hidden: true, onclick: () => (location.hash = `#/app/${segment(app)}`) }, "Back to now");
+    this.log = h("input", { type: "checkbox", id: "log", onchange: () => this.rescale() });
+    this.told = h("span", { class: "hint" });
+    this.length = h("select", { id: "length", onchange: () => this.lengthen() }, Object.entries(LENGTHS_S).map(([label, value]) => h("option", { value, selected: value === 300 }, label)));
     this.rates = new Chart({ title: "Offered and delivered", unit: "items per second", lines: [{ key: "input", label: "offered", of: (sample) => sample.offered }, { key: "output", label: "delivered", of: (sample) => sample.output }], limit: (sample) => sample.rateBound, fine: "above", format: (value, exact) => (exact ? `${format.rate(value)}/s` : axisRate(value)) });
     this.latency = new Chart({ title: "Latency", unit: "milliseconds", lines: [{ key: "mean", label: "mean", of: (sample) => sample.mean }, { key: "p95", label: "p95", of: (sample) => sample.p95 }], limit: (sample) => sample.latencyBound, format: (value, exact) => (exact ? format.time(value) : axisTime(value)) });
     this.bundles = new Chart({ title: "Items that may travel together", unit: "items", lines: [{ key: "output", label: "size", of: (sample) => sample.bundle }], format: (value, exact) => (exact ? format.whole(value) : axisRate(value)), height: 110 });
@@ -27,9 +32,10 @@ export class Charts {
     this.stagePlace = h("div");
     this.gone = h("p", { class: "hint" }, "Nothing has been measured yet.");
     this.figures = h("div", { class: "charts" }, this.rates.element, this.latency.element, this.backlog.element, this.bundles.element, this.bands.element, this.workers.element, this.stagePlace);
-    this.element = h("section", { class: "panel", "aria-labelledby": "charts-title" }, h("div", { class: "row" }, h("h2", { id: "charts-title" }, "Course"), h("label", {}, "Last ", this.length)), this.gone, this.figures);
+    this.element = h("section", { class: "panel", "aria-labelledby": "charts-title" }, h("div", { class: "row" }, h("h2", { id: "charts-title" }, "Course"), this.told, this.live, h("label", {}, this.log, " latency on a log scale"), h("label", {}, "Last ", this.length)), this.gone, this.figures);
     this.figures.addEventListener("pointermove", (event) => this.point(event));
     this.figures.addEventListener("pointerleave", () => this.moveTo(null));
+    this.figures.addEventListener("pointerdown", (event) => this.mark(event));
     this.figures.addEventListener("keydown", (event) => this.step(event));
     this.resized = new ResizeObserver(() => this.draw());
     this.resized.observe(this.figures);
@@ -52,15 +58,15 @@ export class Charts {
   }
 
   view() {
-    const list = this.samples.list;
-    const to = list.length ? list[list.length - 1].t : Date.now() / 1000;
-    const from = to - Number(this.length.value);
-    const samples = list.filter((sample) => sample.t >= from);
+    const list = this.range || Number(this.length.value) > KEPT ? joined(this.past, this.samples.list) : this.samples.list;
+    const to = this.range?.to ?? (list.length ? list[list.length - 1].t : Date.now() / 1000);
+    const from = this.range?.from ?? to - Number(this.length.value);
+    const samples = list.filter((sample) => sample.t >= from && sample.t <= to);
     const marks = samples.slice(1).flatMap((sample, index) => {
       const before = samples[index].composition;
       return sample.composition && before && sample.composition !== before ? [{ t: sample.t, from: before, to: sample.composition }] : [];
     });
-    return { samples, from, to, marks, cursor: this.cursor };
+    return { samples, from, to, marks, cursor: this.cursor, drag: this.drag };
   }
 
   draw() {
@@ -76,16 +82,78 @@ export class Charts {
     });
   }
 
-  point(event) {
+  /** The moment under the pointer, seconds; null beside the charts. */
+  momentAt(event) {
     const box = this.rates.svg.getBoundingClientRect();
     const view = this.view();
     const share = (event.clientX - box.left - PAD.left) / (box.width - PAD.left - PAD.right);
-    this.moveTo(share < 0 || share > 1 ? null : view.from + share * (view.to - view.from));
+    return share < 0 || share > 1 ? null : view.from + share * (view.to - view.from);
+  }
+
+  point(event) {
+    const at = this.momentAt(event);
+    if (this.drag && at !== null) this.drag.to = at;
+    this.moveTo(at);
+  }
+
+  /** Marks a range by dragging; its address is that of the page then. */
+  mark(event) {
+    const at = this.momentAt(event);
+    if (at === null || event.button !== 0 || !event.target.closest("svg")) return;
+    this.drag = { from: at, to: at };
+    const end = () => {
+      const [from, to] = [Math.min(this.drag.from, this.drag.to), Math.max(this.drag.from, this.drag.to)];
+      this.drag = null;
+      if (to - from >= LEAST_S) this.goTo(from, to);
+      else this.draw();
+    };
+    addEventListener("pointerup", end, { once: true });
+  }
+
+  goTo(from, to) {
+    const [first, last] = [from, to].map((t) => new Date(Math.round(t) * 1000).toISOString().replace(".000", ""));
+    location.hash = `#/app/${segment(this.app)}?from=${first}&to=${last}`;
+  }
+
+  /** What the address asks for: a range, or what is now. */
+  show(query) {
+    const [from, to] = ["from", "to"].map((name) => Date.parse(query.get(name) ?? "") / 1000);
+    this.range = from < to ? { from, to } : null;
+    shown(this.live, this.range !== null);
+    this.length.disabled = this.range !== null;
+    say(this.told, this.range ? `${format.clock(from)} – ${format.clock(to)}` : "");
+    this.reach(from);
+  }
+
+  lengthen() {
+    this.reach(Date.now() / 1000 - Number(this.length.value));
+  }
+
+  /** Asks for what lies before the samples that the page keeps. */
+  async reach(from) {
+    const back = Math.ceil(Date.now() / 1000 - from);
+    if (back > KEPT) this.past = await historyOf(this.app, back);
+    this.draw();
+  }
+
+  rescale() {
+    for (const chart of [this.latency, this.stages]) if (chart) chart.log = this.log.checked;
+    this.draw();
+  }
+
+  /** Zooms around the cursor, or the middle: in for a factor below 1. */
+  zoom(factor) {
+    const { from, to, cursor } = this.view();
+    const middle = cursor ?? (from + to) / 2;
+    const now = Date.now() / 1000;
+    const [left, right] = [middle - (middle - from) * factor, Math.min(now, middle + (to - middle) * factor)];
+    if (right - left >= LEAST_S) this.goTo(left, right);
   }
 
   step(event) {
     const direction = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (event.key === "Escape") this.moveTo(null);
+    if (event.key === "+" || event.key === "-") this.zoom(event.key === "+" ? 0.5 : 2);
     if (!direction) return;
     event.preventDefault();
     const { from, to } = this.view();
@@ -114,7 +182,7 @@ class Bands {
     this.svg.setAttribute("viewBox", `0 0 ${width} ${BAND_HEIGHT}`);
     this.svg.setAttribute("width", width);
     const cursor = view.cursor === null ? [] : [s("line", { class: "cursor", x1: x(view.cursor), x2: x(view.cursor), y1: 4, y2: BAND_HEIGHT - 14 })];
-    this.svg.replaceChildren(...runs.flatMap((run) => this.band(run, x)), ...view.marks.map((mark) => switchMark(mark, x)), ...cursor);
+    this.svg.replaceChildren(...runs.flatMap((run) => this.band(run, x)), ...view.marks.map((mark) => switchMark(mark, x)), ...chosen(view, x, BAND_HEIGHT), ...cursor);
     const at = nearest(view.samples, view.cursor);
     this.value.textContent = at?.composition ?? "–";
     const told = runs.map((run) => `${run.name} from ${format.clock(run.from)}`).join(", ");

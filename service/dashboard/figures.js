@@ -3,7 +3,7 @@
 import { h, say } from "./dom.js";
 import * as format from "./format.js";
 
-const TILES = ["Input rate", "Throughput", "Latency", "Backlog", "Workers", "Cost", "SLO met", "Items"];
+const TILES = ["Input rate", "Throughput", "Latency", "Backlog", "Workers", "Worker time", "SLO met", "Items"];
 
 export class Figures {
   constructor() {
@@ -49,7 +49,7 @@ export class Figures {
     this.tiles.Workers.set(format.whole(cost?.workers ?? composition?.workers), spare, cores);
     const cpu = format.known(cost?.cpu_s) ? `${format.span(cost.cpu_s)} of CPU` : "";
     const [value, unit] = format.span(cost?.worker_s).split(" ");
-    this.tiles.Cost.set(value, unit ? `worker-${unit}` : "", [cpu, cpu && began && `since ${format.clock(began, false)}`].filter(Boolean).join(" "));
+    this.tiles["Worker time"].set(value, unit ?? "", [cpu, cpu && began && `since ${format.clock(began, false)}`].filter(Boolean).join(" "));
   }
 }
 

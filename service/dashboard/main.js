@@ -19,13 +19,14 @@ const told = new Map();
 
 /** The app that the address names, and the place within its page. */
 function route() {
-  const [, kind, name, ...place] = location.hash.replace(/^#/, "").split("?")[0].split("/");
-  return kind === "app" && name ? { app: decodeURIComponent(name), place } : { app: null, place: [] };
+  const [path, query] = location.hash.replace(/^#/, "").split("?");
+  const [, kind, name, ...place] = path.split("/");
+  return kind === "app" && name ? { app: decodeURIComponent(name), place, query: new URLSearchParams(query) } : { app: null };
 }
 
 function open() {
-  const { app, place } = route();
-  if (app !== null && page instanceof AppPage && page.app === app) return page.visit(place);
+  const { app, place, query } = route();
+  if (app !== null && page instanceof AppPage && page.app === app) return page.visit(place, query);
   leave();
   page?.close();
   page = app === null ? new Overview() : new AppPage(app);
@@ -35,7 +36,7 @@ function open() {
   renew(document.getElementById("trail"), app ?? "", () => (app === null ? [] : [h("a", { href: "#/" }, "Apps"), h("span", { "aria-current": "page" }, app)]));
   scrollTo(0, 0);
   listen(app);
-  if (app !== null) page.visit(place);
+  if (app !== null) page.visit(place, query);
 }
 
 function listen(app) {

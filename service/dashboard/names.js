@@ -2,14 +2,14 @@
 
 import { h } from "./dom.js";
 
-export const HUES = 12;
+export const HUES = 16;
 
 /** The same name has the same colour everywhere and always; compositions/hue.py says the same for reports. */
 export function hueOf(name) {
   if (/^[1-9][0-9]{0,8}$/.test(name)) return (Number(name) - 1) % HUES;
   let hash = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(name)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
-  return hash % HUES;
+  return ((hash ^ (hash >>> 16)) >>> 0) % HUES;
 }
 
 /** What is known of an app's compositions, by name; it outlives a visit to the page. */

@@ -19,7 +19,7 @@ export function pictureOf(status) {
   });
   const spare = status.workers.filter((worker) => worker.group === null).length;
   const still = status.composition === null;
-  return { groups, spare, still, queued: status.queued, input: format.rate(status.input_rate_per_s), output: format.rate(status.throughput_per_s), state: status.state };
+  return { groups, spare, still, queued: status.queued, input: format.rate(status.offered_per_s ?? status.input_rate_per_s), output: format.rate(status.throughput_per_s), state: status.state };
 }
 
 /** How hard the items press that a group holds back: 0 not, 1 some wait and all its workers are at work, 2 many do. */

@@ -3,6 +3,7 @@
 import { get, segment } from "./service.js";
 
 export const KEPT = 900;
+const MOST_S = 3600; // the runner keeps an hour
 
 function fromHistory(sample) {
   const slo = sample.slo;
@@ -72,6 +73,21 @@ export function verdictBefore(status) {
     if (["met", "violated", "infeasible"].includes(sample.verdict)) return sample;
   }
   return null;
+}
+
+/** Samples of longer ago than the page keeps, as far as the service has them. */
+export async function historyOf(app, back) {
+  try {
+    return (await get(`history/${segment(app)}?last_s=${Math.min(back, MOST_S)}`)).map(fromHistory);
+  } catch {
+    return []; // the gap stays a gap
+  }
+}
+
+/** Older samples and newer ones as one list. */
+export function joined(older, newer) {
+  const first = newer[0]?.t ?? Infinity;
+  return [...older.filter((sample) => sample.t < first), ...newer];
 }
 
 const byApp = new Map();

@@ -127,11 +127,11 @@ class Browser:
             "const done = arguments[0]; setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 300)"
         )
 
-    def picture(self, path: Path) -> None:
-        """The whole page as PNG."""
+    def picture(self, path: Path, most: int = 20_000) -> None:
+        """The page as PNG, down to ``most`` pixels."""
         self.run("scrollTo(0, 0)")  # what sticks to the window would stand in the middle of the page
         width, height = self.run("return [innerWidth, document.documentElement.scrollHeight]")
-        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        clip = {"x": 0, "y": 0, "width": width, "height": min(height, most), "scale": 1}
         asked = {"format": "png", "clip": clip, "captureBeyondViewport": True}
         path.write_bytes(base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", asked)["data"]))
 

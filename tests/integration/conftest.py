@@ -1,4 +1,4 @@
-"""The image, built once a session without a container engine."""
+"""What several files stand on: the image, built once a session, and the dashboard of a daemon that plays scenes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from browser import Browser
+from dashboard_rig import SceneDaemon, page, scenes
 from image_steps import ROOT, Image, Stage, build, parse_dockerfile
 
 
@@ -31,3 +33,19 @@ def image(stages: list[Stage], tmp_path_factory: pytest.TempPathFactory) -> Iter
         os.chown(home, pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid)
     yield Image(root / "opt" / "recompose", home)
     shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[SceneDaemon]:
+    with scenes(tmp_path) as playing:
+        yield playing
+
+
+@pytest.fixture
+def ferret(daemon: SceneDaemon, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """The page of a running Ferret; ``refused`` statuses come as the fixture's parameter."""
+    daemon.ferret()
+    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile", getattr(request, "param", ())) as opened:
+        opened.open("#/app/ferret")
+        opened.sees("rank", ".drawing")
+        yield opened

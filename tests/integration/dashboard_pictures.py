@@ -18,6 +18,8 @@ from dashboard_scenes import NOTICES, SCENES
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"wide": (1440, 900), "middle": (1024, 768), "phone": (390, 844)}
+MOST = 1500
+"""Pixels of a picture from top to bottom."""
 KEPT = {
     ("stable", "light", "wide"): "dashboard-app-light",
     ("stable", "light", "phone"): "dashboard-narrow-light",
@@ -43,7 +45,7 @@ class Camera:
             self._seen.settle()
             name = KEPT.get((scene, self._scheme, size))
             if name is not None:
-                self._seen.picture(self._folder / f"{name}.png")
+                self._seen.picture(self._folder / f"{name}.png", most=MOST)
             if (sizes := self._folder / "sizes").is_dir():
                 self._seen.picture(sizes / f"{scene}-{self._scheme}-{size}.png")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,22 +14,6 @@ from selenium.webdriver.common.keys import Keys
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
 SLO, MODE, INPUT, RUN, COMPOSITIONS = "#act-slo", "#act-mode", "#act-input", "#act-run", "#act-compositions"
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[SceneDaemon]:
-    with scenes(tmp_path) as playing:
-        yield playing
-
-
-@pytest.fixture
-def ferret(daemon: SceneDaemon, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """The page of a running Ferret; ``refused`` statuses come as the fixture's parameter."""
-    daemon.ferret()
-    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile", getattr(request, "param", ())) as opened:
-        opened.open("#/app/ferret")
-        opened.sees("rank", ".drawing")
-        yield opened
 
 
 def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, tmp_path: Path) -> None:

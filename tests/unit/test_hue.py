@@ -13,7 +13,9 @@ from datapipe.report.style import BANDS
 STYLE = Path(__file__).parents[2] / "service" / "dashboard" / "style.css"
 
 
-@pytest.mark.parametrize(("name", "hue"), [("1", 0), ("12", 11), ("13", 0), ("01", 6), ("wide", 10), ("größe", 2)])
+@pytest.mark.parametrize(
+    ("name", "hue"), [("1", 0), ("12", 11), ("13", 12), ("17", 0), ("01", 7), ("wide", 9), ("größe", 2)]
+)
 def test_numbers_count_and_names_are_hashed(name: str, hue: int) -> None:
     assert hue_of(name) == hue
 

@@ -1,0 +1,116 @@
+"""The four questions in a real browser: why, what it costs, where the load is too high, and when."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from browser import CHROMIUM, DRIVER, Browser
+from dashboard_rig import LATENCY, SceneDaemon
+from dashboard_scenes import NOTICES, SCENES
+from selenium.webdriver.common.action_chains import ActionChains
+
+from compositions.hue import hue_of
+
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
+COMPOSITIONS = "#act-compositions"
+
+
+def test_why_and_what_it_costs_stand_under_the_figures(ferret: Browser, daemon: SceneDaemon) -> None:
+    daemon.send("POST", "/slo", LATENCY)
+    ferret.sees("1 → 13", ".why")
+    assert "Seq(segment,extract)-Par(vectorize)-Par(rank)" in ferret.texts(".why")[0]
+    assert "mean latency 2100 ms is above 480 ms" in ferret.texts(".why")[0]
+    ferret.sees("Since then no change: 13 has the fewest workers", ".why")
+    tiles = " ".join(ferret.texts(".tile"))
+    assert "5 + 1 spare" in tiles
+    assert "on 2 cores, 1." in tiles
+    assert "40.2 min" in tiles
+    assert "87 %" in tiles
+    ferret.find(".why a").click()
+    ferret.sees("Gap in the output", ".decisions .pinned details[open]")
+    here = str(ferret.run("return location.hash"))
+    ferret.driver.refresh()
+    ferret.sees("Gap in the output", ".decisions .pinned details[open]")
+    assert here == f"#/app/ferret/decision/{daemon.status('ferret')['last_decision']['id']}"
+
+
+@pytest.mark.parametrize("ferret", [(404,)], indirect=True)
+def test_a_decision_that_is_not_kept_is_told(ferret: Browser) -> None:
+    ferret.open("#/app/ferret/decision/999")
+    ferret.sees("Decision 999 is not kept any more", ".app")
+
+
+def test_decisions_are_shown_by_kind_and_page_by_page(ferret: Browser, daemon: SceneDaemon) -> None:
+    for _ in range(23):
+        for name in ("7", "1"):
+            daemon.send("PUT", "/apps/ferret/mode", {"mode": "pinned", "composition": name})
+    ferret.until(lambda: len(ferret.all(".decisions > li")) >= 37, "a page of them")
+    shown = len(ferret.all(".decisions > li"))
+    ferret.press("Show older ones", ".panel:has(.decisions)")
+    ferret.until(lambda: len(ferret.all(".decisions > li")) >= 47 > shown, "all of them")
+    ferret.choose("Show", "what changed nothing", ".panel:has(.decisions)")
+    ferret.until(lambda: ferret.all(".decisions .no_change") and not ferret.all(".decisions .decision"), "no decisions")
+
+
+def test_a_load_too_high_looks_like_one(ferret: Browser, daemon: SceneDaemon) -> None:
+    daemon.send("POST", "/slo", LATENCY)
+    daemon.ferret(**SCENES["overloaded"])
+    ferret.sees(NOTICES["overloaded"], ".load")
+    assert "Source held back." in ferret.texts(".load")[0]
+    tiles = " ".join(ferret.texts(".tile"))
+    for told in ("only 21.3/s admitted, 118 missed", "mean, 4.4 times its bound 480 ms", "source 12.4 s behind"):
+        assert told in tiles
+    assert ferret.all(".drawing .group.pressed.much")
+    assert "it holds items back" in ferret.attribute(".drawing svg", "aria-label")
+    daemon.ferret(slo_status="unknown")
+    ferret.sees("SLO violated until", ".head")
+    ferret.sees("measuring anew", ".head")
+
+
+def test_a_composition_has_the_colour_that_reports_give_it(ferret: Browser) -> None:
+    names = ["1", "13", "17", "01", "wide", "größe", "c2", "two-wide"]
+    script = "const [names, done] = arguments; import('/dashboard/names.js').then((it) => done(names.map(it.hueOf)))"
+    assert ferret.driver.execute_async_script(script, names) == [hue_of(name) for name in names]
+
+
+def test_a_range_is_marked_by_dragging_and_has_an_address(ferret: Browser) -> None:
+    ferret.until(lambda: ferret.attribute(".line.input", "d").count("L") > 200, "five minutes of history")
+    chart = ferret.find(".charts svg")
+    drag = ActionChains(ferret.driver).move_to_element_with_offset(chart, -60, 0).click_and_hold()
+    drag.move_to_element_with_offset(chart, 60, 0).release().perform()
+    ferret.until(lambda: "?from=" in str(ferret.run("return location.hash")), "an address")
+    here = str(ferret.run("return location.hash"))
+    ferret.until(lambda: 10 < ferret.attribute(".line.input", "d").count("L") < 200, "a part of it")
+    ferret.driver.refresh()
+    ferret.until(lambda: 10 < ferret.attribute(".line.input", "d").count("L") < 200, "the same part")
+    assert str(ferret.run("return location.hash")) == here
+    ferret.find(".charts svg").send_keys("-")
+    ferret.until(lambda: str(ferret.run("return location.hash")) != here, "a wider range")
+    ferret.find("#log").click()
+    ferret.until(lambda: "100 ms" in ferret.texts(".charts figure:nth-child(2)")[0], "powers of ten")
+    ferret.press("Back to now", ".panel:has(.charts)")
+    ferret.until(lambda: ferret.attribute(".line.input", "d").count("L") > 200, "what is now")
+
+
+PROBE = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>'
+
+
+@pytest.mark.parametrize("ferret", [(422, 404)], indirect=True)
+def test_what_the_service_tells_is_text_and_never_run(ferret: Browser, daemon: SceneDaemon) -> None:
+    daemon.send("POST", "/slo", LATENCY)
+    last = {**daemon.status("ferret")["last_decision"], "from": PROBE, "to": PROBE, "reason": PROBE}
+    told = {"held_up": PROBE, "failure": PROBE, "no_change": PROBE, "last_decision": last, "run": PROBE}
+    daemon.ferret(**told)
+    ferret.sees("<img src=x", ".why")
+    ferret.sees("<img src=x", ".notices")
+    ferret.unfold(COMPOSITIONS)
+    ferret.until(lambda: ferret.run("return document.getElementById('yaml').value"), "the example")
+    ferret.find("#yaml").clear()
+    ferret.find("#yaml").send_keys(f"app: ferret\ncompositions:\n- name: '{PROBE}'\n  notation: '{PROBE}'\n")
+    ferret.press("Add", COMPOSITIONS)
+    ferret.sees("<img src=x", ".faults")
+    ferret.open(f"#/app/{quote(PROBE, safe='')}")
+    ferret.sees("there is no app", "main")
+    assert ferret.run("return window.ran ?? null") is None
+    assert not ferret.all("main img, main script")
