@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import time
 from typing import Annotated
 
 import anyio
@@ -38,6 +39,9 @@ def _no_number(text: object) -> object:
 Before = Annotated[
     AwareDatetime | None, BeforeValidator(_no_number), Query(description="Only what ended before this time.")
 ]
+_NO_NUMBER = BeforeValidator(_no_number)
+From = Annotated[AwareDatetime | None, _NO_NUMBER, Query(alias="from", description="Since this time.")]
+To = Annotated[AwareDatetime | None, _NO_NUMBER, Query(description="Until this time; none: until now.")]
 Number = Annotated[int, Path(ge=1, le=2**53, description="Its `id`.")]
 After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one; none: from the oldest.")]
 OfRun = Annotated[str, Query(max_length=100, description="The run in which `after` was read; any other is gone.")]
@@ -77,8 +81,13 @@ def _events(app: str, request: Request) -> Response:
 
 
 @router.get("/history/{app}", responses={200: {"model": list[Sample]}, **documented(404, 503)})
-def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300) -> Response:
-    """One sample a second of the last ``last_s`` seconds of the present run, oldest first; at most an hour is kept."""
+def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From = None, to: To = None) -> Response:
+    """Oldest first. With `from` (and `to`): of all runs between these times, as far as telemetry is kept; some thousand
+    samples at most, so that of a long range there is one now and then. Else one a second of the last `last_s` seconds
+    of the present run, an hour at most."""
+    if from_ is not None:
+        until_s = time() if to is None else to.timestamp()
+        return problems.Body(daemon.observation.past(app, from_.timestamp(), until_s))
     return problems.Body(daemon.observation.history(app, last_s))
 
 

@@ -4,7 +4,6 @@ import { h, s, say } from "./dom.js";
 import { clock } from "./format.js";
 
 const PAD = { left: 52, right: 10, top: 8, bottom: 22 };
-const GAP_S = 4;
 
 /** A round number at or above `value`, and steps up to it. */
 export function scale(value) {
@@ -30,6 +29,7 @@ export class Chart {
   draw(view) {
     const width = Math.max(200, Math.floor(this.element.clientWidth));
     const { samples } = view;
+    this.gap = view.gap;
     const { steps, top, y } = this.scaled(samples);
     const x = (t) => PAD.left + ((width - PAD.left - PAD.right) * (t - view.from)) / (view.to - view.from);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
@@ -69,7 +69,7 @@ export class Chart {
   zone(samples, x, y, top) {
     if (!this.limit) return [];
     const edge = this.fine === "below" ? y(0) : y(top);
-    const runs = pieces(samples, this.limit);
+    const runs = pieces(samples, this.limit, this.gap);
     return runs.flatMap((run) => {
       const line = run.map(([t, value]) => `${x(t).toFixed(1)} ${y(value).toFixed(1)}`);
       const area = `M${x(run[0][0]).toFixed(1)} ${edge}L${line.join("L")}L${x(run[run.length - 1][0]).toFixed(1)} ${edge}Z`;
@@ -79,7 +79,7 @@ export class Chart {
 
   paths(samples, x, y) {
     return this.lines.map((line) => {
-      const d = pieces(samples, line.of).map((run) => `M${run.map(([t, value]) => `${x(t).toFixed(1)} ${y(value).toFixed(1)}`).join("L")}`).join("");
+      const d = pieces(samples, line.of, this.gap).map((run) => `M${run.map(([t, value]) => `${x(t).toFixed(1)} ${y(value).toFixed(1)}`).join("L")}`).join("");
       return s("path", { class: `line ${line.key}`, d });
     });
   }
@@ -111,14 +111,14 @@ export function nearest(samples, cursor) {
 }
 
 /** Runs of [time, value] without a hole. */
-function pieces(samples, of) {
+function pieces(samples, of, gap) {
   const runs = [];
   let last = null;
   for (const sample of samples) {
     const value = of(sample);
     if (value === null || value === undefined) last = null;
     else {
-      if (last === null || sample.t - last > GAP_S) runs.push([]);
+      if (last === null || sample.t - last > gap) runs.push([]);
       runs[runs.length - 1].push([sample.t, value]);
       last = sample.t;
     }

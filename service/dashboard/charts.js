@@ -4,10 +4,10 @@ import { h, renew, s, say, shown } from "./dom.js";
 import * as format from "./format.js";
 import { Chart, PAD, chosen, nearest } from "./chart.js";
 import { HUES, hueOf } from "./names.js";
-import { KEPT, historyOf, joined, samplesOf } from "./samples.js";
+import { KEPT, historyOf, joined, samplesOf, stamp } from "./samples.js";
 import { segment } from "./service.js";
 
-const LENGTHS_S = { "2 minutes": 120, "5 minutes": 300, "15 minutes": 900, hour: 3600 };
+const LENGTHS_S = { "2 minutes": 120, "5 minutes": 300, "15 minutes": 900, hour: 3600, "6 hours": 21600, day: 86400 };
 const LEAST_S = 2; // a click that slips is no range
 const BAND_HEIGHT = 58;
 
@@ -66,7 +66,7 @@ export class Charts {
       const before = samples[index].composition;
       return sample.composition && before && sample.composition !== before ? [{ t: sample.t, from: before, to: sample.composition }] : [];
     });
-    return { samples, from, to, marks, cursor: this.cursor, drag: this.drag };
+    return { samples, from, to, marks, cursor: this.cursor, drag: this.drag, gap: gapOf(samples) };
   }
 
   draw() {
@@ -111,8 +111,7 @@ export class Charts {
   }
 
   goTo(from, to) {
-    const [first, last] = [from, to].map((t) => new Date(Math.round(t) * 1000).toISOString().replace(".000", ""));
-    location.hash = `#/app/${segment(this.app)}?from=${first}&to=${last}`;
+    location.hash = `#/app/${segment(this.app)}?from=${stamp(from)}&to=${stamp(to)}`;
   }
 
   /** What the address asks for: a range, or what is now. */
@@ -132,7 +131,7 @@ export class Charts {
   /** Asks for what lies before the samples that the page keeps. */
   async reach(from) {
     const back = Math.ceil(Date.now() / 1000 - from);
-    if (back > KEPT) this.past = await historyOf(this.app, back);
+    if (back > KEPT) this.past = await historyOf(this.app, from, this.range?.to ?? Date.now() / 1000);
     this.draw();
   }
 
@@ -167,6 +166,12 @@ export class Charts {
   }
 }
 
+/** Seconds without a sample that are a gap: where they are thinned out, more than for those of each second. */
+function gapOf(samples) {
+  const apart = samples.slice(1).map((sample, index) => sample.t - samples[index].t).sort((one, other) => one - other);
+  return Math.max(4, 1.5 * (apart[Math.floor(apart.length * 0.98)] ?? 0));
+}
+
 /** Which composition was active when: coloured bands with a mark at every switch. */
 class Bands {
   constructor() {
@@ -178,7 +183,7 @@ class Bands {
   draw(view) {
     const width = Math.max(200, Math.floor(this.element.clientWidth));
     const x = (t) => PAD.left + ((width - PAD.left - PAD.right) * (t - view.from)) / (view.to - view.from);
-    const runs = runsOf(view.samples);
+    const runs = runsOf(view.samples, view.gap);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${BAND_HEIGHT}`);
     this.svg.setAttribute("width", width);
     const cursor = view.cursor === null ? [] : [s("line", { class: "cursor", x1: x(view.cursor), x2: x(view.cursor), y1: 4, y2: BAND_HEIGHT - 14 })];
@@ -196,13 +201,13 @@ class Bands {
   }
 }
 
-function runsOf(samples) {
+function runsOf(samples, gap) {
   const runs = [];
   for (const { t, composition } of samples) {
     const last = runs[runs.length - 1];
-    if (last && composition === last.name && t - last.to <= 4) last.to = t;
+    if (last && composition === last.name && t - last.to <= gap) last.to = t;
     else if (composition) {
-      if (last && t - last.to <= 4) last.to = t;
+      if (last && t - last.to <= gap) last.to = t;
       runs.push({ name: composition, from: t, to: t });
     }
   }

@@ -3,7 +3,6 @@
 import { get, segment } from "./service.js";
 
 export const KEPT = 900;
-const MOST_S = 3600; // the runner keeps an hour
 
 function fromHistory(sample) {
   const slo = sample.slo;
@@ -76,12 +75,18 @@ export function verdictBefore(status) {
 }
 
 /** Samples of longer ago than the page keeps, as far as the service has them. */
-export async function historyOf(app, back) {
+export async function historyOf(app, from, to) {
+  const query = new URLSearchParams({ from: stamp(from), to: stamp(to) });
   try {
-    return (await get(`history/${segment(app)}?last_s=${Math.min(back, MOST_S)}`)).map(fromHistory);
+    return (await get(`history/${segment(app)}?${query}`)).map(fromHistory);
   } catch {
     return []; // the gap stays a gap
   }
+}
+
+/** Seconds since 1970 as an address has them. */
+export function stamp(t) {
+  return new Date(Math.round(t) * 1000).toISOString().replace(".000", "");
 }
 
 /** Older samples and newer ones as one list. */
