@@ -54,6 +54,7 @@ export class Charts {
   stageChart(stages) {
     const lines = stages.map((name, index) => ({ key: `hue${index % HUES}`, label: name, of: (sample) => sample.service[name] ?? null }));
     this.stages = new Chart({ title: "Service time per stage", unit: "milliseconds", lines, format: (value, exact) => (exact ? format.time(value) : axisTime(value)) });
+    this.stages.log = this.log.checked;
     return this.stages.element;
   }
 

@@ -32,13 +32,16 @@ export class Figures {
 
   objective(status) {
     const { slo, latency_ms: latency } = status;
-    const judged = slo?.metric;
-    const rate = judged === "throughput" ? format.beyond(status.throughput_per_s, slo.bound, "above") || `bound ${format.rate(slo.bound)}` : "delivered";
-    this.tiles.Throughput.set(format.rate(status.throughput_per_s), "items/s", rate, judged === "throughput" && status.slo_status);
-    const known = latency[judged === "latency" ? slo.statistic : "mean"];
+    const [wait, rate] = ["latency", "throughput"].map((metric) => format.goal(slo, metric));
+    // Of several objectives only the one that is missed is coloured so.
+    const verdict = (goal, missed) => goal && (slo.objectives && status.slo_status === "violated" && !missed ? "met" : status.slo_status);
+    const short = rate ? format.beyond(status.throughput_per_s, rate.bound, "above") : "";
+    this.tiles.Throughput.set(format.rate(status.throughput_per_s), "items/s", rate ? short || `bound ${format.rate(rate.bound)}` : "delivered", verdict(rate, short));
+    const known = latency[wait?.statistic ?? "mean"];
+    const late = wait ? format.beyond(known, wait.bound, "below") : "";
     const [value, unit] = format.time(known).split(" ");
-    const words = judged === "latency" ? `${format.statistic(slo)}, ${format.beyond(known, slo.bound, "below") || "bound"} ${format.time(slo.bound)}` : `mean; p95 ${format.time(latency.p95)}`;
-    this.tiles.Latency.set(value, unit ?? "", words, judged === "latency" && status.slo_status);
+    const words = wait ? `${format.statistic(wait)}, ${late || "bound"} ${format.time(wait.bound)}` : `mean; p95 ${format.time(latency.p95)}`;
+    this.tiles.Latency.set(value, unit ?? "", words, verdict(wait, late));
     const since = status.began_at ? `of the time since ${format.clock(status.began_at, false)}` : "of the time";
     this.tiles["SLO met"].set(format.share(status.slo_met_share), "", format.known(status.slo_met_share) ? since : "no verdict yet");
   }

@@ -73,6 +73,11 @@ export function clock(at, seconds = true) {
 
 export const STATISTIC = { mean: "mean", p50: "median", p95: "95th percentile", p99: "99th percentile", share: "time of 95 % of the items" };
 
+/** The objective about `metric` among those of an SLO; undefined where there is none. */
+export function goal(slo, metric) {
+  return (slo?.objectives ?? [slo]).find((each) => each?.metric === metric);
+}
+
 /** Which latency an SLO judges. */
 export function statistic(slo) {
   return slo.statistic === "share" ? `of ${percent(slo.share)} of the items` : STATISTIC[slo.statistic];

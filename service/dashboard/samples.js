@@ -1,11 +1,12 @@
 // The last quarter of an hour of every app, one sample a second: bounded, however long the page is open.
 
+import { goal } from "./format.js";
 import { get, segment } from "./service.js";
 
 export const KEPT = 900;
 
 function fromHistory(sample) {
-  const slo = sample.slo;
+  const [wait, rate] = ["latency", "throughput"].map((metric) => goal(sample.slo, metric));
   return {
     t: Math.floor(Date.parse(sample.at) / 1000),
     composition: sample.composition,
@@ -13,9 +14,9 @@ function fromHistory(sample) {
     output: sample.throughput_per_s,
     mean: sample.latency_ms.mean,
     p95: sample.latency_ms.p95,
-    target: slo && slo.metric === "latency" ? slo.target : null,
-    latencyBound: slo && slo.metric === "latency" ? slo.bound : null,
-    rateBound: slo && slo.metric === "throughput" ? slo.bound : null,
+    target: wait?.target ?? null,
+    latencyBound: wait?.bound ?? null,
+    rateBound: rate?.bound ?? null,
     service: sample.service_time_ms,
     bundle: sample.bundle_size ?? null,
     verdict: sample.slo_status,
