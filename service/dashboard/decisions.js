@@ -25,7 +25,7 @@ export class Decisions {
     this.kind = h("select", { id: "decision-kind", onchange: () => this.begin() }, Object.keys(KINDS).map((label) => h("option", { value: label }, label)));
     this.empty = h("p", { class: "hint" }, "No decisions yet. They appear as soon as an SLO is set and there is something to decide.");
     this.older = h("button", { type: "button", class: "older", hidden: true, onclick: () => this.page() }, "Show older ones");
-    this.element = h("section", { class: "panel", "aria-labelledby": "decisions-title" }, h("div", { class: "row" }, h("h2", { id: "decisions-title" }, "Decisions"), h("label", { for: "decision-kind" }, "Show ", this.kind)), this.empty, this.list, this.older);
+    this.element = h("section", { class: "panel", "aria-labelledby": "decisions-title" }, h("div", { class: "row" }, h("h2", { id: "decisions-title" }, "Decisions"), h("span", {}, h("label", { for: "decision-kind" }, "Show"), " ", this.kind)), this.empty, this.list, this.older);
   }
 
   /** Asks for the newest when the last decision is another one, or its outcome came, and now and then. */

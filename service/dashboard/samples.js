@@ -50,7 +50,10 @@ export class Samples {
     const sample = fromStatus(status);
     const last = this.last;
     if (last && sample.t < last.t) return;
-    if (last && sample.t === last.t) this.list.pop();
+    if (last && sample.t === last.t) {
+      if (sample.verdict === "unknown") sample.verdict = last.verdict; // a verdict that has just begun to be measured anew
+      this.list.pop();
+    }
     this.list.push(sample);
     if (this.list.length > KEPT) this.list.shift();
   }

@@ -111,6 +111,6 @@ def test_what_the_service_tells_is_text_and_never_run(ferret: Browser, daemon: S
     ferret.press("Add", COMPOSITIONS)
     ferret.sees("<img src=x", ".faults")
     ferret.open(f"#/app/{quote(PROBE, safe='')}")
-    ferret.sees("there is no app", "main")
+    ferret.sees("Not here", "main")
     assert ferret.run("return window.ran ?? null") is None
     assert not ferret.all("main img, main script")
