@@ -19,6 +19,7 @@ from service.bodies.base import time_text
 from service.bodies.decisions import KINDS, Decision, Entry, EntryKind
 from service.bodies.results import Result
 from service.bodies.status import Sample, Status
+from service.daemon.past import Past
 from service.running.asking.requests import ReadResults
 from service.running.recording.history import KEPT_S
 
@@ -87,7 +88,9 @@ def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From
     of the present run, an hour at most."""
     if from_ is not None:
         until_s = time() if to is None else to.timestamp()
-        return problems.Body(daemon.observation.past(app, from_.timestamp(), until_s))
+        return problems.Body(
+            Past(daemon.observation.history, daemon.telemetry).between(app, from_.timestamp(), until_s)
+        )
     return problems.Body(daemon.observation.history(app, last_s))
 
 

@@ -43,7 +43,8 @@ class Daemon:
         self._runs = Runs(apps, host, store, make_ticker)
         self._host, self._store = host, store
         self._restored = False
-        self.observation = Observation(self._runs, store, base.telemetry if base else None)
+        self.observation = Observation(self._runs, store)
+        self.telemetry = base.telemetry if base else None
         self.apps = Apps(self._runs, choices, specs, store, self.observation)
         self.objectives = Objectives(self._runs, store, self.observation)
         self.compositions = Compositions(self._runs, choices, specs, self.observation)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from time import time
 
 from control.decisions import State
-from service.bodies.base import read_time
 from service.bodies.decisions import KINDS, Decision, Entry, EntryKind, history_of
 from service.bodies.refusals import NotFoundError, UnavailableError
 from service.bodies.results import Result
-from service.bodies.spec import RunSpec, TelemetrySpec
+from service.bodies.spec import RunSpec
 from service.bodies.status import Sample, Status, of_wanted, resting
 from service.daemon.keeping.restart_policy import Ended, Failed, Up
 from service.daemon.keeping.watchdog import Watchdog
-from service.daemon.past import samples_between
 from service.daemon.runs import Runs
 from service.daemon.storing.store import HISTORY_LIMIT, DaemonStore
 from service.running.asking.requests import ReadHistory, ReadResults, ReadStatus
@@ -27,9 +24,8 @@ KEPT_AFTER_END = {"stages", "items", "drain", "switches", "slo_met_share", "fail
 class Observation:
     """Methods with a name raise NotFoundError for an app that is not registered."""
 
-    def __init__(self, runs: Runs, store: DaemonStore, telemetry: TelemetrySpec | None = None) -> None:
-        """``telemetry``: that of all runs, which remembers what their runners have forgotten."""
-        self._runs, self._store, self._telemetry = runs, store, telemetry
+    def __init__(self, runs: Runs, store: DaemonStore) -> None:
+        self._runs, self._store = runs, store
 
     def statuses(self) -> list[Status]:
         return [self.status(name) for name in self._runs.apps]
@@ -110,17 +106,6 @@ class Observation:
         if isinstance(watchdog.condition, Up):
             return watchdog.ask(ReadHistory(last_s))
         return list(watchdog.remembered.history)
-
-    def past(self, name: str, from_s: float, to_s: float) -> list[Sample]:
-        """Of any run, seconds since 1970, oldest first: what the present runner remembers, and before that telemetry,
-        thinned out where the range is long."""
-        try:
-            recent = self.history(name, max(1.0, time() - from_s))
-        except UnavailableError:  # what is written can be told without the runner
-            recent = []
-        seen = [each for each in recent if from_s <= read_time(each.at).timestamp() <= to_s]
-        until_s = read_time(seen[0].at).timestamp() - 1.0 if seen else to_s
-        return samples_between(self._telemetry, name, from_s, until_s) + seen
 
 
 def _kept(last: Status) -> dict[str, object]:

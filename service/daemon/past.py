@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import time
 from typing import Any
 
 from profiler.slo import SloStatus
-from service.bodies.base import rounded, time_text
+from service.bodies.base import read_time, rounded, time_text
+from service.bodies.refusals import UnavailableError
 from service.bodies.slo import SloInForce
 from service.bodies.spec import TelemetrySpec
 from service.bodies.status import Sample, SampledLatency
+
+
+class Past:
+    """Of every app, across runs and daemons."""
+
+    def __init__(self, recent: Callable[[str, float], list[Sample]], telemetry: TelemetrySpec | None) -> None:
+        """``recent``: samples of the last seconds that a runner remembers; ``telemetry``: that of all runs."""
+        self._recent, self._telemetry = recent, telemetry
+
+    def between(self, name: str, from_s: float, to_s: float) -> list[Sample]:
+        """Oldest first, seconds since 1970: what the present runner remembers, and before that telemetry, thinned out
+        where the range is long. Raises: NotFoundError for an app that is not registered."""
+        try:
+            recent = self._recent(name, max(1.0, time() - from_s))
+        except UnavailableError:  # what is written can be told without the runner
+            recent = []
+        seen = [each for each in recent if from_s <= read_time(each.at).timestamp() <= to_s]
+        until_s = read_time(seen[0].at).timestamp() - 1.0 if seen else to_s
+        return samples_between(self._telemetry, name, from_s, until_s) + seen
 
 
 def samples_between(telemetry: TelemetrySpec | None, app: str, from_s: float, to_s: float) -> list[Sample]:
@@ -21,7 +43,7 @@ def samples_between(telemetry: TelemetrySpec | None, app: str, from_s: float, to
     return [_sample(row) for row in snapshots_between(Path(telemetry.folder), app, from_s, to_s)]
 
 
-def _sample(row: dict[str, Any]) -> Sample:
+def _sample(row: Mapping[str, Any]) -> Sample:
     return Sample(
         at=time_text(row["at"].timestamp()),
         composition=row["composition"],
@@ -37,7 +59,7 @@ def _sample(row: dict[str, Any]) -> Sample:
     )
 
 
-def _slo(row: dict[str, Any]) -> SloInForce | None:
+def _slo(row: Mapping[str, Any]) -> SloInForce | None:
     """As far as a snapshot tells it; the threshold is what lies between target and bound."""
     target, bound = row["slo_target"], row["slo_bound"]
     if row["slo_metric"] is None or target is None:
