@@ -15,11 +15,15 @@ from typing import Any
 from browser import Browser
 from dashboard_rig import LATENCY, PUSHED, SceneDaemon, page, scenes
 from dashboard_scenes import NOTICES, SCENES
+from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"wide": (1440, 900), "middle": (1024, 768), "phone": (390, 844)}
 MOST = 1500
 """Pixels of a picture from top to bottom."""
+COLOURS = 128
+WITHIN = {"decision": ".panel:has(.decisions)"}
+"""What is shown of a scene, where that is not the page from its top."""
 KEPT = {
     ("stable", "light", "wide"): "dashboard-app-light",
     ("stable", "light", "phone"): "dashboard-narrow-light",
@@ -45,7 +49,9 @@ class Camera:
             self._seen.settle()
             name = KEPT.get((scene, self._scheme, size))
             if name is not None:
-                self._seen.picture(self._folder / f"{name}.png", most=MOST)
+                path = self._folder / f"{name}.png"
+                self._seen.picture(path, MOST, WITHIN.get(scene, "html"))
+                Image.open(path).convert("RGB").quantize(COLOURS).save(path, optimize=True)
             if (sizes := self._folder / "sizes").is_dir():
                 self._seen.picture(sizes / f"{scene}-{self._scheme}-{size}.png")
 
