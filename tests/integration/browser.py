@@ -130,9 +130,8 @@ class Browser:
     def picture(self, path: Path, most: int = 20_000, within: str = "html") -> None:
         """The page, or an element of it, as PNG, down to ``most`` pixels."""
         self.run("scrollTo(0, 0)")  # what sticks to the window would stand in the middle of the page
-        box = "const b = document.querySelector(arguments[0]).getBoundingClientRect(); return [b.x, b.y, b.width, b.height]"
-        x, y, width, height = self.run(box, within)
-        clip = {"x": x, "y": y, "width": width, "height": min(height, most), "scale": 1}
+        box = self.run("return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()", within)
+        clip = {**{key: box[key] for key in ("x", "y", "width")}, "height": min(box["height"], most), "scale": 1}
         asked = {"format": "png", "clip": clip, "captureBeyondViewport": True}
         path.write_bytes(base64.b64decode(self.driver.execute_cdp_cmd("Page.captureScreenshot", asked)["data"]))
 

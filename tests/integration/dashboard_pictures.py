@@ -26,6 +26,7 @@ WITHIN = {"decision": ".panel:has(.decisions)"}
 """What is shown of a scene, where that is not the page from its top."""
 KEPT = {
     ("stable", "light", "wide"): "dashboard-app-light",
+    ("stable", "dark", "wide"): "dashboard-app-dark",
     ("stable", "light", "phone"): "dashboard-narrow-light",
     ("stable", "dark", "phone"): "dashboard-narrow-dark",
     ("overloaded", "light", "wide"): "dashboard-overloaded-light",
