@@ -74,7 +74,7 @@ class Query:
             told = [json.loads(line)["value"] for line in Path(place, "out.jsonl").read_text().splitlines()]
         if items is None or items.failed or items.lost or items.misordered or told != want:
             raise ValueError(f"{self.app}: {items}; {len(told)} results, wanted {len(want)}")
-        return (items.delivered - before) * self.portion / spent_s
+        return self.rows * (1 - before / items.delivered) / spent_s
 
     def p95_ms(self, rows_per_s: float, seconds: float) -> float:
         """Of a portion, from when it is due, and the time in which its rows come together."""
