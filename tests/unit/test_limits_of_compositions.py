@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fastapi.testclient import TestClient
@@ -12,13 +14,16 @@ from compositions.errors import CompositionError
 from compositions.model import Stage
 from compositions.rules import MAX_COMPOSITIONS
 from service.api import create_app
+from service.bodies.compositions import Choice
 from service.daemon import choices
 from service.daemon.checks import WORKERS_PER_CORE
+from service.daemon.compositions import Compositions
 from service.daemon.fakes.fake_daemon import fake_daemon
 from service.daemon.storing.store import DaemonStore
 from service.running.checking.shipped import available_cores
 
 YAML = {"content-type": "application/yaml"}
+PATIENCE_S = 10.0
 
 
 def document(first: int, count: int) -> str:
@@ -94,3 +99,21 @@ def test_more_workers_than_the_machine_bears_are_not_pinned(client: TestClient) 
     assert refused.status_code == 422
     assert sentence in refused.json()["detail"]
     assert client.put("/apps/synthetic/mode", json={"mode": "pinned", "composition": "most"}).status_code == 200
+
+
+def test_a_document_is_read_beside_the_event_loop(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large one took 378 ms in which nobody else was answered."""
+    reading, go_on = threading.Event(), threading.Event()
+
+    def add(self: Compositions, text: bytes) -> list[Choice]:
+        reading.set()
+        assert go_on.wait(PATIENCE_S), "nobody was answered while it was read"
+        return []
+
+    monkeypatch.setattr(Compositions, "add", add)
+    with ThreadPoolExecutor(1) as beside:
+        posted = beside.submit(client.post, "/compositions", content=document(0, 1), headers=YAML)
+        assert reading.wait(PATIENCE_S)
+        assert client.get("/healthz").status_code == 200
+        go_on.set()
+        assert posted.result().status_code == 200

@@ -23,6 +23,10 @@ STATUS = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="syntheti
         "latency_ms": Latency(mean=181.0, p50=170.0, p95=None, p99=None),
         "items": Items(accepted=5, delivered=4, failed=1, shed=0),
         "cost": Cost(cores=2, workers=5, spares=1, worker_s=60.0, cpu_s=None, cpu_cores=None),
+        "offered_per_s": 45.0,
+        "admitted_per_s": 25.0,
+        "missed": 7,
+        "lag_s": 6.5,
     }
 )
 
@@ -49,6 +53,10 @@ def value(name: str, **labels: str) -> float | None:
         ("recompose_workers_in_use", {}, 5.0),
         ("recompose_cost_seconds_total", {"kind": "worker"}, 60.0),
         ("recompose_stage_bottleneck", {"stage": "f1"}, 0.0),
+        ("recompose_offered_rate", {}, 45.0),
+        ("recompose_admitted_rate", {}, 25.0),
+        ("recompose_missed_items_total", {}, 7.0),
+        ("recompose_lag_seconds", {}, 6.5),
     ],
 )
 def test_values_in_base_units(name: str, labels: dict[str, str], expected: float) -> None:

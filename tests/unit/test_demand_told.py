@@ -1,0 +1,58 @@
+"""What a source was asked for, and could not give in time, is told by the status and by telemetry."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps import registry
+from compositions.model import Composition, Group, Stage
+from control.choices import Choices
+from control.decisions import Mode, State
+from control.manager import Manager
+from control.settings import Settings
+from control.strategies import make_strategy
+from profiler.monitor import Monitor, MonitorSettings
+from profiler.snapshot import Demand
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.engine import Engine
+from runtime.pools.simulated import SimulatedPool
+from runtime.pools.simulated_machine import Machine, constant_cost
+from service.bodies.spec import RunSpec
+from service.bodies.status import resting
+from service.running.answering.status import Beside, running_status
+from service.running.loop import ControlLoop, LoopSettings
+from service.running.recording.telemetry_columns import SNAPSHOT_FIELDS
+from service.running.recording.telemetry_rows import Rows
+
+STAGES = (Stage("a"),)
+ONE = Composition("one", (Group(("a",)),))
+
+
+@pytest.fixture
+def held_back() -> ControlLoop:
+    """45 items/s are due for five seconds, 25 are admitted, two given up; the next one has been due for 2 s."""
+    monitor = Monitor(MonitorSettings(), "a", 2)
+    manager = Manager(Settings(), make_strategy("model"), Choices(STAGES, (ONE,), ONE), Mode.AUTO, None)
+    engine = Engine(Dispatcher(STAGES, ONE), SimulatedPool(constant_cost({"a": 0.04}), Machine(cores=2)))
+    loop = ControlLoop(engine, monitor, manager, LoopSettings(cores=2))
+    for turn in range(21):
+        monitor.record_demand(turn / 4, Demand(45 * turn // 4, 25 * turn // 4, 2 * turn // 4, 2.0))
+    loop.tick(5.0)
+    return loop
+
+
+def test_the_status_has_it(held_back: ControlLoop) -> None:
+    known = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)
+    told = running_status(known, STAGES, held_back, Beside(None, None, None), str)
+    assert (told.offered_per_s, told.admitted_per_s) == (pytest.approx(45, rel=0.02), pytest.approx(25, rel=0.02))
+    assert (told.missed, told.lag_s) == (10, 2.0)
+
+
+def test_telemetry_has_it(held_back: ControlLoop) -> None:
+    assert held_back.snapshot is not None
+    assert held_back.result is not None
+    row = dict(
+        zip(SNAPSHOT_FIELDS, Rows("run", 0.0).snapshot(held_back, held_back.snapshot, held_back.result), strict=True)
+    )
+    assert (row["offered_per_s"], row["admitted_per_s"]) == (pytest.approx(45, rel=0.02), pytest.approx(25, rel=0.02))
+    assert (row["missed"], row["lag_s"]) == (10, 2.0)
