@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from compositions.errors import CompositionError, Fault
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
 from compositions.notation import short_notation
-from compositions.rules import MAX_COMPOSITIONS, count_fault
+from compositions.rules import MAX_COMPOSITIONS, count_fault, most_replicas
 
 MAX_GENERATED = MAX_COMPOSITIONS
 MAX_OWN = 1_000
@@ -21,7 +21,7 @@ def generate(stages: Sequence[Stage], *, max_workers: int, replicas: Sequence[in
     """Every way to cut ``stages`` into groups of adjacent ones and to give each group a number of ``replicas``.
 
     Cheapest first: fewest workers, then fewest groups. Shapes are distinct, names are short notations. A group of one
-    worker is Seq; a group with a stage that keeps a state is Seq whatever ``replicas`` offers.
+    worker is Seq; a group that workers cannot share is Seq whatever ``replicas`` offers.
 
     Raises: CompositionError when there are more than 10,000, or none within ``max_workers``, or replicas below 1.
     """
@@ -95,7 +95,8 @@ def _extend(
 
 
 def _choices(stages: Sequence[Stage], replicas: Sequence[int]) -> Sequence[int]:
-    return (1,) if any(stage.keeps_state for stage in stages) else replicas
+    most = most_replicas(stages)
+    return [count for count in replicas if count <= most] or (1,) if most > 1 else (1,)
 
 
 def _refuse_too_many(found: int) -> None:

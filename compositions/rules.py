@@ -1,4 +1,5 @@
-"""What makes groups a composition of an app: every stage once, in the app's order, and none that is stateful in Par."""
+"""What makes groups a composition of an app: every stage once, in the app's order, and in Par none that
+workers cannot share."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ def what_app_has(app: str, stages: Sequence[Stage]) -> str:
 def group_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) -> Iterator[Fault]:
     """All that keeps ``groups`` from being a composition of ``stages``; paths start at ``groups[i]``."""
     yield from _order_faults(groups, stages, app)
-    kept = {stage.name: stage.kind for stage in stages if stage.keeps_state}
+    by_name = {stage.name: stage for stage in stages}
     for index, group in enumerate(groups):
-        yield from _worker_faults(f"groups[{index}]", group, kept)
+        yield from _worker_faults(f"groups[{index}]", group, by_name)
 
 
 def count_fault(name: str, count: int) -> str | None:
@@ -40,6 +41,15 @@ def count_fault(name: str, count: int) -> str | None:
     if 1 <= count <= MAX_REPLICAS:
         return None
     return f"{name} is {shown(count)}; it must be at least 1 and at most {MAX_REPLICAS:,}"
+
+
+def most_replicas(stages: Sequence[Stage]) -> int:
+    """How many workers a group of these may have: by the keys of its first stage, where that is partitioned, as many
+    as partitions; with another stage that keeps a state only one, for its items must stay together and in order."""
+    kept = [at for at, stage in enumerate(stages) if stage.keeps_state]
+    if not kept:
+        return MAX_REPLICAS
+    return stages[0].partitions if kept == [0] and stages[0].kind is StageKind.PARTITIONED else 1
 
 
 def _order_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) -> Iterator[Fault]:
@@ -74,11 +84,25 @@ def _named_stages(groups: Sequence[Group]) -> Iterator[tuple[str, str]]:
             yield f"groups[{index}].stages[{number}]", name
 
 
-def _worker_faults(path: str, group: Group, kinds: Mapping[str, StageKind]) -> Iterator[Fault]:
+def _worker_faults(path: str, group: Group, by_name: Mapping[str, Stage]) -> Iterator[Fault]:
     if (problem := count_fault("replicas", group.replicas)) is not None:
         yield Fault(f"{path}.replicas", problem)
     elif group.pattern is Pattern.SEQ and group.replicas > 1:
         yield Fault(f"{path}.replicas", f"a Seq group has 1 worker, not {group.replicas}; Par has several")
-    kept = [name for name in group.stages if name in kinds]
-    if group.pattern is Pattern.PAR and kept:
-        yield Fault(path, f"stage {kept[0]!r} is {kinds[kept[0]]} and may not be in a Par group; put it in a Seq group")
+    stages = [by_name[name] for name in group.stages if name in by_name]
+    if group.pattern is Pattern.PAR and (problem := _sharing_fault(stages, group.replicas)) is not None:
+        yield Fault(path, problem)
+
+
+def _sharing_fault(stages: Sequence[Stage], replicas: int) -> str | None:
+    """Why workers cannot share these stages, if they cannot."""
+    for at, stage in enumerate(stages):
+        if stage.kind is StageKind.STATEFUL:
+            return f"stage {stage.name!r} is stateful and may not be in a Par group; put it in a Seq group"
+        if at and stage.kind is StageKind.PARTITIONED:
+            rest = "begin the Par group with it, or put it in a Seq group"
+            return f"stage {stage.name!r} is partitioned and not the first of its Par group; {rest}"
+    if stages and stages[0].kind is StageKind.PARTITIONED and replicas > stages[0].partitions:
+        first = stages[0]
+        return f"replicas is {replicas}; stage {first.name!r} has {first.partitions} partitions, and so many at most"
+    return None

@@ -11,6 +11,7 @@ from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, Event, Payload, SwitchRequested, SwitchStyle, Tick
 from runtime.dispatch.instructions import Instruction, KillWorker, SendTask, StartWorkers, StopWorker
 from runtime.dispatch.outcomes import Outcome
+from runtime.dispatch.routes import Routed
 from runtime.dispatch.views import DispatcherView
 from runtime.pools.port import WorkerPool
 
@@ -57,10 +58,11 @@ class Engine:
         return self._dispatcher.idle
 
     def admit(self, payload: Payload, arrived_s: tuple[float, ...], due_s: tuple[float, ...] | None = None) -> int:
-        """Takes encoded items, as many as there are times; returns the serial number of the first. Ask ``has_room``
-        first: this does not refuse."""
+        """Takes encoded items (``Routed`` ones where the first stage is partitioned), as many as there are times;
+        returns the serial number of the first. Ask ``has_room`` first: this does not refuse."""
         serial = self._dispatcher.accepted
-        self._handle(BundleAdmitted(self._pool.now_s(), arrived_s, payload, due_s))
+        payload, routes = payload if type(payload) is Routed else (payload, None)
+        self._handle(BundleAdmitted(self._pool.now_s(), arrived_s, payload, due_s, routes))
         return serial
 
     def switch(

@@ -18,7 +18,7 @@ from typing import Any
 
 from compositions.errors import RecomposeError
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import BundleAdmitted, Event, SizeOf, TaskDone
+from runtime.dispatch.events import BundleAdmitted, Change, Event, KeyedDone, SizeOf, TaskDone
 from runtime.dispatch.plain import Blob, Reader, Writer
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
@@ -65,14 +65,15 @@ class EventLog:
         self._noted.append(event)
 
     def note_admitted(self, event: BundleAdmitted, size_bytes: int) -> None:
-        self._noted.extend((BundleAdmitted, event.at_s, event.arrived_s, event.due_s, size_bytes))
-
+        self._noted.extend((BundleAdmitted, event.at_s, event.arrived_s, event.due_s, size_bytes, event.routes))
         self._times += len(event.arrived_s)
 
     def note_done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
         states = tuple(event.states) if event.states else ()
         cells = (TaskDone, event.at_s, event.worker, event.task_id, busy_s, size_bytes, states, event.faults)
-        self._noted.extend(cells)
+        self._noted.extend((*cells, _sizes_of(event.keyed)))
+        if event.keyed.routes is not None:
+            self._times += len(event.keyed.routes.partitions) // 8
 
     def lines(self) -> Iterator[str]:
         """The log as JSON lines: the opening, then an event a line."""
@@ -116,14 +117,25 @@ def _events(cells: Iterable[Any]) -> Iterator[Event]:
     rest = iter(cells)
     for first in rest:
         if first is BundleAdmitted:
-            at_s, arrived_s, due_s, size_bytes = islice(rest, 4)
-            yield BundleAdmitted(at_s, arrived_s, Blob(size_bytes), due_s)
+            at_s, arrived_s, due_s, size_bytes, routes = islice(rest, 5)
+            yield BundleAdmitted(at_s, arrived_s, Blob(size_bytes), due_s, routes)
         elif first is TaskDone:
-            at_s, worker, task_id, busy_s, size_bytes, names, faults = islice(rest, 7)
+            at_s, worker, task_id, busy_s, size_bytes, names, faults, keyed = islice(rest, 8)
             timing, states = StageTiming("", busy_s, 0.0), {name: Blob(0) for name in names}
-            yield TaskDone(at_s, worker, task_id, Blob(size_bytes), (timing,), states, faults)
+            yield TaskDone(at_s, worker, task_id, Blob(size_bytes), (timing,), states, faults, keyed)
         else:
             yield first
+
+
+def _sizes_of(keyed: KeyedDone) -> KeyedDone:
+    """Without the states."""
+    if not keyed.changes:
+        return keyed
+    changes = {
+        stage: {each: Change(change.whole, Blob(len(change.blob))) for each, change in made.items()}
+        for stage, made in keyed.changes.items()
+    }
+    return KeyedDone(keyed.routes, changes)
 
 
 def read(lines: Iterable[str]) -> Recording:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from compositions.model import Composition, TransitionKind
 from profiler.snapshot import StageTiming
+from runtime.dispatch.routes import Routes
 
 Payload = Any
 WorkerId = str
@@ -41,6 +42,27 @@ class Started:
     at_s: float
 
 
+class Change(NamedTuple):
+    """What a task made of a partition: the states of the keys that it touched, or (``whole``) of all its keys."""
+
+    whole: bool
+    blob: Payload
+
+
+_NONE: Mapping[str, Any] = {}  # it is pickled, which a proxy cannot be
+
+
+class KeyedDone(NamedTuple):
+    """What a result says beside its values: ``routes`` of them, if the next stage is partitioned; ``changes`` by
+    stage and partition."""
+
+    routes: Routes | None = None
+    changes: Mapping[str, Mapping[int, Change]] = _NONE
+
+
+NOTHING_KEYED = KeyedDone()
+
+
 @dataclass(frozen=True, slots=True)
 class BundleAdmitted:
     """The source offers items that travel together; the dispatcher gives them the next serial numbers."""
@@ -51,6 +73,8 @@ class BundleAdmitted:
     payload: Payload
     due_s: tuple[float, ...] | None = None
     """Since when a user waits for each; None: since it arrived."""
+    routes: Routes | None = None
+    """Where the first stage is partitioned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +101,7 @@ class TaskDone(NamedTuple):
     timings: tuple[StageTiming, ...] = ()
     states: Mapping[str, Payload] = NO_STATES
     faults: tuple[ItemFault, ...] = ()
+    keyed: KeyedDone = NOTHING_KEYED
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from runtime.dispatch.events import WorkerId, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import KillWorker
 from runtime.dispatch.outcomes import StartFailed, WorkersChanged
+from runtime.dispatch.pieces import Pieces
 from runtime.dispatch.pipeline import Bundle, TaskInWork
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.staffing import Staffing
@@ -34,7 +35,9 @@ class Failures:
         self._stages = state.course.stages
         self._turn = turn
         self._settings = settings
+        self._stateful = state.stateful
         self._work = work
+        self._pieces = Pieces(state, settings, work)
         self._staffing = staffing
         self._transition = transition
 
@@ -67,7 +70,7 @@ class Failures:
 
     def _limit_s(self, task: TaskInWork) -> float:
         stages = self._stages[task.bundle.next_stage : task.group.last + 1]
-        return task.bundle.count * sum(stage.time_limit_s or self._settings.time_limit_s for stage in stages)
+        return task.count * sum(stage.time_limit_s or self._settings.time_limit_s for stage in stages)
 
     def _give_up(self, worker_id: WorkerId, why: str, at_fault: list[TaskInWork] | None = None) -> None:
         """A worker is gone: what it ran, or of that what is ``at_fault`` where it is known, counts a loss if that was
@@ -75,9 +78,13 @@ class Failures:
         worker = self._crew.lose(worker_id)
         assert worker is not None, "only a known worker is given up"
         suspects = worker.running if at_fault is None else at_fault
+        self._stateful.lose(worker_id)
         for task in worker.outstanding:
-            task.group.load -= 1
             self._transition.disturb(task)
+            if task.picked is not None:
+                self._pieces.lost(task, why, suspect=task in suspects)
+                continue
+            task.group.load -= 1
             if task not in suspects:
                 self._work.route(task.bundle)
             elif len(suspects) == 1:
@@ -87,6 +94,7 @@ class Failures:
                 self._work.route(task.bundle)
         self._staffing.start_missing()
         self._staffing.assign()
+        self._work.dispatch_keyed()
         self._transition.advance()
 
     def _suspect(self, bundle: Bundle, why: str) -> None:

@@ -92,4 +92,5 @@ class Handlers:
         self._transition.tick()
         self._staffing.stop_surplus()
         self._staffing.start_missing()
+        self._work.dispatch_keyed()
         self._work.feed()

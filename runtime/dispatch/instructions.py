@@ -7,9 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runtime.dispatch.events import NO_STATES, Payload, WorkerId
+
+_NONE: Mapping[str, Any] = {}  # it is pickled, which a proxy cannot be
+
+
+class KeyedTask(NamedTuple):
+    """What a task of partitioned stages needs beside its payload.
+
+    ``picked``: a byte for each value of its items, 1 for those to run; None: all items are. ``kept`` holds what brings
+    back the partitions that the worker has not, by stage: it replaces what the worker may have of them. Of ``wanted``,
+    by stage, the result is to bring whole partitions.
+    """
+
+    picked: bytes | None = None
+    kept: Mapping[str, Mapping[int, tuple[Payload, ...]]] = _NONE
+    wanted: Mapping[str, bytes] = _NONE
 
 
 class Task(NamedTuple):
@@ -23,6 +38,7 @@ class Task(NamedTuple):
     states: Mapping[str, Payload] = NO_STATES
     start: int = 0
     items: int = 1
+    keyed: KeyedTask | None = None
 
 
 class SendTask(NamedTuple):

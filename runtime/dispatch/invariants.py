@@ -39,6 +39,7 @@ class Invariants:
             *_replicas(state),
             *_tasks(state),
             *_gates(state),
+            *_keys(state),
             *_phase(state),
         ]
 
@@ -77,9 +78,13 @@ def _whereabouts(state: State) -> Iterator[tuple[Bundle, str]]:
     for group in _groups(state):
         for _, bundle in group.waiting:
             yield bundle, f"the work list of {_name(group)}"
+    for keys in state.stateful.partitioned.values():
+        for assembly in keys.entered:
+            yield assembly.bundle, "a partitioned stage"
     for worker in state.crew.workers.values():
         for task in worker.outstanding:
-            yield task.bundle, f"worker {worker.worker}"
+            if task.picked is None:
+                yield task.bundle, f"worker {worker.worker}"
 
 
 def _order(state: State) -> Iterator[str]:
@@ -99,7 +104,13 @@ def _order(state: State) -> Iterator[str]:
 def _counts(state: State) -> Iterator[str]:
     """The counters of a pipeline and its groups say what is there."""
     waiting = [(bundle, group) for group in _groups(state) for _, bundle in group.waiting]
-    in_work = [(task.bundle, task.group) for task in _all_tasks(state)]
+    in_work = [(task.bundle, task.group) for task in _all_tasks(state) if task.picked is None]
+    in_work += [
+        (assembly.bundle, keys.group)
+        for keys in state.stateful.partitioned.values()
+        for assembly in keys.entered
+        if keys.group is not None
+    ]
     in_flight = Counter(id(bundle.pipeline) for bundle, _ in (*waiting, *in_work))
     loads = Counter(id(group) for _, group in (*waiting, *in_work))
     for pipeline in state.course.pipelines:
@@ -171,11 +182,29 @@ def _tasks(state: State) -> Iterator[str]:
 def _gates(state: State) -> Iterator[str]:
     """A stateful stage has one bundle at a time, the next one; its gate is never behind what has left."""
     for index, gate in state.stateful.gates.items():
-        inside = [task.bundle.turn for task in _all_tasks(state) if _covers(task, index)]
+        inside = [task.bundle.turn for task in _all_tasks(state) if task.picked is None and _covers(task, index)]
         if inside not in ([], [gate.expected]):
             yield f"stage {index} has turns {inside} in work; it is turn {gate.expected}"
         if gate.expected < state.outbox.next_turn:
             yield f"stage {index} waits for turn {gate.expected}, which has left"
+
+
+def _keys(state: State) -> Iterator[str]:
+    """A partition is in work once, and only as long as its task; the bundles of a partitioned stage are of one group,
+    in order, and not done."""
+    for index, keys in state.stateful.partitioned.items():
+        pieces = [task for task in _all_tasks(state) if task.picked is not None and task.group.first == index]
+        busy = [each for task in pieces for each in keys.piece(task.bundle, task.picked or b"").partitions]
+        marked = [each for each in range(keys.count) if keys.in_work[each]]
+        if sorted(busy) != marked:
+            yield f"partitions {sorted(busy)} of stage {index} are in work; {marked} are marked so"
+        turns = [assembly.bundle.turn for assembly in keys.entered]
+        if turns != sorted(turns) or (not turns) != (keys.group is None):
+            yield f"turns {turns} are at stage {index} of {keys.group and _name(keys.group)}"
+        if idle := [assembly.bundle.serial for assembly in keys.entered if assembly.done]:
+            yield f"bundles {idle} are done and still at stage {index}"
+        if strange := [each for each in keys.holders if each is not None and each not in state.crew.workers]:
+            yield f"workers {strange} are gone and hold partitions of stage {index}"
 
 
 def _phase(state: State) -> Iterator[str]:

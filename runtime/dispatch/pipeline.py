@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from compositions.model import Composition, Group, Stage
+from compositions.model import Composition, Group, Stage, StageKind
 from profiler.drain_samples import Pending
 from runtime.dispatch.events import Payload, WorkerId
+from runtime.dispatch.routes import Routes
+
+KEYED_DEPTH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,16 @@ class Bundle:
     start: int = 0
     peak_bytes: int = 0
     """The most that it weighed since it was started."""
-    count: int = field(init=False)
+    routes: Routes | None = None
+    """Where its values go, if the next stage is partitioned."""
 
-    def __post_init__(self) -> None:
-        self.count = len(self.arrived_s)
+    @property
+    def count(self) -> int:
+        return len(self.arrived_s)
 
-    def advance(self, next_stage: int, payload: Payload, start: int = 0) -> None:
+    def advance(self, next_stage: int, payload: Payload, start: int = 0, routes: Routes | None = None) -> None:
         """A task of it succeeded: ``payload`` from ``start`` on is what the next stage gets."""
-        self.next_stage, self.payload, self.start = next_stage, payload, start
+        self.next_stage, self.payload, self.start, self.routes = next_stage, payload, start, routes
         self.trouble = NO_TROUBLE
 
     def part(self, begin: int, end: int) -> Bundle:
@@ -72,6 +77,7 @@ class Bundle:
             peak_bytes=_share(self.peak_bytes, begin, end, self.count),
             due_s=None if self.due_s is None else self.due_s[begin:end],
             start=self.start + begin,
+            routes=None if self.routes is None else self.routes.part(begin, end),
         )
 
     def halves(self) -> tuple[Bundle, Bundle]:
@@ -96,6 +102,14 @@ class TaskInWork:
     """The worker had others when it was given."""
     since_s: float | None = None
     """When the worker began it, as far as can be told; None: it waits behind another."""
+    picked: bytes | None = None
+    """Of a piece of the bundle: a byte for each value, 1 for those of the task."""
+
+    @property
+    def count(self) -> int:
+        """Items; of a piece its share of them, by values."""
+        whole, picked = self.bundle.count, self.picked
+        return whole if picked is None else max(1, whole * picked.count(1) // len(picked))
 
 
 @dataclass(slots=True, eq=False)
@@ -130,8 +144,8 @@ class GroupState:
     in work."""
 
     __slots__ = (
-        *("at_once", "busy_s", "first", "group", "index", "last", "load", "ordered", "pipeline", "task_items"),
-        *("waiting", "workers"),
+        *("at_once", "busy_s", "first", "group", "index", "keyed", "last", "load", "ordered", "pipeline"),
+        *("task_items", "waiting", "workers"),
     )
 
     def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, stages: Sequence[Stage]) -> None:
@@ -144,6 +158,8 @@ class GroupState:
         own = range(first, self.last + 1)
         self.ordered = tuple(index for index in own if stages[index].keeps_state)
         """The indexes of its stages that keep a state."""
+        self.keyed = self.ordered == (first,) and stages[first].kind is StageKind.PARTITIONED
+        """Its bundles are cut by the keys of its first stage, and it keeps no other state."""
         self.at_once = 1 if self.ordered else max(stages[index].concurrency for index in own)
         """Items that a worker works on at once, where a stage waits."""
         self.waiting: list[tuple[int, Bundle]] = []
@@ -172,7 +188,10 @@ class GroupState:
         """Tasks a worker may have at a time. Two hide the hop; where a task takes much longer than a hop, a second one
         would only wait behind it while another worker is idle, and lengthen the drain. A stateful stage needs the
         state that its previous item leaves, so it has one. Where calls wait, it is as many as have the items that may
-        be worked on at once."""
+        be worked on at once. Of a partitioned group it is how many bundles may be there for each worker: keys are not
+        even, and who has none in one bundle has some in the next; a worker has one task at a time."""
+        if self.keyed:
+            return KEYED_DEPTH
         if self.at_once > 1:
             return -(-self.at_once // self.task_items)
         return 2 if not self.ordered and self.busy_s is not None and self.busy_s < prefetch_below_s else 1
@@ -185,7 +204,7 @@ class GroupState:
         for worker in workers:
             for task in worker.outstanding:
                 if task.group is self and task.since_s is not None:
-                    running.append(_pending(task.bundle, now_s - task.since_s))
+                    running.append(_pending(task.bundle, now_s - task.since_s, task.count))
                 elif task.group is self:
                     behind.append(_pending(task.bundle))
         waiting = [_pending(bundle) for _, bundle in sorted(self.waiting)]
@@ -215,8 +234,19 @@ class GroupState:
         return best if best is not None and best.items < room else None
 
 
-def _pending(bundle: Bundle, age_s: float | None = None) -> Pending:
-    return Pending(age_s, bundle.size_bytes // bundle.count, bundle.count)
+def _pending(bundle: Bundle, age_s: float | None = None, count: int | None = None) -> Pending:
+    return Pending(age_s, bundle.size_bytes // bundle.count, count or bundle.count)
+
+
+def between(count: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """``count`` positions cut, in order, so that each of ``alone`` stands by itself."""
+    begin = 0
+    for position in (*alone, count):
+        if begin < position:
+            yield begin, position
+        if position < count:
+            yield position, position + 1
+        begin = position + 1
 
 
 class Pipeline:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from typing import Any
@@ -26,6 +26,9 @@ class Blob:
 
     size_bytes: int
 
+    def __len__(self) -> int:
+        return self.size_bytes
+
 
 CLASSES: tuple[type, ...] = (
     *(Batching, Blob, Composition, DispatcherSettings, Group, Pattern, Stage, StageKind, StageTiming),
@@ -38,7 +41,9 @@ CLASSES: tuple[type, ...] = (
         events.WorkerLost,
     ),
     *(
+        events.Change,
         events.ItemFault,
+        events.KeyedDone,
         events.WorkerLost,
         events.WorkerStartFailed,
         events.SwitchRequested,
@@ -67,7 +72,9 @@ class Writer:
             return value if math.isfinite(value) else {"$": "float", "text": str(value)}
         if type(value) in _OURS:
             return self._object(value)
-        if isinstance(value, dict):
+        if isinstance(value, bytes):
+            return {"$": "bytes", "hex": value.hex()}
+        if isinstance(value, Mapping):
             return {"$": "dict", "items": [[self.plain(key), self.plain(each)] for key, each in value.items()]}
         items = [self.plain(each) for each in value]
         return items if isinstance(value, list) else {"$": type(value).__name__, "items": items}
@@ -89,6 +96,10 @@ class Writer:
             return self.plain(self._blob(value))
         if name == "states":
             return self.plain({stage: None if state is None else self._blob(state) for stage, state in value.items()})
+        if name == "blob":
+            return self.plain(Blob(len(value)))
+        if name == "blobs":
+            return [self.plain(Blob(len(each))) for each in value]
         return self.plain(value)
 
     def _blob(self, payload: Any) -> Blob:
@@ -109,6 +120,8 @@ class Reader:
         kind = plain["$"]
         if kind == "seen":
             return self._objects[plain["number"]]
+        if kind == "bytes":
+            return bytes.fromhex(plain["hex"])
         if kind == "float":
             return float(plain["text"])
         if kind == "dict":

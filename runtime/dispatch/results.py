@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from runtime.dispatch.events import TaskDone, TaskFailed
 from runtime.dispatch.outcomes import TaskTimed
-from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork, WorkerState
+from runtime.dispatch.pieces import Pieces
+from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork, WorkerState, between
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 from runtime.dispatch.transition import Transition
@@ -29,6 +29,7 @@ class Results:
         self._turn = turn
         self._attempts = settings.attempts
         self._work = work
+        self._pieces = Pieces(state, settings, work)
         self._transition = transition
 
     def done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
@@ -39,20 +40,26 @@ class Results:
             return
         task, since_s = back
         bundle, group = task.bundle, task.group
-        group.note_busy(busy_s, bundle.count)
-        overlapped = task.with_others or (group.at_once > 1 and bundle.count > 1)
+        count = task.count
+        group.note_busy(busy_s, count)
+        overlapped = task.with_others or (group.at_once > 1 and count > 1)
         hop_s = None if overlapped else max(0.0, event.at_s - since_s - busy_s)
-        name, count = group.pipeline.composition.name, bundle.count
-        timed = TaskTimed(event.at_s, name, event.timings, hop_s, bundle.size_bytes, bundle.serial, count)
+        name, in_bytes = group.pipeline.composition.name, bundle.size_bytes * count // bundle.count
+        timed = TaskTimed(event.at_s, name, event.timings, hop_s, in_bytes, bundle.serial, count)
         self._turn.outcomes.append(timed)
         if group.ordered:
-            self._stateful.commit(event.states, bundle)
+            self._stateful.commit(event, bundle)
+        if task.picked is not None:
+            self._pieces.done(task, event, size_bytes)
+            self._refill(worker, group)
+            return
+        if group.ordered:
             self._work.pass_gates(group.ordered, bundle)
         if event.faults:
             self._go_apart(task, event, size_bytes)
         else:
             self._started.resize(bundle, size_bytes)
-            bundle.advance(group.last + 1, event.payload)
+            bundle.advance(group.last + 1, event.payload, 0, event.keyed.routes)
             self._work.route(bundle)
         self._refill(worker, group)
 
@@ -61,7 +68,7 @@ class Results:
         self._transition.disturb(task)
         bundle, end = task.bundle, task.group.last + 1
         faults = {fault.position: fault for fault in event.faults}
-        pieces = list(_between(bundle.count, sorted(faults)))
+        pieces = list(between(bundle.count, sorted(faults)))
         self._work.part(bundle, pieces)
         for begin, stop in pieces:
             piece = bundle.part(begin, stop)
@@ -69,7 +76,8 @@ class Results:
                 self._again(piece, faults[begin].error)
             else:
                 self._started.resize(piece, size_bytes * (stop - begin) // bundle.count)
-                piece.advance(end, event.payload, begin)
+                routes = event.keyed.routes
+                piece.advance(end, event.payload, begin, routes and routes.part(begin, stop))
                 self._work.route(piece)
 
     def failed(self, event: TaskFailed) -> None:
@@ -80,7 +88,9 @@ class Results:
             return
         task, _ = back
         self._transition.disturb(task)
-        if task.bundle.count == 1:
+        if task.picked is not None:
+            self._pieces.failed(task, event)
+        elif task.bundle.count == 1:
             self._again(task.bundle, event.error)
         else:
             self._find(task.bundle, event)
@@ -89,7 +99,7 @@ class Results:
     def _find(self, bundle: Bundle, event: TaskFailed) -> None:
         """One of several items is at fault, and none is done: that one runs alone, or, not known, each half does."""
         at = event.position
-        pieces = bundle.halves() if at is None else [bundle.part(*each) for each in _between(bundle.count, [at])]
+        pieces = bundle.halves() if at is None else [bundle.part(*each) for each in between(bundle.count, [at])]
         self._work.part(bundle, pieces)
         for piece in pieces:
             if at is not None and piece.serial == bundle.serial + at:
@@ -110,15 +120,3 @@ class Results:
             self._transition.advance()
         if group.index or worker.group is not group:
             self._work.feed()
-
-
-def _between(count: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """``count`` positions cut, in order, so that each of ``alone`` stands by itself."""
-    begin = 0
-    for position in alone:
-        if begin < position:
-            yield begin, position
-        yield position, position + 1
-        begin = position + 1
-    if begin < count:
-        yield begin, count

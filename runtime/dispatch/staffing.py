@@ -15,6 +15,7 @@ class Staffing:
     def __init__(self, state: State, turn: Turn, settings: DispatcherSettings, work: Work) -> None:
         self._crew = state.crew
         self._course = state.course
+        self._stateful = state.stateful
         self._turn = turn
         self._settings = settings
         self._work = work
@@ -33,6 +34,7 @@ class Staffing:
         """Stops workers beyond those wanted that have been idle for long."""
         idle_before_s = self._turn.now_s - self._settings.idle_worker_s
         for worker in self._crew.remove_surplus(self._wanted, idle_before_s):
+            self._stateful.lose(worker)
             self._turn.instructions.append(StopWorker(worker))
 
     def assign(self) -> None:

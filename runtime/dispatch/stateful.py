@@ -1,16 +1,21 @@
-"""Stages that keep a state: each sees the started items in order, with the state that the one before left."""
+"""Stages that keep a state: each sees the started items in order. A stateful one gets the state that the item before
+left; the states of a partitioned one stay with its workers (:mod:`runtime.dispatch.partitions`)."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from compositions.model import Stage
+from compositions.model import Stage, StageKind
+from runtime.dispatch.assembly import Assembly, Part
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
-from runtime.dispatch.events import Payload
+from runtime.dispatch.events import Payload, TaskDone, WorkerId
+from runtime.dispatch.instructions import KeyedTask
 from runtime.dispatch.ordering import OrderGate
+from runtime.dispatch.partitions import Kept, Partitions
 from runtime.dispatch.pipeline import Bundle, GroupState
+from runtime.dispatch.routes import Mosaic, Routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +30,29 @@ class StatefulStages:
     """Their gates by index of the stage, in the order of the app; their states by name."""
 
     def __init__(self, stages: Sequence[Stage], begin: Checkpoint = BEGINNING) -> None:
-        stateful = [index for index, stage in enumerate(stages) if stage.keeps_state]
-        self.gates = {index: OrderGate(begin.next_turn) for index in stateful}
+        ordered = [index for index, stage in enumerate(stages) if stage.keeps_state]
+        self.gates = {index: OrderGate(begin.next_turn) for index in ordered}
         self.states: dict[str, Payload] = dict(begin.states)
         self._versions = {name: deque([Version(begin.next_turn, state)]) for name, state in begin.states.items()}
         """By stage, the oldest first: the one of what has left, and those of items that have not."""
+        self.partitioned = {
+            index: Partitions(stage.partitions)
+            for index, stage in enumerate(stages)
+            if stage.kind is StageKind.PARTITIONED
+        }
         self._names = tuple(stage.name for stage in stages)
 
     def open_for(self, group: GroupState, turn: int, next_stage: int) -> bool:
-        """Whether it is this turn's at every stateful stage of the group from ``next_stage`` on."""
-        gates = [self.gates[index] for index in group.ordered if index >= next_stage]
-        return all(gate.opens_for(turn) for gate in gates)
+        """Whether it is this turn's at every such stage of the group from ``next_stage`` on, and no bundle of another
+        composition is in pieces there."""
+        for index in group.ordered:
+            if index >= next_stage:
+                if not self.gates[index].opens_for(turn):
+                    return False
+                keys = self.partitioned.get(index)
+                if keys is not None and keys.group not in (None, group):
+                    return False
+        return True
 
     def from_stage(self, first: int) -> Iterable[int]:
         """The indexes of those at or behind stage ``first``."""
@@ -43,14 +60,34 @@ class StatefulStages:
 
     def needed_by(self, group: GroupState, bundle: Bundle) -> dict[str, Payload]:
         """The states that a task of the group needs to run the bundle."""
-        names = [self._names[index] for index in group.ordered if index >= bundle.next_stage]
+        names = [self._names[index] for index in self._run(group, bundle) if index not in self.partitioned]
         return {name: self.states.get(name) for name in names}
 
-    def commit(self, states: Mapping[str, Payload], bundle: Bundle) -> None:
-        """The result of a bundle came with the states that it leaves: from now on they are the ones."""
-        self.states.update(states)
-        for name, state in states.items():
+    def keys_needed_by(self, group: GroupState, bundle: Bundle, worker: WorkerId) -> KeyedTask | None:
+        """What ``worker`` lacks of the partitions that a task of the group may change, which are all."""
+        kept, wanted = {}, {}
+        for index in self._run(group, bundle):
+            if (keys := self.partitioned.get(index)) is not None:
+                every = range(keys.count)
+                kept[self._names[index]] = keys.lend(worker, every)
+                wanted[self._names[index]] = keys.outgrown(every)
+        return KeyedTask(None, kept, wanted) if kept else None
+
+    def commit(self, done: TaskDone, bundle: Bundle) -> None:
+        """A result came with the states that it leaves: from now on they are the ones."""
+        self.states.update(done.states)
+        for name, state in done.states.items():
             self._versions.setdefault(name, deque()).append(Version(bundle.turn + bundle.count, state))
+        for name, changes in done.keyed.changes.items():
+            self.partitioned[self._names.index(name)].commit(changes)
+
+    def lose(self, worker: WorkerId) -> None:
+        """What it had is gone."""
+        for keys in self.partitioned.values():
+            keys.lose(worker)
+
+    def _run(self, group: GroupState, bundle: Bundle) -> list[int]:
+        return [index for index in group.ordered if index >= bundle.next_stage]
 
     def left(self, next_turn: int) -> None:
         """Items before that turn are out: nobody will ask for a state that is older."""
@@ -64,5 +101,5 @@ class StatefulStages:
         return {name: kept[0].payload for name, kept in self._versions.items() if kept[0].turn <= next_turn}
 
 
-PARTS: tuple[type, ...] = (OrderGate, StatefulStages, Version)
+PARTS: tuple[type, ...] = (Assembly, Kept, Mosaic, OrderGate, Part, Partitions, Routes, StatefulStages, Version)
 """What its state is made of."""

@@ -14,11 +14,13 @@ class TaskBook:
         self.given = 0
         """Tasks so far, and so the next one's number."""
 
-    def give(self, worker: WorkerState, group: GroupState, bundle: Bundle, now_s: float) -> int:
-        """Books a task to a worker; returns its number."""
+    def give(
+        self, worker: WorkerState, group: GroupState, bundle: Bundle, now_s: float, picked: bytes | None = None
+    ) -> int:
+        """Books a task to a worker; returns its number. ``picked``: it is a piece of the bundle."""
         task_id = self.given
         self.given += 1
-        task = TaskInWork(task_id, bundle, group, with_others=bool(worker.outstanding))
+        task = TaskInWork(task_id, bundle, group, with_others=bool(worker.outstanding), picked=picked)
         worker.outstanding.append(task)
         _note_begun(worker, now_s)
         return task_id
@@ -32,7 +34,8 @@ class TaskBook:
         worker.outstanding.remove(task)
         worker.idle_since_s = now_s
         _note_begun(worker, now_s)
-        task.group.load -= 1
+        if task.picked is None:
+            task.group.load -= 1
         return task, task.since_s
 
 

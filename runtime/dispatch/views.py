@@ -82,7 +82,11 @@ def _items(state: State) -> Counter[GroupState]:
             items[group] += sum(bundle.count for _, bundle in group.waiting)
     for worker in state.crew.workers.values():
         for task in worker.outstanding:
-            items[task.group] += task.bundle.count
+            if task.picked is None:
+                items[task.group] += task.bundle.count
+    for keys in state.stateful.partitioned.values():
+        if keys.group is not None:
+            items[keys.group] += sum(assembly.bundle.count for assembly in keys.entered)
     return items
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from runtime.dispatch.instructions import SendTask, Task
-from runtime.dispatch.pipeline import Bundle, GroupState, WorkerState
+from runtime.dispatch.assembly import Assembly, Piece
+from runtime.dispatch.events import NO_STATES
+from runtime.dispatch.instructions import KeyedTask, SendTask, Task
+from runtime.dispatch.pipeline import Bundle, GroupState, WorkerState, between
+from runtime.dispatch.routes import Routes
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 from runtime.dispatch.turn import Turn
@@ -36,6 +39,9 @@ class Work:
 
     def dispatch(self, group: GroupState) -> None:
         """Gives the group's workers what they may have."""
+        if group.keyed:
+            self._dispatch_pieces(group)
+            return
         if not group.waiting and (group.index or not self._admission.queue):
             return
         depth = group.depth(self._prefetch_below_s)
@@ -45,8 +51,20 @@ class Work:
                 return
             self._send(worker, group, bundle)
 
+    def dispatch_keyed(self) -> None:
+        """A partition may have another owner now, or be out of work."""
+        for pipeline in self._course.pipelines:
+            for group in pipeline.groups:
+                if group.keyed:
+                    self.dispatch(group)
+
     def waits_for_worker(self, group: GroupState) -> bool:
-        """Whether there is a bundle that a worker of the group might begin now."""
+        """Whether there is something that a worker of the group might begin now."""
+        keys = self._stateful.partitioned[group.first] if group.keyed else None
+        return (keys is not None and keys.group is group and keys.waits) or self._may_begin(group)
+
+    def _may_begin(self, group: GroupState) -> bool:
+        """Whether the group may have its next bundle now."""
         if group.waiting:
             bundle = group.waiting[0][1]
             return not group.ordered or self._stateful.open_for(group, bundle.turn, bundle.next_stage)
@@ -56,7 +74,7 @@ class Work:
 
     def _next_bundle(self, group: GroupState) -> Bundle | None:
         """The oldest that the group may run now: from its work list, or a new one if it is the first group."""
-        if not self.waits_for_worker(group):
+        if not self._may_begin(group):
             return None
         if group.waiting:
             return group.pop()
@@ -83,8 +101,74 @@ class Work:
         states = self._stateful.needed_by(group, bundle) if group.ordered else {}
         task_id = self._tasks.give(worker, group, bundle, self._turn.now_s)
         stages, count = group.stages_from(bundle.next_stage), bundle.count
-        task = Task(task_id, bundle.serial, stages, bundle.payload, states, bundle.start, count)
+        keyed = self._stateful.keys_needed_by(group, bundle, worker.worker) if group.ordered else None
+        task = Task(task_id, bundle.serial, stages, bundle.payload, states, bundle.start, count, keyed)
         self._turn.instructions.append(SendTask(worker.worker, task))
+
+    # --- by key -----------------------------------------------------------------------------------------------------
+
+    def _dispatch_pieces(self, group: GroupState) -> None:
+        """Gives each worker without a task the oldest values of its keys; new bundles come while one has none."""
+        keys = self._stateful.partitioned[group.first]
+        while True:
+            if keys.group is group and group.workers:
+                keys.share([worker.worker for worker in group.workers])
+                for worker in group.workers:
+                    if not worker.outstanding and (piece := keys.next_piece(worker.worker)) is not None:
+                        self._send_piece(worker, group, piece)
+            idle = next((worker for worker in group.workers if not worker.outstanding), None)
+            if idle is None or (bundle := self._next_bundle(group)) is None:
+                return
+            if bundle.next_stage > group.first:  # it has seen the partitioned stage in another composition
+                self._send(idle, group, bundle)
+            else:
+                self._enter(group, bundle)
+
+    def _enter(self, group: GroupState, bundle: Bundle) -> None:
+        """A bundle's turn has come at a partitioned stage."""
+        keys = self._stateful.partitioned[group.first]
+        routes = bundle.routes or Routes.anywhere(bundle.serial, bundle.count, keys.count)
+        assembly = Assembly(bundle, routes)
+        keys.enter(assembly, group)
+        self._stateful.gates[group.first].passed(bundle.turn, bundle.count)
+        if assembly.done:
+            self._finish(group, assembly)
+
+    def _send_piece(self, worker: WorkerState, group: GroupState, piece: Piece) -> None:
+        keys, name = self._stateful.partitioned[group.first], group.group.stages[0]
+        bundle, wanted = piece.assembly.bundle, keys.outgrown(piece.partitions)
+        picked = None if piece.whole else piece.picked
+        keyed = KeyedTask(picked, {name: keys.begin(worker.worker, piece)}, {name: wanted} if wanted else {})
+        task_id = self._tasks.give(worker, group, bundle, self._turn.now_s, piece.picked)
+        stages, payload = group.group.stages, bundle.payload
+        task = Task(task_id, bundle.serial, stages, payload, NO_STATES, bundle.start, bundle.count, keyed)
+        self._turn.instructions.append(SendTask(worker.worker, task))
+
+    def piece_over(self, group: GroupState, assembly: Assembly) -> None:
+        """A task of it is over, one way or another."""
+        if assembly.done:
+            self._finish(group, assembly)
+        self.dispatch(group)
+
+    def _finish(self, group: GroupState, assembly: Assembly) -> None:
+        """All its values are done, or not to be had: its items go on, or out as dead letters."""
+        self._stateful.partitioned[group.first].leave(assembly)
+        group.load -= 1
+        bundle, dead = assembly.bundle, assembly.dead
+        payload, start, size_bytes, routes = assembly.result()
+        spans = list(between(bundle.count, sorted(dead)))
+        self.part(bundle, spans)
+        for begin, end in spans:
+            own = bundle.part(begin, end) if dead else bundle
+            if begin in dead:
+                self.leave(own, dead[begin])
+            else:
+                self._outbox.started.resize(own, size_bytes * (end - begin) // bundle.count)
+                own.advance(group.last + 1, payload, start + begin, routes and routes.part(begin, end))
+                self.route(own)
+        for pipeline in self._course.pipelines:
+            if (other := pipeline.by_stage[group.first]) is not group:
+                self.dispatch(other)
 
     # --- on and out -------------------------------------------------------------------------------------------------
 

@@ -15,9 +15,9 @@ from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apps.contract import App, Outputs
-from apps.keys import Partitions
 from compositions.errors import RecomposeError
-from compositions.model import Stage, StageKind, stateful_names
+from compositions.model import Stage, StageKind
+from runtime.pools.keyed import KeyedStage, KeyedStages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,10 +55,11 @@ class Calls:
         self._stages = {stage.name: stage for stage in app.stages}
         self._made: dict[str, Call] = {}
         self._plain: dict[tuple[str, ...], Methods | None] = {}
+        self.keyed = KeyedStages(app)
         for name in self._stages:  # now: what they need is loaded before the first item
             with suppress(AttributeError):
                 self.of(name)
-        self.stateful = stateful_names(app.stages)
+        self.stateful = frozenset(stage.name for stage in app.stages if stage.keeps_state)
         self.wait = any(map(self._is_async, self._stages))
         """Whether one of them needs an event loop."""
 
@@ -67,7 +68,7 @@ class Calls:
         found = self._plain.get(stages, ())
         if found == ():
             found = None
-            if all(self._is_plain(name) for name in stages):
+            if all(map(self._is_plain, stages)) and not self.keyed.follow(stages):
                 found = tuple((name, getattr(self._app, name)) for name in stages)
             self._plain[stages] = found
         return found
@@ -88,7 +89,10 @@ class Calls:
         if made is None:
             if name not in self._stages:
                 raise AttributeError(f"app {self._app.name!r} has no stage {name!r}")
-            made = self._made[name] = _call_of(self._app, self._stages[name])
+            method, stage = getattr(self._app, name), self._stages[name]
+            partitioned = stage.kind is StageKind.PARTITIONED
+            made = partial(_by_key, self.keyed.of(name)) if partitioned else _call_of(method, stage)
+            self._made[name] = made
         return made
 
     def at_once(self, stages: Iterable[str]) -> int:
@@ -99,10 +103,7 @@ class Calls:
         return inspect.iscoroutinefunction(getattr(self._app, name, None))
 
 
-def _call_of(app: App, stage: Stage) -> Call:
-    method = getattr(app, stage.name)
-    if stage.kind is StageKind.PARTITIONED:
-        return partial(_by_key, method, getattr(app, f"{stage.name}_key"), Partitions(stage.partitions))
+def _call_of(method: Callable[..., Any], stage: Stage) -> Call:
     stateful = stage.kind is StageKind.STATEFUL
     if stage.batch:
         together = partial(_record_batch, method, _schema(stage.columns)) if stage.columns else method
@@ -141,30 +142,12 @@ async def _in_turn(call: Callable[[Any, Any], tuple[Any, Any]], values: list[Any
     return Called(out, state=state)
 
 
-async def _by_key(
-    call: Callable[[Any, Any], tuple[Any, Any]],
-    key_of: Callable[[Any], Any],
-    partitions: Partitions,
-    values: list[Any],
-    state: dict[Any, Any] | None,
-) -> Called:
-    """A partitioned stage, whose ``state`` is those of all keys that have one; what comes after a fault is not looked
-    at."""
-    out: list[Any] = []
-    states = state or {}
-    try:
-        for value in values:
-            key = key_of(value)
-            partitions.of([key])
-            result, new = call(value, states.get(key))
-            out.append(result)
-            if new is None:
-                states.pop(key, None)
-            else:
-                states[key] = new
-    except (Exception, SystemExit) as error:
-        return Called([*out, *[None] * (len(values) - len(out))], {len(out): error})
-    return Called(out, state=states)
+async def _by_key(stage: KeyedStage, values: list[Any], state: Any) -> Called:
+    """A partitioned stage; what comes after a fault is not looked at."""
+    out, error = stage.run(values)
+    if error is None:
+        return Called(out)
+    return Called([*out, *[None] * (len(values) - len(out))], {len(out): error})
 
 
 # --- together ---------------------------------------------------------------------------------------------------------

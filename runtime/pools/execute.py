@@ -73,7 +73,7 @@ async def execute(calls: Calls, stages: tuple[str, ...], values: Sequence[Any], 
     new_states = {}
     for name in stages:
         state = await run.stage(name, _call(calls, name), states.get(name))
-        if name in stateful:
+        if name in stateful and name not in calls.keyed:
             new_states[name] = state
     return run.executed(new_states)
 

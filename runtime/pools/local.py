@@ -24,11 +24,13 @@ from runtime.dispatch.events import (
     WorkerStartFailed,
 )
 from runtime.dispatch.instructions import Task
+from runtime.dispatch.routes import Mosaic
 from runtime.pools.alone import perform_alone
 from runtime.pools.calls import Calls
 from runtime.pools.execute import StageError, run_now
 from runtime.pools.perform import perform
 from runtime.pools.waiting import at_once
+from runtime.transport.outputs import put_together
 from runtime.transport.values import pickled, unpickled
 
 
@@ -39,10 +41,12 @@ class PickleCodec:
         return pickled(values)
 
     def decode(self, payload: Payload, start: int = 0, stop: int | None = None) -> list[Any]:
+        if type(payload) is Mosaic:
+            return put_together(payload, self.decode)[start:stop]
         return unpickled(payload, (), start, stop)
 
     def size_bytes(self, payload: Payload) -> int:
-        return len(payload)
+        return sum(map(len, payload.parts)) if type(payload) is Mosaic else len(payload)
 
 
 CODEC = PickleCodec()
@@ -139,7 +143,7 @@ async def run_task(calls: Calls, worker: WorkerId, task: Task, clock: Callable[[
         done = perform_alone(calls, task, CODEC) or await perform(calls, task, CODEC)
     except StageError as error:
         return TaskFailed(clock(), worker, task.task_id, error.stage, error.traceback_text, error.position)
-    return TaskDone(clock(), worker, task.task_id, done.payload, done.timings, done.states, done.faults)
+    return TaskDone(clock(), worker, task.task_id, *done)
 
 
 def _heard(now_s: float, event: Event) -> Event:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import compress
 from typing import Any, NamedTuple
 
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import ItemFault, Payload
+from runtime.dispatch.events import NOTHING_KEYED, ItemFault, KeyedDone, Payload
 from runtime.dispatch.instructions import Task
 from runtime.pools.calls import Calls
 from runtime.pools.execute import Executed, StageError, execute
+from runtime.pools.keyed import StatesError
 from runtime.pools.port import Codec
+from runtime.transport.outputs import spread
 from runtime.transport.values import Broken
 
 
@@ -23,11 +26,26 @@ class Performed(NamedTuple):
     timings: tuple[StageTiming, ...]
     states: Mapping[str, Payload]
     faults: tuple[ItemFault, ...] = ()
+    keyed: KeyedDone = NOTHING_KEYED
 
 
 async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
-    """Raises: StageError when nothing of the task could be done."""
-    values = codec.decode(task.payload, task.start, task.start + task.items)
+    """Raises: StageError when nothing of the task could be done, and what it did to states is undone."""
+    if not calls.keyed:
+        return await _perform(calls, task, codec)
+    try:
+        calls.keyed.begin(task.stages, task.keyed)
+        return await _perform(calls, task, codec)
+    except StageError:
+        calls.keyed.undo(task.stages)
+        raise
+    except StatesError as error:
+        calls.keyed.undo(task.stages)
+        raise StageError(error.stage, str(error), None) from None
+
+
+async def _perform(calls: Calls, task: Task, codec: Codec) -> Performed:
+    values = _values(task, codec)
     broken = _broken(values, task.stages[0])
     if broken and _ordered(calls, task):
         raise StageError(task.stages[0], broken[0].error, broken[0].position)
@@ -38,7 +56,16 @@ async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     faults = tuple(sorted((*broken, *done.faults, *unfit), key=lambda fault: fault.position))
     if faults and task.items == 1:
         raise StageError(faults[0].stage, faults[0].error)
-    return Performed(payload, done.timings, _encoded_states(done, codec), faults)
+    keyed = calls.keyed.done(task.stages, task.keyed, done.values) if calls.keyed else NOTHING_KEYED
+    return Performed(payload, done.timings, _encoded_states(done, codec), faults, keyed)
+
+
+def _values(task: Task, codec: Codec) -> list[Any]:
+    """Its items; of a piece, its values."""
+    items = codec.decode(task.payload, task.start, task.start + task.items)
+    if task.keyed is None or task.keyed.picked is None:
+        return items
+    return list(compress(spread(items)[0], task.keyed.picked))
 
 
 def _ordered(calls: Calls, task: Task) -> bool:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import ItemFault, TaskDone, TaskFailed, WorkerId
-from runtime.dispatch.instructions import Task
+from runtime.dispatch.events import NOTHING_KEYED, ItemFault, TaskDone, TaskFailed, WorkerId
+from runtime.dispatch.instructions import KeyedTask, Task
+from runtime.dispatch.routes import Mosaic
 from runtime.pools.execute import StageError
 from runtime.pools.perform import Performed
 from runtime.transport.values import Carried, Frame, FrameCodec
 from runtime.transport.wire import Kind, Message, plain_text
+
+_LETTER = 0xFFFF
+"""Stands among the states, where no stage has that number: what partitioned stages need, pickled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +52,29 @@ class Language:
 
     def message(self, task: Task) -> Message:
         index = self._index
-        task_id, _, names, payload, states, start, items = task
+        task_id, _, names, payload, states, start, items, keyed = task
         given = {index[name]: state for name, state in states.items() if state is not None} if states else {}
+        if keyed is not None or type(payload) is Mosaic:
+            given[_LETTER], payload = _letter(keyed, payload)
         return Message(Kind.TASK, task_id, index[names[0]], len(names), payload, given, (), start, items)
 
     def task(self, message: Message) -> Task:
         """Inverse of ``message``, but for the serial number, which no worker needs."""
         stages = self._stages[message.first : message.first + message.span]
-        states = {self._stages[index]: state for index, state in message.states.items()} if message.states else {}
-        return Task(message.task_id, -1, stages, message.payload, states, message.start, message.items)
+        given, payload = dict(message.states), message.payload
+        keyed, payload = _read(given.pop(_LETTER), payload) if _LETTER in given else (None, payload)
+        states = {self._stages[index]: state for index, state in given.items()}
+        return Task(message.task_id, -1, stages, payload, states, message.start, message.items, keyed)
 
     def answer(self, task: Message, performed: Performed) -> Message:
         """DONE with the values, the new states and the timings; or PARTLY."""
         timings: list[float] = []
         for timing in performed.timings:
             timings += timing.wall_s, timing.cpu_s
-        payload, _, given, faults = performed
+        payload, _, given, faults, keyed = performed
         states = {self._index[name]: state for name, state in given.items()} if given else {}
+        if keyed is not NOTHING_KEYED:
+            states[_LETTER] = [pickle.dumps(keyed, protocol=5)]
         kind = Kind.DONE
         if faults:
             told = [(fault.position, self._index[fault.stage], fault.error) for fault in faults]
@@ -78,10 +91,13 @@ class Language:
         kind, task_id, first, span, payload, given, times, *_ = message
         each = iter(times)
         timings = tuple(map(StageTiming, self._stages[first : first + span], each, each))
-        states = {self._stages[index]: state for index, state in given.items()} if given else {}
+        keyed = NOTHING_KEYED
+        if given and _LETTER in given:
+            keyed = pickle.loads(plain_text(given[_LETTER][0]))
+        states = {self._stages[index]: state for index, state in given.items() if index != _LETTER} if given else {}
         if kind != Kind.PARTLY:
-            return TaskDone(now_s, worker, task_id, payload, timings, states)
-        return TaskDone(now_s, worker, task_id, payload[1:], timings, states, self._faults(payload[0]))
+            return TaskDone(now_s, worker, task_id, payload, timings, states, (), keyed)
+        return TaskDone(now_s, worker, task_id, payload[1:], timings, states, self._faults(payload[0]), keyed)
 
     def _faults(self, frame: Carried) -> tuple[ItemFault, ...]:
         return tuple(ItemFault(at, self._stages[index], error) for at, index, error in json.loads(plain_text(frame)))
@@ -93,3 +109,21 @@ class Language:
     @staticmethod
     def whereabouts(ready: Message) -> Whereabouts:
         return Whereabouts.of(ready.payload)
+
+
+def _letter(keyed: KeyedTask | None, payload: Sequence[Carried] | Mosaic) -> tuple[list[Carried], Sequence[Carried]]:
+    """For the worker, and the frames of the payload, if that is in parts side by side."""
+    if not isinstance(payload, Mosaic):
+        return [pickle.dumps((keyed, None), protocol=5)], payload
+    shape = payload.counts, payload.picks, tuple(map(len, payload.parts))
+    return [pickle.dumps((keyed, shape), protocol=5)], [frame for part in payload.parts for frame in part]
+
+
+def _read(letter: Sequence[Carried], frames: Sequence[Carried]) -> tuple[KeyedTask | None, Any]:
+    """Inverse of ``_letter``."""
+    keyed, shape = pickle.loads(plain_text(letter[0]))
+    if shape is None:
+        return keyed, frames
+    counts, picks, lengths = shape
+    rest = iter(frames)
+    return keyed, Mosaic(counts, picks, tuple(list(islice(rest, length)) for length in lengths))

@@ -146,9 +146,11 @@ class SimulatedPool:
         self._cores.begin(worker, self._machine.hop_cpu_s + sum(cost.cpu_s for cost in worker.costs))
 
     def _cost_of(self, stage: str, task: Task) -> Cost:
-        """Of all its items."""
+        """Of all its items; of a piece its share of them, by values."""
         costs = [self._cost(stage, serial) for serial in range(task.serial, task.serial + task.items)]
-        return Cost(sum(cost.cpu_s for cost in costs), sum(cost.wait_s for cost in costs))
+        picked = task.keyed.picked if task.keyed else None
+        share = 1.0 if picked is None else picked.count(1) / len(picked)
+        return Cost(share * sum(cost.cpu_s for cost in costs), share * sum(cost.wait_s for cost in costs))
 
     def _computed(self) -> Event | None:
         worker = self._cores.first_done()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
 from typing import Any
 
 from apps.contract import Outputs
-
-PLAIN = -1
-"""The count of an item that is one value and no ``Outputs``."""
+from runtime.dispatch.routes import PLAIN, Mosaic
 
 
 def any_outputs(values: Iterable[Any]) -> bool:
@@ -53,3 +51,9 @@ def _unnested(values: Outputs) -> Outputs:
     while any_outputs(values):
         values = Outputs(spread(values)[0])
     return values
+
+
+def put_together(mosaic: Mosaic, decode: Callable[[Any], list[Any]]) -> list[Any]:
+    """The items of a payload in parts, each of which ``decode`` makes values of."""
+    flat = mosaic.in_order([decode(part) for part in mosaic.parts])
+    return flat if mosaic.counts is None else unnested(gathered(flat, mosaic.counts))

@@ -19,8 +19,9 @@ from typing import Any, NoReturn
 
 from runtime.arena.reference import Reference
 from runtime.arena.shelves import Copies, Shelf
+from runtime.dispatch.routes import Mosaic
 from runtime.transport.arrays import array_of, described, is_lone_array
-from runtime.transport.outputs import any_outputs, gathered, spread
+from runtime.transport.outputs import any_outputs, gathered, put_together, spread
 
 Frame = bytes | bytearray | memoryview
 Frames = Sequence[Frame]
@@ -139,10 +140,12 @@ class FrameCodec:
         """Raises: as ``frames_of``."""
         return self._shelf.keep(frames_of(values))
 
-    def size_bytes(self, payload: Sequence[Carried]) -> int:
-        return sum(map(len, payload))
+    def size_bytes(self, payload: Sequence[Carried] | Mosaic) -> int:
+        return sum(map(self.size_bytes, payload.parts)) if isinstance(payload, Mosaic) else sum(map(len, payload))
 
-    def decode(self, payload: Sequence[Carried], start: int = 0, stop: int | None = None) -> list[Any]:
+    def decode(self, payload: Sequence[Carried] | Mosaic, start: int = 0, stop: int | None = None) -> list[Any]:
         """Large arrays share the memory of their frame; a value that cannot be unpickled is ``Broken``."""
+        if isinstance(payload, Mosaic):
+            return put_together(payload, self.decode)[start:stop]
         frames = self._shelf.open(payload)
         return unpickled(frames[0], frames[1:], start, stop)

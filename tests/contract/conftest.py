@@ -45,12 +45,15 @@ def make_ray(name: str, options: dict[str, object]) -> Made:
     return pool, pool.codec, lambda lost: kill(lost.pid, lost.node)
 
 
-NO_WAITING: dict[str, object] = {"work_s": 0.0, "hang_at": None, "setup_waits": None}
+NO_WAIT: dict[str, dict[str, object]] = {
+    "chain": {"work_s": 0.0, "hang_at": None, "setup_waits": None},
+    "calls": {"until": 0},
+}
 """In virtual time that is what tasks cost, not what stages do."""
 
 
 def make_simulated(name: str, options: dict[str, object]) -> Made:
-    app_options = {**options, **(NO_WAITING if name == "chain" else {"until": 0})}
+    app_options = {**options, **NO_WAIT.get(name, {})}
     for entered, _ in filter(None, [options.get("setup_waits")]):  # virtual time waits for nothing
         Path(entered).touch()
     hang_at, work_s = options.get("hang_at"), float(str(options.get("work_s", 0.001)))
@@ -73,8 +76,9 @@ def make_rig(request: pytest.FixtureRequest) -> Iterator[MakeRig]:
     def make(name: str = "chain", settings: DispatcherSettings | None = None, **options: object) -> Rig:
         pool, codec, lose = MAKERS[request.param](name, options)
         app = create(name, options, [APPS])
-        rigs.append(Rig(tuple(app.stages), pool, codec, lose, settings=settings or DispatcherSettings()))
-        return rigs[-1]
+        rig = Rig(tuple(app.stages), pool, codec, lose, settings=settings or DispatcherSettings(), app=app)
+        rigs.append(rig)
+        return rig
 
     yield make
     for rig in rigs:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from apps.contract import App
 from compositions.model import Composition, Stage
 from compositions.notation import parse
 from runtime.dispatch.dispatcher import Dispatcher
@@ -13,6 +14,7 @@ from runtime.dispatch.outcomes import Delivered, Outcome, Shed, SwitchEnded
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.views import WorkerView
 from runtime.engine import Engine
+from runtime.pools.keyed import routing
 from runtime.pools.port import Codec, WorkerPool
 
 
@@ -27,6 +29,8 @@ class Rig:
     patience_s: float = 60.0
     settings: DispatcherSettings = field(default_factory=DispatcherSettings)
     outcomes: list[Outcome] = field(default_factory=list)
+    app: App | None = None
+    """One whose first stage is partitioned: its items are admitted with their routes."""
 
     def open(self, notation: str) -> Rig:
         self.engine = Engine(Dispatcher(self.stages, self.composition(notation), self.settings), self.pool)
@@ -39,11 +43,14 @@ class Rig:
     def feed(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             self.run_until(lambda: self.engine.has_room)
-            self.engine.admit(self.codec.encode([number]), (self.engine.now_s,))
+            self.engine.admit(self._encoded([number]), (self.engine.now_s,))
 
     def feed_bundle(self, numbers: Sequence[int]) -> None:
         self.run_until(lambda: self.engine.has_room)
-        self.engine.admit(self.codec.encode(list(numbers)), (self.engine.now_s,) * len(numbers))
+        self.engine.admit(self._encoded(list(numbers)), (self.engine.now_s,) * len(numbers))
+
+    def _encoded(self, values: list[Any]) -> Any:
+        return (routing(self.app, self.codec.encode) if self.app else self.codec.encode)(values)
 
     def run_until(self, done: Callable[[], bool]) -> None:
         deadline_s = self.engine.now_s + self.patience_s

@@ -25,6 +25,7 @@ from compositions.enumeration import generate
 from compositions.errors import CompositionError, Fault
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.notation import format_notation, parse, short_notation
+from compositions.rules import most_replicas
 
 LAW = settings(deadline=None)
 
@@ -54,9 +55,10 @@ def arranged(draw: st.DrawFn, stages: list[Stage], name: str = "") -> Compositio
 @st.composite
 def groups_of(draw: st.DrawFn, stages: list[Stage]) -> Group:
     names = tuple(stage.name for stage in stages)
-    if any(stage.keeps_state for stage in stages) or draw(st.booleans()):
+    most = most_replicas(stages)
+    if most == 1 or draw(st.booleans()):
         return Group(names)
-    return Group(names, Pattern.PAR, draw(st.integers(1, 12)))
+    return Group(names, Pattern.PAR, draw(st.integers(1, min(most, 12))))
 
 
 @st.composite

@@ -6,8 +6,11 @@ field becomes a test by being put into ``logs/``.
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,13 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
-from runtime.dispatch import event_log
+from compositions.rules import most_replicas
+from runtime.dispatch import event_log, partitions
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
+    NOTHING_KEYED,
     BundleAdmitted,
+    Change,
     Event,
     ItemFault,
+    KeyedDone,
     SwitchRequested,
     SwitchStyle,
     TaskDone,
@@ -34,12 +41,20 @@ from runtime.dispatch.events import (
 from runtime.dispatch.instructions import Instruction, KillWorker, SendTask, StartWorkers, StopWorker, Task
 from runtime.dispatch.outcomes import Delivered, Shed, SwitchEnded
 from runtime.dispatch.replay import replay
+from runtime.dispatch.routes import Mosaic, Routes
 from runtime.dispatch.settings import DispatcherSettings
 
 STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
 WAITING = (replace(STAGES[0], concurrency=2), replace(STAGES[1], concurrency=5), *STAGES[2:])
 """A worker of a group with one of these and without a state has several tasks at once."""
 AT_ONCE = {"a": 2, "b": 5}
+KEYED = (STAGES[0], Stage("b", StageKind.PARTITIONED, partitions=3), *STAGES[2:])
+KEYED_FIRST = (
+    Stage("a", StageKind.PARTITIONED, partitions=4),
+    Stage("b", StageKind.PARTITIONED, partitions=3),
+    *STAGES[2:],
+)
+KEYS = 5
 NAMES = tuple(stage.name for stage in STAGES)
 ACTIONS = (
     "admit",
@@ -60,8 +75,13 @@ ACTIONS = (
 )
 
 
+def key_of(serial: int, stage: str) -> int:
+    """Another one for each stage."""
+    return (serial * (2 if stage == "a" else 3)) % KEYS
+
+
 @st.composite
-def compositions(draw: st.DrawFn) -> Composition:
+def compositions(draw: st.DrawFn, stages: tuple[Stage, ...] = STAGES) -> Composition:
     cuts = draw(st.lists(st.booleans(), min_size=3, max_size=3))
     groups: list[list[str]] = [[NAMES[0]]]
     for name, cut in zip(NAMES[1:], cuts, strict=True):
@@ -71,23 +91,29 @@ def compositions(draw: st.DrawFn) -> Composition:
             groups[-1].append(name)
     built = []
     for names in groups:
-        replicas = 1 if "c" in names else draw(st.integers(1, 3))
+        replicas = draw(st.integers(1, most_of(names, stages)))
         built.append(Group(tuple(names), Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas))
     return Composition("/".join("".join(group.stages) + str(group.replicas) for group in built), tuple(built))
 
 
+def most_of(names: Sequence[str], stages: tuple[Stage, ...]) -> int:
+    return min(3, most_replicas([stage for stage in stages if stage.name in names]))
+
+
 @st.composite
-def resized(draw: st.DrawFn, composition: Composition) -> Composition:
+def resized(draw: st.DrawFn, composition: Composition, stages: tuple[Stage, ...] = STAGES) -> Composition:
     """The same groups with other numbers of replicas, or only another name."""
     built = []
     for group in composition.groups:
-        replicas = 1 if "c" in group.stages else draw(st.integers(1, 3))
+        replicas = draw(st.integers(1, most_of(group.stages, stages)))
         built.append(Group(group.stages, Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas))
     return Composition(draw(st.sampled_from(["this", "that"])), tuple(built))
 
 
-def size_bytes(payload: tuple[tuple[object, ...] | None, ...] | int) -> int:
+def size_bytes(payload: Mosaic | tuple[tuple[object, ...] | None, ...] | int) -> int:
     """Of a state, a number; of items, which grow from stage to stage."""
+    if isinstance(payload, Mosaic):
+        return sum(map(size_bytes, payload.parts))
     return 8 if isinstance(payload, int) else sum(1 + 10 * len(history) for history in payload if history is not None)
 
 
@@ -107,6 +133,8 @@ class World:
         """After each event, with how many outcomes there were."""
         self.now_s = 0.0
         self.tasks: dict[str, deque[Task]] = {}
+        self.tables: dict[tuple[str, str, int], dict[int, int]] = {}
+        """What a worker has of a stage's partition: a count for each key."""
         self.gone: list[tuple[str, Task]] = []
         self.to_start = self.names = 0
         self.admitted = begin.next_serial
@@ -139,7 +167,7 @@ class World:
 
     def at_once(self, task: Task) -> int:
         """How many such tasks a worker may run at once."""
-        if self.stages is STAGES or task.states:
+        if self.stages is not WAITING or task.states:
             return 1
         return max(AT_ONCE.get(stage, 1) for stage in task.stages)
 
@@ -152,7 +180,8 @@ class World:
         """A payload is a tuple, for each item, of all that happened to it."""
         if self.dispatcher.has_room:
             payload = tuple((f"item {self.admitted + each}",) for each in range(count))
-            self.handle(BundleAdmitted(self.now_s, tuple(self.now_s + each for each in range(count)), payload))
+            times = tuple(self.now_s + each for each in range(count))
+            self.handle(BundleAdmitted(self.now_s, times, payload, None, self.routes(payload, 0)))
             self.admitted += count
 
     def join(self) -> None:
@@ -172,20 +201,84 @@ class World:
             self.reply(worker, task, how, pick)
 
     def reply(self, worker: str, task: Task, how: str = "done", pick: int = 0) -> None:
-        at = pick % task.items
-        if how == "fail" or (how == "partly" and task.states):
+        values = self.values_of(task)
+        at = pick % len(values)
+        kept = {name for name in task.stages if self.stages[NAMES.index(name)].keeps_state}
+        if task.keyed is not None:
+            self.load(worker, task)
+        if how == "fail" or (how == "partly" and kept):
             position = None if pick == 0 else at
             self.handle(TaskFailed(self.now_s, worker, task.task_id, task.stages[0], "told to fail", position))
             return
         states, payload = dict(task.states), []
-        for history in task.payload[task.start : task.start + task.items]:
+        for history in values:
             states = {name: (state or 0) + 1 for name, state in states.items()}
             payload.append((*history, *task.stages, *states.values()))
+        keyed = NOTHING_KEYED
+        if how == "done":
+            payload, keyed = self.count_keys(worker, task, payload)
         faults: tuple[ItemFault, ...] = ()
         if how == "partly" and task.items > 1:
             faults = tuple(ItemFault(each, task.stages[0], "told to fail") for each in sorted({at, task.items - 1}))
             payload = [None if each in (at, task.items - 1) else value for each, value in enumerate(payload)]
-        self.handle(TaskDone(self.now_s, worker, task.task_id, tuple(payload), (), states, faults))
+        self.handle(TaskDone(self.now_s, worker, task.task_id, tuple(payload), (), states, faults, keyed))
+
+    def values_of(self, task: Task) -> list[tuple[object, ...]]:
+        payload = task.payload
+        if isinstance(payload, Mosaic):
+            payload = payload.in_order(payload.parts)
+        items = payload[task.start : task.start + task.items]
+        picked = task.keyed.picked if task.keyed else None
+        return list(items if picked is None else compress(items, picked))
+
+    def routes(self, payload: Sequence[tuple[object, ...] | None], stage: int) -> Routes | None:
+        """Every worker tells them, and who admits."""
+        if stage >= len(self.stages) or self.stages[stage].kind is not StageKind.PARTITIONED:
+            return None
+        count, name = self.stages[stage].partitions, NAMES[stage]
+        return Routes(bytes(key_of(serial_of(each), name) % count if each else 0 for each in payload))
+
+    def load(self, worker: str, task: Task) -> None:
+        """The blobs are what another worker wrote: text that is read here."""
+        assert task.keyed is not None
+        for name, kept in task.keyed.kept.items():
+            for partition, blobs in kept.items():
+                table = self.tables[worker, name, partition] = {}
+                for blob in blobs:
+                    table.update(literal_eval(blob.decode()))
+
+    def count_keys(
+        self, worker: str, task: Task, payload: list[tuple[object, ...]]
+    ) -> tuple[list[tuple[object, ...]], KeyedDone]:
+        """Each value gets, of each partitioned stage, the count of its key."""
+        changes: dict[str, dict[int, dict[int, int]]] = {}
+        for name in task.stages:
+            stage = self.stages[NAMES.index(name)]
+            if stage.kind is StageKind.PARTITIONED:
+                made = changes[name] = {}
+                for at, history in enumerate(payload):
+                    key = key_of(serial_of(history), name)
+                    partition = key % stage.partitions
+                    table = self.tables.setdefault((worker, name, partition), {})
+                    table[key] = table.get(key, 0) + 1
+                    made.setdefault(partition, {})[key] = table[key]
+                    payload[at] = (*history, (name, key, table[key]))
+        return payload, KeyedDone(
+            self.routes(payload, NAMES.index(task.stages[-1]) + 1), self.told(worker, task, changes)
+        )
+
+    def told(
+        self, worker: str, task: Task, changes: dict[str, dict[int, dict[int, int]]]
+    ) -> dict[str, dict[int, Change]]:
+        assert task.keyed is not None or not changes
+        told: dict[str, dict[int, Change]] = {}
+        for name, made in changes.items():
+            wanted = task.keyed.wanted.get(name, b"") if task.keyed else b""
+            told[name] = {each: Change(False, str(new).encode()) for each, new in made.items() if each not in wanted}
+            for each in wanted:
+                whole = self.tables.get((worker, name, each), {})
+                told[name][each] = Change(True, str(whole).encode())
+        return told
 
     def resize(self, composition: Composition) -> None:
         """With the workers at hand it is over at once; nothing that runs is taken back, whatever there is."""
@@ -220,7 +313,13 @@ class World:
         raise AssertionError(f"stuck: {self.dispatcher.view(self.now_s)}")
 
 
-@pytest.mark.parametrize("stages", [STAGES, WAITING], ids=["one at a time", "at once"])
+def serial_of(history: tuple[object, ...]) -> int:
+    return int(str(history[0]).removeprefix("item "))
+
+
+@pytest.mark.parametrize(
+    "stages", [STAGES, WAITING, KEYED, KEYED_FIRST], ids=["one at a time", "at once", "by key", "by two keys"]
+)
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_every_item_leaves_once_in_order_and_complete(stages: tuple[Stage, ...], data: st.DataObject) -> None:
@@ -232,8 +331,11 @@ def test_every_item_leaves_once_in_order_and_complete(stages: tuple[Stage, ...],
     limits = DispatcherSettings(
         buffer_items=4, overload=overload, losses=2, time_limit_s=1e9, drain_limit_s=0.5, **budgets
     )
-    with patch.object(event_log, "PART_CELLS", data.draw(st.sampled_from([60, 50_000]))):
-        world = World(data.draw(compositions()), limits, stages)
+    with (
+        patch.object(event_log, "PART_CELLS", data.draw(st.sampled_from([60, 50_000]))),
+        patch.object(partitions, "LEAST_BYTES", data.draw(st.sampled_from([20, 50_000]))),
+    ):
+        world = World(data.draw(compositions(stages)), limits, stages)
         play(world, data)
     world.finish()
     check(world)
@@ -251,9 +353,11 @@ def play(world: World, data: st.DataObject) -> None:
             world.requested += 1
             style = data.draw(st.sampled_from(list(SwitchStyle)))
             estimate_s = data.draw(st.sampled_from([0.0, 0.05]))
-            world.handle(SwitchRequested(world.now_s, data.draw(compositions()), style, estimate_s, estimate_s))
+            world.handle(
+                SwitchRequested(world.now_s, data.draw(compositions(world.stages)), style, estimate_s, estimate_s)
+            )
         elif action == "resize":
-            world.resize(data.draw(resized(world.dispatcher.view(world.now_s).composition)))
+            world.resize(data.draw(resized(world.dispatcher.view(world.now_s).composition, world.stages)))
         elif action == "tick":
             world.handle(Tick(world.now_s))
         else:
@@ -280,6 +384,7 @@ def check(world: World) -> None:
     counts = [next(entry for entry in payload if isinstance(entry, int)) for payload in whole]
     assert [tuple(entry for entry in payload if entry in NAMES) for payload in whole] == [NAMES] * len(whole)
     assert counts == sorted(set(counts)), "the stateful stage saw its items out of order or twice"
+    check_keys(world, [(history, serial) for history, serial in zip(whole, serials, strict=True)])
     view = world.dispatcher.view(world.now_s)
     assert view.accepted == view.delivered + view.failed + view.shed == world.admitted
     assert (view.queued, view.in_flight, view.positions) == (0, 0, {})
@@ -311,6 +416,24 @@ def test_a_checkpoint_has_what_left_and_the_state_of_just_that(data: st.DataObje
     assert [serial for out in second.out for serial in out.serials] == list(range(begin.next_serial, second.admitted))
     counts = [count for out in [*first.out, *second.out] for count in seen_by_state(out)]
     assert counts == sorted(set(counts)), "the second one began with another state than the first one left"
+
+
+def check_keys(world: World, whole: list[tuple[tuple[object, ...], int]]) -> None:
+    """The count of each key went up by one with each of its items; those missing are no more than died on their way."""
+    for stage in (stage for stage in world.stages if stage.kind is StageKind.PARTITIONED):
+        counts: dict[int, list[int]] = {}
+        for history, serial in whole:
+            [(_, key, count)] = [each for each in history if isinstance(each, tuple) and each[0] == stage.name]
+            assert key == key_of(serial, stage.name)
+            counts.setdefault(key, []).append(count)
+        dead = sum(out.error is not None for out in world.out if isinstance(out, Delivered))
+        missing = 0
+        for each in counts.values():
+            assert each == sorted(set(each)), (
+                f"{stage.name} saw items of a key out of order or twice, or lost its state"
+            )
+            missing += each[-1] - len(each)
+        assert missing <= dead, f"{stage.name} counted {missing} items too many, and {dead} died"
 
 
 def check_replay(world: World) -> None:

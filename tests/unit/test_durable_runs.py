@@ -160,3 +160,8 @@ def test_a_disk_without_room_holds_the_stream_back_and_it_goes_on(
 def test_a_durable_run_needs_a_folder() -> None:
     with pytest.raises(RecomposeError, match="durability 'restart' needs the service, which has a folder for journals"):
         Runner(RunSpec(app="synthetic", pool="local", durability="restart", source=SourceSpec(kind="push")))
+
+
+def test_states_of_keys_are_not_kept_and_who_asks_for_it_is_told() -> None:
+    with pytest.raises(RecomposeError, match="durability 'restart' does not go with partitioned stage 'pairs'"):
+        Runner(RunSpec(app="tpcxbb_q1", pool="local", durability="restart", source=SourceSpec(kind="push")))

@@ -17,6 +17,12 @@ def test_all_compositions_of_two_stages_in_order_of_cost() -> None:
     assert names == ["Seq(f1,f2)", "Par(f1,f2)", "Seq-Seq", "Seq-Par", "Par-Seq"]
 
 
+def test_a_partitioned_stage_is_offered_with_as_many_workers_as_it_has_partitions() -> None:
+    stages = (Stage("a"), Stage("by", StageKind.PARTITIONED, partitions=2))
+    found = {each.name for each in generate(stages, max_workers=4, replicas=[1, 2, 3])}
+    assert found == {"Seq(f1,f2)", "Seq-Seq", "Seq-Par", "Par-Seq", "Par-Par", "Par*3-Seq"}
+
+
 def test_a_stateful_stage_keeps_its_group_sequential() -> None:
     stages = (Stage("a"), Stage("b", StageKind.STATEFUL))
     names = {each.name for each in generate(stages, max_workers=9, replicas=[2, 4])}

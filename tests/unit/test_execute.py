@@ -144,27 +144,3 @@ def test_where_a_state_is_kept_a_fault_is_the_end_of_the_task() -> None:
 def test_a_state_passes_from_item_to_item() -> None:
     done = run_stages(Small(), ("count",), [0, 0, 0], {"count": 4})
     assert (done.values, done.states) == ([5, 6, 7], {"count": 7})
-
-
-class Sums(App):
-    name = "sums"
-    stages = (Stage("total", StageKind.PARTITIONED),)
-
-    def total_key(self, value):
-        return value[0]
-
-    def total(self, value, state):
-        state = (state or 0) + value[1]
-        return (value[0], state), state if state < 100 else None
-
-
-def test_a_partitioned_stage_keeps_a_state_for_each_key_until_it_returns_none() -> None:
-    values = [("a", 1), ("b", 10), ("a", 2), ("b", 95), ("b", 1)]
-    done = run_stages(Sums(), ("total",), values, {"total": {"a": 5}})
-    assert done.values == [("a", 6), ("b", 10), ("a", 8), ("b", 105), ("b", 1)]
-    assert done.states == {"total": {"a": 8, "b": 1}}
-
-
-def test_a_key_that_is_none_everywhere_the_same_is_a_fault_of_its_item() -> None:
-    with pytest.raises(StageError, match=r"the key 1\.5 is of type float; a key must be str"):
-        run_stages(Sums(), ("total",), [(1.5, 1)], {})

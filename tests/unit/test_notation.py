@@ -76,6 +76,15 @@ def test_what_is_no_composition_is_refused_with_one_sentence(text: str, sentence
     assert sentence in str(refusal.value)
 
 
+def test_a_partitioned_stage_may_be_replicated_up_to_its_partitions_if_it_begins_its_group() -> None:
+    stages = (Stage("a"), Stage("by", StageKind.PARTITIONED, partitions=3), Stage("c"))
+    assert parse("Seq-Par*3(by,c)", stages).groups[1] == Group(("by", "c"), Pattern.PAR, 3)
+    with pytest.raises(CompositionError, match="replicas is 4; stage 'by' has 3 partitions, and so many at most"):
+        parse("Seq-Par*4-Seq", stages)
+    with pytest.raises(CompositionError, match="stage 'by' is partitioned and not the first of its Par group; begin"):
+        parse("Par(a,by)-Seq", stages)
+
+
 def test_a_stateful_stage_may_not_be_replicated() -> None:
     assert parse("Par-Seq", COUNTER).workers == 3
     with pytest.raises(CompositionError, match="stage 'count' is stateful and may not be in a Par group"):

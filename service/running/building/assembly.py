@@ -6,6 +6,7 @@ from time import monotonic
 
 from apps.input.source_thread import SourceLimits, SourceThread
 from profiler.snapshot import LatencyFrom
+from runtime.pools.keyed import routing
 from service.running.building.control_loop import loop_of
 from service.running.building.durability import begin_of, keeper_of
 from service.running.building.intake import Intake
@@ -31,7 +32,7 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
         checked.rate,
         clock=monotonic,
         wake=pool.wake,
-        encode=codec.encode,
+        encode=routing(checked.app, codec.encode),
         limits=_limits(checked, begin.next_serial),
     )
     bundling = Bundling(source, spec.batching.batching, checked.first)

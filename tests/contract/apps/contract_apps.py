@@ -108,3 +108,55 @@ class CallsApp(App):
     def total(self, value, state):
         state = (state or 0) + value
         return Outputs([value, state]), state
+
+
+class KeysOptions(Options):
+    fail_at: tuple[int, ...] = ()
+
+
+class Keys(App):
+    """Words with the number of times each was seen, then the longest run of a letter's words: two stages with keys, one
+    after the other, of which the first gets several values an item, or none."""
+
+    name = "keys"
+    stages = (
+        Stage("seen", StageKind.PARTITIONED, partitions=8),
+        Stage("spread"),
+        Stage("count", StageKind.PARTITIONED, partitions=16),
+        Stage("place", StageKind.PARTITIONED, partitions=5),
+        Stage("show"),
+    )
+    options_model = KeysOptions
+    options: KeysOptions
+
+    def seen_key(self, number):
+        return number % 7, None
+
+    def seen(self, number, state):
+        state = (state or 0) + 1
+        return (number, state), state
+
+    def spread(self, value):
+        number, seen = value
+        return Outputs((f"word {(number * each) % 23}", seen) for each in range(number % 4))
+
+    def count_key(self, value):
+        return value[0]
+
+    def count(self, value, state):
+        state = [] if state is None else state
+        state.append(value[1])
+        if value[1] in self.options.fail_at:
+            raise ValueError(f"cannot count {value[1]}")
+        return Outputs([(*value, len(state))] * (len(state) % 3)), None if len(state) == 9 else state
+
+    def place_key(self, value):
+        return value[2]
+
+    def place(self, value, state):
+        state = {} if state is None else state
+        state[value[0]] = state.get(value[0], 0) + 1
+        return (*value, sum(state.values())), state
+
+    def show(self, value):
+        return "/".join(map(str, value))

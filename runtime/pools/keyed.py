@@ -1,0 +1,199 @@
+"""Partitioned stages where a worker lives: the states of its keys, what a task changed, and how that is undone."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from apps.contract import App
+from apps.keys import Partitions
+from compositions.model import Stage, StageKind
+from runtime.dispatch.events import NOTHING_KEYED, Change, KeyedDone
+from runtime.dispatch.instructions import KeyedTask
+from runtime.dispatch.routes import Routed, Routes
+from runtime.transport.outputs import any_outputs, spread
+
+_FIXED = frozenset({int, float, complex, str, bytes, bool, type(None)})
+"""States of these types cannot be changed in place."""
+States = dict[Any, Any]
+Encode = Callable[[list[Any]], Any]
+
+
+class StatesError(Exception):
+    """States of ``stage`` cannot be pickled or unpickled; the text says which, with the traceback."""
+
+    def __init__(self, stage: str, what: str) -> None:
+        self.stage = stage
+        super().__init__(f"{what}\n{traceback.format_exc()}")
+
+
+class KeyedStage:
+    """The states of one stage in one worker, by partition and key. What a task changes counts once it is over
+    (``changes``), or is undone (``undo``)."""
+
+    def __init__(self, app: App, stage: Stage) -> None:
+        self._call: Callable[[Any, Any], tuple[Any, Any]] = getattr(app, stage.name)
+        self._key_of: Callable[[Any], Any] = getattr(app, f"{stage.name}_key")
+        self._partitions = Partitions(stage.partitions)
+        self._tables: list[States] = [{} for _ in range(stage.partitions)]
+        self._unread: dict[int, Sequence[Any]] = {}
+        """What brings back partitions that could not be unpickled."""
+        self._lent: set[int] = set()
+        """Those that it was given to work on, at one time or another."""
+        self._touched: dict[Any, int] = {}
+        """Keys that the present task may have changed, and their partitions."""
+        self._before: States | bytes = {}
+        """Their states as they were: pickled, where one may be changed in place."""
+
+    def load(self, kept: Mapping[int, Sequence[Any]]) -> None:
+        """Has these partitions anew, from a snapshot and the changes since. Raises: what unpickling does."""
+        self._unread.update(kept)
+        self._lent.update(kept)
+        for partition, blobs in list(self._unread.items()):
+            table: States = {}
+            for blob in blobs:
+                table.update(pickle.loads(blob))
+            self._tables[partition] = {key: state for key, state in table.items() if state is not None}
+            del self._unread[partition]
+
+    def begin(self) -> None:
+        """The next task."""
+        self._touched, self._before = {}, {}
+
+    def run(self, values: list[Any]) -> tuple[list[Any], BaseException | None]:
+        """The results up to the first value on which it raises, and what was raised."""
+        out: list[Any] = []
+        try:
+            keys = list(map(self._key_of, values))
+            owners = self._partitions.of(keys)
+        except (Exception, SystemExit):
+            return self._first_without_key(values)
+        self._remember(dict(zip(keys, owners, strict=True)))
+        try:
+            call, tables = self._call, map(self._tables.__getitem__, owners)
+            for value, key, table in zip(values, keys, tables, strict=True):
+                result, table[key] = call(value, table.get(key))
+                out.append(result)
+        except (Exception, SystemExit) as error:
+            return out, error
+        return out, None
+
+    def changes(self, wanted: Sequence[int]) -> dict[int, Change]:
+        """What the task made of its partitions; of those ``wanted``, all. Raises: what pickle raises."""
+        made: dict[int, States] = {}
+        for key, partition in self._touched.items():
+            table = self._tables[partition]
+            state = made.setdefault(partition, {})[key] = table[key]
+            if state is None:
+                del table[key]
+        told = {each: Change(False, _pickled(new)) for each, new in made.items() if each not in wanted}
+        return told | {each: Change(True, _pickled(self._tables[each])) for each in wanted}
+
+    def undo(self) -> None:
+        """The task came to nothing."""
+        before = pickle.loads(self._before) if isinstance(self._before, bytes) else self._before
+        for key, partition in self._touched.items():
+            if (state := before[key]) is None:
+                self._tables[partition].pop(key, None)
+            else:
+                self._tables[partition][key] = state
+        self.begin()
+
+    def routes(self, items: Sequence[Any]) -> Routes:
+        """Where the values of items belong. One of which the key is at fault belongs anywhere: whoever has it, sees."""
+        flat, counts = spread(items) if any_outputs(items) else (items, None)
+        try:
+            found = self._partitions.of(list(map(self._key_of, flat)))
+        except (Exception, SystemExit):
+            found = bytes(map(self._partition_of, flat))
+        return Routes(found, None if counts is None else tuple(counts))
+
+    def _partition_of(self, value: Any) -> int:
+        try:
+            return self._partitions.of([self._key_of(value)])[0]
+        except (Exception, SystemExit):
+            return 0
+
+    def _first_without_key(self, values: list[Any]) -> tuple[list[Any], BaseException]:
+        """Nothing was run."""
+        for at, value in enumerate(values):
+            try:
+                self._partitions.of([self._key_of(value)])
+            except (Exception, SystemExit) as error:
+                return [None] * at, error
+        return [], RuntimeError("the key of a value is one at one time, and none at another")
+
+    def _remember(self, touched: dict[Any, int]) -> None:
+        assert self._lent.issuperset(touched.values()), "values came to a worker that has not their keys"
+        before = {key: self._tables[partition].get(key) for key, partition in touched.items()}
+        self._touched = touched
+        self._before = before if _FIXED.issuperset(map(type, before.values())) else _pickled(before)
+
+
+def _pickled(states: States) -> bytes:
+    return pickle.dumps(states, protocol=5)
+
+
+def routing(app: App, encode: Encode) -> Encode:
+    """``encode`` for items that are to be admitted: they come with their routes, if the first stage is partitioned."""
+    first = KeyedStages(app).first
+    if first is None:
+        return encode
+    return lambda values: Routed(encode(values), first.routes(values))
+
+
+class KeyedStages:
+    """All partitioned stages of an app, in one worker."""
+
+    def __init__(self, app: App) -> None:
+        names = [stage.name for stage in app.stages]
+        self._stages = {each.name: KeyedStage(app, each) for each in app.stages if each.kind is StageKind.PARTITIONED}
+        self._after = {before: self._stages[name] for before, name in pairwise(names) if name in self._stages}
+        self.first = self._stages.get(names[0]) if names else None
+
+    def __bool__(self) -> bool:
+        return bool(self._stages)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._stages
+
+    def of(self, name: str) -> KeyedStage:
+        return self._stages[name]
+
+    def follow(self, stages: Sequence[str]) -> bool:
+        """Whether a partitioned stage comes next."""
+        return stages[-1] in self._after
+
+    def begin(self, stages: Sequence[str], task: KeyedTask | None) -> None:
+        """Raises: StatesError for those that cannot be unpickled."""
+        for name in stages:
+            if (stage := self._stages.get(name)) is not None:
+                stage.begin()
+                try:
+                    stage.load(task.kept.get(name, {}) if task else {})
+                except Exception:
+                    raise StatesError(name, "the states that went in cannot be unpickled") from None
+
+    def undo(self, stages: Sequence[str]) -> None:
+        for name in stages:
+            if (stage := self._stages.get(name)) is not None:
+                stage.undo()
+
+    def done(self, stages: Sequence[str], task: KeyedTask | None, items: Sequence[Any]) -> KeyedDone:
+        """Raises: StatesError for those that cannot be pickled."""
+        after = self._after.get(stages[-1])
+        own = [name for name in stages if name in self._stages]
+        if not own and after is None:
+            return NOTHING_KEYED
+        wanted = task.wanted if task else {}
+        changes = {name: self._changes(name, wanted.get(name, b"")) for name in own}
+        return KeyedDone(None if after is None else after.routes(items), changes)
+
+    def _changes(self, name: str, wanted: bytes) -> dict[int, Change]:
+        try:
+            return self._stages[name].changes(wanted)
+        except Exception:
+            raise StatesError(name, f"the state after {name} cannot be pickled") from None

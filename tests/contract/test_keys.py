@@ -1,0 +1,106 @@
+"""Partitioned stages, on every pool: in any composition what a plain loop gives, whatever happens on the way."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rig import Rig
+
+from apps.contract import Outputs
+from runtime.dispatch.events import SwitchStyle
+
+sys.path.append(str(Path(__file__).parent / "apps"))
+
+from contract_apps import Keys, KeysOptions
+
+ALONE = "Seq-Seq-Seq-Seq-Seq"
+SPLIT = "Par*3-Par*2-Par*4(count)-Par*2(place,show)"
+SHAPES = [
+    ALONE,
+    SPLIT,
+    "Par*2(seen,spread)-Par*2-Par*3(place,show)",
+    "Seq(seen,spread,count)-Par*2(place,show)",
+    "Seq(seen,spread,count,place,show)",
+]
+RESIZED = "Par*2-Seq-Par*3(count)-Par*3(place,show)"
+"""``SPLIT`` with other numbers of workers."""
+
+
+def loop(numbers: range, fail_at: int | None = None) -> dict[int, list[str]]:
+    """Each stage on each value of an item, one after the other; items that die in ``count`` are left out."""
+    app, states = Keys(KeysOptions()), dict[tuple[str, Any], Any]()
+
+    def step(stage: str, value: Any) -> Any:
+        if stage in ("spread", "show"):
+            return getattr(app, stage)(value)
+        key = stage, getattr(app, f"{stage}_key")(value)
+        result, states[key] = getattr(app, stage)(value, states.get(key))
+        return result
+
+    out = {}
+    for serial, number in enumerate(numbers):
+        values = [number]
+        for stage in app.stages:
+            if stage.name == "count" and any(seen == fail_at for _, seen in values):
+                break
+            made = [step(stage.name, value) for value in values]
+            values = [each for result in made for each in (result if isinstance(result, Outputs) else [result])]
+        else:
+            out[serial] = values
+    return out
+
+
+def values(rig: Rig) -> dict[int, list[str]]:
+    found = {}
+    for out in rig.delivered:
+        if out.error is None:
+            decoded = rig.codec.decode(out.payload, out.start, out.start + out.count)
+            found.update(zip(out.serials, map(list, decoded), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 30])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, shape, size):
+    rig: Rig = make_rig("keys").open(shape)
+    for first in range(0, 120, size):
+        rig.feed_bundle(range(first, first + size))
+    rig.finish()
+    rig.check_order(120)
+    assert values(rig) == loop(range(120))
+
+
+def test_a_mixed_run(make_rig):
+    """Switches, resizes, kills, and bundles of several sizes."""
+    chance, fed = random.Random(5), 0
+    rig: Rig = make_rig("keys").open(SPLIT)
+    rig.patience_s = 120.0  # a worker of Ray's takes seconds to start where the machine is busy
+    for round_ in range(10):
+        for size in chance.choices([1, 2, 30, 64, 500], k=4):
+            rig.feed_bundle(range(fed, fed + size))
+            fed += size
+        rig.switch(chance.choice([*SHAPES, SPLIT, RESIZED, RESIZED]), SwitchStyle.SEAMLESS)
+        if round_ % 2 == 1:
+            rig.run_until(lambda: bool(rig.engine.view().workers))
+            rig.lose(chance.choice(rig.engine.view().workers))
+        rig.run_until(lambda: not rig.engine.view().switching)
+    rig.finish()
+    rig.check_order(fed)
+    assert values(rig) == loop(range(fed))
+
+
+def test_a_value_at_fault_dies_with_its_item_and_leaves_its_key_as_it_was(make_rig):
+    """``seen`` is 2 for the second number of each key: those items die in ``count``, one value after the other."""
+    rig: Rig = make_rig("keys", fail_at=(2,)).open(SPLIT)
+    rig.feed_bundle(range(60))
+    rig.feed_bundle(range(60, 120))
+    rig.finish()
+    rig.check_order(120)
+    dead = [out.serial for out in rig.delivered if out.error is not None]
+    assert dead == [serial for serial in range(7, 14) if serial % 4]
+    assert all("cannot count 2" in out.error for out in rig.delivered if out.error is not None)
+    assert values(rig) == loop(range(120), fail_at=2)

@@ -1,0 +1,57 @@
+"""What partitioned stages need goes with the messages of the transport, and comes back."""
+
+from __future__ import annotations
+
+from apps.contract import App, Outputs
+from compositions.model import Stage, StageKind
+from runtime.arena.shelves import AsTheyAre
+from runtime.dispatch.instructions import KeyedTask, Task
+from runtime.dispatch.routes import Mosaic
+from runtime.pools.execute import run_now
+from runtime.pools.ray_bench import Bench
+from runtime.pools.ray_language import Language
+from runtime.transport.values import FrameCodec
+from runtime.transport.wire import HEAD, Message, pack, unpack
+
+PARTITIONS = 3
+
+
+class Counts(App):
+    name = "counts"
+    stages = (Stage("count", StageKind.PARTITIONED, partitions=PARTITIONS), Stage("again", StageKind.PARTITIONED))
+
+    def count_key(self, value):
+        return value
+
+    def count(self, value, state):
+        state = (state or 0) + 1
+        return (value, state), state
+
+    again_key = count_key
+    again = count
+
+
+NAMES = ("count", "again")
+CODEC = FrameCodec()
+
+
+def sent(message: Message) -> Message:
+    whole = bytearray(b"".join(map(bytes, pack(message)[0])))
+    return unpack(HEAD.unpack_from(whole), memoryview(whole)[HEAD.size :])
+
+
+def test_a_piece_of_a_payload_in_parts_goes_to_a_worker_and_its_changes_come_back():
+    bench, language = Bench(Counts(), NAMES, AsTheyAre()), Language(NAMES, CODEC)
+    mosaic = Mosaic((2, -1), (b"\1\0\1", b"\0\1\0"), (CODEC.encode(["a", "c"]), CODEC.encode(["b"])))
+    assert CODEC.decode(mosaic) == [Outputs(["a", "b"]), "c"]
+    every = {"count": dict.fromkeys(range(PARTITIONS), ())}
+    keyed = KeyedTask(b"\1\1\0", every, {"count": bytes(range(PARTITIONS))})
+    task = language.message(Task(7, 0, ("count",), mosaic, {}, 0, 2, keyed))
+    done = language.done(0.0, "w", sent(run_now(bench.work(sent(task)))))
+    assert CODEC.decode(done.payload) == [("a", 1), ("b", 1)]
+    assert done.keyed.routes is not None
+    assert len(done.keyed.routes.partitions) == 2
+    assert [change.whole for change in done.keyed.changes["count"].values()] == [True] * PARTITIONS
+    plain = language.message(Task(8, 0, ("count",), mosaic, {}, 0, 2, KeyedTask()))
+    done = language.done(0.0, "w", sent(run_now(bench.work(sent(plain)))))
+    assert CODEC.decode(done.payload) == [Outputs([("a", 2), ("b", 2)]), ("c", 1)]

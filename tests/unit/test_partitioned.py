@@ -1,0 +1,100 @@
+"""Partitioned stages in the dispatcher: who has which partition, what is kept of it, and when it moves."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.events import BundleAdmitted, Change, Event, KeyedDone, SwitchRequested, TaskDone, WorkerJoined
+from runtime.dispatch.instructions import SendTask, Task
+from runtime.dispatch.outcomes import Delivered, Outcome
+from runtime.dispatch.partitions import LEAST_BYTES, Kept, Partitions
+from runtime.dispatch.routes import Routes
+from runtime.dispatch.settings import DispatcherSettings
+
+BY = Stage("by", StageKind.PARTITIONED, partitions=2)
+
+
+def workers(count: int) -> Composition:
+    return Composition(str(count), (Group(("by",), Pattern.PAR, count),))
+
+
+class Bench:
+    def __init__(self, count: int) -> None:
+        self.dispatcher = Dispatcher((BY,), workers(count), DispatcherSettings(spares=0), validate=True)
+        self.dispatcher.start(0.0)
+        self.tasks: dict[str, Task] = {}
+        self.out: list[Outcome] = []
+        for number in range(count):
+            self.handle(WorkerJoined(0.0, f"w{number}"))
+
+    def handle(self, event: Event) -> None:
+        instructions, outcomes = self.dispatcher.handle(event)
+        self.out += outcomes
+        self.tasks.update({each.worker: each.task for each in instructions if isinstance(each, SendTask)})
+
+    def admit(self, *partitions: int) -> None:
+        payload, count = list(partitions), len(partitions)
+        self.handle(BundleAdmitted(0.0, (0.0,) * count, payload, None, Routes(bytes(partitions))))
+
+    def done(self, worker: str, blob: bytes = b"new") -> None:
+        task = self.tasks.pop(worker)
+        values = [value for value, mine in zip(task.payload, self.picked(task), strict=True) if mine]
+        changes = {"by": {partition: Change(False, blob) for partition in set(values)}}
+        self.handle(TaskDone(0.0, worker, task.task_id, values, keyed=KeyedDone(None, changes)))
+
+    def picked(self, task: Task) -> bytes:
+        return task.keyed.picked if task.keyed and task.keyed.picked else b"\1" * task.items
+
+
+def test_a_bundle_is_cut_by_owners_and_put_together_again():
+    bench = Bench(2)
+    bench.admit(0, 1, 1, 0)
+    assert sorted(bench.picked(task) for task in bench.tasks.values()) == [b"\0\1\1\0", b"\1\0\0\1"]
+    for worker in list(bench.tasks):
+        bench.done(worker)
+    [out] = [each for each in bench.out if isinstance(each, Delivered)]
+    assert out.payload.in_order(out.payload.parts) == [0, 1, 1, 0]
+
+
+def test_a_partition_in_work_moves_when_its_task_is_over_and_brings_what_is_kept():
+    bench = Bench(2)
+    bench.admit(0, 1)
+    owner = {bench.tasks[worker].payload[bench.picked(bench.tasks[worker]).index(1)]: worker for worker in bench.tasks}
+    bench.admit(0, 1)
+    bench.handle(SwitchRequested(0.0, workers(1)))
+    stays = next(w.worker for w in bench.dispatcher.view(0.0).workers if w.group is not None)
+    (leaves,) = {"w0", "w1"} - {stays}
+    moving = next(partition for partition, worker in owner.items() if worker == leaves)
+    bench.done(stays)
+    assert moving not in [v for v, p in zip([0, 1], bench.picked(bench.tasks[stays]), strict=True) if p]
+    bench.done(stays)
+    assert stays not in bench.tasks
+    bench.done(leaves, b"last word")
+    assert bench.tasks[stays].keyed.kept == {"by": {moving: (b"last word",)}}
+    bench.done(stays)
+    assert sum(each.count for each in bench.out if isinstance(each, Delivered)) == 4
+
+
+def test_only_those_partitions_move_that_must():
+    keys = Partitions(64)
+    keys.share(["a", "b", "c"])
+    keys.holders = before = list(keys.owners)
+    assert sorted(Counter(before).values()) == [21, 21, 22]
+    keys.share(["a", "b", "c", "d"])
+    moved = [now for was, now in zip(before, keys.owners, strict=True) if was != now]
+    assert moved == ["d"] * 16
+    keys.share(["a", "b", "d"])
+    assert sorted(Counter(keys.owners).values()) == [21, 21, 22]
+
+
+def test_a_snapshot_is_wanted_when_the_changes_take_half_as_much():
+    kept = Kept()
+    kept.commit(Change(True, bytes(4 * LEAST_BYTES)))
+    kept.commit(Change(False, bytes(2 * LEAST_BYTES)))
+    assert not kept.outgrown
+    kept.commit(Change(False, b"more"))
+    assert kept.outgrown
+    kept.commit(Change(True, b"all"))
+    assert (kept.blobs, kept.outgrown) == ([b"all"], False)
