@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential, stateful_names
+from profiler.budget import FREE
 
 
 class ManagerError(RecomposeError):
@@ -22,6 +23,8 @@ class Choices:
         self.stateful = stateful_names(self.stages)
         self.compositions = tuple(compositions)
         self._active = first
+        self.granted = FREE
+        """What others on the machine leave."""
         self._barred: dict[str, tuple[float, str]] = {}
 
     @property

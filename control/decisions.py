@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from compositions.model import Composition, TransitionKind
+from profiler.budget import Budget
 
 
 class Trigger(StrEnum):
@@ -19,6 +20,8 @@ class Trigger(StrEnum):
     """A runner was started again: the service's doing, not the manager's. A lost worker is replaced, a failed switch
     stays within its decision."""
     MANUAL = "manual"
+    BUDGET = "budget"
+    """What the arbiter leaves to the app has changed."""
 
 
 class CandidateStatus(StrEnum):
@@ -104,6 +107,14 @@ class NoChange:
     """Nothing to do, and why: a result, never None."""
 
     at_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the arbiter of a machine leaves to one app, and why."""
+
+    budget: Budget
     reason: str
 
 

@@ -82,7 +82,7 @@ class Desk:
             self.choices.unavailable(sight.snapshot.now_s),
             floor_workers,
             self.choices.stateful,
-            objective.slo.limits,
+            objective.slo.limits.within(self.choices.granted),
         )
 
     def hold(self, now_s: float, reason: str) -> None:

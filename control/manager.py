@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 from compositions.model import Composition
 from control.choices import Choices, ManagerError
-from control.decisions import Command, Decision, Mode, NoChange, State, Trigger
+from control.decisions import Command, Decision, Grant, Mode, NoChange, State, Trigger
 from control.desk import Desk
 from control.objectives import Objective, objective_of
 from control.phases.phase import Drop, Fail
 from control.phases.transitions import after
 from control.phases.transitions import first as first_phase
 from control.settings import Settings
-from control.sight import Aim, sight_of
-from control.strategies.base import Strategy
+from control.sight import Aim, Sight, sight_of
+from control.strategies.base import Limits, Strategy
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import Announcement, Snapshot
 
@@ -49,6 +49,8 @@ class Manager:
         self._desk = Desk.opened(settings, strategy, choices)
         strategy.prepare(choices.compositions)
         self._phase = first_phase(hands_off=self._aim.hands_off)
+        self._sight: Sight | None = None
+        """The latest."""
 
     @property
     def mode(self) -> Mode:
@@ -88,6 +90,23 @@ class Manager:
         self._aim = replace(self._aim, mode=mode)
         self._renew(Trigger.MANUAL, f"the mode was set to {mode}")
 
+    def grant(self, grant: Grant) -> None:
+        """What others on the machine leave to it from now on; looked into at once where that is too little for what
+        runs, or what runs is too little."""
+        if grant.budget == self._desk.choices.granted:
+            return
+        self._desk.choices.granted = grant.budget
+        if self._sight is None or self._sight.aim.hands_off:
+            return
+        if self._desk.strategy.suffices(self._desk.situation(self._sight, Trigger.BUDGET)) is not True:
+            self._desk.ask(Trigger.BUDGET, grant.reason)
+
+    def reaches(self, limits: Limits) -> tuple[float, ...] | None:
+        """How well the objective would be met within each of ``limits``, 0 … 1; ``None`` while nobody can tell."""
+        if self._sight is None or self._sight.aim.hands_off or self._sight.snapshot.switching:
+            return None
+        return self._desk.strategy.reaches(self._desk.situation(self._sight, Trigger.BUDGET), limits)
+
     def announce(self, announcement: Announcement) -> None:
         """Somebody knows what load is to come."""
         self._desk.lookout.announce(announcement)
@@ -113,6 +132,7 @@ class Manager:
             snapshot = self._desk.lookout.seen(snapshot, None if self.objective is None else self.objective.wanted_s)
         sight = sight_of(now_s, snapshot, self._aim, self._desk.backlog, self._desk.settings.measuring)
         answer = self._phase.step(sight, self._desk)
+        self._sight = sight
         self._phase = after(self._phase, answer.move, hands_off=self._aim.hands_off)
         status = self._desk.conclusions.status(sight.seen)
         return TickResult(answer.commands, answer.said, self._phase.label, status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from profiler.budget import Budget
 
 _ROUNDING = 1e-6
 
+Limits = Sequence[Budget]
 Rows = npt.NDArray[np.bool_]
 
 

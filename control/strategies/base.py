@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,8 +13,11 @@ from control.assess import Assessment
 from control.decisions import Candidate
 from control.settings import Settings
 from control.situation import Situation
+from profiler.budget import Budget
 from profiler.snapshot import LatencyFrom
 from runtime.dispatch.events import SwitchStyle
+
+Limits = Sequence[Budget]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,11 @@ class Strategy(ABC):
 
     def suffices(self, situation: Situation) -> bool | None:
         """Whether the active composition will do for what is expected of the load; ``None`` where it cannot tell."""
+        return None
+
+    def reaches(self, situation: Situation, limits: Limits) -> tuple[float, ...] | None:
+        """How well the objective would be met within each of ``limits``, 0 … 1 (all of it); ``None`` where it cannot
+        tell."""
         return None
 
     def learn(self, situation: Situation) -> None:  # noqa: B027  # most carry nothing from one decision to the next

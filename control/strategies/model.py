@@ -12,7 +12,7 @@ from control.forecast.forecaster import Forecaster, is_expected
 from control.forecast.memory import Corrections, Verdicts
 from control.settings import Settings
 from control.situation import Situation
-from control.strategies.base import Pace, Proposal, Stay, Strategy, Trial
+from control.strategies.base import Limits, Pace, Proposal, Stay, Strategy, Trial
 from control.strategies.choosing import next_step
 from control.strategies.providing import provide, provides
 from control.strategies.trials import clear, credible, shows_capacity, surely_missed
@@ -51,6 +51,9 @@ class Model(Strategy):
             self._alone = Catalogue((situation.active,))
         likely = self._forecaster(situation).likely(self._alone)
         return None if isinstance(likely, Unmeasured) else bool(likely[0] >= 1)
+
+    def reaches(self, situation: Situation, limits: Limits) -> tuple[float, ...] | None:
+        return self._forecaster(situation).reaches(self._catalogue.including(situation.active), limits)
 
     def clear(self, situation: Situation, elapsed_s: float) -> str | None:
         return clear(situation, elapsed_s)

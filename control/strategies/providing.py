@@ -17,11 +17,12 @@ _AS_GOOD = 0.98
 """Within 2 % of the best counts as the best when nothing is enough."""
 _WORTH_A_DRAIN = 2
 """Workers that a change of grouping must save while the load moves: it costs a drain, and the way back another."""
+_OF_THE_LOAD = (Trigger.START, Trigger.INPUT_RATE, Trigger.PROFILE, Trigger.BUDGET)
 
 
 def provides(situation: Situation, trials: Sequence[Trial]) -> bool:
     """The question is the load, and there is no time to measure."""
-    return situation.moving and not trials and situation.trigger in (Trigger.START, Trigger.INPUT_RATE, Trigger.PROFILE)
+    return situation.moving and not trials and situation.trigger in _OF_THE_LOAD
 
 
 def provide(situation: Situation, forecasts: Forecasts) -> Proposal:

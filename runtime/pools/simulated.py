@@ -55,7 +55,7 @@ class SimulatedPool:
         self._workers: dict[WorkerId, _Worker] = {}
         self._numbers = itertools.count(1)
         self._time = VirtualTime[Event | None]()
-        self._cores = Cores[_Worker](self._machine.cores)
+        self.cores = Cores[_Worker](self._machine.cores)
         self._loop = asyncio.Runner()
 
     def now_s(self) -> float:
@@ -69,7 +69,7 @@ class SimulatedPool:
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         gone = self._workers.pop(worker, None)
         if gone is not None:
-            self._cores.stop(gone)
+            self.cores.stop(gone)
 
     def send(self, worker: WorkerId, task: Task) -> None:
         state = self._workers.get(worker)
@@ -103,21 +103,21 @@ class SimulatedPool:
             self.end(worker)
             self._time.at(self._time.now_s, lambda: WorkerLost(self._time.now_s, worker, "lost in the simulation"))
 
-    def set_cores(self, cores: int) -> None:
+    def set_cores(self, cores: float) -> None:
         """For scenarios of noisy neighbours: so many are left to the workers from now on."""
-        self._cores.share(cores)
+        self.cores.share(cores)
 
     # --- time -------------------------------------------------------------------------------------------------------
 
     def _next(self) -> tuple[float, bool]:
         """When the next thing happens, and whether it is the end of a computation."""
-        compute_s = self._time.now_s + self._cores.next_in_s()
+        compute_s = self._time.now_s + self.cores.next_in_s()
         timer_s = self._time.next_s
         return (compute_s, True) if compute_s < timer_s else (timer_s, False)
 
     def _pass(self, at_s: float) -> None:
         if at_s > self._time.now_s and not math.isinf(at_s):
-            self._cores.pass_s(at_s - self._time.now_s)
+            self.cores.pass_s(at_s - self._time.now_s)
             self._time.now_s = at_s
 
     # --- a task: [hop] -> compute -> wait -> done --------------------------------------------------------------------
@@ -143,7 +143,7 @@ class SimulatedPool:
         task = worker.tasks[0][0]
         worker.began_s = self._time.now_s
         worker.costs = tuple(self._cost_of(stage, task) for stage in task.stages)
-        self._cores.begin(worker, self._machine.hop_cpu_s + sum(cost.cpu_s for cost in worker.costs))
+        self.cores.begin(worker, self._machine.hop_cpu_s + sum(cost.cpu_s for cost in worker.costs))
 
     def _cost_of(self, stage: str, task: Task) -> Cost:
         """Of all its items; of a piece its share of them, by values."""
@@ -153,7 +153,7 @@ class SimulatedPool:
         return Cost(share * sum(cost.cpu_s for cost in costs), share * sum(cost.wait_s for cost in costs))
 
     def _computed(self) -> Event | None:
-        worker = self._cores.first_done()
+        worker = self.cores.first_done()
         wait_s = sum(cost.wait_s for cost in worker.costs)
         if not wait_s:
             return self._done(worker)

@@ -57,14 +57,19 @@ class Cores(Generic[W]):
     """Processor sharing: all that compute share the cores evenly. Times are read on a clock that counts the CPU seconds
     which each of them has got so far."""
 
-    def __init__(self, cores: int) -> None:
+    def __init__(self, cores: float) -> None:
         self._cores = cores
         self._busy = 0
         self._got_s = 0.0
         self._order = itertools.count()
         self._ends: list[tuple[float, int, W, int]] = []
 
-    def share(self, cores: int) -> None:
+    @property
+    def busy(self) -> int:
+        """Who compute."""
+        return self._busy
+
+    def share(self, cores: float) -> None:
         """So many from now on."""
         self._cores = cores
 

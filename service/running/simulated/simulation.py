@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import deque
 
 from control.decisions import Mode
+from control.manager import Manager
 from runtime.dispatch.outcomes import Delivered, Shed
+from runtime.pools.simulated import SimulatedPool
 from service.running.bundling import Bundling
 from service.running.simulated.scenario import Happening, Scenario
 from service.running.simulated.simulated_gathering import SimulatedDoor, SimulatedInlet
@@ -15,10 +17,14 @@ from service.running.simulated.trace import Trace
 
 def simulate(scenario: Scenario) -> Trace:
     """Runs ``scenario`` to its end."""
-    return _Run(scenario).run()
+    run = SimulatedRun(scenario)
+    run.advance(scenario.duration_s)
+    return run.finish()
 
 
-class _Run:
+class SimulatedRun:
+    """Of a scenario, step by step."""
+
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._pool = pool_of(scenario)
@@ -30,14 +36,26 @@ class _Run:
         self._source = scenario.stream.source(door, loop.monitor, from_due=scenario.from_due)
         self._happenings = deque(sorted(scenario.happenings, key=lambda happening: happening.at_s))
         self._trace = Trace(loop.journal, bundling.runs)
-
-    def run(self) -> Trace:
         self._engine.start()
-        while self._engine.now_s < self._scenario.duration_s and not self._settled():
+
+    @property
+    def manager(self) -> Manager:
+        return self._manager
+
+    @property
+    def pool(self) -> SimulatedPool:
+        return self._pool
+
+    def advance(self, until_s: float) -> None:
+        """Until then, or until it has settled."""
+        while self._engine.now_s < until_s and not self._settled():
             self._happen()
             due_s = self._source.feed()
-            self._loop.step(min(due_s, self._scenario.duration_s))
+            self._loop.step(min(due_s, until_s))
             self._note()
+
+    def finish(self) -> Trace:
+        """What there is to tell of it."""
         self._trace.accepted = self._engine.view().accepted
         snapshot = self._loop.snapshot
         self._trace.offered = snapshot.demand.offered if snapshot is not None and snapshot.demand is not None else None
