@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import threading
 from collections import deque
@@ -27,8 +26,9 @@ class Line:
     about: Mapping[str, Any]
 
     def concerns(self, app: str) -> bool:
-        """Logged about it, or printed by one of its processes, which are called after it."""
-        return self.about.get("app") == app or app in re.split(r"[:\s]", str(self.about.get("by", "")))
+        """Logged about it, or printed by a process of it, whose names begin with ``recompose-SERVICE-APP``."""
+        printer = str(self.about.get("by", "")).partition(" ")[0]
+        return app in (self.about.get("app"), printer.split("-", 2)[-1])
 
 
 class Recent:

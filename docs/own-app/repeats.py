@@ -3,8 +3,7 @@
 from hashlib import blake2b
 from pathlib import Path
 
-from apps.contract import App
-from compositions.model import Stage, StageKind
+from recompose import App, Stage, StageKind
 
 
 class Repeats(App):

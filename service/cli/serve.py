@@ -16,6 +16,7 @@ from service.api import create_app
 from service.api.guard import MAX_BODY_BYTES, Access, is_loopback
 from service.bodies.spec import RunSpec, TelemetrySpec
 from service.cli.check import apps_option
+from service.cli.configured import config_option, configured
 from service.cli.listener import listen, serve_on
 from service.cli.served import discover, host_of, watched
 from service.daemon.daemon import Daemon
@@ -26,6 +27,7 @@ log = structlog.get_logger()
 
 
 @click.command()
+@config_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Other than loopback needs RECOMPOSE_TOKEN.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True)
 @apps_option
@@ -51,6 +53,7 @@ log = structlog.get_logger()
 @click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True)
 @click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True)
 def serve(
+    config: Path | None,
     host: str,
     port: int,
     apps_dirs: tuple[Path, ...],
@@ -85,7 +88,7 @@ def serve(
         closing(host_of(pool, address)) as runners,
     ):
         daemon = Daemon(apps, runners, store, base)
-        with watched(compositions_dirs, daemon):
+        with watched(compositions_dirs, daemon), configured(config, daemon):
             serve_on(listener, create_app(daemon, access, recent))
 
 

@@ -75,6 +75,11 @@ class Apps:
             watchdog.stop(True, STOP_TIMEOUT_S)
         return self._observation.status(name)
 
+    def running_spec(self, name: str) -> RunSpec | None:
+        """What runs, with what it was told since; None: nothing does."""
+        present = self._runs.present(name)
+        return None if present is None else present.wanted.spec
+
     def set_input(self, name: str, input: InputSpec) -> Status:
         """Raises: ConflictError, BadValueError, UnavailableError."""
         watchdog = self._runs.expect(name)

@@ -14,6 +14,7 @@ from markdown import DOCUMENTS, ROOT, Block, anchors, blocks, commands, links
 
 from apps.registry import discover
 from compositions.document.loader import load
+from service.cli.config_file import read_config
 
 RUN_ELSEWHERE = {
     r"make run": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",
@@ -171,6 +172,16 @@ def test_python_is_python_and_an_app_is_the_one_that_is_tested(block: Block) -> 
             tested = (OWN_APP / f"{each.name.lower()}.py").read_text()
             assert ast.dump(each) in ast.dump(ast.parse(tested))
             exec(compile(block.text, block.place, "exec"), {"__file__": __file__, "__name__": "example"})
+
+
+def test_the_configuration_of_the_documentation_is_accepted() -> None:
+    config = read_config(ROOT / "docs" / "service.yaml")
+    assert [app.wanted is not None for app in config.apps.values()] == [True, True]
+    assert config.apps.keys() <= discover([OWN_APP]).keys()
+
+
+def test_the_first_hour_is_at_most_twenty_commands() -> None:
+    assert len(commands(ROOT / "docs" / "first-hour.md")) <= 20
 
 
 @pytest.mark.parametrize("block", examples("yaml"), ids=_place)

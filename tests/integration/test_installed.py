@@ -111,7 +111,7 @@ def test_a_django_project_keeps_its_packages_and_runs_an_app_on_ray(installed: I
 def test_apps_that_name_our_rooms_run_on_ray_in_that_project(installed: Installed, shop: Path) -> None:
     """``from apps.contract import App`` in a folder of apps, though the current folder has a package ``apps``."""
     shutil.copytree(ROOT / "docs" / "own-app", shop / "own-app")
-    run = ("run", "repeats", "--apps", "own-app", "--items", "30", "--out", "results.jsonl")
+    run = ("run", "readings", "--apps", "own-app", "--items", "30", "--out", "results.jsonl")
     installed.ran("recompose", *run, cwd=shop)
     assert len((shop / "results.jsonl").read_text().splitlines()) == 30
 

@@ -39,6 +39,8 @@ READS = {
     "/status/{app}": "/status/synthetic",
     "/history/{app}": "/history/synthetic",
     "/decisions/{app}": "/decisions/synthetic",
+    "/decisions/{app}/{number}": "/decisions/synthetic/1",
+    "/logs": "/logs",
     "/results/{app}": "/results/synthetic",
     "/compositions": "/compositions",
     "/compositions/{app}": "/compositions/synthetic",

@@ -121,14 +121,14 @@ def test_logs_are_the_latest_lines_of_all_or_of_one_app(invoke: Invoke, recent: 
             "event": "printed",
             "level": "info",
             "at": "2026-11-22T10:00:01Z",
-            "by": "recompose:readings w1",
+            "by": "recompose-0a1b-readings w1",
             "line": "hello",
         },
     )
     assert told(invoke("logs")).splitlines() == [
         "10:00:00 info    app left out app=readings",
         "10:00:00 info    listening port=1",
-        "10:00:01 (recompose:readings w1) hello",
+        "10:00:01 (recompose-0a1b-readings w1) hello",
     ]
     assert [line["id"] for line in rows(told(invoke("logs", "readings", "--json")))] == [2, 4]
     assert len(told(invoke("logs", "--limit", "1")).splitlines()) == 1

@@ -1,0 +1,175 @@
+"""``recompose serve --config``: what a file may say, what is refused, and what becomes of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import click
+import pytest
+from structlog.testing import capture_logs
+
+from service.bodies.config import ServiceConfig
+from service.cli.config_file import ConfigRefused, options_of, read_config
+from service.cli.configured import Configured, configured
+from service.cli.serve import serve
+from service.daemon.daemon import Daemon
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.storing.store import DaemonStore
+
+GOOD = """
+service: {port: 9090, apps: [own], state: here, telemetry: false}
+apps:
+  synthetic:
+    source: push
+    input: {rate_per_s: 10}
+    slo: [p95<=400ms, throughput=input_rate]
+    budget: {workers: 4}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "service.yaml").write_text(GOOD)
+    return tmp_path / "service.yaml"
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    store = DaemonStore(None)
+    made = fake_daemon(store, ("synthetic", "ferret"))
+    yield made
+    made.close(drain=False)
+    store.close()
+
+
+def config(text: str, folder: Path) -> ServiceConfig:
+    (folder / "changed.yaml").write_text(text)
+    return read_config(folder / "changed.yaml")
+
+
+# --- what it may say --------------------------------------------------------------------------------------------------
+
+
+def test_it_says_how_to_serve_and_what_to_run(file: Path) -> None:
+    read = read_config(file)
+    app = read.apps["synthetic"]
+    assert app.wanted is not None
+    assert [each.target for each in app.wanted.each] == [400.0, "input_rate"]
+    assert app.wanted.budget is not None
+    assert app.wanted.budget.workers == 4
+    assert app.spec("synthetic").source.kind == "push"
+    folder = file.parent
+    expected = {"port": 9090, "apps_dirs": [f"{folder}/own"], "state_dir": f"{folder}/here", "telemetry": False}
+    assert options_of(read.service, folder) == expected
+
+
+def test_options_on_the_command_line_win(file: Path) -> None:
+    with click.Context(serve) as context:
+        serve.parse_args(context, ["--config", str(file), "--port", "7070"])
+    assert context.params["port"] == 7070
+    assert context.params["apps_dirs"] == (file.parent / "own",)
+    assert context.params["telemetry"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "apps: {x: {slo: p95<=fast}}",
+            "apps.x.slo: 'p95<=fast' is not accepted: .*'fast' is not a number with a unit",
+        ),
+        ("apps: {x: {slo: []}}", "apps.x.slo: .* must be a text such as p95<=400ms"),
+        ("apps: {x: {rate: 3}}", "apps.x.rate: is not known here"),
+        ("apps: {x: {input: {rate_per_s: -1}}}", "apps.x.input.rate_per_s: -1 is not accepted: .* greater than 0"),
+        ("apps: {x: {source: kafka}}", r"apps.x.source.kind: 'kafka' is not accepted"),
+        ("apps: {x: {source: spark}}", "apps.x.source: source spark needs a format"),
+        ("apps: {x: {budget: {workers: 3}}}", "apps.x.budget: a budget is for an objective"),
+        ("apps: {x: {slo: [latency=1s, latency=2s]}}", "apps.x: .*latency"),
+        ("service: {port: 99999}", "service.port: 99999 is not accepted: .* less than or equal to 65535"),
+        ("service: {prot: 1}", "service.prot: is not known here"),
+        ("[1, 2]", "is not accepted"),
+        ("a: [", "line 2, column 1: not YAML"),
+        ("apps: {x: {}, x: {}}", "apps.x: the key is given twice"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigRefused, match=sentence):
+        config(text, tmp_path)
+
+
+def test_every_fault_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigRefused) as told:
+        config("service: {port: x}\napps: {a: {mode: fast}, b: {items: 0}}", tmp_path)
+    assert [fault.path for fault in told.value.faults] == ["service.port", "apps.a.mode", "apps.b.items"]
+
+
+def test_an_app_that_there_is_not_ends_the_start(tmp_path: Path, daemon: Daemon) -> None:
+    (tmp_path / "x.yaml").write_text("apps: {nothing: {}}")
+    told = pytest.raises(ConfigRefused, match=r"apps\.nothing: there is no such app; registered are .*synthetic")
+    with told, configured(tmp_path / "x.yaml", daemon):
+        raise AssertionError("not reached")
+
+
+# --- what becomes of it -----------------------------------------------------------------------------------------------
+
+
+def test_apps_are_started_changed_and_stopped(tmp_path: Path, daemon: Daemon) -> None:
+    state = Configured(daemon)
+
+    def holds(text: str) -> str | None:
+        """The run that goes on then; with an entry that stays as it was, nothing is done."""
+        state.bring_about(config(text, tmp_path))
+        return daemon.observation.status("synthetic").run
+
+    first = holds("apps: {synthetic: {input: {rate_per_s: 10}, slo: latency=400ms}}")
+    assert daemon.objectives.of("synthetic").target == 400.0
+    assert holds("apps: {synthetic: {input: {rate_per_s: 20}, slo: latency=400ms}}") == first
+    running = daemon.apps.running_spec("synthetic")
+    assert running is not None
+    assert running.input.rate_per_s == 20
+    assert holds("apps: {synthetic: {input: {rate_per_s: 20}, batching: {items: 8}}}") == first
+    assert daemon.objectives.all() == []
+    assert holds("apps: {synthetic: {input: {rate_per_s: 20}, options: {total_ms: 5}}}") != first
+    daemon.apps.stop("synthetic")
+    holds("apps: {synthetic: {input: {rate_per_s: 20}, options: {total_ms: 5}}, ferret: {source: push}}")
+    assert daemon.apps.running_spec("synthetic") is None, "its entry is as it was: who stopped it meant it"
+    holds("apps: {}")
+    assert daemon.apps.running_spec("ferret") is None
+
+
+def test_what_is_refused_is_told_and_tried_again_with_the_next_change(tmp_path: Path, daemon: Daemon) -> None:
+    state = Configured(daemon)
+    with capture_logs() as logs:
+        state.bring_about(config("apps: {synthetic: {options: {nope: 1}}, ferret: {source: push}}", tmp_path))
+    (told,) = [line for line in logs if line["event"] == "not as the configuration says"]
+    assert "options.nope: unknown option" in told["reason"]
+    assert daemon.apps.running_spec("ferret") is not None
+    state.bring_about(config("apps: {synthetic: {}, ferret: {source: push}}", tmp_path))
+    assert daemon.apps.running_spec("synthetic") is not None
+
+
+def test_a_change_of_the_file_is_noticed_and_a_broken_one_changes_nothing(file: Path, daemon: Daemon) -> None:
+    """As editors write: a new file in the place of the old one."""
+    daemon.restore()
+
+    def replaced(text: str) -> None:
+        (file.parent / "new").write_text(text)
+        (file.parent / "new").replace(file)
+
+    with capture_logs() as logs, configured(file, daemon):
+        assert _becomes(lambda: daemon.apps.running_spec("synthetic") is not None)
+        replaced("apps: {synthetic: [}")
+        assert _becomes(lambda: any(line["event"] == "configuration refused" for line in logs))
+        assert daemon.apps.running_spec("synthetic") is not None
+        replaced("apps: {}")
+        assert _becomes(lambda: daemon.apps.running_spec("synthetic") is None)
+
+
+def _becomes(holds: object) -> bool:
+    """Within 20 s."""
+    assert callable(holds)
+    waiting = Event()
+    return any(holds() or waiting.wait(0.02) for _ in range(1000))
