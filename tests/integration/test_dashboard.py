@@ -199,6 +199,14 @@ def test_what_if(ferret: Browser) -> None:
     assert workers == sorted(workers, reverse=True)
 
 
+def test_a_runner_that_was_started_again_is_told_with_what_it_means(ferret: Browser, daemon: SceneDaemon) -> None:
+    again = {"epoch": 2, "started_again": "ConnectionError: gone"}
+    daemon.ferret(**again, durability="exactly-once")
+    ferret.sees("(ConnectionError: gone). It goes on with the run.", ".notices")
+    daemon.ferret(**again, run="another")
+    ferret.sees("(ConnectionError: gone). Serial numbers begin at 0 with it.", ".notices")
+
+
 def test_the_daemon_goes_and_comes_back(daemon: SceneDaemon, tmp_path: Path) -> None:
     daemon.ferret()
     with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile", (503,), lost=True) as seen:
