@@ -45,12 +45,14 @@ class Partitions:
     """Of one stage. An *owner* runs the values of a partition from now on; a *holder* has its state. A partition that
     is in work stays where it is until the task is over; then its next owner gets what is kept. None waits meanwhile."""
 
-    __slots__ = ("count", "entered", "group", "holders", "in_work", "kept", "owners")
+    __slots__ = ("count", "entered", "group", "holders", "in_work", "kept", "owners", "stale")
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.owners: list[WorkerId | None] = [None] * count
         self.holders: list[WorkerId | None] = [None] * count
+        self.stale: dict[WorkerId, set[int]] = {}
+        """Those that a worker has states of, and are held by another since."""
         self.kept = [Kept() for _ in range(count)]
         self.in_work = bytes(256)
         """1 for each that a task may change now."""
@@ -74,11 +76,15 @@ class Partitions:
         self._mark(piece.partitions, 0)
 
     def lend(self, worker: WorkerId, partitions: Sequence[int]) -> dict[int, tuple[Payload, ...]]:
-        """A task of ``worker`` may change these; returns what is kept of those whose state it has not."""
+        """A task of ``worker`` may change these; returns what is kept of those whose state it has not, and nothing for
+        those that it has no more: their memory is freed."""
         missing = {each: tuple(self.kept[each].blobs) for each in partitions if self.holders[each] != worker}
         for each in missing:
+            if (former := self.holders[each]) is not None:
+                self.stale.setdefault(former, set()).add(each)
             self.holders[each] = worker
-        return missing
+        moved = {each for each in self.stale.pop(worker, ()) if self.holders[each] != worker}
+        return dict.fromkeys(sorted(moved), ()) | missing
 
     def outgrown(self, partitions: Sequence[int]) -> bytes:
         """Those of which a snapshot is wanted."""
@@ -117,6 +123,7 @@ class Partitions:
 
     def lose(self, worker: WorkerId) -> None:
         """Its states are gone."""
+        self.stale.pop(worker, None)
         self.holders = [None if each == worker else each for each in self.holders]
 
     def share(self, workers: Sequence[WorkerId]) -> None:

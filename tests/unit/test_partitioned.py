@@ -98,3 +98,14 @@ def test_a_snapshot_is_wanted_when_the_changes_take_half_as_much():
     assert kept.outgrown
     kept.commit(Change(True, b"all"))
     assert (kept.blobs, kept.outgrown) == ([b"all"], False)
+
+
+def test_who_has_lost_a_partition_is_told_to_forget_it_with_the_next_task():
+    keys = Partitions(2)
+    assert keys.lend("a", [0, 1]) == {0: (), 1: ()}
+    keys.commit({0: Change(False, b"zero"), 1: Change(False, b"one")})
+    assert keys.lend("b", [1]) == {1: (b"one",)}
+    assert keys.lend("a", [0]) == {1: ()}
+    assert keys.lend("a", [0]) == {}
+    assert keys.lend("a", [1]) == {1: (b"one",)}
+    assert keys.lend("b", []) == {1: ()}
