@@ -6,14 +6,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from apps.contract import App
+from apps.input.fed import Fed, Feed
+from apps.input.folder import FolderFeed
+from apps.input.kafka import KafkaFeed
+from apps.input.redis_streams import RedisFeed
 from apps.input.sources import Clock, Push, Replay, Source, Video
 from compositions.errors import RecomposeError
 
-KindName = Literal["replay", "video", "push", "spark"]
+KindName = Literal["replay", "video", "push", "spark", "folder", "redis", "kafka"]
 """What a start body may name; the table ``KINDS`` below has a row for each."""
+
+
+PUSH_ITEMS = 64
+"""The input buffer of ``push``."""
 
 
 class PathMeans(StrEnum):
@@ -36,6 +44,7 @@ class Opening:
     clock: Clock
     loop: bool
     capacity: int
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +55,10 @@ class SourceKind:
     """None: the link to Spark's driver is the source (``datapipe.live``)."""
     pushed: bool = False
     """Items are put into it from outside, so it needs a daemon."""
+    durable: bool = False
+    """What was read can be read again from a position, or is stored when it comes."""
     own: tuple[str, ...] = ()
-    """Fields that go with this kind only."""
+    """Fields that go with this kind, and not with all."""
     needs: str | None = None
     """A field without which it is no source, and …"""
     such_as: str = ""
@@ -63,10 +74,10 @@ class SourceKind:
         """What does not fit together among the fields that were given a value."""
         if self.needs and not given.get(self.needs):
             return f"source {self.name} needs a {self.needs}, such as {self.such_as}"
-        owners = {field: kind.name for kind in KINDS.values() for field in kind.own}
-        for field, owner in owners.items():
-            if given.get(field) and owner != self.name:
-                return f"{field} goes with source kind {owner} only, not with {self.name}"
+        for field in {field: None for kind in KINDS.values() for field in kind.own if field not in self.own}:
+            if given.get(field):
+                owners = " and ".join(kind.name for kind in KINDS.values() if field in kind.own)
+                return f"{field} goes with source kind {owners} only, not with {self.name}"
         return None
 
 
@@ -83,9 +94,26 @@ def _push(opening: Opening) -> Source:
     return Push(opening.capacity, clock=opening.clock)
 
 
-REPLAY = SourceKind("replay", PathMeans.FILES, _replay, written=("replay", "replay:PATH"))
+def _fed(feed: Callable[[Opening], Feed]) -> Callable[[Opening], Source]:
+    """What others fill, with its adapter."""
+    return lambda opening: Fed(opening.app, feed(opening), opening.clock)
+
+
+def _folder(opening: Opening) -> Feed:
+    return FolderFeed(opening.path or ".", endless=opening.loop)
+
+
+def _redis(opening: Opening) -> Feed:
+    return RedisFeed(opening.path or "", opening.options)
+
+
+def _kafka(opening: Opening) -> Feed:
+    return KafkaFeed(opening.path or "", opening.options)
+
+
+REPLAY = SourceKind("replay", PathMeans.FILES, _replay, durable=True, written=("replay", "replay:PATH"))
 VIDEO = SourceKind("video", PathMeans.PLACE, _video, written=("video:FILE", "video:CAMERA", "video:URL"))
-PUSH = SourceKind("push", PathMeans.NOTHING, _push, pushed=True)
+PUSH = SourceKind("push", PathMeans.NOTHING, _push, pushed=True, durable=True)
 SPARK = SourceKind(
     "spark",
     PathMeans.PLACE,
@@ -94,11 +122,40 @@ SPARK = SourceKind(
     such_as="csv, json, parquet, kafka or rate",
     written=("spark:FILE.yaml",),
 )
-KINDS: Mapping[str, SourceKind] = {kind.name: kind for kind in (REPLAY, VIDEO, PUSH, SPARK)}
+FOLDER = SourceKind(
+    "folder", PathMeans.PLACE, _fed(_folder), durable=True, needs="path", such_as="/data/in", written=("folder:PATH",)
+)
+REDIS = SourceKind(
+    "redis",
+    PathMeans.PLACE,
+    _fed(_redis),
+    durable=True,
+    own=("options",),
+    needs="path",
+    such_as="redis://HOST:6379/0?stream=NAME",
+    written=("redis://HOST:PORT/0?stream=NAME",),
+)
+KAFKA = SourceKind(
+    "kafka",
+    PathMeans.PLACE,
+    _fed(_kafka),
+    durable=True,
+    own=("options",),
+    needs="path",
+    such_as="kafka://HOST:9092/TOPIC",
+    written=("kafka://HOST:PORT/TOPIC",),
+)
+KINDS: Mapping[str, SourceKind] = {kind.name: kind for kind in (REPLAY, VIDEO, PUSH, SPARK, FOLDER, REDIS, KAFKA)}
 
 
 def open_source(
-    app: App, kind: str, path: str | Path | None = None, *, clock: Clock, loop: bool = True, capacity: int = 64
+    app: App,
+    kind: str,
+    path: str | Path | None = None,
+    *,
+    clock: Clock,
+    loop: bool = True,
+    options: Mapping[str, Any] | None = None,
 ) -> Source:
     """The source that the ``source`` of a start body describes.
 
@@ -111,4 +168,4 @@ def open_source(
         raise RecomposeError(f"unknown source kind {kind!r}; known kinds are {', '.join(others)} and {last}")
     if path is not None and found.path is PathMeans.NOTHING:
         raise RecomposeError(f"source {kind} takes no path, but {str(path)!r} was given; items come through the API")
-    return found.open(Opening(app, None if path is None else str(path), clock, loop, capacity))
+    return found.open(Opening(app, None if path is None else str(path), clock, loop, PUSH_ITEMS, options or {}))

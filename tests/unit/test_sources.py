@@ -130,7 +130,12 @@ def test_closed_replay_ends():
         ),
         (Bare, "replay", None, "app 'bare' has no data set of its own; start it with source push"),
         (Numbers, "push", "/tmp", "source push takes no path, but '/tmp' was given"),
-        (Numbers, "kafka", None, "unknown source kind 'kafka'; known kinds are replay, video and push"),
+        (
+            Numbers,
+            "tape",
+            None,
+            "unknown source kind 'tape'; known kinds are replay, video, push, folder, redis and kafka",
+        ),
     ],
 )
 def test_source_refused_with_a_sentence(app, kind, path, sentence):
@@ -175,7 +180,7 @@ def test_push_after_close_is_refused():
 
 def test_push_needs_room():
     with pytest.raises(RecomposeError, match="capacity = 0"):
-        open_source(Numbers(), "push", clock=ticking(), capacity=0)
+        Push(0, clock=ticking())
 
 
 # --- the thread -------------------------------------------------------------------------------------------------------

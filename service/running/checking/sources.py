@@ -18,4 +18,4 @@ def source_of(spec: SourceSpec, app: App, link: SparkLink | None) -> Source:
     """Raises: RecomposeError for a source that gives no items."""
     if spec.of.driven and link is not None:
         return link
-    return open_source(app, spec.kind, spec.path, clock=monotonic, loop=spec.loop)
+    return open_source(app, spec.kind, spec.path, clock=monotonic, loop=spec.loop, options=spec.options)

@@ -1,0 +1,176 @@
+"""A source that others fill: a broker's topic, a folder. What is read of it becomes items of the app.
+
+An adapter (``Feed``) knows one kind of place and nothing else. Here is what they have in common: bodies become items,
+one that the app refuses is passed over and told, a place that does not answer is asked again, closing ends a wait.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+import structlog
+
+from apps.contract import App
+from apps.input.portions import Portion
+from apps.input.positions import Mark, Position
+from apps.input.sources import Arrival, Clock
+from compositions.errors import RecomposeError
+
+LOOK_S = 0.1
+"""Longest single wait for a message, so that closing is noticed."""
+AGAIN_S = 0.5
+"""Between two attempts to reach a place that does not answer."""
+MOST = 512
+"""Messages asked for at once."""
+log = structlog.get_logger()
+
+
+class Message(NamedTuple):
+    """``behind``: where the partition goes on after this one. A body of bytes is JSON where it can be read as such."""
+
+    partition: str
+    behind: Position
+    body: Any
+
+
+class Feed(Protocol):
+    """One place that can be read from positions. One thread at a time."""
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        """Goes on from there; a partition that is not named from its beginning. Also after an error.
+
+        Raises: OSError when it cannot be reached now.
+        """
+
+    def poll(self, most: int, wait_s: float) -> Sequence[Message]:
+        """What is there, waiting so long for the first; a partition's messages in order.
+
+        Raises: OSError when it cannot be reached now; RecomposeError when it never can.
+        """
+
+    def commit(self, positions: Mapping[str, Position]) -> None:
+        """All before is done for good. Raises: OSError when it cannot be told now."""
+
+    @property
+    def ended(self) -> bool:
+        """Nothing will come any more."""
+
+    def close(self) -> None: ...
+
+
+class Fed:
+    """As ``Source``, ``Reader`` and ``Positioned``."""
+
+    def __init__(self, app: App, feed: Feed, clock: Clock) -> None:
+        self._app, self._feed, self._clock, self._name = app, feed, clock, type(feed).__name__
+        self._closed = threading.Event()
+        self._ready: deque[tuple[float, Any, Mark]] = deque()
+        """Read, and not asked for yet."""
+        self._positions: dict[str, Position] = {}
+        """Behind what was read."""
+        self._done: Mapping[str, Position] | None = None
+        """To be told to the feed, which is this thread's alone."""
+        self._begun = False
+        self.refused = 0
+        """Messages that the app did not take."""
+
+    @property
+    def read_ahead(self) -> int:
+        """Items that were read and not asked for yet."""
+        return len(self._ready)
+
+    # --- as a source ------------------------------------------------------------------------------------------------
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        self._positions = dict(positions)
+
+    def commit(self, positions: Mapping[str, Position]) -> None:
+        self._done = positions
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        while not self._ready and not self._closed.is_set() and not self._feed.ended:
+            self._fill(LOOK_S)
+        if not self._ready or self._closed.is_set():
+            self._end()
+            return None
+        came = [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
+        times = tuple(arrived_s for arrived_s, _, _ in came)
+        return Portion([value for _, value, _ in came], times, times, tuple(mark for _, _, mark in came))
+
+    def at_hand(self, until_s: float) -> bool:
+        if not self._ready and not self._feed.ended:
+            self._fill(min(LOOK_S, max(0.0, until_s - self._clock())))
+        return bool(self._ready)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        while (portion := self.read(1, math.inf)) is not None:
+            yield Arrival(portion.arrived_s[0], portion.values[0], portion.arrived_s[0])
+
+    def close(self) -> None:
+        self._closed.set()
+
+    # --- its thread -------------------------------------------------------------------------------------------------
+
+    def _fill(self, wait_s: float) -> None:
+        try:
+            if not self._begun:
+                self._feed.seek(self._positions)
+                self._begun = True
+            self._tell()
+            for message in self._feed.poll(MOST, wait_s):
+                self._take(message)
+        except OSError as error:
+            log.warning("source does not answer and is asked again", source=self._name, error=str(error))
+            self._begun = False
+            self._closed.wait(AGAIN_S)
+
+    def _tell(self) -> None:
+        done, self._done = self._done, None
+        if done:
+            try:
+                self._feed.commit(done)
+            except OSError:
+                self._done = self._done or done
+                raise
+
+    def _take(self, message: Message) -> None:
+        self._positions[message.partition] = message.behind
+        try:
+            value = self._item(message.body)
+        except (ValueError, TypeError, KeyError, RecomposeError) as error:
+            self.refused += 1
+            where = f"{message.partition} before {message.behind}"
+            log.warning("message refused", source=self._name, where=where, error=f"{self._app.name}: {error}")
+            return
+        self._ready.append((self._clock(), value, (message.partition, message.behind)))
+
+    def _item(self, body: Any) -> Any:
+        """Bytes are JSON, unless they cannot be and the app says what it makes of bytes."""
+        if not isinstance(body, bytes):
+            return self._app.from_json(body)
+        try:
+            plain = json.loads(body)
+        except ValueError:
+            if type(self._app).from_binary is App.from_binary:
+                raise
+            return self._app.from_binary(body)
+        return self._app.from_json(plain)
+
+    def _end(self) -> None:
+        try:
+            self._tell()
+            self._feed.close()
+        except OSError as error:
+            log.warning("source was not told how far it was read", source=self._name, error=str(error))
+
+
+def without_user(url: str) -> str:
+    """For sentences: a URL may carry a password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

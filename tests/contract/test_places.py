@@ -1,0 +1,291 @@
+"""Places that others fill, all to one contract: read in order, from positions, on after trouble. Servers are real."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import shutil
+import socket
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.contract import App
+from apps.input.fed import MOST, Fed
+from apps.input.kinds import open_source
+from apps.input.positions import Position
+from compositions.errors import RecomposeError
+from compositions.model import Stage
+from service.bodies.spec import RunSpec, SourceSpec
+from service.running.asking.requests import ReadResults, ReadStatus, Start
+from service.running.runner import Runner
+
+PATIENCE_S = 30.0
+
+
+class Numbers(App):
+    name = "numbers"
+    stages = (Stage("same"),)
+
+    def from_json(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            value = value["n"]
+        if not isinstance(value, int):
+            raise ValueError("give a number")
+        return value
+
+    def same(self, value: int) -> int:
+        return value
+
+
+class Place(ABC):
+    """Of one kind, filled by the test."""
+
+    kind: str
+    path: str
+    options: dict[str, Any] = {}
+
+    @abstractmethod
+    def put(self, bodies: Sequence[bytes]) -> None:
+        """In this order, where there is one."""
+
+    def restart(self) -> None:
+        pytest.skip(f"{self.kind} is no server that a test can stop and start")
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class AFolder(Place):
+    kind = "folder"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.files = folder / "in", 0
+        self.folder.mkdir()
+        self.path = str(self.folder)
+
+    def put(self, bodies: Sequence[bytes]) -> None:
+        aside = self.folder / ".aside"
+        aside.write_bytes(b"".join(body + b"\n" for body in bodies))
+        aside.rename(self.folder / f"{self.files:04d}.jsonl")
+        self.files += 1
+
+    def close(self) -> None:
+        """There is nothing to."""
+
+
+class ARedis(Place):
+    kind = "redis"
+
+    def __init__(self, folder: Path) -> None:
+        if shutil.which("redis-server") is None:
+            pytest.skip("redis-server is not installed; make setup-brokers installs it")
+        redis = pytest.importorskip("redis", reason="the package redis is not installed; it is in extra redis")
+        self.folder, self.port = folder, free_port()
+        self.client = redis.Redis(port=self.port)
+        self.path = f"redis://127.0.0.1:{self.port}/0?stream=numbers"
+        self.start()
+
+    def start(self) -> None:
+        args = [
+            "redis-server",
+            "--port",
+            str(self.port),
+            "--dir",
+            str(self.folder),
+            "--appendonly",
+            "yes",
+            "--save",
+            "",
+        ]
+        self.server = subprocess.Popen([*args, "--bind", "127.0.0.1"], stdout=subprocess.DEVNULL)
+        wait_until(lambda: answers(self.port))
+
+    def put(self, bodies: Sequence[bytes]) -> None:
+        for body in bodies:
+            self.client.xadd("numbers", {"value": body})
+
+    def restart(self) -> None:
+        self.end()
+        time.sleep(0.3)  # reads fail meanwhile
+        self.start()
+
+    def end(self) -> None:
+        self.server.terminate()
+        self.server.wait()
+
+    def close(self) -> None:
+        self.client.close()
+        self.end()
+
+
+class AKafka(Place):
+    kind = "kafka"
+
+    def __init__(self, folder: Path) -> None:
+        kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed; it is in extra kafka")
+        self.producer = kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none"})
+        broker = next(iter(self.producer.list_topics(timeout=10).brokers.values()))
+        self.path = f"kafka://{broker.host}:{broker.port}/numbers"
+
+    def put(self, bodies: Sequence[bytes]) -> None:
+        for body in bodies:
+            self.producer.produce("numbers", body, partition=0)
+        assert self.producer.flush(10) == 0
+
+    def close(self) -> None:
+        del self.producer
+        gc.collect()
+
+
+PLACES: dict[str, type[Any]] = {each.kind: each for each in (AFolder, ARedis, AKafka)}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until(what: Any) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < until_s, "it did not come"
+        time.sleep(0.02)
+
+
+@pytest.fixture(params=sorted(PLACES))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    made = PLACES[request.param](tmp_path)
+    yield made
+    made.close()
+
+
+def opened(place: Place, positions: dict[str, Position] | None = None) -> Fed:
+    source = open_source(Numbers(), place.kind, place.path, clock=time.monotonic, options=place.options)
+    assert isinstance(source, Fed)
+    source.seek(positions or {})
+    return source
+
+
+def end(source: Fed) -> None:
+    source.close()
+    assert source.read(1, math.inf) is None
+
+
+def read(source: Fed, count: int) -> tuple[list[int], list[dict[str, Position]]]:
+    """So many items, and behind each where the source goes on."""
+    values: list[int] = []
+    behind: list[dict[str, Position]] = [{}]
+    while len(values) < count:
+        portion = source.read(7, math.inf)
+        assert portion is not None
+        assert portion.marks is not None
+        values += portion.values
+        for partition, position in portion.marks:
+            behind.append(behind[-1] | {partition: position})
+    return values, behind
+
+
+def bodies(numbers: Sequence[int]) -> list[bytes]:
+    return [json.dumps(number).encode() for number in numbers]
+
+
+def test_what_is_put_comes_in_order_and_again_from_every_position(place: Place) -> None:
+    place.put(bodies(range(5)))
+    place.put(bodies(range(5, 12)))
+    source = opened(place)
+    values, behind = read(source, 12)
+    assert values == list(range(12))
+    for done in (0, 1, 4, 5, 6, 11):
+        again = opened(place, behind[done])
+        assert read(again, 12 - done)[0] == list(range(done, 12))
+        end(again)
+    end(source)
+
+
+def test_what_comes_later_is_waited_for_and_closing_ends_the_wait(place: Place) -> None:
+    place.put(bodies([0]))
+    source = opened(place)
+    assert read(source, 1)[0] == [0]
+    assert not source.at_hand(time.monotonic())
+    place.put(bodies([1]))
+    assert read(source, 1)[0] == [1]
+    source.close()
+    assert source.read(1, math.inf) is None
+
+
+def test_what_the_app_does_not_take_is_passed_over(place: Place) -> None:
+    place.put([b"1", b"no json", b'"text"', b'{"m": 1}', b'{"n": 2}', b"3"])
+    source = opened(place)
+    values, behind = read(source, 3)
+    assert (values, source.refused) == ([1, 2, 3], 3)
+    again = opened(place, behind[1])
+    assert read(again, 2)[0] == [2, 3]
+    end(source)
+    end(again)
+
+
+def test_no_more_is_read_than_is_wanted_soon(place: Place) -> None:
+    place.put(bodies(range(3 * MOST)))
+    source = opened(place)
+    values, _ = read(source, 1)
+    assert source.read_ahead < MOST, "the rest stays where it is"
+    assert read(source, 3 * MOST - len(values))[0][-1] == 3 * MOST - 1
+    end(source)
+
+
+def test_a_server_that_is_started_again_is_read_on(place: Place) -> None:
+    place.put(bodies(range(5)))
+    source = opened(place)
+    assert read(source, 5)[0] == list(range(5))
+    place.restart()
+    place.put(bodies(range(5, 10)))
+    assert read(source, 5)[0] == list(range(5, 10))
+    end(source)
+
+
+@pytest.mark.logs_errors("epoch 2 goes on with run r")
+def test_a_run_goes_on_where_the_runner_before_it_was(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.registry.create", lambda *_: Numbers())
+    how = {"source": SourceSpec(kind=place.kind, path=place.path), "durability": "exactly-once", "pool": "local"}
+    runners = []
+    for epoch in (1, 2):
+        place.put(bodies(range(20 * epoch - 20, 20 * epoch)))
+        runner = Runner(RunSpec(app="numbers", run="r", epoch=epoch, journals=str(tmp_path / "journals"), **how))
+        runners.append(runner)
+        runner.ask(Start())
+        wait_until(lambda: len(runners[-1].ask(ReadResults(None, 1000))) >= 20 * len(runners))
+    rows = runners[-1].ask(ReadResults(None, 1000))
+    assert [(row.serial, row.value) for row in rows] == [(number, number) for number in range(40)]
+    assert runners[-1].ask(ReadStatus()).epoch == 2
+    for runner in runners:
+        runner.kill()
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "said"),
+    [
+        ("folder", "/nowhere", "source path '/nowhere' is no folder; give one with .jsonl"),
+        ("redis", "redis://:secret@h:1/0", "names no stream; give redis://HOST:PORT/0"),
+        ("kafka", "kafka://h:9092", "names no broker and topic; give kafka://HOST:9092/TOPIC"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_in_a_sentence(kind: str, path: str, said: str) -> None:
+    with pytest.raises(RecomposeError) as refused:
+        open_source(Numbers(), kind, path, clock=time.monotonic)
+    assert said in str(refused.value)
+    assert "secret" not in str(refused.value)
