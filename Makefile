@@ -83,7 +83,7 @@ setup-brokers:
 
 # Development, the image, and what builds the wheel in the image; the last two take their versions from the first.
 lock:
-	$(LOCK) $(UPGRADE) --extra samples --extra spark --extra redis --extra kafka --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) $(UPGRADE) --extra samples --extra spark --extra redis --extra kafka --extra sql --extra dev pyproject.toml -o requirements.lock
 	$(LOCK) --constraint requirements.lock --extra samples pyproject.toml -o requirements-run.lock
 	$(PYTHON) -c '$(BUILD_REQUIRES)' | $(LOCK) --constraint requirements.lock - -o requirements-build.lock
 

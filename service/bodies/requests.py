@@ -179,7 +179,9 @@ class StartRequest(Frozen):
 
     options: dict[str, Any] = Field(default_factory=dict, description="The app's own options; see GET /apps.")
     source: Source = SourceSpec()
-    sink: SinkSpec | None = Field(default=None, description="A table that Spark writes; null: results in the API only.")
+    sink: SinkSpec | None = Field(
+        default=None, description="A table that Spark writes, or of a database; null: results in the API only."
+    )
     input: InputSpec = InputSpec()
     batching: BatchingSpec = BatchingSpec()
     overload: Literal["block", "shed"] = "block"

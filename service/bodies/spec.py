@@ -64,16 +64,27 @@ class SourceSpec(Frozen):
 class SinkSpec(Frozen):
     """Where results go besides the window that the API shows."""
 
-    kind: Literal["spark"] = "spark"
+    kind: Literal["spark", "sql"] = "spark"
     format: Literal["parquet", "orc", "json", "csv"] = "parquet"
     path: str = Field(min_length=1)
-    """Folder of the table, or its URL."""
+    """Folder of the table, or its URL; of ``sql`` the URL of the database, as SQLAlchemy takes it."""
     schema_: str | None = Field(default=None, alias="schema")
     """Fields of a result as a DDL string; None: one column with JSON."""
     options: dict[str, str | bool | int | Number] = Field(default_factory=dict)
-    """Of the format's writer."""
+    """Of the format's writer; of ``sql`` the name of the ``table``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    @property
+    def fault(self) -> str | None:
+        """What does not fit together."""
+        if self.kind == "spark":
+            return None
+        for field, name in (("format", "format"), ("schema_", "schema")):
+            if field in self.model_fields_set:
+                return f"{name} goes with sink kind spark only, not with {self.kind}"
+        strange = [option for option in self.options if option != "table"]
+        return f"sink sql has no option {strange[0]!r}; it has table" if strange else None
 
 
 PATTERNS = ("wave", "binary", "increasing", "decreasing", "spike", "trace")

@@ -69,8 +69,10 @@ def check_settings(spec: RunSpec) -> None:
 
 
 def check_source(spec: RunSpec) -> None:
-    """Raises: BadValueError when the source cannot be read from this machine."""
+    """Raises: BadValueError when the source cannot be read from this machine, or the sink has fields of another."""
     means, path = spec.source.of.path, spec.source.path
+    if spec.sink is not None and spec.sink.fault is not None:
+        raise BadValueError(spec.sink.fault, [Fault("sink", spec.sink.fault)])
     if spec.source.fault is not None:
         raise BadValueError(spec.source.fault, [Fault("source", spec.source.fault)])
     if path is None or means is PathMeans.PLACE:

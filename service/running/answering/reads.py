@@ -45,7 +45,7 @@ class Reads:
         telemetry, link = self._record.telemetry, self._checked.link
         spark = SparkStatus.model_validate(link.status()) if link else None
         beside = Beside(
-            self._record.summary.slo_met_share, telemetry.status() if telemetry else None, spark, self._run.keeper.fault
+            self._record.summary.slo_met_share, telemetry.status() if telemetry else None, spark, self._run.unstored
         )
         spec = self._checked.spec.model_copy(update={"slo": self._loop.manager.slo})
         known = self._standing.status(type(self._checked.app), spec)

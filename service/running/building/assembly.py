@@ -8,7 +8,7 @@ from apps.input.source_thread import SourceLimits, SourceThread
 from profiler.snapshot import LatencyFrom
 from runtime.pools.keyed import routing
 from service.running.building.control_loop import loop_of
-from service.running.building.durability import begin_of, keeper_of
+from service.running.building.durability import begin_of, keeper_of, outlet_of
 from service.running.building.intake import Intake
 from service.running.building.pools import POOLS
 from service.running.building.run import Run
@@ -25,8 +25,10 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     spec = checked.spec
     names = [stage.name for stage in checked.stages]
     pool, codec = POOLS[spec.pool](checked.make_app, names, checked.settings.pool)
-    sink = ResultSink(checked.app, codec.decode, spec.out_path, spec.dead_letters_path, checked.link or results)
     begin = begin_of(checked, codec)
+    outlet = outlet_of(spec, begin.next_serial, pool.wake)
+    table = outlet or checked.link or results
+    sink = ResultSink(checked.app, codec.decode, spec.out_path, spec.dead_letters_path, table)
     source = SourceThread(
         checked.source,
         checked.rate,
@@ -37,11 +39,11 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     )
     bundling = Bundling(source, spec.batching.batching, checked.first)
     loop = loop_of(checked, pool, codec, sink.take, bundling, begin)
-    keeper = keeper_of(checked, codec, sink, begin, pool.wake)
+    keeper = keeper_of(checked, codec, sink, begin, outlet, pool.wake)
     workers, waiting = checked.first.workers, lambda: checked.pushes.waiting
     intake = Intake(source, loop.engine, loop.monitor, bundling, workers, waiting)
     intake.admitted = keeper.admitted
-    return Run(checked, intake, bundling, sink, loop, keeper, pool.wake, checked.compositions)
+    return Run(checked, intake, bundling, sink, loop, keeper, outlet, pool.wake, checked.compositions)
 
 
 def _limits(checked: CheckedSpec, done: int) -> SourceLimits:

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.pools.port import Codec
+from service.bodies.spec import RunSpec
 from service.running.building.keeper import KEEPERS, Keeper, Keeping
 from service.running.building.kept import Run
+from service.running.building.outlet import Outlet
 from service.running.building.sink import ResultSink
 from service.running.checking.checked import CheckedSpec
 
@@ -22,8 +24,24 @@ def begin_of(checked: CheckedSpec, codec: Codec) -> Checkpoint:
     return replace(found, states=states)
 
 
+def outlet_of(spec: RunSpec, next_serial: int, wake: Callable[[], None]) -> Outlet | None:
+    """Where results go for good, if that is no matter of Spark's. Raises: RecomposeError for a sink that cannot be."""
+    if spec.sink is None or spec.sink.kind == "spark":
+        return None
+    assert spec.run is not None, "a runner has given it a name"
+    from apps.output.sql import TABLE, SqlSink  # imported here: its library is an extra
+
+    table = str(spec.sink.options.get("table", TABLE))
+    return Outlet(SqlSink(spec.sink.path, spec.run, spec.epoch, table), next_serial, wake)
+
+
 def keeper_of(
-    checked: CheckedSpec, codec: Codec, sink: ResultSink, begin: Checkpoint, wake: Callable[[], None]
+    checked: CheckedSpec,
+    codec: Codec,
+    sink: ResultSink,
+    begin: Checkpoint,
+    outlet: Outlet | None,
+    wake: Callable[[], None],
 ) -> Keeper:
     """Stands between the sink and those who see results."""
     if checked.kept is None:
@@ -31,7 +49,14 @@ def keeper_of(
     writer, found = checked.kept.writer, checked.kept.found
     writer.tell(wake)
     sink.begin(begin.next_serial, [Run(*left) for left in found.left])
-    keeping = Keeping(writer, checked.source, lambda payload: codec.decode(payload)[0], begin, found.positions)
+    keeping = Keeping(
+        writer,
+        checked.source,
+        decode=lambda payload: codec.decode(payload)[0],
+        begin=begin,
+        positions=found.positions,
+        until=lambda: sink.kept.until if outlet is None else outlet.until,
+    )
     keeper = KEEPERS[checked.spec.durability](sink.release, keeping)
     sink.way = keeper.take
     return keeper

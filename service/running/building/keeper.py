@@ -97,6 +97,8 @@ class Keeping:
     begin: Checkpoint
     """How far the runner before this one had come."""
     positions: Mapping[str, Position]
+    until: Callable[[], int]
+    """Results of items below are where they go for good."""
 
 
 class RestartKeeper(Keeper):
@@ -107,11 +109,13 @@ class RestartKeeper(Keeper):
     def __init__(self, release: Release, keeping: Keeping) -> None:
         super().__init__(release)
         self._writer, self._source, self._decode = keeping.writer, keeping.source, keeping.decode
-        self._tracker = Tracker(keeping.positions)
+        self._tracker, self._until = Tracker(keeping.positions), keeping.until
         self._states: dict[str, tuple[Payload, Any]] = {}
         """As they were decoded last."""
         self._told = self._left = keeping.begin.next_serial
-        """Of the serial numbers that left, those before are on their way to be stored; and all."""
+        """Of the serial numbers that left, those before are to be stored; and all."""
+        self._ready: Commit | None = None
+        """To be stored when the sink has what left."""
         self._next_s = -math.inf
 
     def admitted(self, first: int, marks: tuple[Mark, ...] | None) -> None:
@@ -125,17 +129,24 @@ class RestartKeeper(Keeper):
     def turn(self, now_s: float, checkpoint: Callable[[], Checkpoint]) -> None:
         for commit in self._writer.stored():
             self._stored(commit)
-        if self._left > self._told and not self._writer.busy and now_s >= self._next_s:
-            self._submit(checkpoint(), now_s)
+        if self._ready is None and self._left > self._told and not self._writer.busy and now_s >= self._next_s:
+            self._prepare(checkpoint(), now_s)
+        if self._ready is not None and self._may_store(self._ready):
+            self._writer.submit(self._ready)
+            self._ready = None
 
-    def _submit(self, point: Checkpoint, now_s: float) -> None:
+    def _may_store(self, commit: Commit) -> bool:
+        """What left is where it goes for good: it comes again otherwise."""
+        return self._until() >= commit.checkpoint.next_serial
+
+    def _prepare(self, point: Checkpoint, now_s: float) -> None:
         if point.next_serial != self._left:  # more has left than was taken yet: the next turn knows of it
             return
         self._next_s = now_s + self.EVERY_S
         states = {stage: self._value(stage, payload) for stage, payload in point.states.items()}
         positions = self._tracker.behind(point.next_serial)
         self._told = point.next_serial
-        self._writer.submit(Commit(replace(point, states=states), positions, self._to_keep()))
+        self._ready = Commit(replace(point, states=states), positions, self._to_keep(), self._until())
 
     def _to_keep(self) -> tuple[Left, ...]:
         return ()
@@ -151,7 +162,8 @@ class RestartKeeper(Keeper):
 
     @property
     def wake_at_s(self) -> float:
-        return self._next_s if self._left > self._told and not self._writer.busy else math.inf
+        due = self._left > self._told and self._ready is None and not self._writer.busy
+        return self._next_s if due else math.inf
 
     @property
     def has_room(self) -> bool:
@@ -159,7 +171,7 @@ class RestartKeeper(Keeper):
 
     @property
     def idle(self) -> bool:
-        return self._left == self._told and not self._writer.busy
+        return self._left == self._told and self._ready is None and not self._writer.busy
 
     @property
     def fault(self) -> str | None:
@@ -186,6 +198,10 @@ class ExactlyOnceKeeper(RestartKeeper):
         self._left = run.first + len(run.values)
         self._held.append(run)
         self._held_items += len(run.values)
+
+    def _may_store(self, commit: Commit) -> bool:
+        """The sink gets it when it is."""
+        return True
 
     def _to_keep(self) -> tuple[Left, ...]:
         held, self._held = self._held, []

@@ -11,6 +11,7 @@ from service.bodies.figures import Budget, Budgets, Items
 from service.running.asking.window import Window
 from service.running.building.intake import Intake
 from service.running.building.keeper import Keeper
+from service.running.building.outlet import Outlet
 from service.running.building.sink import ResultSink
 from service.running.bundling import Bundling
 from service.running.checking.checked import CheckedSpec
@@ -27,6 +28,8 @@ class Run:
     sink: ResultSink
     loop: ControlLoop
     keeper: Keeper
+    outlet: Outlet | None
+    """To where results go for good, if that is no matter of Spark's."""
     wake: Callable[[], None]
     """Ends a wait of the loop; from any thread."""
     compositions: tuple[Composition, ...]
@@ -61,6 +64,11 @@ class Run:
             started=Budget(used=view.started_bytes, allowed=settings.started_bytes),
             results=Budget(used=kept.size_bytes, allowed=kept.most_bytes),
         )
+
+    @property
+    def unstored(self) -> str | None:
+        """Why nothing can be stored now, in the journal or where results go for good."""
+        return "; ".join(fault for fault in (self.keeper.fault, self.outlet and self.outlet.fault) if fault) or None
 
     @property
     def undelivered(self) -> range:

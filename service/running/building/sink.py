@@ -78,7 +78,7 @@ class ResultSink:
         self.next_serial = next_serial
         self.kept.begin(kept[0].first if kept else next_serial)
         for run in kept:
-            self.kept.add(run)
+            self.release(run)
 
     @property
     def has_room(self) -> bool:

@@ -42,7 +42,7 @@ def kept_of(spec: RunSpec, source: Source, app: App) -> Kept | None:
         )
     if spec.journals is None or spec.run is None:
         raise RecomposeError(f"durability {spec.durability!r} needs the service, which has a folder for journals")
-    if spec.sink is not None:
+    if spec.sink is not None and spec.sink.kind == "spark":
         raise RecomposeError(f"durability {spec.durability!r} does not go with sink {spec.sink.kind!r}, {OWN}")
     journal = open_journal(spec.journals, spec.app, spec.run, spec.epoch)
     accept = source.extend if isinstance(source, Push) else _nothing

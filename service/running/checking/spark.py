@@ -26,14 +26,15 @@ def open_link(spec: RunSpec, app: App) -> SparkLink | None:
     if spec.source.fault is not None:
         raise RecomposeError(spec.source.fault)
     is_stream = spec.source.of.driven
-    if not is_stream and spec.sink is None:
+    wanted = spec.sink if spec.sink is not None and spec.sink.kind == "spark" else None
+    if not is_stream and wanted is None:
         return None
     from datapipe.live.link import SparkLink, new_query
     from datapipe.live.messages import Setup
     from datapipe.session import java_home
 
     java_home()
-    sink = _sink(spec.sink) if spec.sink is not None else None
+    sink = _sink(wanted) if wanted is not None else None
     source = _source(spec.source) if is_stream else None
     checkpoint = spec.source.checkpoint or (f"{sink.path}/_checkpoint" if sink and source else None)
     setup = Setup(spec.app, source, sink, checkpoint, once=not spec.source.loop, query=new_query())

@@ -104,7 +104,7 @@ class Journal:
         if commit.left:
             first, count = _extent(commit)
             self._results.add(db, first, count, [tuple(each) for each in commit.left])
-            self._results.forget(db, first + count - KEPT_RESULTS)
+            self._results.forget(db, _forgotten(commit))
 
     def _note(self, commit: Commit) -> None:
         self._states = commit.checkpoint.states
@@ -112,10 +112,17 @@ class Journal:
         if commit.left:
             first, count = _extent(commit)
             self._results.note(first, count)
-            self._results.forgot(first + count - KEPT_RESULTS)
+            self._results.forgot(_forgotten(commit))
 
 
 def _extent(commit: Commit) -> tuple[int, int]:
     """Serial numbers of its results."""
     first, last = commit.left[0], commit.left[-1]
     return first.first, last.first + len(last.values) - first.first
+
+
+def _forgotten(commit: Commit) -> int:
+    """Results below need not stay."""
+    first, count = _extent(commit)
+    latest = first + count - KEPT_RESULTS
+    return latest if commit.wanted is None else min(latest, commit.wanted)

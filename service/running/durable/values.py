@@ -41,6 +41,8 @@ class Commit:
     """Where the source goes on behind the items that left, by partition."""
     left: tuple[Left, ...] = ()
     """Results since the last commit, where they are kept."""
+    wanted: int | None = None
+    """Results from this serial number on are not where they go for good: they are kept. None: no such place."""
 
 
 @dataclass(frozen=True, slots=True)

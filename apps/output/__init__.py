@@ -1,0 +1,1 @@
+"""Where results go for good, besides the window of the API."""

@@ -1,0 +1,100 @@
+"""A table of a database, over SQLAlchemy: a row a result, under run, serial number and part.
+
+A second table says, for each run, which epoch writes and how far it is; both change in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from apps.output.port import Row
+from compositions.errors import RecomposeError
+
+TABLE = "recompose_results"
+
+
+class SqlSink:
+    """``url`` as SQLAlchemy takes it. Raises: RecomposeError for a URL that is none, or where a library is missing."""
+
+    def __init__(self, url: str, run: str, epoch: int, table: str = TABLE) -> None:
+        try:
+            import sqlalchemy
+        except ModuleNotFoundError as error:
+            raise RecomposeError("sink sql needs SQLAlchemy: pip install 'recompose[sql]'") from error
+        self._sql: Any = sqlalchemy
+        try:
+            self._engine: Any = sqlalchemy.create_engine(url)
+        except sqlalchemy.exc.ArgumentError as error:
+            raise RecomposeError("the path of sink sql is no URL of a database; give sqlite:///FILE") from error
+        except ModuleNotFoundError as error:
+            raise RecomposeError(f"sink sql needs the package {error.name}; it speaks to this database") from error
+        self._mine = {"run": run, "epoch": epoch}
+        self._results, self._runs = self._tables(table)
+
+    def begin(self, next_serial: int) -> int:
+        try:
+            self._runs.metadata.create_all(self._engine)
+            with self._engine.begin() as db:
+                return self._take_over(db, next_serial)
+        except self._sql.exc.SQLAlchemyError as error:
+            raise self._trouble(error) from error
+
+    def _take_over(self, db: Any, next_serial: int) -> int:
+        runs, results, run, epoch = self._runs, self._results, self._mine["run"], self._mine["epoch"]
+        found = db.execute(self._sql.select(runs.c.epoch, runs.c.until).where(runs.c.run == run)).first()
+        if found is None:
+            db.execute(runs.insert().values(run=run, epoch=epoch, until=0))
+            return 0
+        if found.epoch > epoch:
+            raise self._fenced()
+        until = min(int(found.until), next_serial)
+        db.execute(runs.update().where(runs.c.run == run).values(epoch=epoch, until=until))
+        db.execute(results.delete().where((results.c.run == run) & (results.c.serial >= until)))
+        return until
+
+    def write(self, until: int, rows: Sequence[Row]) -> None:
+        """The row of the run is changed first: who has lost it writes nothing."""
+        runs, run = self._runs, self._mine["run"]
+        mine = (runs.c.run == run) & (runs.c.epoch == self._mine["epoch"])
+        try:
+            with self._engine.begin() as db:
+                if db.execute(runs.update().where(mine).values(until=until)).rowcount != 1:
+                    raise self._fenced()
+                if rows:
+                    db.execute(self._results.insert(), [_fields(str(run), row) for row in rows])
+        except self._sql.exc.SQLAlchemyError as error:
+            raise self._trouble(error) from error
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _tables(self, name: str) -> tuple[Any, Any]:
+        sql, known = self._sql, self._sql.MetaData()
+        column, integer, key = sql.Column, sql.BigInteger, {"primary_key": True}
+        run, part = sql.String(64), integer()
+        results = sql.Table(
+            *(name, known, column("run", run, **key), column("serial", integer, **key, autoincrement=False)),
+            *(column("part", part, **key, autoincrement=False), column("value", sql.Text), column("error", sql.Text)),
+        )
+        runs = sql.Table(
+            *(f"{name}_runs", known, column("run", run, **key)),
+            *(column("epoch", integer, nullable=False), column("until", integer, nullable=False)),
+        )
+        return results, runs
+
+    def _fenced(self) -> RecomposeError:
+        return RecomposeError(f"another epoch goes on with run {self._mine['run']}; this one writes nothing any more")
+
+    def _trouble(self, error: Exception) -> Exception:
+        """Of the database's own words only: a statement has values in it."""
+        why = str(getattr(error, "orig", None) or error).splitlines()[0]
+        where = self._engine.url.render_as_string(hide_password=True)
+        lasting = isinstance(error, self._sql.exc.IntegrityError | self._sql.exc.ProgrammingError)
+        kind = RecomposeError if lasting else OSError
+        return kind(f"sink {where} cannot be written: {why}")
+
+
+def _fields(run: str, row: Row) -> dict[str, object]:
+    """A key has no null: the only value of an item is part 0 there."""
+    return {**row._asdict(), "run": run, "part": row.part or 0}

@@ -1,0 +1,145 @@
+"""A table of a database as the place of results: all of it or nothing, once, for the epoch that has the run."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps import registry
+from apps.contract import App
+from apps.output.port import Row
+from compositions.errors import RecomposeError
+from compositions.model import Stage, StageKind
+from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
+from service.running.asking.requests import PushMany, ReadStatus, Start, Stop
+from service.running.building import outlet
+from service.running.runner import Runner
+
+sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed; it is in extra sql")
+from apps.output.sql import SqlSink  # noqa: E402 - it needs the library
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/results.db"
+
+
+def rows(url: str) -> list[tuple[int, int, Any]]:
+    engine = sqlalchemy.create_engine(url)
+    if not sqlalchemy.inspect(engine).has_table("recompose_results"):
+        return []
+    with engine.connect() as db:
+        found = db.execute(sqlalchemy.text("SELECT serial, part, value FROM recompose_results ORDER BY serial, part"))
+        told = [(serial, part, value and json.loads(value)) for serial, part, value in found]
+    engine.dispose()
+    return told
+
+
+def numbered(first: int, until: int, value: str = "1") -> list[Row]:
+    return [Row(serial, None, value, None) for serial in range(first, until)]
+
+
+def test_another_epoch_goes_on_where_it_wants_and_the_old_one_writes_nothing(url: str) -> None:
+    old, new = SqlSink(url, "r", 1), SqlSink(url, "r", 2)
+    assert old.begin(0) == 0
+    old.write(4, numbered(0, 4))
+    assert new.begin(3) == 3, "what comes again is forgotten"
+    with pytest.raises(RecomposeError, match="another epoch goes on with run r; this one writes nothing any more"):
+        old.write(8, numbered(4, 8))
+    new.write(5, [*numbered(3, 4, "2"), Row(4, 0, "3", None), Row(4, 1, "4", None)])
+    with pytest.raises(RecomposeError, match="another epoch goes on with run r"):
+        old.begin(0)
+    assert rows(url) == [(0, 0, 1), (1, 0, 1), (2, 0, 1), (3, 0, 2), (4, 0, 3), (4, 1, 4)]
+    old.close()
+    new.close()
+
+
+def test_rows_that_cannot_all_be_written_leave_none(url: str) -> None:
+    sink = SqlSink(url, "r", 1)
+    sink.begin(0)
+    with pytest.raises(RecomposeError, match="cannot be written: UNIQUE constraint failed"):
+        sink.write(3, [*numbered(0, 3), *numbered(1, 2)])
+    assert rows(url) == []
+    assert SqlSink(url, "r", 2).begin(0) == 0
+    sink.close()
+
+
+def test_a_password_is_in_no_sentence() -> None:
+    with pytest.raises(RecomposeError) as refused:
+        SqlSink("nonsense+x://me:secret@host/db", "r", 1)
+    assert "secret" not in str(refused.value)
+
+
+class Sums(App):
+    name = "sums"
+    stages = (Stage("add", StageKind.STATEFUL),)
+    go_on = threading.Event()
+
+    def add(self, value: int, state: int | None) -> tuple[int, int]:
+        if value == 7:
+            assert self.go_on.wait(PATIENCE_S)
+        return (state or 0) + value, (state or 0) + value
+
+
+@pytest.fixture
+def start(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Runner]:
+    monkeypatch.setattr(registry, "create", lambda *_: Sums())
+    monkeypatch.setattr(Sums, "go_on", threading.Event())
+    monkeypatch.setattr(outlet, "AGAIN_S", 0.02)
+
+    def started(epoch: int, durability: str) -> Runner:
+        how = {"source": SourceSpec(kind="push"), "sink": SinkSpec(kind="sql", path=url), "durability": durability}
+        runner = Runner(RunSpec(app="sums", run="r", epoch=epoch, journals=str(tmp_path), pool="local", **how))
+        runner.ask(Start())
+        return runner
+
+    return started
+
+
+@pytest.mark.logs_errors("goes on with run r")
+@pytest.mark.parametrize("durability", ["restart", "exactly-once"])
+def test_every_result_is_in_the_table_once_whoever_ran_it(
+    start: Callable[..., Runner], url: str, durability: str
+) -> None:
+    first = start(1, durability)
+    first.ask(PushMany(tuple(range(12))))
+    wait_until(lambda: len(rows(url)) == 7)
+    second = start(2, durability)
+    Sums.go_on.set()
+    second.ask(PushMany(tuple(range(12, 20))))
+    wait_until(lambda: len(rows(url)) == 20)
+    second.ask(Stop(drain=True, timeout_s=PATIENCE_S))
+    first.kill()
+    assert rows(url) == [(serial, 0, serial * (serial + 1) // 2) for serial in range(20)]
+    assert second.ask(ReadStatus()).failure is None
+
+
+def test_a_table_that_is_locked_holds_the_stream_back_and_it_goes_on(start: Callable[..., Runner], url: str) -> None:
+    runner = start(1, "exactly-once")
+    runner.ask(PushMany((0, 1)))
+    wait_until(lambda: len(rows(url)) == 2)
+    engine = sqlalchemy.create_engine(url, connect_args={"timeout": 0.1})
+    with engine.connect() as other:
+        other.exec_driver_sql("BEGIN EXCLUSIVE")
+        runner.ask(PushMany((2, 3)))
+        wait_until(lambda: "database is locked" in str(runner.ask(ReadStatus()).held_up))
+        other.rollback()
+    engine.dispose()
+    wait_until(lambda: len(rows(url)) == 4)
+    assert runner.ask(ReadStatus()).held_up is None
+    runner.ask(Stop(drain=True, timeout_s=PATIENCE_S))
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < until_s, "it did not come"
+        time.sleep(0.02)
