@@ -46,6 +46,8 @@ RUN_ELSEWHERE = {
     "test_rows_arrive_once_and_in_order_though_the_driver_is_killed_twice_and_the_runner_once",
     r"\.venv/bin/(python -m apps\.tpcxbb|recompose run tpcxbb_q\w+) .+": "tests/unit/test_tpcxbb.py::"
     "test_from_the_command_line",
+    r"\.venv/bin/python -m datapipe\.made_tables .+": "tests/datapipe/test_made_tables.py::"
+    "test_rows_are_those_of_one_process",
     r"recompose report .+": "tests/integration/test_report.py::test_the_report_in_a_browser",
     r"recompose telemetry .+": "tests/datapipe/test_telemetry_tables.py::test_streaming_equals_batch_with_late_records",
     r"\.venv/bin/recompose experiment .+": "tests/integration/test_experiments.py::test_all_figures_quickly",
