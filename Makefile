@@ -5,7 +5,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: setup run test check lint quick-tests browser setup-java setup-net setup-brokers lock clean
+.PHONY: setup run test check lint quick-tests browser setup-java setup-net setup-brokers setup-promtool lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make browser installs Debian's Chromium for the tests of the dashboard; without it they are skipped"
 	@echo "make setup-java installs Debian's Java 17 for Spark; without it the tests of the data pipeline are skipped"
 	@echo "make setup-net installs Debian's iproute2 for the tests over a network; without it they are skipped"
+	@echo "make setup-promtool installs Debian's prometheus for the test of its rules; without it that is skipped"
 	@echo "make setup-brokers installs Debian's redis-server for the tests of sources; without it they are skipped"
 	@echo "make lock   pin the dependencies anew (needs uv); UPGRADE=--upgrade takes newer versions"
 
@@ -55,7 +56,7 @@ SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
 OR_ALONE = || { [ $$? -eq 1 ] && $(BIN)/pytest -q --last-failed --last-failed-no-failures none tests; }
 
 test: setup check
-	-@$(MAKE) --no-print-directory browser setup-java setup-net setup-brokers
+	-@$(MAKE) --no-print-directory browser setup-java setup-net setup-brokers setup-promtool
 	$(BIN)/pytest -q -n 3 $(SIDE_BY_SIDE) $(addprefix --ignore=,$(QUICK) $(PACED) $(ALONE)) tests $(OR_ALONE)
 	$(BIN)/pytest -q -n 2 $(SIDE_BY_SIDE) $(PACED) $(OR_ALONE)
 	$(BIN)/pytest -q $(ALONE) $(OR_ALONE)
@@ -74,6 +75,11 @@ setup-java:
 setup-net:
 	command -v ip >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq iproute2; }
+
+# Prometheus reads its own rules in a test. Needs root and Debian's packages; does nothing where it is.
+setup-promtool:
+	command -v promtool >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus; }
 
 # The tests of tests/contract/test_places.py start their own servers. Needs root and Debian's packages; does nothing
 # where they are.

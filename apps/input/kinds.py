@@ -76,8 +76,9 @@ class SourceKind:
             return f"source {self.name} needs a {self.needs}, such as {self.such_as}"
         for field in {field: None for kind in KINDS.values() for field in kind.own if field not in self.own}:
             if given.get(field):
-                owners = " and ".join(kind.name for kind in KINDS.values() if field in kind.own)
-                return f"{field} goes with source kind {owners} only, not with {self.name}"
+                *some, last = (kind.name for kind in KINDS.values() if field in kind.own)
+                owners = f"kinds {', '.join(some)} and {last}" if some else f"kind {last}"
+                return f"{field} goes with source {owners} only, not with {self.name}"
         return None
 
 

@@ -131,8 +131,8 @@ export class Act {
 
   startAndStop() {
     this.rate = new Pattern();
-    this.source = new Field({ name: "kind", label: "Items from", options: [["replay", "the app's data set, or files"], ["push", "POST /apps/…/items"], ["video", "video"]] });
-    this.from = new Field({ name: "path", label: "Path of files (optional)" });
+    this.source = new Field({ name: "kind", label: "Items from", options: [["replay", "the app's data set, or files"], ["push", "POST /apps/…/items"], ["video", "video"], ["folder", "a folder that fills"], ["redis", "a Redis stream"], ["kafka", "a Kafka topic"]] });
+    this.from = new Field({ name: "path", label: "Path of files, or address (optional for the data set)" });
     this.first = new Field({ name: "composition", label: "First composition", options: [["", "all stages sequential"]] });
     this.strategy = new Field({ name: "strategy", label: "Strategy", options: STRATEGIES });
     this.overload = new Field({ name: "overload", label: "When there is too much", options: [["block", "the source waits"], ["shed", "the oldest are dropped"]] });

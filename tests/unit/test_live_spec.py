@@ -26,7 +26,10 @@ SPARK: dict[str, Any] = {"kind": "spark", "format": "csv", "path": "in"}
         ({"kind": "spark"}, "source spark needs a format, such as csv"),
         ({"kind": "replay", "format": "csv"}, "format goes with source kind spark only, not with replay"),
         ({"kind": "push", "transform": "x.sql"}, "transform goes with source kind spark only, not with push"),
-        ({"kind": "video", "path": "x", "options": {"a": "b"}}, "options goes with source kind spark only"),
+        (
+            {"kind": "video", "path": "x", "options": {"a": "b"}},
+            "options goes with source kinds spark, redis and kafka only",
+        ),
     ],
 )
 def test_fields_of_a_source_go_with_its_kind(fields: dict[str, Any], sentence: str) -> None:
