@@ -16,9 +16,9 @@ A complete app::
 A stateless stage is a method ``(value) -> value``; a stateful one ``(value, state) -> (value, state)``, whose state is
 ``None`` before the first item and is kept by the service, item by item in order, wherever the stage runs. A partitioned
 one, ``Stage("total", StageKind.PARTITIONED, partitions=64)``, has a state for each key: beside ``total(value, state)``
-the app has ``total_key(value)``, and ``state`` is that of the value's key, ``None`` before its first value; who returns
-``None`` for it has it forgotten. A stage gives any number of values for one when it yields them, or returns
-``Outputs``.
+the app has ``total_key(value)``, which uses the value and constants and nothing that ``setup`` makes, and ``state`` is
+that of the value's key, ``None`` before its first value; who returns ``None`` for it has it forgotten. A stage gives
+any number of values for one when it yields them, or returns ``Outputs``.
 """
 
 from __future__ import annotations

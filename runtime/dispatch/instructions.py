@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, NamedTuple
 
 from runtime.dispatch.events import NO_STATES, Payload, WorkerId
+from runtime.dispatch.routes import Routes
 
 _NONE: Mapping[str, Any] = {}  # it is pickled, which a proxy cannot be
 
@@ -19,12 +21,21 @@ class KeyedTask(NamedTuple):
 
     ``picked``: a byte for each value of its items, 1 for those to run; None: all items are. ``kept`` holds what brings
     back the partitions that the worker has not, by stage: it replaces what the worker may have of them. Of ``wanted``,
-    by stage, the result is to bring whole partitions.
+    by stage, the result is to bring whole partitions. ``routes``: where the values of its items were said to belong,
+    which a worker holds against their keys; None: nobody said.
     """
 
     picked: bytes | None = None
     kept: Mapping[str, Mapping[int, tuple[Payload, ...]]] = _NONE
     wanted: Mapping[str, bytes] = _NONE
+    routes: Routes | None = None
+
+    @property
+    def partitions(self) -> bytes | None:
+        """Those of the values to run, a byte each; None: any."""
+        if self.routes is None or self.picked is None:
+            return self.routes and self.routes.partitions
+        return bytes(compress(self.routes.partitions, self.picked))
 
 
 class Task(NamedTuple):

@@ -48,7 +48,7 @@ class Results:
         timed = TaskTimed(event.at_s, name, event.timings, hop_s, in_bytes, bundle.serial, count)
         self._turn.outcomes.append(timed)
         if group.ordered:
-            self._stateful.commit(event, bundle)
+            self._stateful.commit(event, task)
         if task.picked is not None:
             self._pieces.done(task, event, size_bytes)
             self._refill(worker, group)

@@ -14,7 +14,7 @@ from runtime.dispatch.events import Payload, TaskDone, WorkerId
 from runtime.dispatch.instructions import KeyedTask
 from runtime.dispatch.ordering import OrderGate
 from runtime.dispatch.partitions import Kept, Partitions
-from runtime.dispatch.pipeline import Bundle, GroupState
+from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork
 from runtime.dispatch.routes import Mosaic, Routes
 
 
@@ -73,13 +73,18 @@ class StatefulStages:
                 wanted[self._names[index]] = keys.outgrown(every)
         return KeyedTask(None, kept, wanted) if kept else None
 
-    def commit(self, done: TaskDone, bundle: Bundle) -> None:
+    def commit(self, done: TaskDone, task: TaskInWork) -> None:
         """A result came with the states that it leaves: from now on they are the ones."""
+        bundle = task.bundle
         self.states.update(done.states)
         for name, state in done.states.items():
             self._versions.setdefault(name, deque()).append(Version(bundle.turn + bundle.count, state))
         for name, changes in done.keyed.changes.items():
-            self.partitioned[self._names.index(name)].commit(changes)
+            keys = self.partitioned[self._names.index(name)]
+            if task.picked is not None:
+                own = keys.piece(bundle, task.picked).partitions
+                assert changes.keys() <= set(own), f"of partitions {list(own)} came changes of {sorted(changes)}"
+            keys.commit(changes)
 
     def lose(self, worker: WorkerId) -> None:
         """What it had is gone."""

@@ -138,7 +138,8 @@ class Work:
         keys, name = self._stateful.partitioned[group.first], group.group.stages[0]
         bundle, wanted = piece.assembly.bundle, keys.outgrown(piece.partitions)
         picked = None if piece.whole else piece.picked
-        keyed = KeyedTask(picked, {name: keys.begin(worker.worker, piece)}, {name: wanted} if wanted else {})
+        kept, routes = keys.begin(worker.worker, piece), piece.assembly.bundle.routes
+        keyed = KeyedTask(picked, {name: kept}, {name: wanted} if wanted else {}, routes)
         task_id = self._tasks.give(worker, group, bundle, self._turn.now_s, piece.picked)
         stages, payload = group.group.stages, bundle.payload
         task = Task(task_id, bundle.serial, stages, payload, NO_STATES, bundle.start, bundle.count, keyed)

@@ -10,6 +10,7 @@ from typing import Any
 
 from apps.contract import App
 from apps.keys import Partitions
+from compositions.errors import RecomposeError, shown
 from compositions.model import Stage, StageKind
 from runtime.dispatch.events import NOTHING_KEYED, Change, KeyedDone
 from runtime.dispatch.instructions import KeyedTask
@@ -30,6 +31,10 @@ class StatesError(Exception):
         super().__init__(f"{what}\n{traceback.format_exc()}")
 
 
+class ElsewhereError(RecomposeError):
+    """The key of a value is another one here than where the value was made."""
+
+
 class KeyedStage:
     """The states of one stage in one worker, by partition and key. What a task changes counts once it is over
     (``changes``), or is undone (``undo``)."""
@@ -38,20 +43,19 @@ class KeyedStage:
         self._call: Callable[[Any, Any], tuple[Any, Any]] = getattr(app, stage.name)
         self._key_of: Callable[[Any], Any] = getattr(app, f"{stage.name}_key")
         self._partitions = Partitions(stage.partitions)
-        self._tables: list[States] = [{} for _ in range(stage.partitions)]
+        self._tables: dict[int, States] = {}
+        """Of the partitions that it was lent, and not told to forget."""
         self._unread: dict[int, Sequence[Any]] = {}
         """What brings back partitions that could not be unpickled."""
-        self._lent: set[int] = set()
-        """Those that it was given to work on, at one time or another."""
+        self._routes: bytes | None = None
+        """The partitions of the present task's values, as they were said where these were made; None: nothing was."""
         self._touched: dict[Any, int] = {}
         """Keys that the present task may have changed, and their partitions."""
         self._before: States | bytes = {}
         """Their states as they were: pickled, where one may be changed in place."""
 
-    def load(self, kept: Mapping[int, Sequence[Any]]) -> None:
-        """Has these partitions anew, from a snapshot and the changes since. Raises: what unpickling does."""
-        self._unread.update(kept)
-        self._lent.update(kept)
+    def load(self) -> None:
+        """Has partitions anew, from a snapshot and the changes since. Raises: what unpickling does."""
         for partition, blobs in list(self._unread.items()):
             table: States = {}
             for blob in blobs:
@@ -59,9 +63,16 @@ class KeyedStage:
             self._tables[partition] = {key: state for key, state in table.items() if state is not None}
             del self._unread[partition]
 
-    def begin(self) -> None:
-        """The next task."""
-        self._touched, self._before = {}, {}
+    def begin(self, kept: Mapping[int, Sequence[Any]], routes: bytes | None) -> None:
+        """The next task. ``kept`` brings partitions, and has nothing of those that went elsewhere, which no value of
+        the task falls into."""
+        self._forget()
+        self._routes = routes
+        self._unread.update(kept)
+        for partition in kept:
+            self._tables.pop(partition, None)
+            if routes is not None and partition not in routes:
+                del self._unread[partition]
 
     def run(self, values: list[Any]) -> tuple[list[Any], BaseException | None]:
         """The results up to the first value on which it raises, and what was raised."""
@@ -70,6 +81,8 @@ class KeyedStage:
             keys = list(map(self._key_of, values))
             owners = self._partitions.of(keys)
         except (Exception, SystemExit):
+            return self._first_without_key(values)
+        if owners != (self._routes or owners) or not self._tables.keys() >= set(owners):
             return self._first_without_key(values)
         self._remember(dict(zip(keys, owners, strict=True)))
         try:
@@ -100,7 +113,7 @@ class KeyedStage:
                 self._tables[partition].pop(key, None)
             else:
                 self._tables[partition][key] = state
-        self.begin()
+        self._forget()
 
     def routes(self, items: Sequence[Any]) -> Routes:
         """Where the values of items belong. One of which the key is at fault belongs anywhere: whoever has it, sees."""
@@ -121,13 +134,26 @@ class KeyedStage:
         """Nothing was run."""
         for at, value in enumerate(values):
             try:
-                self._partitions.of([self._key_of(value)])
+                self._check(value, at)
             except (Exception, SystemExit) as error:
                 return [None] * at, error
         return [], RuntimeError("the key of a value is one at one time, and none at another")
 
+    def _check(self, value: Any, at: int) -> None:
+        """Of the task's value at this position. Raises: ElsewhereError where it is not in the partition that it was
+        said to be in, and what the key's method and ``Partitions.of`` raise."""
+        key = self._key_of(value)
+        (partition,) = self._partitions.of([key])
+        if partition not in self._tables or (self._routes and partition != self._routes[at]):
+            raise ElsewhereError(
+                f"the key {shown(key)} of this value is another one here than where the value was made; a key may"
+                " depend on the value and on constants alone, not on what setup made"
+            )
+
+    def _forget(self) -> None:
+        self._touched, self._before = {}, {}
+
     def _remember(self, touched: dict[Any, int]) -> None:
-        assert self._lent.issuperset(touched.values()), "values came to a worker that has not their keys"
         before = {key: self._tables[partition].get(key) for key, partition in touched.items()}
         self._touched = touched
         self._before = before if _FIXED.issuperset(map(type, before.values())) else _pickled(before)
@@ -169,13 +195,14 @@ class KeyedStages:
 
     def begin(self, stages: Sequence[str], task: KeyedTask | None) -> None:
         """Raises: StatesError for those that cannot be unpickled."""
-        for name in stages:
-            if (stage := self._stages.get(name)) is not None:
-                stage.begin()
-                try:
-                    stage.load(task.kept.get(name, {}) if task else {})
-                except Exception:
-                    raise StatesError(name, "the states that went in cannot be unpickled") from None
+        own = {name: self._stages[name] for name in stages if name in self._stages}
+        for name, stage in own.items():
+            stage.begin(task.kept.get(name, {}) if task else {}, task.partitions if task else None)
+        for name, stage in own.items():
+            try:
+                stage.load()
+            except Exception:
+                raise StatesError(name, "the states that went in cannot be unpickled") from None
 
     def undo(self, stages: Sequence[str]) -> None:
         for name in stages:

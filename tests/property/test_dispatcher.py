@@ -221,6 +221,8 @@ class World:
         if how == "partly" and task.items > 1:
             faults = tuple(ItemFault(each, task.stages[0], "told to fail") for each in sorted({at, task.items - 1}))
             payload = [None if each in (at, task.items - 1) else value for each, value in enumerate(payload)]
+        if how == "partly":
+            keyed = KeyedDone(self.routes(payload, NAMES.index(task.stages[-1]) + 1), {})
         self.handle(TaskDone(self.now_s, worker, task.task_id, tuple(payload), (), states, faults, keyed))
 
     def values_of(self, task: Task) -> list[tuple[object, ...]]:

@@ -14,6 +14,7 @@ from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.routes import Mosaic, Routes
 from runtime.pools.calls import Calls
 from runtime.pools.execute import StageError, run_now
+from runtime.pools.keyed import routing
 from runtime.pools.local import CODEC
 from runtime.pools.perform import Performed, perform
 
@@ -127,3 +128,82 @@ def test_whoever_makes_values_says_where_they_belong() -> None:
     assert routes.counts == (2, 0, -1)
     assert routes.partitions == calls.keyed.of("total").routes([("a", 0), ("b", 0)]).partitions + b"\0"
     assert (routes.part(0, 1), routes.part(2, 3)) == (Routes(routes.partitions[:2], (2,)), Routes(b"\0", (-1,)))
+
+
+class Named(App):
+    """Its key needs what ``setup`` made, which the contract forbids."""
+
+    name = "named"
+    stages = (Stage("total", StageKind.PARTITIONED, partitions=PARTITIONS),)
+
+    def setup(self) -> None:
+        self.names = {"x": "k1", "y": "k2"}
+
+    def total_key(self, value: Any) -> Any:
+        return self.names[value]
+
+    def total(self, value: Any, state: Any) -> Any:
+        return value, (state or 0) + 1
+
+
+@pytest.mark.parametrize("lent", [(0,), range(PARTITIONS)])
+def test_a_key_that_is_another_one_at_the_stage_is_a_fault_of_its_value(lent: Any) -> None:
+    runner, app = Named(), Named()
+    app.setup()
+    calls = Calls(app)
+    routes = routing(runner, CODEC.encode)(["x", "y"]).routes
+    assert calls.keyed.of("total").routes(["x", "y"]).partitions != routes.partitions
+    keyed = KeyedTask(None, {"total": dict.fromkeys(lent, ())}, {}, routes)
+    with pytest.raises(StageError, match="the key 'k2' of this value is another one here") as caught:
+        run(calls, ["x", "y"], keyed)
+    assert caught.value.position == 1
+    assert states(run(calls, ["x"], KeyedTask(b"\1\0", {}, {}, routes))) == {"k1": 1}
+
+
+def test_who_was_told_to_forget_a_partition_takes_no_values_of_it() -> None:
+    calls = Calls(Sums())
+    stage = calls.keyed.of("total")
+    first, second = ("a", 1), next((key, 1) for key in "bcdefgh" if key_in(stage, key) != key_in(stage, "a"))
+    run(calls, [first, second], KeyedTask(None, ALL))
+    told = {"total": {key_in(stage, second[0]): ()}}
+    run(calls, [first], KeyedTask(None, told, {}, stage.routes([first])))
+    with pytest.raises(StageError, match="is another one here"):
+        run(calls, [second], KeyedTask())
+
+
+class Twice(App):
+    name = "twice"
+    stages = (
+        Stage("once", StageKind.PARTITIONED, partitions=PARTITIONS),
+        Stage("again", StageKind.PARTITIONED, partitions=PARTITIONS),
+    )
+
+    def once_key(self, value: Any) -> Any:
+        return 0
+
+    def once(self, value: Any, state: Any) -> Any:
+        return value, (state or 0) + 1
+
+    def again(self, value: Any, state: Any) -> Any:
+        return (state or 0) + 1, (state or 0) + 1
+
+    again_key = once_key
+
+
+def test_states_of_one_stage_that_cannot_be_read_leave_those_of_the_next_as_they_are() -> None:
+    calls, both = Calls(Twice()), ("once", "again")
+    every = dict.fromkeys(range(PARTITIONS), ())
+    run(calls, [1], KeyedTask(None, {"once": every, "again": every}), both)
+    bad = dict.fromkeys(range(PARTITIONS), (b"no pickle",))
+    with pytest.raises(StageError, match="cannot be unpickled"):
+        run(calls, [1], KeyedTask(None, {"once": bad}), both)
+    with pytest.raises(StageError, match="cannot be unpickled"):
+        run(calls, [1], KeyedTask(None, {"once": bad, "again": every}), both)
+    assert CODEC.decode(run(calls, [1], KeyedTask(None, {"once": every}), both).payload) == [1]
+    with pytest.raises(StageError, match="cannot be unpickled"):
+        run(calls, [1], KeyedTask(None, {"once": bad}), both)
+    assert CODEC.decode(run(calls, [1], KeyedTask(None, {"once": every}), both).payload) == [2]
+
+
+def key_in(stage: Any, key: str) -> int:
+    return stage.routes([(key, 1)]).partitions[0]

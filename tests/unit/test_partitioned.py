@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.event_log import DispatcherError
 from runtime.dispatch.events import BundleAdmitted, Change, Event, KeyedDone, SwitchRequested, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Outcome
@@ -109,3 +112,13 @@ def test_who_has_lost_a_partition_is_told_to_forget_it_with_the_next_task():
     assert keys.lend("a", [0]) == {}
     assert keys.lend("a", [1]) == {1: (b"one",)}
     assert keys.lend("b", []) == {1: ()}
+
+
+def test_a_piece_changes_no_partition_but_its_own():
+    bench = Bench(2)
+    bench.admit(0, 1)
+    worker, task = next((each, task) for each, task in bench.tasks.items() if bench.picked(task) == b"\1\0")
+    assert task.keyed.routes == Routes(b"\0\1")
+    stolen = KeyedDone(None, {"by": {1: Change(False, b"stolen")}})
+    with pytest.raises(DispatcherError, match="changes of \\[1\\]"):
+        bench.handle(TaskDone(0.0, worker, task.task_id, [0], keyed=stolen))
