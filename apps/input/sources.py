@@ -195,7 +195,7 @@ class Push:
         self._capacity, self._clock = capacity, clock
         self._changed = threading.Condition()
         self._waiting: deque[Arrival] = deque()
-        self._accepted = self._refused = 0
+        self._accepted = self._refused = self._announced = 0
         self._closed = False
 
     @property
@@ -211,35 +211,50 @@ class Push:
     def put(self, value: Any) -> int:
         """Takes an item and returns its serial number, from 0. Raises: BufferFull, SourceClosed."""
         with self._changed:
-            self._look_for_room(len(self._waiting))
+            self._look_for_room()
             self._waiting.append(self.arrived(value))
             self._accepted += 1
             self._changed.notify()
             return self._accepted - 1
 
-    def announced(self, value: Any, before: int) -> Arrival:
-        """An item as it comes, which ``extend`` is to take when it is stored; ``before`` are announced and not there
-        yet. Raises: as ``put``."""
+    def announced(self, value: Any) -> Arrival:
+        """An item as it comes, which ``extend`` takes when it is stored, or ``withdraw`` when it cannot be: till then
+        reading does not end. Raises: as ``put``."""
         with self._changed:
-            self._look_for_room(len(self._waiting) + before)
+            self._look_for_room()
+            self._announced += 1
             return self.arrived(value)
+
+    def withdraw(self, count: int) -> None:
+        """So many of those that were announced do not come."""
+        with self._changed:
+            self._announced -= count
+            self._changed.notify_all()
 
     def arrived(self, value: Any) -> Arrival:
         """It came now."""
         now_s = self._clock()
         return Arrival(now_s, value, now_s)
 
-    def extend(self, arrivals: Sequence[Arrival], accepted: int | None = None) -> None:
-        """Takes what there was room for; ``accepted``: of all runners of this run, which is the next serial number."""
+    def extend(self, arrivals: Sequence[Arrival]) -> None:
+        """Takes what was announced."""
         with self._changed:
+            self._announced -= len(arrivals)
             self._waiting.extend(arrivals)
-            self._accepted = self._accepted + len(arrivals) if accepted is None else accepted
-            self._changed.notify()
+            self._accepted += len(arrivals)
+            self._changed.notify_all()
 
-    def _look_for_room(self, waiting: int) -> None:
+    def begin(self, values: Sequence[Any], accepted: int) -> None:
+        """Takes what another runner of this run accepted and did not deliver; ``accepted`` items there were in all."""
+        with self._changed:
+            self._waiting.extend(self.arrived(value) for value in values)
+            self._accepted = accepted
+            self._changed.notify_all()
+
+    def _look_for_room(self) -> None:
         if self._closed:
             raise SourceClosed("the app is stopping and takes no more items")
-        if waiting >= self._capacity:
+        if len(self._waiting) + self._announced >= self._capacity:
             self._refused += 1
             raise BufferFull(f"the input buffer holds {self._capacity} items and is full; try again later")
 
@@ -251,7 +266,7 @@ class Push:
 
     def read(self, most: int, until_s: float) -> Portion | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed)
+            self._changed.wait_for(lambda: self._waiting or (self._closed and not self._announced))
             if not self._waiting:
                 return None
             came = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]

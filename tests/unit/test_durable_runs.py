@@ -139,7 +139,7 @@ def test_a_disk_without_room_holds_the_stream_back_and_it_goes_on(
     start: Callable[..., Runner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Sums.stop_at = 2
-    monkeypatch.setattr(group_writer, "RETRY_S", 0.02)
+    monkeypatch.setattr(group_writer, "RETRY_S", PATIENCE_S)  # it is the next push that is tried
     runner = start()
     runner.ask(PushMany((0, 1, 2)))
     assert len(results(runner, 2)) == 2

@@ -98,3 +98,13 @@ def test_a_new_run_sweeps_up_but_what_was_never_delivered(tmp_path: Path) -> Non
         journal.close()
     open_journal(str(tmp_path), "app", "new", 1).close()
     assert sorted(each.name for each in (tmp_path / "app").glob(f"*{SUFFIX}")) == [f"new{SUFFIX}", f"owing{SUFFIX}"]
+
+
+def test_a_state_that_was_taken_back_to_nothing_is_stored_after_a_restart(path: Path) -> None:
+    first = Journal(path, "r", 1)
+    first.store(Commit(Checkpoint(1, states={"sum": 6})))
+    first.close()
+    second = Journal(path, "r", 2)
+    second.store(Commit(Checkpoint(2, states={"sum": None})))
+    second.close()
+    assert Journal(path, "r", 3).found.checkpoint == Checkpoint(2, states={"sum": None})

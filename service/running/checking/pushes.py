@@ -64,10 +64,6 @@ class PushDoor:
 class Ledger(Protocol):
     """Where items are stored before they are acknowledged."""
 
-    @property
-    def pushing(self) -> int:
-        """Items that are not stored yet."""
-
     def push(self, values: tuple[Any, ...], items: Sequence[Any]) -> int:
         """The serial number of the first; returns when they are stored. Raises: RecomposeError when they are not."""
 
@@ -80,8 +76,8 @@ class JournalledDoor(PushDoor):
         self._ledger = ledger
 
     def put(self, value: Any) -> int:
-        arrival = self._open().announced(self._item(value), self._ledger.pushing)
-        return self._ledger.push((value,), [arrival])
+        source = self._open()
+        return self._stored(source, (value,), [source.announced(self._item(value))])
 
     def put_all(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
         """All that are taken are stored together."""
@@ -90,23 +86,25 @@ class JournalledDoor(PushDoor):
         try:
             source = self._open()
             for value in values:
-                arrivals.append(source.announced(self._item(value), self._ledger.pushing + len(arrivals)))
+                item = self._item(value)
+                arrivals.append(source.announced(item))
         except RecomposeError as error:
             refusal = error
-        return self._stored(tuple(values[: len(arrivals)]), arrivals, refusal)
-
-    def _stored(
-        self, values: tuple[Any, ...], arrivals: list[Arrival], refusal: RecomposeError | None
-    ) -> tuple[list[int], RecomposeError | None]:
-        if not values:
+        if not arrivals:
             return [], refusal
         try:
-            first = self._ledger.push(values, arrivals)
+            first = self._stored(source, tuple(values[: len(arrivals)]), arrivals)
         except RecomposeError as error:
             return [], error
-        return list(range(first, first + len(values))), refusal
+        return list(range(first, first + len(arrivals))), refusal
+
+    def _stored(self, source: Push, values: tuple[Any, ...], arrivals: list[Arrival]) -> int:
+        try:
+            return self._ledger.push(values, arrivals)
+        except BaseException:
+            source.withdraw(len(arrivals))
+            raise
 
     def take_back(self, values: Sequence[Any], accepted: int) -> None:
         """What a runner before this one acknowledged and did not deliver; ``accepted`` items there were in all."""
-        source = self._open()
-        source.extend([source.arrived(self._item(value)) for value in values], accepted)
+        self._open().begin([self._item(value) for value in values], accepted)

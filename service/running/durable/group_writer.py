@@ -43,8 +43,6 @@ class GroupWriter:
         self._wake: Callable[[], None] = lambda: None
         self.busy = False
         """A commit is on its way."""
-        self.pushing = 0
-        """Items that were given to it and are not stored yet."""
         self.fault: str | None = None
         """Why nothing can be stored now."""
         self.failed: str | None = None
@@ -56,7 +54,6 @@ class GroupWriter:
         ticket = _Ticket(values, items)
         with self._changed:
             self._tickets.append(ticket)
-            self.pushing += len(items)
             self._begin()
         return ticket.first.result()
 
@@ -99,10 +96,8 @@ class GroupWriter:
 
     def _run(self) -> None:
         while self.failed is None:
-            with self._changed:
-                self._changed.wait_for(lambda: self._tickets or self._waiting or self._closing)
-                tickets, commit = self._take()
-            if not tickets and commit is None:
+            tickets, commit = self._next()
+            if self._closing and not tickets and commit is None:
                 return
             try:
                 self._store(tickets, commit)
@@ -111,6 +106,16 @@ class GroupWriter:
             except Exception as error:
                 self._fail(tickets, error)
             self._wake()
+
+    def _next(self) -> tuple[list[_Ticket], Commit | None]:
+        """What is to be stored. After a fault it is tried again with the next push, or some time later, and be there
+        nothing: only so it is known to be over."""
+        with self._changed:
+            if self.fault is None:
+                self._changed.wait_for(lambda: self._tickets or self._waiting or self._closing)
+            else:
+                self._changed.wait_for(lambda: self._tickets or self._closing, RETRY_S)
+            return self._take()
 
     def _take(self) -> tuple[list[_Ticket], Commit | None]:
         tickets, commit = self._tickets, self._waiting
@@ -126,7 +131,6 @@ class GroupWriter:
         self._next_serial = next_serial
         for ticket, each in zip(tickets, pushed, strict=True):
             self._accept(ticket.items)
-            self.pushing -= len(ticket.items)
             ticket.first.set_result(each.first)
         with self._changed:
             self.fault = None
@@ -143,7 +147,6 @@ class GroupWriter:
                 self._waiting = commit if self._waiting is None else _joined(commit, self._waiting)
             if self._closing:
                 self._waiting = None
-            self._changed.wait_for(lambda: self._closing, RETRY_S)
 
     def _fail(self, tickets: list[_Ticket], error: Exception) -> None:
         with self._changed:
@@ -153,7 +156,6 @@ class GroupWriter:
 
     def _refuse(self, tickets: list[_Ticket], why: RecomposeError) -> None:
         for ticket in tickets:
-            self.pushing -= len(ticket.items)
             ticket.first.set_exception(why)
 
 

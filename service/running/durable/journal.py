@@ -17,6 +17,10 @@ KEPT_RESULTS = 2000
 """At least so many of the latest results stay, where results are kept: as many as the window of the API."""
 
 
+_UNKNOWN = object()
+"""Is no state."""
+
+
 class Records:
     """Of one table: each stands for some serial numbers in a row; the oldest go first."""
 
@@ -57,7 +61,7 @@ class Journal:
         self._file = JournalFile(path, run, epoch)
         self._pushed, self._results = Records("pushed"), Records("result")
         self._states: Mapping[str, Any] = {}
-        """As they were stored last."""
+        """As this journal stored them last."""
         try:
             with self._file.taking_over() as db:
                 self.found = self._load(db)
@@ -78,13 +82,15 @@ class Journal:
         return Resumption(Checkpoint(delivered, failed, shed, states), positions, left, pushed)
 
     def store(self, commit: Commit | None, pushed: Iterable[Pushed] = ()) -> None:
-        """All of it or nothing. Raises: Fenced; OSError when it cannot be stored now."""
+        """All of it or nothing; with neither, whether anything can be. Raises: Fenced; OSError when it cannot now."""
         pushed = tuple(pushed)
         with self._file.writing() as db:
             for each in pushed:
                 self._pushed.add(db, each.first, len(each.values), (each.first, each.values))
             if commit is not None:
                 self._put(db, commit)
+            elif not pushed:
+                db.execute("UPDATE holder SET epoch = epoch")  # writes a page and changes nothing
         for each in pushed:
             self._pushed.note(each.first, len(each.values))
         if commit is not None:
@@ -98,7 +104,7 @@ class Journal:
         progress = point.delivered, point.failed, point.shed, dict(commit.positions)
         db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (sealed(progress),))
         for stage, state in point.states.items():
-            if self._states.get(stage) is not state:
+            if self._states.get(stage, _UNKNOWN) is not state:
                 db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (stage, sealed(state)))
         self._pushed.forget(db, point.next_serial)
         if commit.left:

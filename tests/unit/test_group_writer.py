@@ -1,0 +1,56 @@
+"""What the thread that writes a journal does when it cannot."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from apps.input.sources import BufferFull, Push
+from service.running.durable import group_writer
+from service.running.durable.group_writer import GroupWriter
+from service.running.durable.journal import Journal
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    made = Journal(tmp_path / "run.journal", "r", 1)
+    yield made
+    made.close()
+
+
+def test_a_fault_is_over_though_nobody_pushes_again(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_writer, "RETRY_S", 0.01)
+    writer, over = GroupWriter(journal, 0, lambda items: None), threading.Event()
+    writer.tell(lambda: over.set() if writer.fault is None else None)
+    db = journal._file.db
+    db.execute("PRAGMA query_only = 1")
+    with pytest.raises(BufferFull, match="attempt to write a readonly database; nothing was taken"):
+        writer.push((1,), [1])
+    assert writer.fault is not None
+    assert not over.is_set()
+    db.execute("PRAGMA query_only = 0")
+    assert over.wait(PATIENCE_S), "what was acknowledged before is fed again"
+    assert writer.push((1,), [1]) == 0
+    writer.close()
+
+
+def test_reading_ends_behind_what_is_on_its_way_to_the_journal() -> None:
+    source, read, ended = Push(4, clock=lambda: 0.0), [], threading.Event()
+
+    def reads() -> None:
+        while (portion := source.read(4, 0.0)) is not None:
+            read.extend(portion.values)
+        ended.set()
+
+    stored, lost = source.announced("stored"), source.announced("lost")
+    source.close()
+    threading.Thread(target=reads, daemon=True).start()
+    source.extend([stored])
+    source.withdraw(len([lost]))
+    assert ended.wait(PATIENCE_S)
+    assert read == ["stored"]
