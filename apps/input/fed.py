@@ -12,7 +12,6 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import urlsplit, urlunsplit
 
 import structlog
 
@@ -171,6 +170,6 @@ class Fed:
 
 
 def without_user(url: str) -> str:
-    """For sentences: a URL may carry a password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    """For sentences: a URL may carry a password, which may have a slash in it, so all up to the last ``@`` goes."""
+    scheme, slashes, rest = url.partition("//")
+    return scheme + slashes + rest.rpartition("@")[2]

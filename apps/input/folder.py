@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet
 
-from apps.input.fed import Message
+from apps.input.fed import Message, without_user
 from apps.input.positions import Position
 from compositions.errors import RecomposeError
 
@@ -34,14 +34,15 @@ class FolderFeed:
 
     def __init__(self, path: str, *, endless: bool) -> None:
         self._endless = endless
+        shown = without_user(path) if "://" in path else path
         try:
             self._folder: str
             self._files, self._folder = pyarrow.fs.FileSystem.from_uri(path) if "://" in path else _local(path)
             kind = self._files.get_file_info(self._folder).type
         except (OSError, ValueError, pa.ArrowException) as error:
-            raise RecomposeError(f"folder {path!r} cannot be read: {error}") from error
+            raise RecomposeError(f"folder {shown!r} cannot be read: {str(error).replace(path, shown)}") from None
         if kind is not pyarrow.fs.FileType.Directory:
-            raise RecomposeError(f"source path {path!r} is no folder; give one with {', '.join(KINDS)} files")
+            raise RecomposeError(f"source path {shown!r} is no folder; give one with {', '.join(KINDS)} files")
         self._done: dict[str, tuple[int, int]] = {}
         self._rows: Iterator[Message] = iter(())
         self.ended = False

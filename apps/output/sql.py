@@ -25,8 +25,8 @@ class SqlSink:
         self._sql: Any = sqlalchemy
         try:
             self._engine: Any = sqlalchemy.create_engine(url)
-        except sqlalchemy.exc.ArgumentError as error:
-            raise RecomposeError("the path of sink sql is no URL of a database; give sqlite:///FILE") from error
+        except (sqlalchemy.exc.ArgumentError, ValueError):
+            raise RecomposeError("the path of sink sql is no URL of a database; give sqlite:///FILE") from None
         except ModuleNotFoundError as error:
             raise RecomposeError(f"sink sql needs the package {error.name}; it speaks to this database") from error
         self._mine = {"run": run, "epoch": epoch}
@@ -41,15 +41,18 @@ class SqlSink:
             raise self._trouble(error) from error
 
     def _take_over(self, db: Any, next_serial: int) -> int:
+        """The row of the run is changed first, which locks it: no other epoch comes between."""
         runs, results, run, epoch = self._runs, self._results, self._mine["run"], self._mine["epoch"]
-        found = db.execute(self._sql.select(runs.c.epoch, runs.c.until).where(runs.c.run == run)).first()
+        mine = (runs.c.run == run) & (runs.c.epoch <= epoch)
+        taken = db.execute(runs.update().where(mine).values(epoch=epoch)).rowcount
+        found = db.execute(self._sql.select(runs.c.until).where(runs.c.run == run)).first()
         if found is None:
             db.execute(runs.insert().values(run=run, epoch=epoch, until=0))
             return 0
-        if found.epoch > epoch:
+        if not taken:
             raise self._fenced()
         until = min(int(found.until), next_serial)
-        db.execute(runs.update().where(runs.c.run == run).values(epoch=epoch, until=until))
+        db.execute(runs.update().where(mine).values(until=until))
         db.execute(results.delete().where((results.c.run == run) & (results.c.serial >= until)))
         return until
 
@@ -89,7 +92,7 @@ class SqlSink:
     def _trouble(self, error: Exception) -> Exception:
         """Of the database's own words only: a statement has values in it."""
         why = str(getattr(error, "orig", None) or error).splitlines()[0]
-        where = self._engine.url.render_as_string(hide_password=True)
+        where = self._engine.url.set(query={}).render_as_string(hide_password=True)
         lasting = isinstance(error, self._sql.exc.IntegrityError | self._sql.exc.ProgrammingError)
         kind = RecomposeError if lasting else OSError
         return kind(f"sink {where} cannot be written: {why}")

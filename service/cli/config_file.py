@@ -16,6 +16,8 @@ from service.bodies.config import ServeConfig, ServiceConfig
 OPTIONS = {"apps": "apps_dirs", "compositions": "compositions_dirs", "state": "state_dir", "ray": "address"}
 """What the command calls them where that is something else."""
 PATHS = ("apps", "compositions", "state")
+SECRET = frozenset({"sink", "source", "options"})
+"""Fields whose values are shown to nobody: a URL may have a password in it."""
 
 
 class ConfigRefused(RecomposeError):  # noqa: N818 - says what happened
@@ -48,7 +50,13 @@ def _fault(detail: Any) -> Fault:
     if detail["type"] == "extra_forbidden":
         return Fault(path, "is not known here")
     said = detail["msg"].removeprefix("Value error, ")
-    return Fault(path, f"{detail['input']!r} is not accepted: {said[:1].lower()}{said[1:]}"[:500])
+    given = f"{detail['input']!r} " if _may_be_shown(detail) else ""
+    return Fault(path, f"{given}is not accepted: {said[:1].lower()}{said[1:]}"[:500])
+
+
+def _may_be_shown(detail: Any) -> bool:
+    """Not what may carry a password: places and options, and whatever has them inside."""
+    return not SECRET.intersection(detail["loc"]) and not isinstance(detail["input"], Mapping | list)
 
 
 def _of_app(name: str, app: Any) -> list[Fault]:

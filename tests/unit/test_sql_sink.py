@@ -72,10 +72,33 @@ def test_rows_that_cannot_all_be_written_leave_none(url: str) -> None:
     sink.close()
 
 
-def test_a_password_is_in_no_sentence() -> None:
-    with pytest.raises(RecomposeError) as refused:
-        SqlSink("nonsense+x://me:secret@host/db", "r", 1)
+@pytest.mark.parametrize("url", ["nonsense+x://me:secret@host/db", "mysql://me:secret@host:port/db"])
+def test_a_password_is_in_no_sentence(url: str) -> None:
+    with pytest.raises(RecomposeError, match="no URL of a database; give sqlite:///FILE") as refused:
+        SqlSink(url, "r", 1)
     assert "secret" not in str(refused.value)
+
+
+def test_a_password_in_the_query_is_in_no_sentence(tmp_path: Path) -> None:
+    sink = SqlSink(f"sqlite:///file:{tmp_path}/none/x.db?uri=true&password=secret", "r", 1)
+    with pytest.raises(OSError, match="cannot be written") as told:
+        sink.begin(0)
+    assert "secret" not in str(told.value)
+    sink.close()
+
+
+def test_an_epoch_that_takes_over_locks_its_run_before_it_looks(url: str) -> None:
+    """So that none that is frozen after its look forgets what a later one wrote."""
+    first = SqlSink(url, "r", 1)
+    first.begin(0)
+    said: list[str] = []
+    sink = SqlSink(url, "r", 2)
+    sqlalchemy.event.listen(sink._engine, "before_cursor_execute", lambda *call: said.append(call[2]))
+    sink.begin(0)
+    words = [statement.split()[0] for statement in said if not statement.startswith("PRAGMA")]
+    assert words == ["UPDATE", "SELECT", "UPDATE", "DELETE"]
+    first.close()
+    sink.close()
 
 
 class Sums(App):
