@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from time import monotonic
 
 from apps.input.source_thread import SourceLimits, SourceThread
@@ -19,8 +20,8 @@ from service.running.checking.given import Table
 
 
 def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
-    """Starts nothing but what the app's ``prepare`` does, which may take long. ``results`` gets them, where a program
-    wants them itself."""
+    """Starts nothing but what the app's ``prepare`` does, which may take long, and the thread of a sink. ``results``
+    gets them, where a program wants them itself."""
     checked.app.prepare()
     spec = checked.spec
     names = [stage.name for stage in checked.stages]
@@ -29,21 +30,24 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     outlet = outlet_of(spec, begin.next_serial, pool.wake)
     table = outlet or checked.link or results
     sink = ResultSink(checked.app, codec.decode, spec.out_path, spec.dead_letters_path, table)
-    source = SourceThread(
-        checked.source,
-        checked.rate,
-        clock=monotonic,
-        wake=pool.wake,
-        encode=routing(checked.app, codec.encode),
-        limits=_limits(checked, begin.next_serial),
-    )
-    bundling = Bundling(source, spec.batching.batching, checked.first)
-    loop = loop_of(checked, pool, codec, sink.take, bundling, begin)
-    keeper = keeper_of(checked, codec, sink, begin, outlet, pool.wake)
-    workers, waiting = checked.first.workers, lambda: checked.pushes.waiting
-    intake = Intake(source, loop.engine, loop.monitor, bundling, workers, waiting)
-    intake.admitted = keeper.admitted
-    return Run(checked, intake, bundling, sink, loop, keeper, outlet, pool.wake, checked.compositions)
+    with ExitStack() as undoing:
+        undoing.callback(sink.close)
+        source = SourceThread(
+            checked.source,
+            checked.rate,
+            clock=monotonic,
+            wake=pool.wake,
+            encode=routing(checked.app, codec.encode),
+            limits=_limits(checked, begin.next_serial),
+        )
+        bundling = Bundling(source, spec.batching.batching, checked.first)
+        loop = loop_of(checked, pool, codec, sink.take, bundling, begin)
+        keeper = keeper_of(checked, codec, sink, begin, outlet, pool.wake)
+        workers, waiting = checked.first.workers, lambda: checked.pushes.waiting
+        intake = Intake(source, loop.engine, loop.monitor, bundling, workers, waiting)
+        intake.admitted = keeper.admitted
+        undoing.pop_all()
+        return Run(checked, intake, bundling, sink, loop, keeper, outlet, pool.wake, checked.compositions)
 
 
 def _limits(checked: CheckedSpec, done: int) -> SourceLimits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -24,10 +25,7 @@ log = structlog.get_logger()
 
 
 class Outlet:
-    """As ``Table`` of ``building.sink``. ``start`` waits for the sink's answer, so that what it has is known.
-
-    Raises: RecomposeError, by ``start``, for a sink that never will take anything.
-    """
+    """As ``Table`` of ``building.sink``. What is taken before the sink has answered waits; what it has then goes."""
 
     def __init__(self, sink: Sink, next_serial: int, wake: Callable[[], None]) -> None:
         """``next_serial``: of the first item that this runner will deliver."""
@@ -43,10 +41,6 @@ class Outlet:
         self.failed: str | None = None
 
     def start(self) -> None:
-        try:
-            self.until = self._sink.begin(self._next_serial)
-        except OSError as error:
-            raise RecomposeError(str(error)) from error
         self._thread.start()
 
     @property
@@ -55,11 +49,10 @@ class Outlet:
 
     def take(self, result: Item) -> None:
         """What the sink has already is passed over: it comes again after a restart."""
-        if result["serial"] < self.until:
-            return
         with self._changed:
-            self._waiting.append(result)
-            self._changed.notify_all()
+            if result["serial"] >= self.until:
+                self._waiting.append(result)
+                self._changed.notify_all()
 
     def finish(self) -> None:
         """Waits until all is written, unless nothing can be any more."""
@@ -68,7 +61,9 @@ class Outlet:
             self._changed.notify_all()
         if self._thread.ident is not None:
             self._thread.join(END_S)
-        self._given_up = True
+        with self._changed:
+            self._given_up = True
+            self._changed.notify_all()
         if self._waiting:
             log.error(
                 "results could not be written to the sink", count=len(self._waiting), why=self.failed or self.fault
@@ -77,19 +72,42 @@ class Outlet:
     # --- its thread -------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while self.failed is None and (items := self._next()):
-            try:
-                until = items[-1]["serial"] + 1
-                self._sink.write(until, [row for item in items for row in _rows(item)])
-                self._written(len(items), until)
-            except OSError as error:
-                self.fault = str(error)
-                with self._changed:
-                    self._changed.wait_for(lambda: self._given_up, AGAIN_S)
-            except Exception as error:
-                self.failed = str(error) if isinstance(error, RecomposeError) else f"the sink failed: {error!r}"
-            self._wake()
+        begun = False
+        while not (begun or self._over or (self._ending and not self._waiting)):
+            begun = self._tried(self._begin)
+        while begun and not self._over and (items := self._next()):
+            self._tried(partial(self._write, items))
         self._sink.close()
+
+    @property
+    def _over(self) -> bool:
+        return self._given_up or self.failed is not None
+
+    def _tried(self, what: Callable[[], None]) -> bool:
+        """Whether it is done; where it may be later, some time has passed."""
+        try:
+            what()
+            return True
+        except OSError as error:
+            self.fault = str(error)
+            with self._changed:
+                self._changed.wait_for(lambda: self._given_up, AGAIN_S)
+        except Exception as error:
+            self.failed = str(error) if isinstance(error, RecomposeError) else f"the sink failed: {error!r}"
+        finally:
+            self._wake()
+        return False
+
+    def _begin(self) -> None:
+        until = self._sink.begin(self._next_serial)
+        with self._changed:
+            self._waiting = deque(item for item in self._waiting if item["serial"] >= until)
+            self.until, self.fault = until, None
+
+    def _write(self, items: list[Item]) -> None:
+        until = items[-1]["serial"] + 1
+        self._sink.write(until, [row for item in items for row in _rows(item)])
+        self._written(len(items), until)
 
     def _next(self) -> list[Item]:
         with self._changed:

@@ -1,0 +1,113 @@
+"""The thread before a sink: what it does while the sink cannot be reached."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from apps.output.port import Row
+from compositions.errors import RecomposeError
+from service.bodies.spec import RunSpec, SourceSpec
+from service.running.building import assembly, outlet
+from service.running.building.outlet import Outlet
+from service.running.checking.checked import CheckedSpec
+
+PATIENCE_S = 30.0
+
+
+class Away:
+    """A sink that has the items below 2 and answers when it is back."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.back, self.asked, self.closed = threading.Event(), threading.Semaphore(0), threading.Event()
+
+    def begin(self, next_serial: int) -> int:
+        self.reach()
+        return 2
+
+    def write(self, until: int, rows: Sequence[Row]) -> None:
+        self.reach()
+        self.rows.extend(rows)
+
+    def reach(self) -> None:
+        self.asked.release()
+        if not self.back.is_set():
+            raise OSError("nobody answers")
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+@pytest.fixture
+def sink(monkeypatch: pytest.MonkeyPatch) -> Away:
+    monkeypatch.setattr(outlet, "AGAIN_S", 0.01)
+    return Away()
+
+
+def test_a_sink_that_is_away_when_a_runner_begins_is_asked_again_and_gets_what_it_has_not(sink: Away) -> None:
+    told = threading.Event()
+    way = Outlet(sink, 3, told.set)
+    way.start()
+    for serial in range(4):
+        way.take({"serial": serial, "value": serial})
+    assert told.wait(PATIENCE_S)
+    assert (way.fault, way.failed, way.until) == ("nobody answers", None, 0)
+    sink.back.set()
+    way.finish()
+    assert [row.serial for row in sink.rows] == [2, 3]
+    assert (way.fault, way.until) == (None, 4)
+
+
+def test_a_sink_that_never_will_take_anything_fails_the_run(sink: Away, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> int:
+        raise RecomposeError("another epoch goes on with run r")
+
+    monkeypatch.setattr(sink, "begin", refuse)
+    way = Outlet(sink, 0, lambda: None)
+    way.start()
+    assert sink.closed.wait(PATIENCE_S)
+    assert way.failed == "another epoch goes on with run r"
+
+
+@pytest.mark.logs_errors("results could not be written to the sink")
+def test_who_gives_up_on_a_sink_asks_it_no_more(sink: Away, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outlet, "END_S", 0.0)
+    sink.back.set()
+    way = Outlet(sink, 2, lambda: None)
+    way.start()
+    assert sink.asked.acquire(timeout=PATIENCE_S)
+    sink.back.clear()
+    way.take({"serial": 2, "value": 2})
+    assert sink.asked.acquire(timeout=PATIENCE_S)
+    way.finish()
+    assert sink.closed.wait(PATIENCE_S), "its thread has ended"
+    assert sink.rows == []
+
+
+class Ended:
+    """A table that says whether it was told to end."""
+
+    has_room, failed, finished = True, None, False
+
+    def start(self) -> None: ...
+
+    def take(self, result: dict[str, Any]) -> None: ...
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+def test_what_was_begun_of_a_run_that_cannot_be_built_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RecomposeError("no loop")
+
+    monkeypatch.setattr(assembly, "loop_of", refuse)
+    checked, table = CheckedSpec(RunSpec(app="synthetic", pool="local", source=SourceSpec(kind="push"))), Ended()
+    with pytest.raises(RecomposeError, match="no loop"):
+        assembly.assemble(checked, table)
+    assert table.finished
+    checked.close()
