@@ -13,7 +13,7 @@ from runtime.pools.calls import Calls
 from runtime.pools.execute import StageError, traceback_from_stage
 from runtime.pools.perform import Performed
 from runtime.pools.port import Codec
-from runtime.transport.values import Broken
+from runtime.transport.broken import Broken
 
 
 def perform_alone(calls: Calls, task: Task, codec: Codec) -> Performed | None:

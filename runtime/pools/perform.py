@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import compress
 from typing import Any, NamedTuple
 
 from profiler.snapshot import StageTiming
@@ -15,8 +14,8 @@ from runtime.pools.calls import Calls
 from runtime.pools.execute import Executed, StageError, execute
 from runtime.pools.keyed import StatesError
 from runtime.pools.port import Codec
-from runtime.transport.outputs import spread
-from runtime.transport.values import Broken
+from runtime.transport.broken import Broken
+from runtime.transport.outputs import picked_of
 
 
 class Performed(NamedTuple):
@@ -50,6 +49,7 @@ async def _perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     if broken and _ordered(calls, task):
         raise StageError(task.stages[0], broken[0].error, broken[0].position)
     done = await _run(calls, task, values, broken, codec)
+    assert len(done.values) == len(values), f"{len(values)} values became {len(done.values)}"
     payload, unfit = _encoded(done, task, codec)
     if unfit and _ordered(calls, task):
         raise StageError(task.stages[-1], unfit[0].error, unfit[0].position)
@@ -65,7 +65,7 @@ def _values(task: Task, codec: Codec) -> list[Any]:
     items = codec.decode(task.payload, task.start, task.start + task.items)
     if task.keyed is None or task.keyed.picked is None:
         return items
-    return list(compress(spread(items)[0], task.keyed.picked))
+    return picked_of(items, task.keyed.picked, task.keyed.routes and task.keyed.routes.counts)
 
 
 def _ordered(calls: Calls, task: Task) -> bool:

@@ -41,7 +41,7 @@ class Codec(Protocol):
         """One value at least; the payload shares no memory with them, they may change from now on."""
 
     def decode(self, payload: Payload, start: int = 0, stop: int | None = None) -> list[Any]:
-        """Those from ``start`` to before ``stop``; for one that cannot be unpickled a ``values.Broken``."""
+        """Those from ``start`` to before ``stop``; for one that cannot be unpickled a ``broken.Broken``."""
 
     def size_bytes(self, payload: Payload) -> int:
         """How much there is to carry."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from typing import Any
 
 from apps.contract import Outputs
 from runtime.dispatch.routes import PLAIN, Mosaic
+from runtime.transport.broken import Broken
 
 
 def any_outputs(values: Iterable[Any]) -> bool:
@@ -27,6 +28,16 @@ def spread(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
             flat.append(value)
             counts.append(PLAIN)
     return flat, counts
+
+
+def picked_of(items: Sequence[Any], picked: bytes, counts: Sequence[int] | None) -> list[Any]:
+    """Of all values of all items those that ``picked`` has a 1 for. ``counts``: how many each item was said to have, or
+    ``PLAIN``, None if all are; an item that is broken now stands for each of its values."""
+    flat: list[Any] = []
+    for value, count in zip(items, counts or (PLAIN,) * len(items), strict=True):
+        flat += value if type(value) is Outputs else [value] * abs(count)  # PLAIN: one
+    assert len(flat) == len(picked), f"items with {len(picked)} values came with {len(flat)}"
+    return list(compress(flat, picked))
 
 
 def gathered(flat: Iterable[Any], counts: Iterable[int]) -> list[Any]:
@@ -54,6 +65,16 @@ def _unnested(values: Outputs) -> Outputs:
 
 
 def put_together(mosaic: Mosaic, decode: Callable[[Any], list[Any]]) -> list[Any]:
-    """The items of a payload in parts, each of which ``decode`` makes values of."""
+    """The items of a payload in parts, each of which ``decode`` makes values of; one with a broken value is broken."""
     flat = mosaic.in_order([decode(part) for part in mosaic.parts])
-    return flat if mosaic.counts is None else unnested(gathered(flat, mosaic.counts))
+    if mosaic.counts is None:
+        return flat
+    items = gathered(flat, mosaic.counts)
+    if Broken in set(map(type, flat)):
+        items = [_broken_in(item) or item for item in items]
+    return unnested(items)
+
+
+def _broken_in(item: Any) -> Broken | None:
+    values = item if type(item) is Outputs else ()
+    return next((each for each in values if type(each) is Broken), None)

@@ -13,7 +13,6 @@ import io
 import pickle
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NoReturn
 
@@ -21,6 +20,7 @@ from runtime.arena.reference import Reference
 from runtime.arena.shelves import Copies, Shelf
 from runtime.dispatch.routes import Mosaic
 from runtime.transport.arrays import array_of, described, is_lone_array
+from runtime.transport.broken import Broken
 from runtime.transport.outputs import any_outputs, gathered, put_together, spread
 
 Frame = bytes | bytearray | memoryview
@@ -28,13 +28,6 @@ Frames = Sequence[Frame]
 Carried = Frame | Reference
 """A large frame may travel as what says where it lies, in memory that both sides share (``runtime/arena/``)."""
 KeepBuffer = Callable[[pickle.PickleBuffer], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """Stands for a value that could not be unpickled; ``why`` is the traceback."""
-
-    why: str
 
 
 def frames_of(values: Sequence[Any]) -> list[Frame]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from runtime.pools.execute import StageError, run_now
 from runtime.pools.keyed import routing
 from runtime.pools.local import CODEC
 from runtime.pools.perform import Performed, perform
+from runtime.transport.broken import Broken
 
 PARTITIONS = 4
 ALL = {"total": dict.fromkeys(range(PARTITIONS), ())}
@@ -157,7 +159,7 @@ def test_a_key_that_is_another_one_at_the_stage_is_a_fault_of_its_value(lent: An
     with pytest.raises(StageError, match="the key 'k2' of this value is another one here") as caught:
         run(calls, ["x", "y"], keyed)
     assert caught.value.position == 1
-    assert states(run(calls, ["x"], KeyedTask(b"\1\0", {}, {}, routes))) == {"k1": 1}
+    assert states(run(calls, ["x", "y"], KeyedTask(b"\1\0", {}, {}, routes))) == {"k1": 1}
 
 
 def test_who_was_told_to_forget_a_partition_takes_no_values_of_it() -> None:
@@ -203,6 +205,31 @@ def test_states_of_one_stage_that_cannot_be_read_leave_those_of_the_next_as_they
     with pytest.raises(StageError, match="cannot be unpickled"):
         run(calls, [1], KeyedTask(None, {"once": bad}), both)
     assert CODEC.decode(run(calls, [1], KeyedTask(None, {"once": every}), both).payload) == [2]
+
+
+class Unreadable:
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
+        return open, ("/no/such/file",)
+
+
+def test_an_item_that_is_broken_stands_for_all_its_values_and_its_neighbours_are_where_they_were() -> None:
+    calls, routes = Calls(Sums()), Routes(bytes(4), (2, -1, -1))
+    payload = CODEC.encode([Outputs([("a", 1), Unreadable()]), ("b", 2), ("c", 3)])
+    for mask, key in ((b"\0\0\1\0", "b"), (b"\0\0\0\1", "c")):
+        own = Routes(bytes([0, 0, *(key_in(calls.keyed.of("total"), each) for each in "bc")]), routes.counts)
+        task = Task(0, 0, ("total",), payload, {}, 0, 3, KeyedTask(mask, ALL, {}, own))
+        assert CODEC.decode(run_now(perform(calls, task, CODEC)).payload) == [(key, 1)]
+    task = Task(0, 0, ("total",), payload, {}, 0, 3, KeyedTask(b"\1\0\0\0", ALL, {}, routes))
+    with pytest.raises(StageError, match="the value that went in cannot be unpickled"):
+        run_now(perform(calls, task, CODEC))
+
+
+def test_an_item_in_parts_of_which_one_value_is_broken_is_broken() -> None:
+    parts = CODEC.encode([("a", 1), ("c", 3)]), CODEC.encode([Unreadable()])
+    first, second = CODEC.decode(Mosaic((2, 1), (b"\1\0\1", b"\0\1\0"), parts))
+    assert isinstance(first, Broken)
+    assert "/no/such/file" in first.why
+    assert second == Outputs([("c", 3)])
 
 
 def key_in(stage: Any, key: str) -> int:

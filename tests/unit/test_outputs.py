@@ -13,7 +13,8 @@ from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from datapipe.live.table import row_for_each_value
 from runtime.dispatch.outcomes import Delivered
-from runtime.transport.values import Broken, FrameCodec, pickled, unpickled
+from runtime.transport.broken import Broken
+from runtime.transport.values import FrameCodec, pickled, unpickled
 from service.bodies.base import plain
 from service.bodies.refusals import ResultsGoneError
 from service.running.asking.requests import ReadResults

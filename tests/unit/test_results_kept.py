@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from apps.contract import App
 from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered, Shed
-from runtime.transport.values import Broken
+from runtime.transport.broken import Broken
 from service.bodies.results import Result
 from service.running.building.kept import Kept, Run
 from service.running.building.sink import ResultSink

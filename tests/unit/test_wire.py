@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.transport.values import Broken, FrameCodec, Frames, frames_of
+from runtime.transport.broken import Broken
+from runtime.transport.values import FrameCodec, Frames, frames_of
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)

@@ -9,7 +9,7 @@ from typing import Any
 
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
-from runtime.transport.values import Broken
+from runtime.transport.broken import Broken
 
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
