@@ -207,8 +207,7 @@ class GroupState:
                     running.append(_pending(task.bundle, now_s - task.since_s, task.count))
                 elif task.group is self:
                     behind.append(_pending(task.bundle))
-        waiting = [_pending(bundle) for _, bundle in sorted(self.waiting)]
-        return (*running, *behind, *waiting)
+        return (*running, *behind, *(_pending(bundle) for _, bundle in sorted(self.waiting)))
 
     def free_worker(self, depth: int) -> WorkerState | None:
         """The worker with the fewest tasks, if it has fewer than ``depth``."""
@@ -225,13 +224,14 @@ class GroupState:
         return best
 
     def _worker_with_room(self) -> WorkerState | None:
-        """The worker with the fewest items, if there may be more; a suspect is alone in its worker."""
+        """The worker with the fewest items, if there may be more; suspects and others' tasks are alone."""
         room = 1 if self.waiting and self.waiting[0][1].trouble.suspect else self.at_once
-        open_ = [
-            worker for worker in self.workers if not any(task.bundle.trouble.suspect for task in worker.outstanding)
-        ]
-        best = min(open_, key=lambda worker: worker.items, default=None)
+        best = min(filter(_open, self.workers), key=lambda worker: worker.items, default=None)
         return best if best is not None and best.items < room else None
+
+
+def _open(worker: WorkerState) -> bool:
+    return not any(task.group.at_once == 1 or task.bundle.trouble.suspect for task in worker.outstanding)
 
 
 def _pending(bundle: Bundle, age_s: float | None = None, count: int | None = None) -> Pending:

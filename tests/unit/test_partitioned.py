@@ -122,3 +122,31 @@ def test_a_piece_changes_no_partition_but_its_own():
     stolen = KeyedDone(None, {"by": {1: Change(False, b"stolen")}})
     with pytest.raises(DispatcherError, match="changes of \\[1\\]"):
         bench.handle(TaskDone(0.0, worker, task.task_id, [0], keyed=stolen))
+
+
+def test_who_still_has_a_piece_gets_nothing_of_a_group_whose_calls_wait_until_it_is_over():
+    stages = (BY, Stage("ask", concurrency=4), Stage("tell", concurrency=4))
+
+    def split(first: int, second: int) -> Composition:
+        named = (("by", "ask"), first), (("tell",), second)
+        groups = [Group(names, Pattern.PAR if count > 1 else Pattern.SEQ, count) for names, count in named]
+        return Composition(f"{first}{second}", tuple(groups))
+
+    bench = Bench(0)
+    bench.dispatcher = Dispatcher(stages, split(2, 1), DispatcherSettings(spares=0), validate=True)
+    bench.dispatcher.start(0.0)
+    for worker in "pqr":
+        bench.handle(WorkerJoined(0.0, worker))
+    bench.admit(0, 1)
+    owners = {worker: bench.picked(task).index(1) for worker, task in bench.tasks.items()}
+    bench.handle(SwitchRequested(0.0, split(1, 2)))
+    moved = next(w.worker for w in bench.dispatcher.view(0.0).workers if w.worker in owners and w.group == 1)
+    (stays,) = owners.keys() - {moved}
+    piece = bench.tasks[moved]
+    for _ in range(4):
+        bench.admit(owners[stays], owners[stays])
+    while stays in bench.tasks:
+        bench.done(stays)
+    assert bench.tasks[moved] is piece
+    bench.done(moved)
+    assert bench.tasks[moved].stages == ("tell",)
