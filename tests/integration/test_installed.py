@@ -61,6 +61,11 @@ print("all theirs")
 """As Django lays projects out: run from the folder that has ``manage.py``."""
 
 
+def untouched() -> dict[str, str]:
+    """The environment without the path to this tree, which a test before may have left for Ray's processes."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
 @dataclass(frozen=True)
 class Installed:
     """An environment with the wheel, and what the wheel needs."""
@@ -69,10 +74,9 @@ class Installed:
 
     def ran(self, *words: str, cwd: Path) -> str:
         """What the command said. Fails with it when it failed."""
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         command = [str(self.bin / words[0]), *words[1:]]
         done = subprocess.run(
-            command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=cwd, env=untouched(), capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -201,7 +205,8 @@ def test_a_type_checker_reads_what_is_installed(installed: Installed, tmp_path: 
     shutil.copy(ROOT / "docs" / "scripts" / "shout.py", tmp_path / "shout.py")
     python = str(installed.bin / "python")
     checker = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-executable", python]
-    done = subprocess.run([*checker, "shout.py", "wrong.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [*checker, "shout.py", "wrong.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=untouched(), capture_output=True, text=True, check=False)
     assert sorted(re.findall(r"^(\w+\.py):(\d+): error: .+ \[([\w-]+)\]", done.stdout, re.MULTILINE)) == [
         ("wrong.py", "10", "attr-defined"),
         ("wrong.py", "11", "arg-type"),

@@ -16,7 +16,7 @@ from control.what_if import Outlook, Present, Question, outlook
 from profiler.snapshot import Snapshot
 from runtime.pools.simulated_machine import Machine
 from service.running.simulated.scenario import Scenario, SimulatedStage
-from service.running.simulated.simulation import _Run
+from service.running.simulated.simulation import SimulatedRun
 
 STAGES = (SimulatedStage("f1", 0.010, 0.2), SimulatedStage("f2", 0.010, 0.2), SimulatedStage("f3", 0.010, 0.2))
 WIDE = replace(parse("Par*2-Par*2-Par*2", [Stage(each.name) for each in STAGES]), name="wide")
@@ -30,9 +30,9 @@ def measured(cores: int, rate_per_s: float, stages: tuple[SimulatedStage, ...] =
     scenario = Scenario(
         stages, (WIDE,), rate=Fixed(rate_per_s), duration_s=SECONDS, machine=machine, mode=Mode.OBSERVE, first=WIDE
     )
-    run = _Run(scenario)
-    trace = run.run()
-    seen = run._loop.snapshot
+    run = SimulatedRun(scenario)
+    run.advance(SECONDS)
+    trace, seen = run.finish(), run.loop.snapshot
     assert seen is not None
     return sum(each.at_s > SECONDS / 2 for each in trace.delivered) / (SECONDS / 2), seen
 

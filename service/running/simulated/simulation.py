@@ -9,6 +9,7 @@ from control.manager import Manager
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.pools.simulated import SimulatedPool
 from service.running.bundling import Bundling
+from service.running.loop import ControlLoop
 from service.running.simulated.scenario import Happening, Scenario
 from service.running.simulated.simulated_gathering import SimulatedDoor, SimulatedInlet
 from service.running.simulated.simulated_run import loop_on, pool_of
@@ -37,6 +38,10 @@ class SimulatedRun:
         self._happenings = deque(sorted(scenario.happenings, key=lambda happening: happening.at_s))
         self._trace = Trace(loop.journal, bundling.runs)
         self._engine.start()
+
+    @property
+    def loop(self) -> ControlLoop:
+        return self._loop
 
     @property
     def manager(self) -> Manager:
