@@ -3,6 +3,7 @@ back is put together again."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import compress
 
@@ -64,25 +65,30 @@ class Assembly:
     """Errors by item."""
     parts: list[Part] = field(default_factory=list)
 
+    wanted: int = 0
+    """256 bytes with 1 for each partition of the values to do."""
+
     def __post_init__(self) -> None:
         self.todo = _ONE * len(self.routes.partitions)
+        self.wanted = marked(set(self.routes.partitions))
 
     @property
     def done(self) -> bool:
         return not self.in_work and _ONE not in self.todo
 
-    def take(self, mine: bytes) -> Piece | None:
+    def take(self, mine: int) -> Piece | None:
         """The first values that a worker may run to which partitions belong that ``mine`` has a 1 for."""
-        if _ONE not in self.todo:
+        if not self.wanted & mine:
             return None
-        picked = _both(self.todo, self.routes.partitions.translate(mine))
-        first = picked.find(_ONE)
-        if first < 0:
-            return None
+        picked = _both(self.todo, self.routes.partitions.translate(mine.to_bytes(256)))
+        self.wanted &= ~mine
         if self.cuts:
+            first = picked.index(_ONE)
             end = min((cut for cut in self.cuts if cut > first), default=len(picked))
             picked = picked[:end] + bytes(len(picked) - end)
         self.todo = _without(self.todo, picked)
+        if self.cuts:
+            self.wanted = marked(set(compress(self.routes.partitions, self.todo)))
         self.in_work += 1
         return self.piece(picked)
 
@@ -100,6 +106,7 @@ class Assembly:
         """A piece came to nothing: its values are the next of their partitions once more."""
         self.in_work -= 1
         self.todo = _either(self.todo, piece.picked)
+        self.wanted |= marked(piece.partitions)
 
     def give_up(self, piece: Piece, error: str) -> None:
         """Its one value is not to be had, nor is the item."""
@@ -135,6 +142,14 @@ class Assembly:
         routes = merged(self.routes.counts, picks, [part.routes for part in self.parts])
         mosaic = Mosaic(self.routes.counts, picks, tuple(part.payload for part in self.parts))
         return mosaic, 0, size_bytes, routes
+
+
+def marked(partitions: Iterable[int]) -> int:
+    """256 bytes with 1 for each of these."""
+    marks = bytearray(256)
+    for each in partitions:
+        marks[each] = 1
+    return int.from_bytes(marks)
 
 
 def _both(left: bytes, right: bytes) -> bytes:

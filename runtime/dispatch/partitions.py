@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runtime.dispatch.assembly import Assembly, Piece
+from runtime.dispatch.assembly import Assembly, Piece, marked
 from runtime.dispatch.events import Change, Payload, WorkerId
 from runtime.dispatch.pipeline import Bundle, GroupState
 
@@ -45,11 +45,13 @@ class Partitions:
     """Of one stage. An *owner* runs the values of a partition from now on; a *holder* has its state. A partition that
     is in work stays where it is until the task is over; then its next owner gets what is kept. None waits meanwhile."""
 
-    __slots__ = ("count", "entered", "group", "holders", "in_work", "kept", "owners", "stale")
+    __slots__ = ("count", "entered", "group", "holders", "in_work", "kept", "owned", "owners", "stale")
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.owners: list[WorkerId | None] = [None] * count
+        self.owned: dict[WorkerId, int] = {}
+        """The same by worker: a byte for each partition, 1 for its own."""
         self.holders: list[WorkerId | None] = [None] * count
         self.stale: dict[WorkerId, set[int]] = {}
         """Those that a worker has states of, and are held by another since."""
@@ -61,10 +63,9 @@ class Partitions:
         self.group: GroupState | None = None
         """Whose bundles are at the stage: those of another composition wait until they are through."""
 
-    def mine(self, worker: WorkerId) -> bytes:
-        """A table with 1 for each that ``worker`` owns and that is not in work."""
-        owned = bytes(owner == worker for owner in self.owners)
-        return bytes(a and not b for a, b in zip(owned, self.in_work, strict=False)) + bytes(256 - self.count)
+    def mine(self, worker: WorkerId) -> int:
+        """256 bytes with 1 for each that ``worker`` owns and that is not in work."""
+        return self.owned.get(worker, 0) & ~int.from_bytes(self.in_work)
 
     def begin(self, worker: WorkerId, piece: Piece) -> dict[int, tuple[Payload, ...]]:
         """A piece goes to ``worker``: as ``lend``, and its partitions stay there until ``end``."""
@@ -128,7 +129,7 @@ class Partitions:
 
     def share(self, workers: Sequence[WorkerId]) -> None:
         """From now on these own all, evenly; only those move that must, and those that have a state stay with it."""
-        if set(workers) == set(self.owners):
+        if set(workers) == self.owned.keys():
             return
         fair, more = divmod(self.count, len(workers))
         owned: dict[WorkerId, list[int]] = {worker: [] for worker in workers}
@@ -141,10 +142,13 @@ class Partitions:
                 mine.append(each)
             else:
                 homeless.append(each)
+        while homeless:  # in turns, so that neighbours do not all go to one
+            for mine in owned.values():
+                if homeless and len(mine) < fair + (more > 0):
+                    more -= len(mine) == fair
+                    mine.append(homeless.pop())
+        self.owned = {worker: marked(mine) for worker, mine in owned.items()}
         for worker, mine in owned.items():
-            while len(mine) < fair or (len(mine) == fair and more > 0 and homeless):
-                more -= len(mine) == fair
-                mine.append(homeless.pop())
             for each in mine:
                 self.owners[each] = worker
 

@@ -7,12 +7,14 @@ from collections import Counter
 import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from runtime.dispatch.assembly import Assembly, marked
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError
 from runtime.dispatch.events import BundleAdmitted, Change, Event, KeyedDone, SwitchRequested, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.partitions import LEAST_BYTES, Kept, Partitions
+from runtime.dispatch.pipeline import Bundle
 from runtime.dispatch.routes import Routes
 from runtime.dispatch.settings import DispatcherSettings
 
@@ -90,6 +92,25 @@ def test_only_those_partitions_move_that_must():
     assert moved == ["d"] * 16
     keys.share(["a", "b", "d"])
     assert sorted(Counter(keys.owners).values()) == [21, 21, 22]
+
+
+def test_partitions_are_shared_out_in_turns_and_those_in_work_are_not_to_be_had():
+    keys = Partitions(6)
+    keys.share(["a", "b"])
+    assert keys.owners[:2] != [keys.owners[0]] * 2
+    assert sum(keys.owned.values()) == marked(range(6))
+    assert keys.owned == {worker: marked([i for i in range(6) if keys.owners[i] == worker]) for worker in "ab"}
+    assembly = Assembly(Bundle(0, (0.0,) * 3, None), Routes(bytes([0, 1, 0])))
+    keys.enter(assembly, None)
+    piece = keys.next_piece(keys.owners[0])
+    assert piece.picked == b"\1\0\1"
+    assert assembly.wanted == marked([1])
+    keys.begin(keys.owners[0], piece)
+    assembly.again(piece)
+    assert assembly.wanted == marked([0, 1])
+    assert keys.next_piece(keys.owners[0]) is None
+    keys.end(piece)
+    assert keys.next_piece(keys.owners[0]).picked == b"\1\0\1"
 
 
 def test_a_snapshot_is_wanted_when_the_changes_take_half_as_much():
