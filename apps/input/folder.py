@@ -23,6 +23,8 @@ from compositions.errors import RecomposeError
 
 LINES = (".jsonl", ".ndjson", ".json")
 KINDS = (*LINES, ".csv", ".parquet")
+LOOK_EVERY_S = 1.0
+"""Between two looks at a folder that had nothing new."""
 
 
 class FolderFeed:
@@ -45,6 +47,7 @@ class FolderFeed:
             raise RecomposeError(f"source path {shown!r} is no folder; give one with {', '.join(KINDS)} files")
         self._done: dict[str, tuple[int, int]] = {}
         self._rows: Iterator[Message] = iter(())
+        self._look_at_s = 0.0
         self.ended = False
 
     def seek(self, positions: Mapping[str, Position]) -> None:
@@ -55,12 +58,15 @@ class FolderFeed:
         messages = list(islice(self._rows, most))
         if messages:
             return messages
+        if time.monotonic() < self._look_at_s:
+            time.sleep(wait_s)
+            return []
         self._rows = self._unread()
         messages = list(islice(self._rows, most))
         if not messages:
             self.ended = not self._endless
             if self._endless:
-                time.sleep(wait_s)
+                self._look_at_s = time.monotonic() + LOOK_EVERY_S
         return messages
 
     def commit(self, positions: Mapping[str, Position]) -> None:
@@ -83,13 +89,16 @@ class FolderFeed:
         self._done[file.base_name] = number + 1, file.size
 
     def _read(self, file: pyarrow.fs.FileInfo) -> Iterator[Any]:
-        """A line that is no JSON is given as it is: whoever makes an item of it says what is wrong."""
+        """A line that is no JSON is given as it is: whoever makes an item of it says what is wrong. One without an end
+        is not there yet while more may come."""
         try:
             if file.extension in ("csv", "parquet"):
                 yield from self._table(file)
                 return
             with self._files.open_input_stream(file.path) as stream:
-                yield from (line.strip() for line in io.BufferedReader(stream) if line.strip())
+                for line in io.BufferedReader(stream):
+                    if line.strip() and (line.endswith(b"\n") or not self._endless):
+                        yield line.strip()
         except pa.ArrowException as error:
             raise RecomposeError(f"{file.path} cannot be read: {error}") from error
 

@@ -38,26 +38,30 @@ class KafkaFeed:
         self._tells = "group.id" in settings
         own = {"bootstrap.servers": parts.netloc, "enable.auto.commit": False, "group.id": GROUP}
         try:
-            self._consumer = confluent_kafka.Consumer({"auto.offset.reset": "earliest", **own, **settings})
+            self._consumer = confluent_kafka.Consumer({"auto.offset.reset": "error", **own, **settings})
         except confluent_kafka.KafkaException as error:
             raise RecomposeError(f"source kafka refuses its options: {error}") from error
         self._assigned: set[int] = set()
+        self._positions: Mapping[str, Position] = {}
+        """Where partitions go on that were not seen yet."""
         self._look_at_s = 0.0
         self.ended = False
 
     def seek(self, positions: Mapping[str, Position]) -> None:
-        self._assigned = set()
+        self._assigned, self._positions = set(), dict(positions)
         self._consumer.unassign()
-        self._assign(positions)
+        self._assign()
 
     def poll(self, most: int, wait_s: float) -> Sequence[Message]:
         if time.monotonic() >= self._look_at_s:
-            self._assign({})
+            self._assign()
         messages = self._consumer.consume(most, wait_s)
         found = []
         for message in messages:
             if message.error() is None:
                 found.append(Message(str(message.partition()), message.offset() + 1, message.value() or b"null"))
+            elif message.error().code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
+                raise RecomposeError(f"kafka has no longer what comes next: {message.error().str()}; start a new run")
             elif message.error().fatal():
                 raise RecomposeError(f"kafka: {message.error().str()}")
             elif not found:
@@ -66,21 +70,27 @@ class KafkaFeed:
 
     def commit(self, positions: Mapping[str, Position]) -> None:
         if self._tells:
-            self._consumer.commit(offsets=[self._place(int(p), o) for p, o in positions.items()], asynchronous=True)
+            try:
+                places = [self._place(int(partition), offset) for partition, offset in positions.items()]
+                self._consumer.commit(offsets=places, asynchronous=True)
+            except self._kafka.KafkaException as error:
+                raise OSError(f"kafka was not told how far it was read: {error}") from error
 
     def close(self) -> None:
         self._consumer.close()
 
-    def _assign(self, positions: Mapping[str, Position]) -> None:
+    def _assign(self) -> None:
         """Partitions that are not assigned yet."""
         try:
             topic = self._consumer.list_topics(self._topic, timeout=ANSWER_S).topics[self._topic]
+            if topic.error is not None:
+                raise OSError(f"kafka does not have topic {self._topic!r} now: {topic.error.str()}")
+            new, begin = sorted(set(topic.partitions) - self._assigned), self._kafka.OFFSET_BEGINNING
+            if new:
+                places = [self._place(each, self._positions.get(str(each), begin)) for each in new]
+                self._consumer.incremental_assign(places)
         except self._kafka.KafkaException as error:
             raise OSError(f"kafka does not answer: {error}") from error
-        new = sorted(set(topic.partitions) - self._assigned)
-        begin = self._kafka.OFFSET_BEGINNING
-        if new:
-            self._consumer.incremental_assign([self._place(each, positions.get(str(each), begin)) for each in new])
         self._assigned |= set(new)
         self._look_at_s = time.monotonic() + PARTITIONS_EVERY_S
 

@@ -34,7 +34,7 @@ class RedisFeed:
             import redis
         except ModuleNotFoundError as error:
             raise RecomposeError("source redis needs the package redis: pip install 'recompose[redis]'") from error
-        self._errors = (redis.ConnectionError, redis.TimeoutError)
+        self._errors = redis.RedisError
         self._client: Any = redis.Redis.from_url(urlunsplit(parts._replace(query="")), socket_timeout=5)
         self._at: dict[str, str] = dict.fromkeys(streams, BEGINNING)
         self._trim = options.get("trim") is True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from apps.input.folder import FolderFeed
@@ -15,3 +17,27 @@ def test_keys_of_an_object_store_are_in_no_sentence(url: str) -> None:
     assert "bucket" in str(refused.value)
     assert "KEY" not in str(refused.value)
     assert "CRET" not in str(refused.value)
+
+
+def test_a_line_without_its_end_is_waited_for_where_more_may_come(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b"1\n2")
+    feed = FolderFeed(str(tmp_path), endless=True)
+    assert [message.body for message in feed.poll(9, 0.0)] == [b"1"]
+    file.write_bytes(b"1\n23\n")
+    assert [message.body for message in feed.poll(9, 0.0)] == [b"23"]
+    feed.close()
+
+
+def test_the_last_line_of_a_folder_that_ends_needs_no_end(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"1\n2")
+    assert [message.body for message in FolderFeed(str(tmp_path), endless=False).poll(9, 0.0)] == [b"1", b"2"]
+
+
+def test_an_idle_folder_is_not_listed_for_every_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = FolderFeed(str(tmp_path), endless=True)
+    looks: list[int] = []
+    monkeypatch.setattr(feed, "_unread", lambda: looks.append(1) or iter(()))
+    for _ in range(5):
+        assert feed.poll(9, 0.0) == []
+    assert looks == [1]
