@@ -24,8 +24,8 @@ def test_a_field_of_another_kind_is_refused_by_name(kind: str) -> None:
     for field in others:
         value = {"rows": 1} if field == "options" else "x"
         said = SourceSpec.model_validate({"kind": kind, **needed, field: value}).fault
-        owners = "spark and redis and kafka" if field == "options" else "spark"
-        assert said == f"{field} goes with source kind {owners} only, not with {kind}"
+        owners = "kinds spark, redis and kafka" if field == "options" else "kind spark"
+        assert said == f"{field} goes with source {owners} only, not with {kind}"
 
 
 @pytest.mark.parametrize("kind", [each for each in KINDS.values() if not each.driven], ids=lambda each: each.name)
