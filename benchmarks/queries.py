@@ -25,6 +25,7 @@ import duckdb
 from apps.registry import create
 from apps.tpcxbb.generate import Plan
 from apps.tpcxbb.tables import write
+from benchmarks.delivering import delivering
 from benchmarks.harness import Goal, Table, cores, report
 from benchmarks.tpcxbb_sql import Q1_SQL, Q15_SQL
 from compositions.model import Composition, Group
@@ -32,7 +33,7 @@ from control.decisions import Mode
 from runtime.pools import ray_cluster
 from runtime.pools.execute import run_stages
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
-from service.running.asking.requests import ReadStatus, ReadSummary, Start, Stop
+from service.running.asking.requests import ReadStatus, ReadSummary
 from service.running.runner import Runner
 
 AIM_PER_S, AIM_P95_MS = 1_000_000, 20.0
@@ -92,17 +93,8 @@ class Query:
             app=self.app, options=self.options, mode=Mode.PINNED, compositions=(self._composition,), composition="one",
             source=SourceSpec(loop=False), pool=self.pool, **more,
         )  # fmt: skip
-        runner = Runner(spec)
-        runner.ask(Start())
-        try:
-            until_s = time.monotonic() + UP_S
-            while not runner.ask(ReadStatus()).items.delivered:
-                if time.monotonic() > until_s:
-                    raise TimeoutError(f"nothing was delivered within {UP_S:g} s: {runner.ask(ReadStatus()).failure}")
-                time.sleep(0.005)
+        with delivering(spec, UP_S) as runner:
             yield runner
-        finally:
-            runner.ask(Stop(drain=False))
 
     @property
     def _composition(self) -> Composition:

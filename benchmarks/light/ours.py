@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.delivering import delivering
 from benchmarks.light.work import STAGES, Check
 from compositions.model import Composition, Group, Pattern, Stage
 from control.decisions import Mode
@@ -23,7 +24,7 @@ from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.transport.values import FrameCodec
 from service.bodies.spec import RunSpec
-from service.running.asking.requests import ReadResults, ReadStatus, ReadSummary, Start, Stop
+from service.running.asking.requests import ReadResults, ReadStatus, ReadSummary, Stop
 from service.running.runner import Runner
 
 APPS = Path(__file__).parent / "apps"
@@ -91,17 +92,8 @@ class Recompose:
             app="light", apps_dirs=(str(APPS),), options={"loops": self.loops}, mode=Mode.PINNED,
             compositions=(self.composition,), composition=self.composition.name, batching=dict(self.batching), **ending,
         )  # fmt: skip
-        runner = Runner(spec)
-        runner.ask(Start())
-        try:
-            until_s = time.monotonic() + UP_S
-            while not runner.ask(ReadStatus()).items.delivered:
-                if time.monotonic() > until_s:
-                    raise TimeoutError(f"nothing was delivered within {UP_S:g} s: {runner.ask(ReadStatus()).failure}")
-                time.sleep(0.05)
+        with delivering(spec, UP_S) as runner:
             yield runner
-        finally:
-            runner.ask(Stop(drain=False))
 
 
 class _AtOnce:
