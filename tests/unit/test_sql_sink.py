@@ -17,8 +17,9 @@ from apps.output.port import Row
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
-from service.running.asking.requests import PushMany, ReadStatus, Start, Stop
+from service.running.asking.requests import PushMany, ReadResults, ReadStatus, Start, Stop
 from service.running.building import outlet
+from service.running.durable.opening import open_journal
 from service.running.runner import Runner
 
 sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed; it is in extra sql")
@@ -118,8 +119,8 @@ def start(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Callable
     monkeypatch.setattr(Sums, "go_on", threading.Event())
     monkeypatch.setattr(outlet, "AGAIN_S", 0.02)
 
-    def started(epoch: int, durability: str) -> Runner:
-        how = {"source": SourceSpec(kind="push"), "sink": SinkSpec(kind="sql", path=url), "durability": durability}
+    def started(epoch: int, durability: str, to: str = url) -> Runner:
+        how = {"source": SourceSpec(kind="push"), "sink": SinkSpec(kind="sql", path=to), "durability": durability}
         runner = Runner(RunSpec(app="sums", run="r", epoch=epoch, journals=str(tmp_path), pool="local", **how))
         runner.ask(Start())
         return runner
@@ -159,6 +160,30 @@ def test_a_table_that_is_locked_holds_the_stream_back_and_it_goes_on(start: Call
     wait_until(lambda: len(rows(url)) == 4)
     assert runner.ask(ReadStatus()).held_up is None
     runner.ask(Stop(drain=True, timeout_s=PATIENCE_S))
+
+
+@pytest.mark.logs_errors("results could not be written to the sink")
+def test_a_new_start_leaves_a_journal_whose_results_the_sink_never_got(
+    start: Callable[..., Runner], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pushes themselves are out, and gone from it."""
+    monkeypatch.setattr(outlet, "END_S", 0.1)
+    away = f"sqlite:///{tmp_path}/away/results.db"
+    first = start(1, "exactly-once", away)
+    first.ask(PushMany((0, 1, 2)))
+    wait_until(lambda: len(first.ask(ReadResults(None, 10, "r"))) == 3)
+    first.kill()
+    assert journals_of_a_new_start(tmp_path, "n1") == ["n1", "r"]
+    (tmp_path / "away").mkdir()
+    second = start(2, "exactly-once", away)
+    wait_until(lambda: len(rows(away)) == 3)
+    second.ask(Stop(drain=True, timeout_s=PATIENCE_S))
+    assert journals_of_a_new_start(tmp_path, "n2") == ["n2"], "what the sink has is owed to nobody"
+
+
+def journals_of_a_new_start(folder: Path, run: str) -> list[str]:
+    open_journal(str(folder), "sums", run, 1).close()
+    return sorted(each.stem for each in (folder / "sums").glob("*.journal"))
 
 
 def wait_until(what: Callable[[], bool]) -> None:

@@ -53,9 +53,8 @@ def keeper_of(
         writer,
         checked.source,
         decode=lambda payload: codec.decode(payload)[0],
-        begin=begin,
-        positions=found.positions,
-        until=lambda: sink.kept.until if outlet is None else outlet.until,
+        found=found,
+        until=None if outlet is None else lambda: outlet.until,
     )
     keeper = KEEPERS[checked.spec.durability](sink.release, keeping)
     sink.way = keeper.take

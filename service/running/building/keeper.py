@@ -17,7 +17,7 @@ from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.events import Payload
 from service.running.building.kept import Run
 from service.running.durable.group_writer import GroupWriter
-from service.running.durable.values import Commit, Left
+from service.running.durable.values import Commit, Left, Resumption
 
 MOST_HELD_ITEMS = 20_000
 """Results that wait to be stored before no more items are taken."""
@@ -39,6 +39,9 @@ class Keeper:
 
     def turn(self, now_s: float, checkpoint: Callable[[], Checkpoint]) -> None:
         """After each step of the loop. ``checkpoint``: how far the stream has come."""
+
+    def close(self) -> None:
+        """The run is over, and the sink has what it will ever get of it."""
 
     @property
     def wake_at_s(self) -> float:
@@ -94,11 +97,10 @@ class Keeping:
     source: Source
     decode: Callable[[Payload], Any]
     """A state of a stage."""
-    begin: Checkpoint
+    found: Resumption
     """How far the runner before this one had come."""
-    positions: Mapping[str, Position]
-    until: Callable[[], int]
-    """Results of items below are where they go for good."""
+    until: Callable[[], int] | None
+    """Results of items below are where they go for good; None: there is no such place."""
 
 
 class RestartKeeper(Keeper):
@@ -109,11 +111,13 @@ class RestartKeeper(Keeper):
     def __init__(self, release: Release, keeping: Keeping) -> None:
         super().__init__(release)
         self._writer, self._source, self._decode = keeping.writer, keeping.source, keeping.decode
-        self._tracker, self._until = Tracker(keeping.positions), keeping.until
+        self._tracker, self._until = Tracker(keeping.found.positions), keeping.until
         self._states: dict[str, tuple[Payload, Any]] = {}
         """As they were decoded last."""
-        self._told = self._left = keeping.begin.next_serial
+        self._told = self._left = keeping.found.checkpoint.next_serial
         """Of the serial numbers that left, those before are to be stored; and all."""
+        self._latest = Commit(keeping.found.checkpoint, keeping.found.positions, wanted=keeping.found.wanted)
+        """That was given to be stored."""
         self._ready: Commit | None = None
         """To be stored when the sink has what left."""
         self._next_s = -math.inf
@@ -132,12 +136,12 @@ class RestartKeeper(Keeper):
         if self._ready is None and self._left > self._told and not self._writer.busy and now_s >= self._next_s:
             self._prepare(checkpoint(), now_s)
         if self._ready is not None and self._may_store(self._ready):
-            self._writer.submit(self._ready)
+            self._submit(self._ready)
             self._ready = None
 
     def _may_store(self, commit: Commit) -> bool:
         """What left is where it goes for good: it comes again otherwise."""
-        return self._until() >= commit.checkpoint.next_serial
+        return self._until is None or self._until() >= commit.checkpoint.next_serial
 
     def _prepare(self, point: Checkpoint, now_s: float) -> None:
         if point.next_serial != self._left:  # more has left than was taken yet: the next turn knows of it
@@ -146,7 +150,20 @@ class RestartKeeper(Keeper):
         states = {stage: self._value(stage, payload) for stage, payload in point.states.items()}
         positions = self._tracker.behind(point.next_serial)
         self._told = point.next_serial
-        self._ready = Commit(replace(point, states=states), positions, self._to_keep(), self._until())
+        self._ready = Commit(replace(point, states=states), positions, self._to_keep())
+
+    def _submit(self, commit: Commit) -> None:
+        self._latest = replace(commit, wanted=self._wanted)
+        self._writer.submit(self._latest)
+
+    @property
+    def _wanted(self) -> int | None:
+        return None if self._until is None else self._until()
+
+    def close(self) -> None:
+        """Whoever looks into the journal later is to know what the sink never got."""
+        if self._latest.wanted != self._wanted:
+            self._submit(replace(self._latest, left=()))
 
     def _to_keep(self) -> tuple[Left, ...]:
         return ()

@@ -89,6 +89,7 @@ class Run:
     def close(self) -> None:
         """Each part is closed, whatever the others raise."""
         with ExitStack() as closing:
+            closing.callback(self.keeper.close)
             closing.callback(self.sink.close)
             closing.callback(self.loop.engine.close)
             closing.callback(self.intake.stop, drain=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,9 @@ class Journal:
         row = db.execute("SELECT body FROM progress").fetchone()
         if row is None:
             return Resumption(pushed=pushed)
-        delivered, failed, shed, positions = unsealed(row[0])
+        delivered, failed, shed, positions, wanted = unsealed(row[0])
         states = {stage: unsealed(body) for stage, body in db.execute("SELECT stage, body FROM state")}
-        return Resumption(Checkpoint(delivered, failed, shed, states), positions, left, pushed)
+        return Resumption(Checkpoint(delivered, failed, shed, states), positions, left, pushed, wanted)
 
     def store(self, commit: Commit | None, pushed: Iterable[Pushed] = ()) -> None:
         """All of it or nothing; with neither, whether anything can be. Raises: Fenced; OSError when it cannot now."""
@@ -101,7 +102,7 @@ class Journal:
 
     def _put(self, db: sqlite3.Connection, commit: Commit) -> None:
         point = commit.checkpoint
-        progress = point.delivered, point.failed, point.shed, dict(commit.positions)
+        progress = point.delivered, point.failed, point.shed, dict(commit.positions), commit.wanted
         db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (sealed(progress),))
         for stage, state in point.states.items():
             if self._states.get(stage, _UNKNOWN) is not state:
@@ -119,6 +120,18 @@ class Journal:
             first, count = _extent(commit)
             self._results.note(first, count)
             self._results.forgot(_forgotten(commit))
+
+
+def owed(path: Path) -> str | None:
+    """What of an ended run went nowhere; None: nothing. Raises: sqlite3.Error, Damaged for what cannot be read."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
+        if db.execute("SELECT count(*) FROM pushed").fetchone()[0]:
+            return "items that never left"
+        row = db.execute("SELECT body FROM progress").fetchone()
+    if row is None:
+        return None
+    delivered, failed, shed, _, wanted = unsealed(row[0])
+    return None if wanted is None or wanted >= delivered + failed + shed else "results that its sink never got"
 
 
 def _extent(commit: Commit) -> tuple[int, int]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import structlog
 
-from service.running.durable.journal import Journal
+from service.running.durable.journal import Journal, owed
+from service.running.durable.sealed import Damaged
 
 SUFFIX = ".journal"
 log = structlog.get_logger()
@@ -26,15 +26,14 @@ def open_journal(folder: str, app: str, run: str, epoch: int) -> Journal:
 
 
 def _retire(path: Path) -> None:
-    """Of a run that is over; one that has acknowledged items which never left stays."""
+    """Of a run that is over; one that owes somebody something stays."""
     try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
-            left = db.execute("SELECT count(*) FROM pushed").fetchone()[0]
-    except sqlite3.Error as error:
+        what = owed(path)
+    except (sqlite3.Error, Damaged) as error:
         log.warning("an earlier journal cannot be read and stays", path=str(path), error=str(error))
         return
-    if left:
-        log.warning("an earlier journal has items that never left and stays", path=str(path))
+    if what is not None:
+        log.warning(f"an earlier journal has {what}, and stays", path=str(path))
         return
     for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
         each.unlink(missing_ok=True)

@@ -42,7 +42,7 @@ class Commit:
     left: tuple[Left, ...] = ()
     """Results since the last commit, where they are kept."""
     wanted: int | None = None
-    """Results from this serial number on are not where they go for good: they are kept. None: no such place."""
+    """Results from this serial number on are not in the sink yet: they are kept. None: there is no sink."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ class Resumption:
     """The latest results, as far as they are kept."""
     pushed: tuple[Pushed, ...] = ()
     """What was acknowledged and is not out; the first may have items that are."""
+    wanted: int | None = None
+    """As :attr:`Commit.wanted`."""
 
     @property
     def accepted(self) -> int:
