@@ -24,6 +24,10 @@ class Fault:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
+class NotNow(RecomposeError, OSError):  # noqa: N818 - says what it means
+    """It cannot be done now, for a reason outside the program, as a disk that is full; later it may."""
+
+
 class CompositionError(RecomposeError):
     """A compositions document or a notation was refused; carries every fault found."""
 

@@ -10,7 +10,7 @@ from service.bodies.refusals import NotFoundError, UnavailableError
 from service.bodies.results import Result
 from service.bodies.spec import RunSpec
 from service.bodies.status import Sample, Status, of_wanted, resting
-from service.daemon.keeping.restart_policy import Ended, Failed, Up
+from service.daemon.keeping.restart_policy import Ended, Failed, Up, put_off
 from service.daemon.keeping.watchdog import Watchdog
 from service.daemon.runs import Runs
 from service.daemon.storing.store import HISTORY_LIMIT, DaemonStore
@@ -55,8 +55,9 @@ class Observation:
         status = resting(self._runs.app(name), state, spec, last)
         if watchdog is None:
             return status
-        deaths = watchdog.condition.deaths
-        return status.model_copy(update={"failure": deaths.reason, "runner_restarts": deaths.restarts})
+        deaths, held_up = watchdog.condition.deaths, put_off(watchdog.condition)
+        told = {"failure": deaths.reason, "runner_restarts": deaths.restarts, "held_up": held_up}
+        return status.model_copy(update=told)
 
     def decisions(
         self, name: str, limit: int, kinds: Collection[EntryKind] = KINDS, before: str | None = None

@@ -10,6 +10,7 @@ from service.daemon.keeping.restart_policy import (
     BACK_OFF_S,
     HEALTHY_S,
     LOOK_S,
+    POSTPONED_S,
     SILENT_LIMIT,
     Answered,
     CameUp,
@@ -20,6 +21,7 @@ from service.daemon.keeping.restart_policy import (
     Event,
     Failed,
     Finished,
+    Postponed,
     Refused,
     Silent,
     Starting,
@@ -27,6 +29,7 @@ from service.daemon.keeping.restart_policy import (
     Upkeep,
     after,
     delay_s,
+    put_off,
     upkeep,
 )
 
@@ -74,6 +77,17 @@ def test_the_silence_of_the_dead_is_not_waited_for() -> None:
 
 def test_what_is_refused_is_not_tried_again() -> None:
     assert after(Starting(0.0), Refused("no such folder")) == Failed(Deaths(0, 0, "no such folder"))
+
+
+def test_what_was_put_off_is_tried_for_as_long_as_it_takes_and_costs_no_attempt() -> None:
+    died = after(Up(0.0), Died(1.0, "gone"))
+    condition = died
+    for number in range(100):
+        condition = after(condition, Postponed(10.0 * number, "no room"))
+        assert condition == Starting(10.0 * number + POSTPONED_S, died.deaths, "no room")
+    assert put_off(condition) == "no room"
+    assert put_off(after(condition, Died(2000.0, "gone"))) is None
+    assert after(condition, CameUp(2000.0)) == Up(2000.0, died.deaths)
 
 
 @pytest.mark.parametrize("last", [Ended(), Failed(Deaths(1, 1, "gone"))])

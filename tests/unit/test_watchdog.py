@@ -10,7 +10,7 @@ from full_disk import fill, free
 from structlog.testing import capture_logs
 
 from apps import registry
-from compositions.errors import RecomposeError
+from compositions.errors import NotNow, RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode, State
 from profiler.slo import Slo
@@ -30,6 +30,7 @@ from service.daemon.keeping.restart_policy import (
     Failed,
     Starting,
     Up,
+    put_off,
 )
 from service.daemon.keeping.ticker import Ticker
 from service.daemon.keeping.wanted import Wanted
@@ -263,6 +264,23 @@ def test_a_refused_spec_is_not_tried_again() -> None:
     assert bench.step() is None
     assert (bench.is_in(Failed), len(bench.host.runners)) == (True, 1)
     assert bench.watchdog.condition.deaths.reason == "no photos in '/x'; give a folder with photos"
+
+
+def test_a_start_that_is_put_off_is_made_when_it_can_be_and_told_once() -> None:
+    bench = up(Bench())
+    bench.host.refuse = NotNow("journal /j cannot be written now: database or disk is full")
+    bench.runner.killed = True
+    with capture_logs() as logs:
+        bench.until(lambda: len(bench.host.runners) == 3 * len(BACK_OFF_S))
+    assert bench.is_in(Starting)
+    assert put_off(bench.watchdog.condition) == str(bench.host.refuse)
+    assert [line["event"] for line in logs].count("runner cannot start now and is tried again") == 1
+    bench.host.refuse = None
+    bench.until(lambda: bench.is_in(Up))
+    deaths = bench.watchdog.condition.deaths
+    assert (deaths.restarts, deaths.reason) == (1, "ConnectionError: gone")
+    told = [each for each in bench.store.decisions("synthetic", 50) if each.trigger == "failure"]
+    assert ["gone" in each.reason for each in told] == [True]
 
 
 def test_a_hung_runner_is_replaced_after_some_silence() -> None:

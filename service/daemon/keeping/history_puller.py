@@ -31,11 +31,11 @@ class HistoryPuller:
         self._quiet_runs_due_s = float("-inf")
         self._lock = threading.Lock()
 
-    def begin_anew(self, spec: RunSpec) -> int:
+    def begin_anew(self, spec: RunSpec, *, told: bool = False) -> int:
         """The ids of the runner of ``spec`` go on behind all that are stored: behind the one returned. That there is
-        another runner is a decision too."""
+        another runner is a decision too, unless it was ``told`` before."""
         with self._lock:
-            if spec.started_again is not None:
+            if spec.started_again is not None and not told:
                 self._note_start(spec)
             self._first_decision = self._store.last_decision_id(self._app)
             self._seen = 0

@@ -1,7 +1,8 @@
 """When a runner is brought up, looked at, given another chance or given up. Pure: states and events in, states out.
 
 Starting ──came up──▶ Up ──run finished──▶ Ended
-   ▲  │                │
+ ▲ ▲  │                │
+ └─┼──┤ put off        │
    │  └── died ────────┤  refused, or died too often ──▶ Failed
    └──── died, silent ─┘
 """
@@ -18,6 +19,8 @@ BACK_OFF_S = (0.0, 1.0, 2.0, 4.0, 8.0)
 """Waits before the restarts of a runner that died; after the last the app counts as failed."""
 HEALTHY_S = 60.0
 """A runner that lived this long starts with fresh attempts."""
+POSTPONED_S = 5.0
+"""Before an attempt that was put off is made again: it costs a process, and nobody says when there is room."""
 SILENT_LIMIT = 3
 """Calls in a row without an answer until a runner that seems alive counts as hung."""
 
@@ -44,6 +47,8 @@ class Starting:
     word: ClassVar[str] = "starting"
     due_s: float
     deaths: Deaths = Deaths()
+    held_up: str | None = None
+    """Why the attempt before was put off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +115,19 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Postponed:
+    """It cannot be brought up now, and not for a fault of its own; that costs none of its attempts."""
+
+    now_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The run is over, or was stopped."""
 
 
-Event = CameUp | Answered | Silent | Died | Refused | Finished
+Event = CameUp | Answered | Silent | Died | Refused | Postponed | Finished
 
 
 def after(condition: Condition, event: Event) -> Condition:
@@ -126,6 +139,8 @@ def after(condition: Condition, event: Event) -> Condition:
             return Ended(condition.deaths)
         case _, Refused(reason):
             return Failed(replace(condition.deaths, reason=reason))
+        case _, Postponed(now_s, reason):
+            return Starting(now_s + POSTPONED_S, condition.deaths, reason)
         case _, Died(now_s, reason):
             return _again(condition, now_s, reason)
         case Starting(deaths=deaths), CameUp(now_s):
@@ -173,3 +188,8 @@ def delay_s(condition: Condition, now_s: float) -> float | None:
         case Up():
             return LOOK_S
     return None
+
+
+def put_off(condition: Condition) -> str | None:
+    """Why the last attempt was, if it was."""
+    return condition.held_up if isinstance(condition, Starting) else None

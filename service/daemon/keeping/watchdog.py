@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import structlog
 
-from compositions.errors import RecomposeError
+from compositions.errors import NotNow, RecomposeError
 from control.decisions import State
 from service.bodies.refusals import NotStoredError, UnavailableError
 from service.daemon.keeping import restart_policy as policy
@@ -84,15 +84,23 @@ class Watchdog:
         try:
             found = self._berth.find()
             if not found:
-                anew = self.wanted.renew(self._condition.deaths.reason)
-                self._berth.spawn(self.wanted.begin(self.history.begin_anew(anew)))
+                self._spawn()
             # one that was found may have been built and no more
             self._berth.ask(Start(), ANSWER_S if found else START_TIMEOUT_S)
+        except NotNow as error:
+            return policy.Postponed(self._clock(), str(error))
         except RecomposeError as error:
             return policy.Refused(str(error))
         except Exception as error:
             return policy.Died(self._clock(), f"{type(error).__name__}: {error}")
         return policy.CameUp(self._clock())
+
+    def _spawn(self) -> None:
+        """The attempts after one that was put off are the same start, and told once."""
+        put_off = policy.put_off(self._condition)
+        anew = self.wanted.renew(self._condition.deaths.reason or put_off)
+        first_decision = self.history.begin_anew(anew, told=put_off is not None)
+        self._berth.spawn(self.wanted.begin(first_decision))
 
     def _look(self) -> None:
         now_s = self._clock()
@@ -135,8 +143,7 @@ class Watchdog:
             self._berth.clear()
         elif isinstance(before, Up):
             return  # as before, but for what it was silent about
-        if before != self._condition:
-            _tell(self.app, self._condition)
+        _tell(self.app, before, self._condition)
 
     # --- what others ask of it ---
 
@@ -191,9 +198,14 @@ class Watchdog:
         self._happened(policy.Finished())
 
 
-def _tell(app: str, condition: Condition) -> None:
+def _tell(app: str, before: Condition, condition: Condition) -> None:
     deaths = condition.deaths
     match condition:
+        case _ if condition == before:
+            return
+        case Starting(held_up=str(why)):
+            if policy.put_off(before) != why:
+                log.warning("runner cannot start now and is tried again", app=app, reason=why)
         case Up():
             log.info("runner up", app=app, attempt=deaths.in_a_row)
         case Starting():

@@ -83,7 +83,7 @@ class Journal:
         return Resumption(Checkpoint(delivered, failed, shed, states), positions, left, pushed, wanted)
 
     def store(self, commit: Commit | None, pushed: Iterable[Pushed] = ()) -> None:
-        """All of it or nothing; with neither, whether anything can be. Raises: Fenced; OSError when it cannot now."""
+        """All of it or nothing; with neither, whether anything can be. Raises: Fenced; NotNow."""
         pushed = tuple(pushed)
         with self._file.writing() as db:
             for each in pushed:

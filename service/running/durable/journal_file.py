@@ -5,12 +5,13 @@ Whoever opens it under a higher epoch shuts the others out: every transaction as
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from compositions.errors import RecomposeError
+from compositions.errors import NotNow, RecomposeError
 
 VERSION = 1
 SCHEMA = """
@@ -21,6 +22,8 @@ CREATE TABLE pushed (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, body BLO
 CREATE TABLE result (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, body BLOB NOT NULL);
 """
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
+NEVER = (errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP)
+"""What is wrong with a path itself. A disk can get room, a file system can be writable again."""
 WAIT_S = 5.0
 """For another one's transaction to end; a process that is stopped within one may hold it for longer."""
 
@@ -33,14 +36,15 @@ class JournalFile:
     """One thread at a time.
 
     Raises: RecomposeError when the folder cannot be used, or what is there is no journal of this version and run, or is
-    damaged; nothing is overwritten. Fenced when a later epoch has it. OSError, which may be over later, when another
-    process keeps it locked, or there is no room.
+    damaged; nothing is overwritten. Fenced when a later epoch has it. NotNow when another process keeps it locked, or
+    there is no room, or nothing may be written at the moment.
     """
 
     def __init__(self, path: Path, run: str, epoch: int) -> None:
         self.path, self._run, self._epoch = path, run, epoch
         _prepare(path)
-        self.db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
+        with self._told():
+            self.db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         try:
             self._open()
         except BaseException:
@@ -83,7 +87,7 @@ class JournalFile:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, stored for good at its end, or rolled back by an error.
 
-        Raises: Fenced; OSError when it cannot be stored now.
+        Raises: Fenced; NotNow when it cannot be stored now.
         """
         with self._told(), self._transaction():
             epoch = self.db.execute("SELECT epoch FROM holder").fetchone()[0]
@@ -114,7 +118,7 @@ class JournalFile:
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise OSError(f"journal {self.path} cannot be written now: {error}") from error
+            raise NotNow(f"journal {self.path} cannot be written now: {error}") from error
         except sqlite3.DatabaseError as error:
             raise damaged(self.path, str(error)) from error
 
@@ -128,7 +132,8 @@ def _prepare(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
         path.touch(mode=FILE_MODE)  # SQLite would make it as the umask says
     except OSError as error:
-        raise RecomposeError(f"journal folder {path.parent} cannot be written: {error.strerror}") from error
+        kind = RecomposeError if error.errno in NEVER else NotNow
+        raise kind(f"journal folder {path.parent} cannot be written: {error.strerror}") from error
 
 
 def _check(db: sqlite3.Connection, path: Path) -> None:

@@ -1,0 +1,91 @@
+"""A journal on a file system that is full, or read-only for a while: real ones, in memory, a few hundred kilobytes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compositions.errors import NotNow, RecomposeError
+from runtime.dispatch.checkpoint import Checkpoint
+from runtime.pools.ray_hosted import Raised
+from service.running.durable.journal import Journal
+from service.running.durable.opening import open_journal
+from service.running.durable.values import Commit, Pushed
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    asked = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(asked, check=False, capture_output=True).returncode != 0:
+        pytest.skip("a small file system of its own can be mounted by root only")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def filled(folder: Path) -> Path:
+    """Takes all the room that is left; returns what is to be removed for it."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        while True:
+            try:
+                file.write(bytes(4096))
+            except OSError:
+                return ballast
+
+
+def test_a_journal_that_finds_no_room_stores_nothing_and_goes_on_when_there_is(small: Path) -> None:
+    journal = Journal(small / "r.journal", "r", 1)
+    journal.store(Commit(Checkpoint(1)), [Pushed(0, (1, 2))])
+    ballast = filled(small)
+    with pytest.raises(NotNow, match=r"journal .*r\.journal cannot be written now: database or disk is full"):
+        journal.store(Commit(Checkpoint(2)), [Pushed(2, ("x" * 10_000,))])
+    ballast.unlink()
+    journal.store(None, [Pushed(2, (3,))])
+    journal.close()
+    found = Journal(small / "r.journal", "r", 2).found
+    assert (found.checkpoint, found.undelivered) == (Checkpoint(1), [2, 3])
+
+
+def test_a_runner_that_begins_on_a_full_disk_may_begin_later(small: Path) -> None:
+    first = open_journal(str(small), "app", "r", 1)
+    first.store(None, [Pushed(0, ("kept",))])
+    first.close()
+    ballast = filled(small)
+    before = (small / "app" / "r.journal").read_bytes()
+    for epoch in range(2, 10):
+        with pytest.raises(NotNow, match="cannot be written now: "):
+            open_journal(str(small), "app", "r", epoch)
+    with pytest.raises(NotNow, match=r"journal .*other cannot be written: No space left|cannot be written now: "):
+        open_journal(str(small), "other", "s", 1)
+    assert (small / "app" / "r.journal").read_bytes() == before
+    ballast.unlink()
+    again = open_journal(str(small), "app", "r", 10)
+    assert again.found.undelivered == ["kept"]
+    again.close()
+
+
+def test_a_file_system_that_is_read_only_for_a_while_is_waited_for(small: Path) -> None:
+    first = open_journal(str(small), "app", "r", 1)
+    first.store(None, [Pushed(0, ("kept",))])
+    first.close()
+    subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
+    with pytest.raises(NotNow, match=r"cannot be written: Read-only file system"):
+        open_journal(str(small), "app", "r", 2)
+    subprocess.run(["mount", "-o", "remount,rw", str(small)], check=True)
+    again = open_journal(str(small), "app", "r", 3)
+    assert again.found.undelivered == ["kept"]
+    again.close()
+
+
+def test_that_it_cannot_be_now_is_told_by_a_runner_elsewhere_as_it_is() -> None:
+    told = Raised.of(NotNow("no room")).error()
+    assert (type(told), str(told)) == (NotNow, "no room")
+    assert isinstance(told, RecomposeError)
+    assert isinstance(told, OSError)
