@@ -1,0 +1,34 @@
+"""Which operator an idle worker runs next (docs/decisions/0040-dynamic-scheduling.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, cast, get_args
+
+from compositions.errors import RecomposeError
+from runtime.scheduling.kanban import Kanban
+from runtime.scheduling.port import Scheduler
+from runtime.scheduling.published import Ct, Et, Lp, Qst
+from runtime.scheduling.settings import SchedulerSettings
+
+SchedulerName = Literal["qst", "lp", "et", "ct", "kanban"]
+SCHEDULER_NAMES: tuple[SchedulerName, ...] = get_args(SchedulerName)
+SCHEDULERS: Mapping[SchedulerName, Callable[[SchedulerSettings], Scheduler]] = {
+    "qst": Qst,
+    "lp": Lp,
+    "et": Et,
+    "ct": Ct,
+    "kanban": Kanban,
+}
+
+
+class SchedulerError(RecomposeError):
+    """No scheduler has the name asked for."""
+
+
+def make_scheduler(name: str, settings: SchedulerSettings | None = None) -> Scheduler:
+    """Raises: SchedulerError when there is none called ``name``."""
+    make = SCHEDULERS.get(cast(SchedulerName, name))
+    if make is None:
+        raise SchedulerError(f"unknown scheduler {name!r}; there are {', '.join(SCHEDULERS)}")
+    return make(settings or SchedulerSettings())

@@ -1,0 +1,121 @@
+"""Operators of a simulated pipeline, their serial run, and the bound on what any schedule of them can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import sqrt
+
+from compositions.errors import RecomposeError
+from compositions.model import StageKind
+
+WORD = 2**32
+
+
+def mixed(value: int) -> int:
+    """A number of 32 bits that looks like chance, the same everywhere."""
+    value = (value ^ (value >> 16)) * 0x45D9F3B & 0xFFFFFFFF
+    value = (value ^ (value >> 16)) * 0x45D9F3B & 0xFFFFFFFF
+    return value ^ (value >> 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Values are whole numbers of 32 bits. What comes of one depends on it, and on all before it that share its state.
+
+    Raises: RecomposeError when a figure is out of range.
+    """
+
+    name: str
+    kind: StageKind
+    cost_s: float
+    """Mean time of a tuple."""
+    selectivity: float = 1.0
+    """Mean outputs of a tuple: their number is this, rounded up or down by the value."""
+    partitions: int = 100
+    """Of a partitioned operator (100 in section 7.2)."""
+    cv: float = 0.0
+    """Coefficient of variation of a tuple's time, which is spread evenly; by the value, so alike in every run."""
+    bounds: tuple[float, ...] = ()
+    """Cumulated shares of the partitions of values, up to 1; none: all alike."""
+
+    def __post_init__(self) -> None:
+        faults = [
+            (self.cost_s <= 0, f"cost_s is {self.cost_s}; it must be above 0"),
+            (self.selectivity < 0, f"selectivity is {self.selectivity}; it must be at least 0"),
+            (self.partitions < 1, f"partitions is {self.partitions}; it must be at least 1"),
+            (not 0 <= self.cv <= 1 / sqrt(3), f"cv is {self.cv}; it must be in [0, {1 / sqrt(3):.2f}]"),
+            (bool(self.bounds) and len(self.bounds) != self.partitions, "bounds must be as many as partitions"),
+        ]
+        for wrong, sentence in faults:
+            if wrong:
+                raise RecomposeError(f"operator {self.name!r}: {sentence}")
+
+    def most_workers(self, workers: int) -> int:
+        """Its maximal parallelism, of so many workers (section 6)."""
+        if self.kind is StageKind.STATELESS:
+            return workers
+        return 1 if self.kind is StageKind.STATEFUL else min(workers, self.partitions)
+
+    def partition(self, value: int) -> int:
+        if self.kind is not StageKind.PARTITIONED:
+            return 0
+        key = mixed(value ^ 0x9E3779B9)
+        return _place(self.bounds, key / WORD) if self.bounds else key % self.partitions
+
+    def time_s(self, value: int) -> float:
+        if not self.cv:
+            return self.cost_s
+        return self.cost_s * (1 + self.cv * sqrt(3) * (2 * mixed(value ^ 0x1F123BB5) / WORD - 1))
+
+    def outputs(self, value: int, state: int) -> tuple[list[int], int]:
+        """Outputs of a tuple, and the state after it. Outputs of an operator with a state tell all that it has seen."""
+        if self.kind is not StageKind.STATELESS:
+            state = (31 * state + value + 1) % WORD
+        count = int(self.selectivity) + (mixed(value ^ 0x5BD1E995) / WORD < self.selectivity % 1)
+        return [mixed(value + 7919 * number + state) for number in range(count)], state
+
+    @property
+    def heaviest_share(self) -> float:
+        """Of all tuples, those that must be run one by one."""
+        if self.kind is StageKind.STATELESS:
+            return 0.0
+        if self.kind is StageKind.STATEFUL:
+            return 1.0
+        shares = [self.bounds[0], *(high - low for low, high in pairwise(self.bounds))] if self.bounds else []
+        return max(shares, default=1 / self.partitions)
+
+
+def _place(bounds: tuple[float, ...], share: float) -> int:
+    """The partition of a value, by halving."""
+    low, high = 0, len(bounds) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if share < bounds[middle] else (middle + 1, high)
+    return low
+
+
+def serial_run(operators: Sequence[Operator], inputs: Iterable[int]) -> list[int]:
+    """What comes of the inputs, one after the other: what every other run is to give, in this order."""
+    values = list(inputs)
+    for operator in operators:
+        states: dict[int, int] = {}
+        following: list[int] = []
+        for value in values:
+            partition = operator.partition(value)
+            given, states[partition] = operator.outputs(value, states.get(partition, 0))
+            following += given
+        values = following
+    return values
+
+
+def bound_per_s(operators: Sequence[Operator], workers: int) -> float:
+    """Inputs per second that no schedule exceeds: the workers' time, and what must be run one by one."""
+    arriving, all_s, one_by_one_s = 1.0, 0.0, 0.0
+    for operator in operators:
+        work_s = arriving * operator.cost_s
+        all_s += work_s
+        one_by_one_s = max(one_by_one_s, work_s * operator.heaviest_share)
+        arriving *= operator.selectivity
+    return min(workers / all_s, 1 / one_by_one_s if one_by_one_s else float("inf"))

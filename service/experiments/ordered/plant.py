@@ -1,0 +1,239 @@
+"""A pipeline of operators in virtual time, with any scheduler, worklists and number of workers; a core a worker.
+
+An idle worker asks the scheduler, stays at the operator for its allotment, and asks again. Nothing here is left to
+chance: same arguments, same trace.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Literal
+
+from runtime.scheduling import make_scheduler
+from runtime.scheduling.book import Book, Queue, Turn
+from runtime.scheduling.settings import SchedulerSettings
+from service.experiments.ordered.operators import Operator
+from service.experiments.ordered.station import Given, Sending, Station, Work
+from service.experiments.ordered.worklists import QueueName
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the pipeline is run, and what running it costs beside the operators."""
+
+    scheduler: str = "ct"
+    queue: QueueName = "hybrid"
+    workers: int = 16
+    settings: SchedulerSettings = field(default_factory=SchedulerSettings)
+    sending: Sending = "non-blocking"
+    bundle: int = 1
+    """Tuples that a worker takes at a time, and sends together."""
+    ring_slots: int = 1024
+    ask_s: float = 0.0
+    """A question to the scheduler."""
+    take_s: float = 0.0
+    """To get tuples from a worklist, however many."""
+    send_s: float = 0.0
+    """To send one output on, by whoever has the flag or the lock."""
+    crowding: float = 0.0
+    """What each further worker at an operator adds to its time for a tuple, as a share: they share its worklist, its
+    ring and its memory. The paper names it (section 7.1) and gives no figure."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    number: int
+    at: int | None = None
+    """Operator; None: idle."""
+    began_s: float = 0.0
+    budget: int = 0
+    """Tuples of its turn that are left."""
+    tuples: int = 0
+    outputs: int = 0
+    busy_s: float = 0.0
+    work: Work | None = None
+    given: list[Given] = field(default_factory=list)
+
+    @property
+    def turn(self) -> tuple[int, Work]:
+        """The operator, and what it has taken there."""
+        if self.at is None or self.work is None:
+            raise AssertionError(f"worker {self.number} is idle")
+        return self.at, self.work
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a run was like."""
+
+    begun_s: list[float]
+    """When each input was taken by a worker."""
+    outputs: list[tuple[float, int, int]] = field(default_factory=list)
+    """What left: when, of which input, and the value."""
+    busy_s: list[float] = field(default_factory=list)
+    """Worker time at tuples, an operator each."""
+    most_waiting: list[int] = field(default_factory=list)
+    """Longest worklist of each operator."""
+    sent_s: list[tuple[float, int]] = field(default_factory=list)
+    """When inputs had passed the first operator, and which."""
+
+
+Step = Literal["arrive", "done", "sent"]
+
+
+class Plant:
+    """One run. Raises: SchedulerError, RecomposeError when ``setup`` names something that there is not."""
+
+    def __init__(self, operators: Sequence[Operator], setup: Setup) -> None:
+        self._setup = setup
+        self.stations = [Station(operator, setup.queue, setup.ring_slots) for operator in operators]
+        self._most = [operator.most_workers(setup.workers) for operator in operators]
+        self._scheduler = make_scheduler(setup.scheduler, setup.settings)
+        self._book = Book(len(operators), setup.settings)
+        self._workers = [_Worker(number) for number in range(setup.workers)]
+        self._idle = list(reversed(self._workers))
+        self._order = count()
+        self._events: list[tuple[float, int, Step, _Worker | None]] = []
+        self._now_s = 0.0
+
+    def run(self, inputs: Sequence[int], rate_per_s: float | None = None, until_s: float = float("inf")) -> Trace:
+        """``inputs`` arrive evenly, or are all there; to the end, or until then."""
+        self.trace = Trace([0.0] * len(inputs))
+        self.trace.busy_s = [0.0] * len(self.stations)
+        self.trace.most_waiting = [0] * len(self.stations)
+        arriving = iter(enumerate(inputs))
+        if rate_per_s is None:
+            for origin, value in arriving:
+                self._put(0, origin, value)
+        else:
+            self._plan(0.0, "arrive", None)
+        self._employ()
+        while self._events and self._events[0][0] <= until_s:
+            self._now_s, _, step, worker = heapq.heappop(self._events)
+            if worker is not None:
+                self._done(worker) if step == "done" else self._sent(worker)
+            elif rate_per_s is not None and (following := next(arriving, None)) is not None:
+                self._put(0, *following)
+                self._plan((following[0] + 1) / rate_per_s, "arrive", None)
+            if self._idle:
+                self._employ()
+        return self.trace
+
+    def _plan(self, at_s: float, step: Step, worker: _Worker | None) -> None:
+        heapq.heappush(self._events, (at_s, next(self._order), step, worker))
+
+    def _put(self, at: int, origin: int, value: int) -> None:
+        station = self.stations[at]
+        station.put(origin, value)
+        if station.worklist.waiting > self.trace.most_waiting[at]:
+            self.trace.most_waiting[at] = station.worklist.waiting
+
+    # --- turns ------------------------------------------------------------------------------------------------------
+
+    def _employ(self) -> None:
+        """Idle workers ask, one after the other, until there is nothing to do for one of them."""
+        while self._idle:
+            queues = [
+                Queue(s.worklist.waiting, s.ready(), most) for s, most in zip(self.stations, self._most, strict=True)
+            ]
+            if not any(queue.ready for queue in queues):
+                return
+            looks = self._book.looks(self._now_s, queues)
+            at = self._scheduler.choose(looks)
+            if at is None:
+                return
+            worker = self._idle.pop()
+            self._book.began(at)
+            worker.at, worker.began_s, worker.budget = at, self._now_s, self._scheduler.allotment(looks[at])
+            worker.tuples, worker.outputs, worker.busy_s = 0, 0, 0.0
+            if not self._take(worker, self._setup.ask_s):
+                raise AssertionError(f"{self.stations[at].operator.name} was said to be ready")
+
+    def _take(self, worker: _Worker, before_s: float = 0.0) -> bool:
+        """The next tuples of its turn, if there are any."""
+        assert worker.at is not None, "an idle worker has no turn"
+        station = self.stations[worker.at]
+        work = station.take(worker.number, min(self._setup.bundle, max(1, worker.budget)))
+        if work is None:
+            return False
+        if worker.at == 0:
+            for entry in work.entries:
+                self.trace.begun_s[entry.origin] = self._now_s
+        others = self._book.workers_at(worker.at) - 1
+        work.seconds *= 1 + self._setup.crowding * others
+        worker.work = work
+        self._plan(self._now_s + before_s + self._setup.take_s + work.seconds, "done", worker)
+        return True
+
+    def _done(self, worker: _Worker) -> None:
+        """Its tuples are run: what came of them is to be sent."""
+        at, work = worker.turn
+        station = self.stations[at]
+        worker.given = station.run(work)
+        worker.tuples += len(work.entries)
+        worker.budget -= len(work.entries)
+        worker.outputs += sum(len(given.values) for given in worker.given)
+        worker.busy_s += work.seconds
+        self.trace.busy_s[at] += work.seconds
+        if self._setup.sending == "lock" and station.held:
+            station.in_line.append(worker.number)
+            return
+        self._keep(worker, station)
+
+    def _go_on(self, worker: _Worker) -> None:
+        """What it ran is out of its hands: the next of its turn, or another turn."""
+        at, work = worker.turn
+        station = self.stations[at]
+        bound = station.worklist.done(worker.number, work.entries)
+        if (bound or worker.budget > 0) and self._take(worker):
+            return
+        station.worklist.left(worker.number)
+        turn = Turn(worker.began_s, self._now_s, worker.tuples, worker.outputs, worker.busy_s)
+        self._book.ended(at, turn)
+        worker.at = worker.work = None
+        self._idle.append(worker)
+
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    def _keep(self, worker: _Worker, station: Station) -> None:
+        """Into the ring; then it sends what is ready, unless somebody does."""
+        station.keep(worker.turn[1].entries, worker.given)
+        if station.held:
+            self._go_on(worker)
+        else:
+            station.held = True
+            self._send(worker, station)
+
+    def _send(self, worker: _Worker, station: Station) -> None:
+        """All that is ready; a slot that is filled meanwhile is seen, for each is looked at again."""
+        while station.ring.ready:
+            if self._setup.send_s:
+                values = station.ring.peek().values
+                self._plan(self._now_s + self._setup.send_s * max(1, len(values)), "sent", worker)
+                return
+            self._hand_on(station)
+        station.held = False
+        self._go_on(worker)
+        if station.in_line:
+            following = self._workers[station.in_line.popleft()]
+            self._keep(following, station)
+
+    def _sent(self, worker: _Worker) -> None:
+        station = self.stations[worker.turn[0]]
+        self._hand_on(station)
+        self._send(worker, station)
+
+    def _hand_on(self, station: Station) -> None:
+        """The next unit of the ring, to the next operator or out."""
+        origin, values = station.ring.pop()
+        following = self.stations.index(station) + 1
+        if following == 1:
+            self.trace.sent_s.append((self._now_s, origin))
+        for value in values:
+            if following < len(self.stations):
+                self._put(following, origin, value)
+            else:
+                self.trace.outputs.append((self._now_s, origin, value))

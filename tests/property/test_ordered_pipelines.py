@@ -1,0 +1,105 @@
+"""Ordered processing: with any scheduler, worklist, number of workers and bundle, outputs are those of a serial run."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compositions.model import StageKind
+from runtime.scheduling import SCHEDULER_NAMES
+from runtime.scheduling.settings import SchedulerSettings
+from service.experiments.ordered.operators import Operator, serial_run
+from service.experiments.ordered.plant import Plant, Setup, Trace
+from service.experiments.ordered.worklists import QUEUE_NAMES, make_worklist
+from service.experiments.ordered.worklists.port import Demand, Entry
+
+OPERATORS = st.builds(
+    Operator,
+    name=st.sampled_from(["filter", "join", "count"]),
+    kind=st.sampled_from(list(StageKind)),
+    cost_s=st.sampled_from([1e-6, 1e-5, 3e-4]),
+    selectivity=st.sampled_from([0.0, 0.1, 0.7, 1.0, 2.5]),
+    partitions=st.integers(1, 8),
+    cv=st.sampled_from([0.0, 0.5]),
+)
+SETUPS = st.builds(
+    Setup,
+    scheduler=st.sampled_from(SCHEDULER_NAMES),
+    queue=st.sampled_from(QUEUE_NAMES),
+    workers=st.integers(1, 16),
+    settings=st.builds(
+        SchedulerSettings,
+        slice_s=st.sampled_from([1e-6, 1e-4, 1.0]),
+        window_s=st.sampled_from([1e-4, 0.1]),
+        capacity=st.sampled_from([1, 100]),
+        least_waiting=st.sampled_from([1, 5]),
+        selectivity=st.sampled_from(["corrected", "printed"]),
+        ahead=st.sampled_from([0.01, 2.0]),
+    ),
+    sending=st.sampled_from(["non-blocking", "lock"]),
+    bundle=st.integers(1, 64),
+    ring_slots=st.sampled_from([1, 2, 7, 1024]),
+    ask_s=st.sampled_from([0.0, 1e-6]),
+    send_s=st.sampled_from([0.0, 1e-6, 1e-4]),
+    crowding=st.sampled_from([0.0, 0.2]),
+)
+
+
+@settings(max_examples=60)
+@given(
+    operators=st.lists(OPERATORS, min_size=1, max_size=4),
+    setup=SETUPS,
+    inputs=st.lists(st.integers(0, 50), max_size=60),
+    rate_per_s=st.sampled_from([None, 1e3, 1e6]),
+)
+def test_outputs_are_those_of_a_serial_run(
+    operators: list[Operator], setup: Setup, inputs: list[int], rate_per_s: float | None
+) -> None:
+    trace = Plant(operators, setup).run(inputs, rate_per_s)
+    assert values(trace) == serial_run(operators, inputs)
+    assert [at_s for at_s, _, _ in trace.outputs] == sorted(at_s for at_s, _, _ in trace.outputs)
+    assert trace.busy_s[0] >= 0.999999 * sum(operators[0].time_s(value) for value in inputs)
+
+
+def values(trace: Trace) -> list[int]:
+    return [value for *_, value in trace.outputs]
+
+
+@settings(max_examples=100)
+@given(
+    queue=st.sampled_from(QUEUE_NAMES),
+    partitions=st.lists(st.integers(0, 3), max_size=40),
+    moves=st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(1, 4)), max_size=120),
+)
+def test_a_partition_is_at_one_worker_at_a_time_and_its_tuples_in_order(
+    queue: str, partitions: list[int], moves: list[tuple[int, bool, int]]
+) -> None:
+    """Workers take and end as they please; a worker that must go on goes on before it leaves (theorem 4.1)."""
+    worklist = make_worklist(queue, 4)
+    for serial, partition in enumerate(partitions, 1):
+        worklist.put(Entry(serial, partition, 0))
+    at_work: dict[int, list[Entry]] = {}
+    last = Counter[int]()
+    seen = 0
+    for worker, leaves, most in moves:
+        bound = False
+        if worker in at_work:
+            bound = worklist.done(worker, at_work.pop(worker))
+            if leaves and not bound:
+                worklist.left(worker)
+                continue
+        taken = worklist.take(Demand(worker, most))
+        assert taken or not bound, "who must go on finds something"
+        if not taken:
+            continue
+        partition = taken[0].partition
+        assert all(partition != others[0].partition for others in at_work.values())
+        for entry in taken:
+            assert entry.partition == partition
+            assert entry.serial > last[partition]
+            last[partition] = entry.serial
+        at_work[worker] = taken
+        seen += len(taken)
+        assert worklist.waiting == len(partitions) - seen

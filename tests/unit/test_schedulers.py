@@ -1,0 +1,208 @@
+"""Schedulers: which operator an idle worker runs next, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from compositions.settings import SettingsError
+from runtime.scheduling import SCHEDULER_NAMES, SCHEDULERS, SchedulerError, make_scheduler
+from runtime.scheduling.book import Book, Queue, Turn
+from runtime.scheduling.port import Look
+from runtime.scheduling.published import cumulative
+from runtime.scheduling.settings import SchedulerSettings
+
+SLICE_S = 0.001
+ONE_MS = Look(10, True, 0, 4, 0.001)
+
+
+def chosen(name: str, looks: Sequence[Look], **settings: float | str) -> int | None:
+    return make_scheduler(name, SchedulerSettings().overridden(settings)).choose(looks)
+
+
+def waiting(*counts: int) -> list[Look]:
+    """Operators of 1 ms and selectivity 1, for four workers each."""
+    return [ONE_MS._replace(waiting=count, ready=count > 0) for count in counts]
+
+
+# --- what all have in common -----------------------------------------------------------------------------------------
+
+
+def test_they_have_the_names_of_the_table() -> None:
+    assert [make_scheduler(name).name for name in SCHEDULERS] == list(SCHEDULER_NAMES)
+
+
+def test_an_unknown_one_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(SchedulerError, match="unknown scheduler 'fifo'; there are qst, lp, et, ct, kanban"):
+        make_scheduler("fifo")
+
+
+@pytest.mark.parametrize("name", SCHEDULER_NAMES)
+def test_nothing_to_do_is_an_answer(name: str) -> None:
+    assert chosen(name, waiting(0, 0, 0)) is None
+
+
+@pytest.mark.parametrize("name", SCHEDULER_NAMES)
+def test_only_operators_with_work_and_room_for_one_more_worker_are_chosen(name: str) -> None:
+    full = ONE_MS._replace(workers=1, most_workers=1)
+    blocked = ONE_MS._replace(waiting=1, ready=False)
+    assert chosen(name, [full, ONE_MS, blocked]) == 1
+
+
+@pytest.mark.parametrize("name", SCHEDULER_NAMES)
+def test_a_turn_has_the_tuples_of_a_slice_and_one_at_least(name: str) -> None:
+    scheduler = make_scheduler(name, SchedulerSettings(slice_s=0.01))
+    assert scheduler.allotment(ONE_MS) == 10
+    assert scheduler.allotment(ONE_MS._replace(cost_s=1.0)) == 1
+    assert scheduler.allotment(ONE_MS._replace(cost_s=None)) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ({"slice_s": 0}, r"slice_s = 0, must be in \[1e-06, 60\] s"),
+        ({"window_s": -1}, r"window_s = -1, must be in"),
+        ({"capacity": 0.5}, "capacity = 0.5, must be a whole number"),
+        ({"selectivity": "none"}, "selectivity = 'none', must be corrected or printed"),
+        ({"depth": 1}, "unknown setting 'depth'; there are ahead, capacity, half_life"),
+    ],
+)
+def test_settings_out_of_range_are_refused_by_name(settings: dict[str, float], refused: str) -> None:
+    with pytest.raises(SettingsError, match=refused):
+        SchedulerSettings().overridden(settings)
+
+
+# --- qst -------------------------------------------------------------------------------------------------------------
+
+
+def test_qst_fills_the_queues_from_the_front() -> None:
+    """Equation 1 with selectivities of 1: each of three operators has a third of the capacity behind it."""
+    assert chosen("qst", waiting(50, 9, 50), capacity=30) == 0
+    assert chosen("qst", waiting(50, 10, 9), capacity=30) == 1
+    assert chosen("qst", waiting(50, 10, 10), capacity=30) == 2
+
+
+def test_qst_passes_over_one_whose_outputs_wait_although_nothing_else_is_to_be_done() -> None:
+    assert chosen("qst", [*waiting(50, 10), ONE_MS._replace(waiting=10, ready=False)], capacity=30) is None
+
+
+def test_qst_gives_room_by_what_comes_out_of_each_operator() -> None:
+    """cs = 1, 4, 4: of 90 tuples 10, 40 and 40."""
+    looks = waiting(50, 9, 39)
+    looks[1] = looks[1]._replace(selectivity=4.0)
+    assert chosen("qst", looks, capacity=90) == 0
+    looks[1] = looks[1]._replace(waiting=10)
+    assert chosen("qst", looks, capacity=90) == 1
+
+
+# --- lp --------------------------------------------------------------------------------------------------------------
+
+
+def test_lp_takes_the_latest_with_input() -> None:
+    assert chosen("lp", waiting(50, 1, 0)) == 1
+    assert chosen("lp", waiting(50, 1, 1)) == 2
+
+
+def test_lp_with_a_minimum_leaves_nothing_behind() -> None:
+    assert chosen("lp", waiting(50, 4, 3), least_waiting=5) == 0
+    assert chosen("lp", waiting(0, 4, 3), least_waiting=5) == 2
+
+
+# --- et --------------------------------------------------------------------------------------------------------------
+
+
+def test_et_takes_the_longest_worklist_in_time() -> None:
+    slow = ONE_MS._replace(waiting=3, cost_s=0.01)
+    assert chosen("et", [*waiting(20), slow]) == 1
+    assert chosen("et", [*waiting(40), slow]) == 0
+    assert chosen("et", [*waiting(40), slow._replace(workers=0), ONE_MS._replace(waiting=100, workers=3)]) == 0
+
+
+def test_et_first_runs_what_it_knows_nothing_of() -> None:
+    assert chosen("et", [ONE_MS._replace(waiting=1000), ONE_MS._replace(waiting=1, cost_s=None)]) == 1
+
+
+# --- ct --------------------------------------------------------------------------------------------------------------
+
+
+def test_ct_takes_who_has_done_least_in_the_window() -> None:
+    looks = waiting(9, 9, 9)
+    spent = [look._replace(spent_s=s) for look, s in zip(looks, (0.03, 0.01, 0.02), strict=True)]
+    assert chosen("ct", spent) == 1
+    assert chosen("ct", [spent[0], spent[1]._replace(workers=2), spent[2]], slice_s=0.01) == 2
+
+
+def test_ct_counts_tuples_and_not_time() -> None:
+    """Half the time at half the cost is as much done; a tie is the later one's."""
+    quick = ONE_MS._replace(cost_s=0.0005, spent_s=0.01)
+    assert chosen("ct", [ONE_MS._replace(spent_s=0.02), quick]) == 1
+    assert chosen("ct", [ONE_MS._replace(spent_s=0.019), quick]) == 0
+
+
+def test_ct_as_printed_takes_an_operator_that_filters_for_one_that_is_ahead() -> None:
+    """Erratum of equation 3: operators 1 and 2 have had the same inputs; the printed form sees a hundredfold lead."""
+    looks = [
+        ONE_MS._replace(spent_s=0.1),
+        ONE_MS._replace(spent_s=0.05, selectivity=0.01),
+        ONE_MS._replace(waiting=0, ready=False, spent_s=0.001),
+    ]
+    assert chosen("ct", looks, selectivity="corrected") == 1
+    assert chosen("ct", looks, selectivity="printed") == 0
+
+
+def test_ct_bears_an_operator_that_has_given_nothing() -> None:
+    looks = [ONE_MS._replace(selectivity=0.0, spent_s=0.1), ONE_MS]
+    assert chosen("ct", looks) == 1
+    assert cumulative(looks)[1] > 0
+
+
+# --- kanban ----------------------------------------------------------------------------------------------------------
+
+
+def test_kanban_pulls_and_makes_nothing_ahead() -> None:
+    """The last operator is at its maximal parallelism: once what its one worker takes in two slices of 2 ms waits
+    there, the one before it gets nobody, and the first only as long as that one has room."""
+    last = ONE_MS._replace(waiting=3, workers=1, most_workers=1)
+    assert chosen("kanban", [*waiting(50, 50), last], slice_s=0.002, ahead=2) == 1
+    last = last._replace(waiting=4)
+    assert chosen("lp", [*waiting(50, 50), last]) == 1
+    assert chosen("kanban", [*waiting(50, 15), last], slice_s=0.002, ahead=2) == 0
+    assert chosen("kanban", [*waiting(50, 16), last], slice_s=0.002, ahead=2) is None
+
+
+# --- the book --------------------------------------------------------------------------------------------------------
+
+QUEUES = [Queue(5, True, 4), Queue(0, False, 1)]
+
+
+def test_what_is_measured_is_in_the_looks() -> None:
+    book = Book(2, SchedulerSettings(window_s=1.0))
+    assert book.looks(0.0, QUEUES) == [Look(5, True, 0, 4), Look(0, False, 0, 1)]
+    book.began(0)
+    assert book.looks(0.1, QUEUES)[0].workers == 1
+    book.ended(0, Turn(began_s=0.0, ended_s=0.25, tuples=100, outputs=50, busy_s=0.2))
+    assert book.looks(0.3, QUEUES)[0] == Look(5, True, 0, 4, 0.002, 0.5, 0.25)
+
+
+def test_a_turn_counts_in_the_window_in_which_it_ends_as_far_as_it_lies_there() -> None:
+    book = Book(2, SchedulerSettings(window_s=1.0))
+    book.began(0)
+    book.ended(0, Turn(0.5, 1.2, 10, 10, 0.7))
+    assert book.looks(1.3, QUEUES)[0].spent_s == pytest.approx(0.2)
+    assert book.looks(2.0, QUEUES)[0].spent_s == 0.0
+
+
+def test_estimates_follow_what_changes_by_tuples() -> None:
+    book = Book(2, SchedulerSettings(half_life=100))
+    for tuples, each_s in ((100, 0.001), (100, 0.004)):
+        book.began(0)
+        book.ended(0, Turn(0.0, 1.0, tuples, tuples, tuples * each_s))
+    assert book.looks(0.0, QUEUES)[0].cost_s == pytest.approx(0.003)
+
+
+def test_a_worker_that_is_lost_leaves_no_trace() -> None:
+    book = Book(2, SchedulerSettings())
+    book.began(1)
+    book.lost(1)
+    assert book.looks(0.0, QUEUES)[1] == Look(0, False, 0, 1)

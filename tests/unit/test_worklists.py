@@ -1,0 +1,180 @@
+"""Worklists of operators by hand: who may have which tuple, in the three designs for keys; and the reorder ring."""
+
+from __future__ import annotations
+
+import pytest
+
+from compositions.errors import RecomposeError
+from service.experiments.ordered.ring import ReorderRing
+from service.experiments.ordered.worklists import QUEUE_NAMES, make_worklist
+from service.experiments.ordered.worklists.fifo import Fifo
+from service.experiments.ordered.worklists.hybrid import Hybrid
+from service.experiments.ordered.worklists.partitioned import Partitioned
+from service.experiments.ordered.worklists.port import Demand, Entry, Worklist
+from service.experiments.ordered.worklists.shared import Shared
+
+ANN, BOB, CAT = 1, 2, 3
+"""Workers."""
+
+
+def filled(worklist: Worklist, partitions: str) -> Worklist:
+    """A tuple for each letter, in this order; the letter is its partition."""
+    for serial, letter in enumerate(partitions, 1):
+        worklist.put(Entry(serial, ord(letter) - ord("a"), serial))
+    return worklist
+
+
+def taken(worklist: Worklist, worker: int, most: int = 1, room_to: int = 1000) -> list[int]:
+    """Serial numbers of what a worker gets."""
+    return [entry.serial for entry in worklist.take(Demand(worker, most, room_to))]
+
+
+def done(worklist: Worklist, worker: int, partition: str, count: int = 1) -> bool:
+    return worklist.done(worker, [Entry(0, ord(partition) - ord("a"), 0)] * count)
+
+
+# --- by name ---------------------------------------------------------------------------------------------------------
+
+
+def test_they_have_the_names_of_the_table() -> None:
+    assert [make_worklist(name, 4).name for name in QUEUE_NAMES] == list(QUEUE_NAMES)
+
+
+def test_what_there_is_not_is_refused() -> None:
+    with pytest.raises(RecomposeError, match="unknown queue 'fifo'; there are hybrid, partitioned, shared"):
+        make_worklist("fifo", 4)
+    with pytest.raises(RecomposeError, match="partitions is 0; it must be at least 1"):
+        make_worklist("hybrid", 0)
+
+
+@pytest.mark.parametrize("make", [Fifo, Shared, lambda: Hybrid(4), lambda: Partitioned(4)])
+def test_nothing_is_taken_that_the_ring_has_no_room_for(make: type[Worklist]) -> None:
+    worklist = filled(make(), "aab")
+    assert not worklist.ready(1)
+    assert taken(worklist, ANN, room_to=1) == []
+    assert worklist.ready(2)
+    assert taken(worklist, ANN, most=5, room_to=2) == [1]
+    assert worklist.waiting == 2
+
+
+# --- without keys ----------------------------------------------------------------------------------------------------
+
+
+def test_without_keys_tuples_go_in_order_to_whoever_comes() -> None:
+    worklist = filled(Fifo(), "aaaa")
+    assert taken(worklist, ANN) == [1]
+    assert taken(worklist, BOB, most=2) == [2, 3]
+    assert not done(worklist, ANN, "a")
+    assert taken(worklist, ANN, most=9) == [4]
+    assert not worklist.ready(1000)
+
+
+# --- shared: figure 5 ------------------------------------------------------------------------------------------------
+
+
+def test_shared_nobody_passes_a_head_whose_partition_is_in_work() -> None:
+    worklist = filled(Shared(), "aab")
+    assert taken(worklist, ANN) == [1]
+    assert not worklist.ready(1000)
+    assert taken(worklist, BOB) == []
+    done(worklist, ANN, "a")
+    assert taken(worklist, BOB) == [2]
+    assert taken(worklist, CAT) == [3]
+
+
+def test_shared_several_at_a_time_are_of_one_partition() -> None:
+    assert taken(filled(Shared(), "aaba"), ANN, most=9) == [1, 2]
+
+
+# --- partitioned: figure 6 -------------------------------------------------------------------------------------------
+
+
+def test_partitioned_a_worker_has_a_queue_for_its_turn_and_goes_out_of_order() -> None:
+    worklist = filled(Partitioned(2), "abaab")
+    assert [taken(worklist, ANN) for _ in range(3)] == [[1], [3], [4]]
+    assert taken(worklist, ANN) == [], "nothing of another partition in the same turn"
+    assert taken(worklist, BOB, most=9) == [2, 5]
+    assert not worklist.ready(1000)
+
+
+def test_partitioned_a_worker_comes_back_to_the_queue_that_it_had() -> None:
+    worklist = filled(Partitioned(2), "abab")
+    assert taken(worklist, BOB) == [1]
+    assert taken(worklist, ANN) == [2]
+    worklist.left(ANN)
+    worklist.left(BOB)
+    assert taken(worklist, ANN) == [4]
+    worklist.left(ANN)
+    assert taken(worklist, ANN) == [3], "hers is empty"
+
+
+def test_partitioned_a_queue_that_is_served_is_nobody_elses() -> None:
+    worklist = filled(Partitioned(1), "aa")
+    assert taken(worklist, ANN) == [1]
+    assert not worklist.ready(1000)
+    assert taken(worklist, BOB) == []
+
+
+# --- hybrid: figure 7 ------------------------------------------------------------------------------------------------
+
+
+def test_hybrid_a_tuple_of_a_partition_in_work_is_left_to_its_worker_and_the_next_taken() -> None:
+    worklist = filled(Hybrid(3), "aabac")
+    assert taken(worklist, ANN) == [1]
+    assert taken(worklist, BOB) == [3], "2 is left to Ann"
+    assert taken(worklist, CAT) == [5], "and 4"
+    assert done(worklist, ANN, "a"), "so she goes on"
+    assert taken(worklist, ANN) == [2]
+    assert done(worklist, ANN, "a")
+    assert taken(worklist, ANN) == [4]
+    assert not done(worklist, ANN, "a")
+    assert worklist.waiting == 0
+
+
+def test_hybrid_what_comes_while_a_partition_is_in_work_waits_for_who_draws_it() -> None:
+    worklist = filled(Hybrid(2), "a")
+    assert taken(worklist, ANN) == [1]
+    worklist.put(Entry(2, 0, 2))
+    assert not done(worklist, ANN, "a"), "nobody has drawn it"
+    assert taken(worklist, BOB) == [2]
+
+
+def test_hybrid_tuples_are_not_drawn_beyond_the_room() -> None:
+    worklist = filled(Hybrid(3), "aab")
+    assert taken(worklist, ANN) == [1]
+    assert taken(worklist, BOB, room_to=2) == []
+    assert not done(worklist, ANN, "a")
+    assert taken(worklist, ANN, room_to=3) == [2], "the draw beyond the room was not made, so that it was nobody's"
+
+
+def test_hybrid_several_at_a_time_are_those_that_come_next() -> None:
+    worklist = filled(Hybrid(2), "aaba")
+    assert taken(worklist, ANN, most=9) == [1, 2]
+    assert taken(worklist, BOB, most=9) == [3]
+    assert not worklist.ready(1000), "4 is left to Ann"
+    assert done(worklist, ANN, "a", 2)
+    assert taken(worklist, ANN, most=9) == [4]
+
+
+# --- the ring: figure 4 ----------------------------------------------------------------------------------------------
+
+
+def test_outputs_leave_in_order_and_only_within_the_ring() -> None:
+    ring = ReorderRing[str](2)
+    assert (ring.next, ring.room_to) == (1, 3)
+    assert ring.put(2, "b")
+    assert not ring.ready
+    assert not ring.put(3, "c"), "its slot may be wanted by 1"
+    assert ring.put(1, "a")
+    assert [ring.pop(), ring.pop()] == ["a", "b"]
+    assert not ring.ready
+    assert ring.put(3, "c")
+    assert not ring.put(2, "b"), "it has left"
+    assert ring.peek() == "c"
+
+
+def test_a_ring_tells_what_it_cannot_do() -> None:
+    with pytest.raises(ValueError, match="the output of 1 is not there yet"):
+        ReorderRing[str](2).pop()
+    with pytest.raises(ValueError, match="at least 1 slot, not 0"):
+        ReorderRing[str](0)
