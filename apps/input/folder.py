@@ -23,6 +23,8 @@ from compositions.errors import RecomposeError
 
 LINES = (".jsonl", ".ndjson", ".json")
 KINDS = (*LINES, ".csv", ".parquet")
+TAIL_BYTES = 64 * 1024
+"""Looked through at once for the end of a line."""
 LOOK_EVERY_S = 1.0
 """Between two looks at a folder that had nothing new."""
 
@@ -89,8 +91,8 @@ class FolderFeed:
         self._done[file.base_name] = number + 1, file.size
 
     def _read(self, file: pyarrow.fs.FileInfo) -> Iterator[Any]:
-        """A line that is no JSON is given as it is: whoever makes an item of it says what is wrong. One without an end
-        is not there yet while more may come."""
+        """A line that is no JSON is given as it is: whoever makes an item of it says what is wrong. One without an end,
+        of JSON or CSV, is not there yet while more may come."""
         try:
             if file.extension in ("csv", "parquet"):
                 yield from self._table(file)
@@ -105,7 +107,8 @@ class FolderFeed:
     def _table(self, file: pyarrow.fs.FileInfo) -> Iterator[Any]:
         with self._files.open_input_file(file.path) as stream:
             if file.extension == "csv":
-                for batch in pyarrow.csv.open_csv(stream):
+                end = _end_of_lines(stream) if self._endless else stream.size()
+                for batch in pyarrow.csv.open_csv(stream.get_stream(0, end)) if end else ():
                     yield from batch.to_pylist()
             else:
                 for batch in pyarrow.parquet.ParquetFile(stream).iter_batches():
@@ -114,6 +117,18 @@ class FolderFeed:
 
 def _local(path: str) -> tuple[pyarrow.fs.FileSystem, str]:
     return pyarrow.fs.LocalFileSystem(), path
+
+
+def _end_of_lines(stream: pa.NativeFile) -> int:
+    """Bytes up to the end of the last line that has one."""
+    end = int(stream.size())
+    while end > 0:
+        begin = max(0, end - TAIL_BYTES)
+        found = stream.read_at(end - begin, begin).rfind(b"\n")
+        if found >= 0:
+            return begin + int(found) + 1
+        end = begin
+    return 0
 
 
 def _is_ours(file: pyarrow.fs.FileInfo) -> bool:

@@ -34,11 +34,18 @@ class SqlSink:
 
     def begin(self, next_serial: int) -> int:
         try:
-            self._runs.metadata.create_all(self._engine)
+            self._create()
             with self._engine.begin() as db:
                 return self._take_over(db, next_serial)
         except self._sql.exc.SQLAlchemyError as error:
             raise self._trouble(error) from error
+
+    def _create(self) -> None:
+        """Another may do so at the same time, which is an error of several kinds: by then the tables are there."""
+        try:
+            self._runs.metadata.create_all(self._engine)
+        except self._sql.exc.DatabaseError:
+            self._runs.metadata.create_all(self._engine)
 
     def _take_over(self, db: Any, next_serial: int) -> int:
         """The row of the run is changed first, which locks it: no other epoch comes between."""

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 
 from apps.input.kinds import KINDS, KindName, SourceKind
 from apps.input.rate_spec import RateSpec
+from apps.output.kinds import KINDS as SINKS
 from compositions.batch_settings import BatchSettings
 from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, SETTINGS, Asked, Batching, setting_faults
 from compositions.model import Composition
@@ -83,8 +84,7 @@ class SinkSpec(Frozen):
         for field, name in (("format", "format"), ("schema_", "schema")):
             if field in self.model_fields_set:
                 return f"{name} goes with sink kind spark only, not with {self.kind}"
-        strange = [option for option in self.options if option != "table"]
-        return f"sink sql has no option {strange[0]!r}; it has table" if strange else None
+        return SINKS[self.kind].fault(self.options)
 
 
 PATTERNS = ("wave", "binary", "increasing", "decreasing", "spike", "trace")

@@ -15,6 +15,7 @@ from service.daemon.checks import (
     check_input,
     check_objectives,
     check_settings,
+    check_sink,
     check_source,
 )
 from service.daemon.choices import Choices
@@ -59,6 +60,7 @@ class Apps:
     def _check(self, spec: RunSpec) -> None:
         choices = self._specs.compositions(spec)
         check_source(spec)
+        check_sink(spec.sink)
         check_input(spec.input, spec.apps_dirs)
         check_batching(spec.batching)
         check_settings(spec)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from apps.input.kinds import PathMeans
+from apps.output.kinds import KINDS, Opening
 from compositions.errors import Fault, RecomposeError
 from compositions.model import Composition
 from compositions.settings import overridden
 from control.strategies import check_takes
 from profiler.slo import Slo
 from service.bodies.refusals import BadValueError, listed
-from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
+from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SinkSpec
 from service.running.checking.rates import rate_of
 from service.running.checking.settings import for_this_machine
 
@@ -68,11 +69,22 @@ def check_settings(spec: RunSpec) -> None:
         raise BadValueError(f"settings refused: {error}", [Fault("settings", str(error))]) from error
 
 
+def check_sink(sink: SinkSpec | None) -> None:
+    """Raises: BadValueError when it has fields of another kind, or can be none. Whether it answers is not asked."""
+    if sink is None:
+        return
+    if sink.fault is not None:
+        raise BadValueError(sink.fault, [Fault("sink", sink.fault)])
+    if sink.kind in KINDS:
+        try:
+            KINDS[sink.kind].open(Opening(sink.path, "", 0, sink.options)).close()
+        except RecomposeError as error:
+            raise BadValueError(str(error), [Fault("sink.path", str(error))]) from error
+
+
 def check_source(spec: RunSpec) -> None:
-    """Raises: BadValueError when the source cannot be read from this machine, or the sink has fields of another."""
+    """Raises: BadValueError when the source cannot be read from this machine."""
     means, path = spec.source.of.path, spec.source.path
-    if spec.sink is not None and spec.sink.fault is not None:
-        raise BadValueError(spec.sink.fault, [Fault("sink", spec.sink.fault)])
     if spec.source.fault is not None:
         raise BadValueError(spec.source.fault, [Fault("source", spec.source.fault)])
     if path is None or means is PathMeans.PLACE:

@@ -136,6 +136,14 @@ def test_yaml_wants_its_own_media_type(client: TestClient) -> None:
         ({"input": {"pattern": "wave", "period_s": 1, "min_per_s": 5, "max_per_s": 2}}, "must be 0 <= min_per_s"),
         ({"input": {"rate_per_s": 1, "pattern": "wave"}}, "give one of them"),
         ({"input": {"pattern": "sawtooth"}}, "body.input.pattern = 'sawtooth'"),
+        (
+            {"sink": {"kind": "sql", "path": "results.db"}},
+            "the path of sink sql is no URL of a database; give sqlite:///",
+        ),
+        (
+            {"sink": {"kind": "sql", "path": "sqlite://", "options": {"tabel": "x"}}},
+            "has no option 'tabel'; it has table",
+        ),
         ({"source": {"kind": "replay", "path": "/does/not/exist"}}, "source path '/does/not/exist' does not exist"),
         ({"source": {"kind": "push", "path": "/tmp"}}, "goes with kind replay only"),
         ({"source": {"kind": "replay", "loop": "yes"}}, "body.source.loop = 'yes'"),

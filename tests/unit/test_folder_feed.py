@@ -29,6 +29,23 @@ def test_a_line_without_its_end_is_waited_for_where_more_may_come(tmp_path: Path
     feed.close()
 
 
+def test_a_csv_line_without_its_end_is_waited_for_where_more_may_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.input.folder.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("apps.input.folder.TAIL_BYTES", 3)
+    file = tmp_path / "a.csv"
+    feed = FolderFeed(str(tmp_path), endless=True)
+    came = []
+    for content in ("a,", "a,b\n", "a,b\n1,2\n3", "a,b\n1,2\n34,5", "a,b\n1,2\n34,56\n"):
+        file.write_text(content)
+        came.append([message.body for message in feed.poll(9, 0.0)])
+    assert came == [[], [], [{"a": 1, "b": 2}], [], [{"a": 34, "b": 56}]]
+    whole = FolderFeed(str(tmp_path), endless=False)
+    file.write_text("a,b\n1,2\n3,4")
+    assert len(whole.poll(9, 0.0)) == 2, "the last line of a folder that ends needs no end"
+
+
 def test_the_last_line_of_a_folder_that_ends_needs_no_end(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"1\n2")
     assert [message.body for message in FolderFeed(str(tmp_path), endless=False).poll(9, 0.0)] == [b"1", b"2"]

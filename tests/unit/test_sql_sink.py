@@ -63,6 +63,25 @@ def test_another_epoch_goes_on_where_it_wants_and_the_old_one_writes_nothing(url
     new.close()
 
 
+def test_tables_that_another_makes_at_the_same_time_are_taken_as_they_are(url: str) -> None:
+    """PostgreSQL answers a second ``CREATE TABLE`` with an error that would be for good elsewhere."""
+    sink = SqlSink(url, "r", 1)
+    made: list[str] = []
+
+    def first(statement: str) -> None:
+        if statement.lstrip().startswith("CREATE TABLE") and not made:
+            made.append(statement)
+            other = SqlSink(url, "s", 1)
+            other.begin(0)
+            other.close()
+            raise sqlalchemy.exc.ProgrammingError(statement, {}, Exception("relation already exists"))
+
+    sqlalchemy.event.listen(sink._engine, "before_cursor_execute", lambda *call: first(call[2]))
+    assert sink.begin(0) == 0
+    assert len(made) == 1
+    sink.close()
+
+
 def test_rows_that_cannot_all_be_written_leave_none(url: str) -> None:
     sink = SqlSink(url, "r", 1)
     sink.begin(0)

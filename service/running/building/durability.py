@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from apps.output.kinds import KINDS, Opening
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.pools.port import Codec
 from service.bodies.spec import RunSpec
@@ -29,10 +30,8 @@ def outlet_of(spec: RunSpec, next_serial: int, wake: Callable[[], None]) -> Outl
     if spec.sink is None or spec.sink.kind == "spark":
         return None
     assert spec.run is not None, "a runner has given it a name"
-    from apps.output.sql import TABLE, SqlSink  # imported here: its library is an extra
-
-    table = str(spec.sink.options.get("table", TABLE))
-    return Outlet(SqlSink(spec.sink.path, spec.run, spec.epoch, table), next_serial, wake)
+    opening = Opening(spec.sink.path, spec.run, spec.epoch, spec.sink.options)
+    return Outlet(KINDS[spec.sink.kind].open(opening), next_serial, wake)
 
 
 def keeper_of(
