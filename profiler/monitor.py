@@ -162,7 +162,7 @@ class Monitor:
             stable_since_s=running.stable_since_s,
             window_start_s=start_s,
             input_rate_per_s=self._input_rate(now_s, self._settings.window_s),
-            throughput_per_s=self._throughput(now_s, self._settings.window_s),
+            throughput_per_s=self._rate_since(self._measured_since_s(now_s), now_s),
             delivered=self._deliveries.items(first),
             latency=latency_stats(self._deliveries.xs(first), weights),
             inside=latency_stats(self._deliveries.ys(first), weights),
@@ -175,7 +175,7 @@ class Monitor:
             hop_s=self.hop_s,
             input=InputNow(self._input_rate_windows(now_s), set_per_s, self._arrived),
             read_latency=latency_stats(self._deliveries.zs(first), weights),
-            demand=self._demand and self._demand_rates(replace(self._demand, held_s=now_s - self._free_s), start_s),
+            demand=self._demand and self._demand_rates(self._demand, start_s, now_s),
         )
 
     @property
@@ -198,11 +198,10 @@ class Monitor:
             self._started_s = min((samples.at(0) for samples in sources if samples), default=now_s)
         return self._started_s
 
-    def _throughput(self, now_s: float, window_s: float) -> float | None:
-        since_s = self._measured_since_s(now_s)
-        return rate_per_s(
-            self._deliveries, now_s, window_s=window_s, since_s=since_s, silence_s=self._settings.window_s
-        )
+    def _rate_since(self, since_s: float, now_s: float) -> float | None:
+        """Of deliveries, over the window or as much of it as lies after ``since_s``."""
+        window_s = self._settings.window_s
+        return rate_per_s(self._deliveries, now_s, window_s=window_s, since_s=since_s, silence_s=window_s)
 
     def _input_rate(self, now_s: float, window_s: float) -> float | None:
         """Offered, over the same window as the throughput, where that is known; else counted, which a reset must not
@@ -226,8 +225,10 @@ class Monitor:
         span_s = self._settings.growth_span_s
         return slope_per_s(self._queue.times(first), self._queue.xs(first), min_span_s=span_s)
 
-    def _demand_rates(self, demand: Demand, start_s: float) -> Demand:
+    def _demand_rates(self, counted: Demand, start_s: float, now_s: float) -> Demand:
         """With how fast its counts rose over the window."""
+        delivered_per_s = self._rate_since(self._start(now_s), now_s)
+        demand = replace(counted, held_s=now_s - self._free_s, delivered_per_s=delivered_per_s)
         first = self._demands.first_at_or_after(start_s)
         times, span_s = self._demands.times(first), self._settings.growth_span_s
         offered, admitted, missed = (

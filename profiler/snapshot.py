@@ -149,6 +149,8 @@ class Demand:
     """Over the window."""
     missed_per_s: float | None = None
     """Over the window."""
+    delivered_per_s: float | None = None
+    """Over the whole window, across a reset: for who looks on; it is nothing to judge a composition by."""
     held_s: float = 0.0
     """How long items have waited without a break."""
     bundle_limit: int = 1

@@ -68,7 +68,7 @@ SNAPSHOTS = [
     _field("state", pa.string(), "state of the manager"),
     _field("switching", pa.bool_(), "a switch is under way"),
     _field("input_rate_per_s", pa.float64(), "items/s offered"),
-    _field("throughput_per_s", pa.float64(), "items/s delivered, over the monitor's window"),
+    _field("throughput_per_s", pa.float64(), "items/s delivered, over the monitor's window, across switches"),
     _field("latency_mean_ms", pa.float64(), "ms, over the monitor's window"),
     _field("latency_p95_ms", pa.float64(), "ms, over the monitor's window"),
     _field("queued", pa.int64(), "items that wait for admission"),

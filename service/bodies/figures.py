@@ -83,6 +83,8 @@ class Demand(Answer):
     offered_per_s: float | None = None
     """Items due, or come by themselves: what is asked for, whether the source gets to it or not."""
     admitted_per_s: float | None = None
+    delivered_per_s: float | None = None
+    """Over the whole window, where ``throughput_per_s`` begins anew with a switch or another objective."""
     missed: int | None = None
     """Items that were due and never read: the source was held back for longer than it makes up for."""
     lag_s: float | None = None
@@ -94,6 +96,7 @@ class Demand(Answer):
         if snapshot is None or demand is None:
             return cls()
         return cls(
+            delivered_per_s=rounded(demand.delivered_per_s),
             latency_from_read_ms=Latency.of(snapshot.read_latency),
             offered_per_s=rounded(demand.offered_per_s),
             admitted_per_s=rounded(demand.admitted_per_s),

@@ -167,6 +167,7 @@ class Sample(Answer):
     bundle_size: int | None = None
     """Items that may travel together."""
     offered_per_s: float | None = None
+    delivered_per_s: float | None = None
     queued: int | None = None
     workers: int | None = None
     """In use."""
@@ -178,6 +179,7 @@ class Sample(Answer):
         return cls(
             bundle_size=status.batching.size if status.batching else None,
             offered_per_s=status.offered_per_s,
+            delivered_per_s=status.delivered_per_s,
             queued=status.queued,
             workers=status.composition.workers if status.composition else None,
             cpu_cores=status.cost.cpu_cores if status.cost else None,

@@ -1,6 +1,6 @@
 // What can be done with an app: objective, mode, input, start and stop, compositions.
 
-import { h, renew, shown } from "./dom.js";
+import { h, renew, say, shown } from "./dom.js";
 import * as format from "./format.js";
 import { call, segment } from "./service.js";
 import { Field, Form, action } from "./forms.js";
@@ -44,6 +44,7 @@ export class Act {
     shown(this.parts.mode, running);
     shown(this.parts.input, running);
     this.remove.disabled = !status.slo;
+    say(this.inForce, status.slo?.objectives ? `In force: ${format.objective(status.slo)}. Setting one here replaces them all.` : "");
     if (first || this.running !== running) this.parts.run.open = !running;
     if (first) this.parts.slo.open = running;
     if (first && status.slo) this.fill(status.slo);
@@ -61,7 +62,8 @@ export class Act {
     this.remove = action("Remove", () => this.slo, () => this.removeSlo());
     this.slo = new Form({ fields: [this.metric, this.statistic, this.follows, this.target, this.threshold], submit: "Set SLO", more: [this.remove], send: () => this.setSlo() });
     this.units();
-    return part("slo", "Service-level objective", this.slo.element);
+    this.inForce = h("p", { class: "hint" });
+    return part("slo", "Service-level objective", this.inForce, this.slo.element);
   }
 
   units() {

@@ -14,6 +14,8 @@ import { Notice } from "./notices.js";
 import { Pipeline } from "./pipeline.js";
 import { WhatIf } from "./what_if.js";
 import { Why } from "./why.js";
+import { LogView } from "./log_view.js";
+import { Workers } from "./workers.js";
 
 const CHART_EVERY_MS = 1000;
 
@@ -34,9 +36,11 @@ export class AppPage {
     this.charts = new Charts(app);
     this.decisions = new Decisions(app, this.names);
     this.whatIf = new WhatIf(app);
+    this.workers = new Workers();
+    this.log = new LogView(app);
     this.act = new Act(app, () => this.learn());
     const head = h("div", { class: "head" }, h("div", { class: "row" }, this.heading, this.chips), this.description, this.run, this.jumps());
-    const course = h("div", { class: "course" }, this.pipeline.element, this.charts.element, this.decisions.element, this.whatIf.element);
+    const course = h("div", { class: "course" }, this.pipeline.element, this.charts.element, this.decisions.element, this.whatIf.element, this.workers.element, this.log.element);
     this.body = h("div", { class: "columns" }, course, this.act.element);
     this.element = h("div", { class: "app" }, head, this.lost, this.astray, this.notice.element, loading(), this.notice.load, this.figures.element, this.why.element, this.body);
     this.element.dataset.waiting = "true";
@@ -45,7 +49,7 @@ export class AppPage {
 
   /** The way to what lies further down. */
   jumps() {
-    const parts = { Pipeline: this.pipeline, Course: this.charts, Decisions: this.decisions, "What if": this.whatIf, Act: this.act };
+    const parts = { Pipeline: this.pipeline, Course: this.charts, Decisions: this.decisions, "What if": this.whatIf, Workers: this.workers, Log: this.log, Act: this.act };
     return h("nav", { class: "jumps", "aria-label": "On this page" }, Object.entries(parts).map(([label, part]) => h("button", { type: "button", class: "quiet", onclick: () => goTo(part.element) }, label)));
   }
 
@@ -57,8 +61,9 @@ export class AppPage {
     this.figures.show(status);
     this.why.show(status);
     this.pipeline.show(status);
+    this.workers.show(status);
     this.act.show(status);
-    this.charts.know(status.stages.map((stage) => stage.name));
+    this.charts.know(status);
     this.decisions.see(status);
     const active = status.composition?.name ?? null;
     if (active !== this.active || this.unknown !== false) {
@@ -109,6 +114,7 @@ export class AppPage {
   close() {
     this.pipeline.close();
     this.charts.close();
+    this.log.close();
   }
 }
 
@@ -117,6 +123,7 @@ function began({ run, began_at: at }) {
 }
 
 function goTo(element) {
+  if (element.matches("details")) element.open = true;
   element.scrollIntoView({ block: "start" });
   const heading = element.querySelector("h2");
   heading.tabIndex = -1;

@@ -15,14 +15,14 @@ export function scale(value) {
 }
 
 export class Chart {
-  /** `lines`: {key, label, of(sample)}; `limit(sample)`: the SLO's bound; `fine`: which side of it is, "below" or "above". */
-  constructor({ title, unit, lines, limit = null, fine = "below", format, height = 170 }) {
-    Object.assign(this, { title, unit, limit, fine, format, height, lines, log: false });
+  /** `lines`: {key, label, of(sample)}; `limits(sample)`: the bounds of the SLO; `fine`: which side of the first is, "below" or "above". */
+  constructor({ title, unit, lines, limits = null, fine = "below", format, height = 170 }) {
+    Object.assign(this, { title, unit, limits, fine, format, height, lines, log: false });
     this.values = lines.map(() => h("b"));
     this.labels = lines.map((line, index) => h("span", { class: `key ${line.key}` }, h("i"), line.label, " ", this.values[index]));
     this.bound = h("span", { class: "key limit", hidden: true }, h("i"), "bound ", h("b"));
     this.svg = s("svg", { class: "chart", height, role: "img", tabindex: "0" });
-    this.element = h("figure", {}, h("figcaption", {}, h("h3", {}, title), h("span", { class: "keys" }, this.labels, limit ? this.bound : null)), this.svg);
+    this.element = h("figure", {}, h("figcaption", {}, h("h3", {}, title), h("span", { class: "keys" }, this.labels, limits ? this.bound : null)), this.svg);
   }
 
   /** View: {samples, from, to, marks, cursor}, times in seconds. */
@@ -34,7 +34,7 @@ export class Chart {
     const x = (t) => PAD.left + ((width - PAD.left - PAD.right) * (t - view.from)) / (view.to - view.from);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
     this.svg.setAttribute("width", width);
-    this.svg.replaceChildren(...this.grid(width, steps, y), ...timeAxis(view, x, this.height), ...this.zone(samples, x, y, top), ...marks(view, x, this.height), ...this.paths(samples, x, y), ...chosen(view, x, this.height), ...this.cursorAt(view, x));
+    this.svg.replaceChildren(...this.grid(width, steps, y), ...timeAxis(view, x, this.height), ...holes(view, x, this.height), ...this.zone(samples, x, y, top), ...marks(view, x, this.height), ...this.paths(samples, x, y), ...chosen(view, x, this.height), ...this.cursorAt(view, x));
     this.tell(view);
   }
 
@@ -59,7 +59,7 @@ export class Chart {
   }
 
   reach() {
-    return [...this.lines.map((line) => line.of), ...(this.limit ? [this.limit] : [])];
+    return [...this.lines.map((line) => line.of), ...(this.limits ? [(sample) => Math.max(0, ...this.limits(sample))] : [])];
   }
 
   grid(width, steps, y) {
@@ -67,14 +67,16 @@ export class Chart {
   }
 
   zone(samples, x, y, top) {
-    if (!this.limit) return [];
+    if (!this.limits) return [];
     const edge = this.fine === "below" ? y(0) : y(top);
-    const runs = pieces(samples, this.limit, this.gap);
-    return runs.flatMap((run) => {
-      const line = run.map(([t, value]) => `${x(t).toFixed(1)} ${y(value).toFixed(1)}`);
-      const area = `M${x(run[0][0]).toFixed(1)} ${edge}L${line.join("L")}L${x(run[run.length - 1][0]).toFixed(1)} ${edge}Z`;
-      return [s("path", { class: "zone", d: area }), s("path", { class: "limit", d: `M${line.join("L")}` })];
-    });
+    const count = Math.max(0, ...samples.map((sample) => this.limits(sample).length));
+    return Array.from({ length: count }, (_, index) => pieces(samples, (sample) => this.limits(sample)[index], this.gap)).flatMap((runs, index) =>
+      runs.flatMap((run) => {
+        const line = run.map(([t, value]) => `${x(t).toFixed(1)} ${y(value).toFixed(1)}`);
+        const area = `M${x(run[0][0]).toFixed(1)} ${edge}L${line.join("L")}L${x(run[run.length - 1][0]).toFixed(1)} ${edge}Z`;
+        return [index === 0 && s("path", { class: "zone", d: area }), s("path", { class: "limit", d: `M${line.join("L")}` })].filter(Boolean);
+      }),
+    );
   }
 
   paths(samples, x, y) {
@@ -96,9 +98,9 @@ export class Chart {
     const at = nearest(view.samples, view.cursor);
     const texts = this.lines.map((line) => (at ? this.format(line.of(at), true) : "–"));
     this.values.forEach((value, index) => say(value, texts[index]));
-    const bound = this.limit && at ? this.limit(at) : null;
-    this.bound.hidden = bound === null || bound === undefined;
-    if (bound !== null) say(this.bound.lastElementChild, this.format(bound, true));
+    const bounds = (this.limits && at ? this.limits(at) : []).filter((bound) => bound !== null && bound !== undefined);
+    this.bound.hidden = bounds.length === 0;
+    say(this.bound.lastElementChild, bounds.map((bound) => this.format(bound, true)).join(", "));
     const words = this.lines.map((line, index) => `${line.label} ${texts[index]}`).join(", ");
     this.svg.setAttribute("aria-label", `${this.title}, ${this.unit}${at ? `, at ${clock(at.t)}: ${words}` : ": nothing measured yet"}`);
   }
@@ -134,6 +136,11 @@ function timeAxis(view, x, height) {
   for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) ticks.push(t);
   const edge = x(view.to) + PAD.right;
   return ticks.map((t) => s("text", { x: Math.min(x(t), edge - (step < 60 ? 25 : 16)), y: height - 5, "text-anchor": "middle" }, clock(t, step < 60)));
+}
+
+/** Stretches of which nothing is known. */
+export function holes(view, x, height) {
+  return view.holes.map((hole) => s("rect", { class: "hole", x: x(hole.from), width: x(hole.to) - x(hole.from), y: PAD.top, height: height - PAD.top - PAD.bottom }, s("title", {}, hole.told)));
 }
 
 /** What is being marked with the pointer. */

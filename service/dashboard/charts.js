@@ -2,7 +2,7 @@
 
 import { h, renew, s, say, shown } from "./dom.js";
 import * as format from "./format.js";
-import { Chart, PAD, chosen, nearest } from "./chart.js";
+import { Chart, PAD, chosen, holes, nearest } from "./chart.js";
 import { HUES, hueOf } from "./names.js";
 import { KEPT, historyOf, joined, samplesOf, stamp } from "./samples.js";
 import { segment } from "./service.js";
@@ -10,6 +10,7 @@ import { segment } from "./service.js";
 const LENGTHS_S = { "2 minutes": 120, "5 minutes": 300, "15 minutes": 900, hour: 3600, "6 hours": 21600, day: 86400 };
 const LEAST_S = 2; // a click that slips is no range
 const BAND_HEIGHT = 58;
+const HOLES_TOLD = 3;
 
 const axisTime = (value) => (value === 0 ? "0" : value >= 1000 ? `${format.number(value / 1000, value % 1000 ? 1 : 0)} s` : `${Number(value.toPrecision(3))} ms`);
 const axisRate = (value) => String(Number(value.toPrecision(3)));
@@ -17,22 +18,23 @@ const axisRate = (value) => String(Number(value.toPrecision(3)));
 export class Charts {
   constructor(app) {
     this.samples = samplesOf(app);
-    Object.assign(this, { app, cursor: null, range: null, past: [], drag: null });
+    Object.assign(this, { app, cursor: null, range: null, past: [], drag: null, began: null, again: null });
     this.live = h("button", { type: "button", hidden: true, onclick: () => (location.hash = `#/app/${segment(app)}`) }, "Back to now");
     this.log = h("input", { type: "checkbox", id: "log", onchange: () => this.rescale() });
     this.told = h("span", { class: "hint" });
     this.length = h("select", { id: "length", onchange: () => this.lengthen() }, Object.entries(LENGTHS_S).map(([label, value]) => h("option", { value, selected: value === 300 }, label)));
-    this.rates = new Chart({ title: "Offered and delivered", unit: "items per second", lines: [{ key: "input", label: "offered", of: (sample) => sample.offered }, { key: "output", label: "delivered", of: (sample) => sample.output }], limit: (sample) => sample.rateBound, fine: "above", format: (value, exact) => (exact ? `${format.rate(value)}/s` : axisRate(value)) });
-    this.latency = new Chart({ title: "Latency", unit: "milliseconds", lines: [{ key: "mean", label: "mean", of: (sample) => sample.mean }, { key: "p95", label: "p95", of: (sample) => sample.p95 }], limit: (sample) => sample.latencyBound, format: (value, exact) => (exact ? format.time(value) : axisTime(value)) });
+    this.rates = new Chart({ title: "Offered and delivered", unit: "items per second", lines: [{ key: "input", label: "offered", of: (sample) => sample.offered }, { key: "output", label: "delivered", of: (sample) => sample.output }], limits: (sample) => [sample.rateBound], fine: "above", format: (value, exact) => (exact ? `${format.rate(value)}/s` : axisRate(value)) });
+    this.latency = new Chart({ title: "Latency", unit: "milliseconds", lines: [{ key: "mean", label: "mean", of: (sample) => sample.mean }, { key: "p95", label: "p95", of: (sample) => sample.p95 }], limits: (sample) => sample.latencyBounds, format: (value, exact) => (exact ? format.time(value) : axisTime(value)) });
     this.bundles = new Chart({ title: "Items that may travel together", unit: "items", lines: [{ key: "output", label: "size", of: (sample) => sample.bundle }], format: (value, exact) => (exact ? format.whole(value) : axisRate(value)), height: 110 });
     this.backlog = new Chart({ title: "Backlog", unit: "items", lines: [{ key: "p95", label: "waiting", of: (sample) => sample.queued }], format: (value, exact) => (exact ? format.whole(value) : axisRate(value)), height: 110 });
     this.workers = new Chart({ title: "Workers in use and cores they keep busy", unit: "workers, cores", lines: [{ key: "hue4", label: "workers", of: (sample) => sample.workers }, { key: "hue1", label: "busy cores", of: (sample) => sample.cpu }], format: (value, exact) => (exact ? format.number(value, Number.isInteger(value) ? 0 : 2) : axisRate(value)), height: 110 });
     this.bands = new Bands();
     this.stages = null;
     this.stagePlace = h("div");
+    this.lost = h("p", { class: "hint lost" });
     this.gone = h("p", { class: "hint" }, "Nothing has been measured yet.");
     this.figures = h("div", { class: "charts" }, this.rates.element, this.latency.element, this.backlog.element, this.bundles.element, this.bands.element, this.workers.element, this.stagePlace);
-    this.element = h("section", { class: "panel", "aria-labelledby": "charts-title" }, h("div", { class: "row" }, h("h2", { id: "charts-title" }, "Course"), this.told, this.live, h("label", {}, this.log, " latency on a log scale"), h("label", {}, "Last ", this.length)), this.gone, this.figures);
+    this.element = h("section", { class: "panel", "aria-labelledby": "charts-title" }, h("div", { class: "row" }, h("h2", { id: "charts-title" }, "Course"), this.told, this.live, h("label", {}, this.log, " latency on a log scale"), h("label", {}, "Last ", this.length)), this.gone, this.lost, this.figures);
     this.figures.addEventListener("pointermove", (event) => this.point(event));
     this.figures.addEventListener("pointerleave", () => this.moveTo(null));
     this.figures.addEventListener("pointerdown", (event) => this.mark(event));
@@ -46,8 +48,10 @@ export class Charts {
     cancelAnimationFrame(this.frame);
   }
 
-  /** `stages`: names, in the app's order. */
-  know(stages) {
+  /** What the charts cannot tell by their samples: the names of the stages, in the app's order, and the present runner. */
+  know({ stages: each, began_at: began, started_again: again }) {
+    const stages = each.map((stage) => stage.name);
+    Object.assign(this, { began: began ? Date.parse(began) / 1000 : null, again });
     if (renew(this.stagePlace, stages.join(), () => this.stageChart(stages))) this.draw();
   }
 
@@ -67,7 +71,17 @@ export class Charts {
       const before = samples[index].composition;
       return sample.composition && before && sample.composition !== before ? [{ t: sample.t, from: before, to: sample.composition }] : [];
     });
-    return { samples, from, to, marks, cursor: this.cursor, drag: this.drag, gap: gapOf(samples) };
+    const gap = gapOf(samples);
+    return { samples, from, to, marks, cursor: this.cursor, drag: this.drag, gap, holes: this.holes(samples, gap) };
+  }
+
+  /** Stretches between samples of which nothing is known, with the reason where it is. */
+  holes(samples, gap) {
+    const found = samples.slice(1).flatMap(({ t }, index) => (t - samples[index].t > gap ? [{ from: samples[index].t, to: t }] : []));
+    return found.map((hole) => {
+      const restart = this.again && this.began > hole.from - 1 && this.began < hole.to + 1 ? `: the runner was started again (${this.again})` : "";
+      return { ...hole, told: `Nothing measured from ${format.clock(hole.from)} to ${format.clock(hole.to)}${restart}` };
+    });
   }
 
   draw() {
@@ -75,6 +89,7 @@ export class Charts {
     this.frame = requestAnimationFrame(() => {
       const view = this.view();
       shown(this.gone, view.samples.length === 0);
+      say(this.lost, view.holes.slice(-HOLES_TOLD).map((hole) => `${hole.told}.`).join(" "));
       const together = view.samples.some((sample) => sample.bundle > 1);
       const waiting = view.samples.some((sample) => sample.queued > 0);
       shown(this.bundles.element, together);
@@ -188,7 +203,7 @@ class Bands {
     this.svg.setAttribute("viewBox", `0 0 ${width} ${BAND_HEIGHT}`);
     this.svg.setAttribute("width", width);
     const cursor = view.cursor === null ? [] : [s("line", { class: "cursor", x1: x(view.cursor), x2: x(view.cursor), y1: 4, y2: BAND_HEIGHT - 14 })];
-    this.svg.replaceChildren(...runs.flatMap((run) => this.band(run, x)), ...view.marks.map((mark) => switchMark(mark, x)), ...chosen(view, x, BAND_HEIGHT), ...cursor);
+    this.svg.replaceChildren(...holes(view, x, BAND_HEIGHT), ...runs.flatMap((run) => this.band(run, x)), ...view.marks.map((mark) => switchMark(mark, x)), ...chosen(view, x, BAND_HEIGHT), ...cursor);
     const at = nearest(view.samples, view.cursor);
     this.value.textContent = at?.composition ?? "–";
     const told = runs.map((run) => `${run.name} from ${format.clock(run.from)}`).join(", ");

@@ -17,7 +17,8 @@ export class Figures {
     this.cost(status);
     const { items } = status;
     const lost = [items.failed && `${format.whole(items.failed)} failed`, items.shed && `${format.whole(items.shed)} dropped`].filter(Boolean).join(", ");
-    this.tiles.Items.set(format.whole(items.delivered), "out", lost || `${format.whole(items.accepted)} in`, lost && "infeasible");
+    const since = status.began_at ? ` since ${format.clock(status.began_at, false)}` : "";
+    this.tiles.Items.set(format.whole(items.delivered), "out", (lost || `${format.whole(items.accepted)} in`) + since, lost && "infeasible");
   }
 
   load(status) {
@@ -32,15 +33,18 @@ export class Figures {
 
   objective(status) {
     const { slo, latency_ms: latency } = status;
-    const [wait, rate] = ["latency", "throughput"].map((metric) => format.goal(slo, metric));
+    const waits = format.goals(slo, "latency");
+    const [wait, rate] = [format.pressing(waits, latency), format.goals(slo, "throughput")[0]];
     // Of several objectives only the one that is missed is coloured so.
     const verdict = (goal, missed) => goal && (slo.objectives && status.slo_status === "violated" && !missed ? "met" : status.slo_status);
-    const short = rate ? format.beyond(status.throughput_per_s, rate.bound, "above") : "";
-    this.tiles.Throughput.set(format.rate(status.throughput_per_s), "items/s", rate ? short || `bound ${format.rate(rate.bound)}` : "delivered", verdict(rate, short));
-    const known = latency[wait?.statistic ?? "mean"];
+    const delivered = status.slo_status === "unknown" ? (status.delivered_per_s ?? status.throughput_per_s) : status.throughput_per_s;
+    const short = rate ? format.beyond(delivered, rate.bound, "above") : "";
+    this.tiles.Throughput.set(format.rate(delivered), "items/s", rate ? short || `bound ${format.rate(rate.bound)}` : "delivered", verdict(rate, short));
+    const known = format.judged(latency, wait);
     const late = wait ? format.beyond(known, wait.bound, "below") : "";
+    const others = waits.filter((each) => each !== wait).map((each) => `; ${format.statistic(each)} ${format.time(format.judged(latency, each))}, bound ${format.time(each.bound)}`);
     const [value, unit] = format.time(known).split(" ");
-    const words = wait ? `${format.statistic(wait)}, ${late || "bound"} ${format.time(wait.bound)}` : `mean; p95 ${format.time(latency.p95)}`;
+    const words = wait ? `${format.statistic(wait)}, ${late || "bound"} ${format.time(wait.bound)}${others.join("")}` : `mean; p95 ${format.time(latency.p95)}`;
     this.tiles.Latency.set(value, unit ?? "", words, verdict(wait, late));
     const since = status.began_at ? `of the time since ${format.clock(status.began_at, false)}` : "of the time";
     this.tiles["SLO met"].set(format.share(status.slo_met_share), "", format.known(status.slo_met_share) ? since : "no verdict yet");

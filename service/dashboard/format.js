@@ -43,6 +43,13 @@ export function whole(value) {
   return known(value) ? digits(value, 0) : DASH;
 }
 
+/** Memory, in the units of 1024. */
+export function bytes(value) {
+  if (!known(value)) return DASH;
+  const [unit, size] = value >= 2 ** 30 ? ["GiB", 2 ** 30] : ["MiB", 2 ** 20];
+  return `${digits(value / size, unit === "GiB" ? 1 : 0)} ${unit}`;
+}
+
 export function percent(ratio) {
   return known(ratio) ? `${digits(ratio * 100, 0)} %` : DASH;
 }
@@ -73,9 +80,19 @@ export function clock(at, seconds = true) {
 
 export const STATISTIC = { mean: "mean", p50: "median", p95: "95th percentile", p99: "99th percentile", share: "time of 95 % of the items" };
 
-/** The objective about `metric` among those of an SLO; undefined where there is none. */
-export function goal(slo, metric) {
-  return (slo?.objectives ?? [slo]).find((each) => each?.metric === metric);
+/** The objectives about `metric` among those of an SLO. */
+export function goals(slo, metric) {
+  return (slo?.objectives ?? [slo]).filter((each) => each?.metric === metric);
+}
+
+/** Of the latencies that are known, the one that `goal` judges. */
+export function judged(latency, goal) {
+  return latency[goal?.statistic ?? "mean"];
+}
+
+/** Of objectives about latency the one that is missed, else the first; undefined where there is none. */
+export function pressing(goals, latency) {
+  return goals.find((each) => beyond(judged(latency, each), each.bound, "below")) ?? goals[0];
 }
 
 /** Which latency an SLO judges. */

@@ -55,7 +55,7 @@ function listen(app) {
     if (performance.getEntriesByName("recompose-first").length === 0) performance.mark("recompose-first");
     if (!filled) {
       filled = true;
-      Promise.all(list.map((status) => fillGap(status.app))).then(() => shown.catchUp());
+      Promise.all(list.map((status) => fillGap(status.app, app !== null))).then(() => shown.catchUp());
     }
   }
 

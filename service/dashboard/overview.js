@@ -104,8 +104,9 @@ class Card {
     this.element.dataset.slo = status.slo_status;
     showChips(this.chips, status);
     say(this.composition, status.composition ? `${status.composition.name} · ${status.composition.notation}` : "");
-    const latency = status.slo?.metric === "latency" ? status.latency_ms[status.slo.statistic] : status.latency_ms.mean;
-    const bound = status.slo?.metric === "latency" ? ` / ${format.time(status.slo.bound)}` : "";
+    const wait = format.pressing(format.goals(status.slo, "latency"), status.latency_ms);
+    const latency = format.judged(status.latency_ms, wait);
+    const bound = wait ? ` / ${format.time(wait.bound)}` : "";
     const share = format.known(status.slo_met_share) ? `${format.share(status.slo_met_share)} of the time` : "–";
     const values = [`${format.rate(status.offered_per_s ?? status.input_rate_per_s)}/s`, `${format.rate(status.throughput_per_s)}/s`, format.time(latency) + bound, workersOf(status), share];
     this.figures.forEach((figure, index) => say(figure.value, values[index]));
@@ -156,6 +157,6 @@ function words(status) {
   if (status.state === "failed") return (status.failure ?? "It has failed.").trim().split("\n").pop();
   if (status.state === "stopped") return "Stopped. Open it to start it.";
   if (status.state === "starting") return "Workers are starting.";
-    if (status.held_up) return `${status.held_up[0].toUpperCase()}${status.held_up.slice(1)}.`;
+  if (status.held_up) return `${status.held_up[0].toUpperCase()}${status.held_up.slice(1)}.`;
   return format.objective(status.slo);
 }

@@ -1,21 +1,21 @@
 // The last quarter of an hour of every app, one sample a second: bounded, however long the page is open.
 
-import { goal } from "./format.js";
+import { goals } from "./format.js";
 import { get, segment } from "./service.js";
 
 export const KEPT = 900;
 
 function fromHistory(sample) {
-  const [wait, rate] = ["latency", "throughput"].map((metric) => goal(sample.slo, metric));
+  const [waits, [rate]] = ["latency", "throughput"].map((metric) => goals(sample.slo, metric));
   return {
     t: Math.floor(Date.parse(sample.at) / 1000),
     composition: sample.composition,
     input: sample.input_rate_per_s,
-    output: sample.throughput_per_s,
+    output: sample.delivered_per_s ?? sample.throughput_per_s, // the other begins anew with each switch: false dips
     mean: sample.latency_ms.mean,
     p95: sample.latency_ms.p95,
-    target: wait?.target ?? null,
-    latencyBound: wait?.bound ?? null,
+    target: waits[0]?.target ?? null,
+    latencyBounds: waits.map((each) => each.bound),
     rateBound: rate?.bound ?? null,
     service: sample.service_time_ms,
     bundle: sample.bundle_size ?? null,
@@ -32,7 +32,7 @@ function fromStatus(status) {
   for (const stage of status.stages) service[stage.name] = stage.service_time_ms;
   const { slo, latency_ms, input_rate_per_s, throughput_per_s, updated_at: at } = status;
   const composition = status.composition ? status.composition.name : null;
-  const beside = { bundle_size: status.batching?.size, slo_status: status.slo_status, queued: status.queued, workers: status.composition?.workers, offered_per_s: status.offered_per_s, cpu_cores: status.cost?.cpu_cores };
+  const beside = { bundle_size: status.batching?.size, slo_status: status.slo_status, queued: status.queued, workers: status.composition?.workers, offered_per_s: status.offered_per_s, delivered_per_s: status.delivered_per_s, cpu_cores: status.cost?.cpu_cores };
   return fromHistory({ at, composition, slo, latency_ms, input_rate_per_s, throughput_per_s, service_time_ms: service, ...beside });
 }
 
@@ -106,13 +106,15 @@ export function samplesOf(app) {
   return byApp.get(app);
 }
 
-/** Fetches what is missing since the last sample; a service that cannot tell leaves the gap. */
-export async function fillGap(app) {
+/** Fetches what is missing since the last sample; a service that cannot tell leaves the gap. `deep`: also what runners
+ * before the present one have written. */
+export async function fillGap(app, deep) {
   const samples = samplesOf(app);
   const missing = samples.list.length > 200 ? Math.ceil(Date.now() / 1000 - samples.last.t) + 5 : KEPT;
   try {
     const last = Math.max(1, Math.min(KEPT, missing));
-    samples.merge(await get(`history/${segment(app)}?last_s=${last}`));
+    const asked = deep ? `from=${encodeURIComponent(stamp(Date.now() / 1000 - last))}` : `last_s=${last}`;
+    samples.merge(await get(`history/${segment(app)}?${asked}`));
   } catch {
     return;
   }

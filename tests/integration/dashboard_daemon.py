@@ -22,6 +22,7 @@ from apps import registry
 from control.decisions import Trigger
 from control.objectives import objective_of
 from profiler.slo import Slo
+from service import logs
 from service.api import create_app
 from service.api.guard import Access
 from service.bodies.base import plain, time_text
@@ -108,7 +109,11 @@ class Scene(FakeRunner):
     def status(self) -> Status:
         self.now_s = self.now_s + FAST_STEP_S if self.fast else time()
         self.asked += 1
-        return Status.model_validate({**plain(super().status()), **self._figures(self.now_s), **self.told})
+        return Status.model_validate({**plain(super().status()), **self._figures(self.now_s), **self._told})
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        return {name: value for name, value in self.told.items() if name in Status.model_fields}
 
     def _figures(self, at_s: float) -> dict[str, Any]:
         active = self._active_at(at_s)
@@ -202,6 +207,8 @@ class Scene(FakeRunner):
         whole = int(min(last_s, 280))
         times = [self.now_s - back for back in range(whole, 0, -1)]
         known = plain(super().status())
+        missing = self.told.get("missing_s", (0, 0))  # of which nothing is known, seconds ago
+        times = [at for at in times if not missing[0] <= self.now_s - at <= missing[1]]
         return [Sample.of(Status.model_validate({**known, **self._figures(at)}), time_text(at)) for at in times]
 
     def what_if(self, question: ReadWhatIf) -> WhatIf:
@@ -273,7 +280,9 @@ def main() -> None:
         _know_a_third()
         apps = {name: registry.find(name) for name in names}
         daemon = Daemon(apps, LocalHost(Scene), store, make_ticker=PromptTicker)
-        app = create_app(daemon, Access(token=os.environ.get("RECOMPOSE_TOKEN")))
+        recent = logs.Recent()
+        logs.configure(console=False, recent=recent)
+        app = create_app(daemon, Access(token=os.environ.get("RECOMPOSE_TOKEN")), recent)
         if asked.fast:
             app.state.broadcaster._period_s = FAST_PERIOD_S
         uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2)).run(sockets=[listener])

@@ -114,3 +114,28 @@ def test_what_the_service_tells_is_text_and_never_run(ferret: Browser, daemon: S
     ferret.sees("Not here", "main")
     assert ferret.run("return window.ran ?? null") is None
     assert not ferret.all("main img, main script")
+
+
+def test_all_objectives_a_gap_the_workers_and_the_log_are_shown(ferret: Browser, daemon: SceneDaemon) -> None:
+    """One page for what is told beside the four questions."""
+    p95 = {"metric": "latency", "statistic": "p95", "target": 200}
+    joint = [{"metric": "latency", "target": 400}, p95, {"metric": "throughput", "target": "input_rate"}]
+    daemon.send("POST", "/slo", {"app": "ferret", "objectives": joint})
+    began = daemon.status("ferret")["updated_at"]
+    worker = {"id": "w1", "pid": 101, "node": "10.0.0.5", "group": 0, "outstanding": 1, "restarts": 2}
+    taken = {"cpu_cores": 0.87, "memory_bytes": 210 * 2**20}
+    again = {"started_again": "ConnectionError: gone", "began_at": began, "missing_s": (60, 90)}
+    daemon.ferret(**again, workers=[{**worker, **taken}])
+    ferret.sees("95th percentile, 5 % above its bound 240 ms; mean", ".tile")
+    ferret.sees("In force: mean latency ≤ 480 ms and 95th percentile latency ≤ 240 ms and throughput", "#act-slo")
+    ferret.until(lambda: len(ferret.all(".charts figure:nth-child(2) path.limit")) == 2, "both bounds")
+    ferret.driver.refresh()
+    ferret.sees("Nothing measured from", ".lost")
+    assert ferret.all(".charts .hole")
+    ferret.unfold("#fold-workers")
+    ferret.sees("0.87 cores", "#fold-workers table")
+    assert "segment + extract" in ferret.texts("#fold-workers table")[0]
+    assert "210 MiB" in ferret.texts("#fold-workers table")[0]
+    ferret.unfold("#fold-log")
+    ferret.sees("runner up", ".log")
+    assert ferret.faults_of_access() == []

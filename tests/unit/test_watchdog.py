@@ -14,6 +14,7 @@ from compositions.errors import NotNow, RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode, State
 from profiler.slo import Slo
+from service.bodies.figures import Items
 from service.bodies.refusals import DiskFullError, UnavailableError
 from service.bodies.results import Result
 from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec
@@ -21,6 +22,7 @@ from service.bodies.status import Status
 from service.daemon.fakes.fake_runner import FakeRunner
 from service.daemon.keeping.berth import Berth
 from service.daemon.keeping.history_puller import HistoryPuller
+from service.daemon.keeping.remembered import Remembered
 from service.daemon.keeping.restart_policy import (
     BACK_OFF_S,
     HEALTHY_S,
@@ -182,6 +184,18 @@ def test_each_runner_has_a_run_of_its_own_and_says_why_it_is_another_one() -> No
     status = bench.watchdog.ask(ReadStatus())
     assert (status.run, status.epoch, status.started_again) == (second.run, 2, "ConnectionError: gone")
     assert bench.store.started()["synthetic"].spec.run == second.run
+
+
+def test_what_a_runner_had_not_delivered_is_told_with_its_death() -> None:
+    bench = up(Bench())
+    bench.step(2.0)
+    last = bench.watchdog.ask(ReadStatus())
+    seen = last.model_copy(update={"items": Items(accepted=9, delivered=5, failed=1, shed=0)})
+    bench.watchdog.remembered = Remembered(seen)
+    bench.runner.killed = True
+    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    told = "ConnectionError: gone; of what it had accepted 3 items were not out yet"
+    assert bench.runner.spec.started_again == told
 
 
 def test_that_a_runner_was_started_again_is_among_the_decisions_with_its_reason() -> None:

@@ -24,6 +24,14 @@ class Remembered:
     """Filled when the run has ended, as is ``history``."""
     history: tuple[Sample, ...] = ()
 
+    @property
+    def unfinished(self) -> int:
+        """Items that were accepted and not out when it was last looked at."""
+        if self.status is None:
+            return 0
+        items = self.status.items
+        return max(0, items.accepted - items.delivered - items.failed - items.shed)
+
     def window(self, run: str | None) -> Window:
         """What can still be read of ``run``; nothing of one that is not remembered."""
         if self.status is None or self.status.run != run:

@@ -98,9 +98,16 @@ class Watchdog:
     def _spawn(self) -> None:
         """The attempts after one that was put off are the same start, and told once."""
         put_off = policy.put_off(self._condition)
-        anew = self.wanted.renew(self._condition.deaths.reason or put_off)
+        anew = self.wanted.renew(self._why_again() or put_off)
         first_decision = self.history.begin_anew(anew, told=put_off is not None)
         self._berth.spawn(self.wanted.begin(first_decision))
+
+    def _why_again(self) -> str | None:
+        """Why the runner before died, and what went with it, as far as is known."""
+        reason, lost = self._condition.deaths.reason, self.remembered.unfinished
+        if reason is None or not lost or self.wanted.spec.durability != "none":
+            return reason
+        return f"{reason}; of what it had accepted {lost:,} {'item was' if lost == 1 else 'items were'} not out yet"
 
     def _look(self) -> None:
         now_s = self._clock()

@@ -30,7 +30,7 @@ class Rows:
         rate = snapshot.input_rate_per_s
         return (
             self._micros(snapshot.now_s), snapshot.composition, str(result.state), snapshot.switching,
-            snapshot.input_rate_per_s, snapshot.throughput_per_s,
+            snapshot.input_rate_per_s, demand.delivered_per_s if demand else snapshot.throughput_per_s,
             latency and latency.mean_s * 1e3, latency and latency.p95_s * 1e3,
             snapshot.queued, snapshot.in_flight, snapshot.workers_alive,
             objective and objective.slo.metric, objective and objective.target(rate),
