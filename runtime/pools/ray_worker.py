@@ -13,7 +13,7 @@ from contextlib import suppress
 from apps.contract import App
 from compositions.errors import RecomposeError
 from runtime.arena.shelves import shelf_of
-from runtime.garbage import settle
+from runtime.housekeeping import settle
 from runtime.pools.execute import run_now
 from runtime.pools.processes import pid_space
 from runtime.pools.ray_bench import Bench

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from runtime.garbage import settle
+from runtime.housekeeping import settle
 from service.bodies.status import Status
 from service.cli import render
 from service.running.asking.patience import Patient

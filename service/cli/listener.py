@@ -8,18 +8,19 @@ import signal
 import socket
 from typing import Any
 
-import h11
 import structlog
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from compositions.errors import RecomposeError
+from runtime.housekeeping import short_turns
 from service.api.problems import problem
 
 GRACE_S = 5
 """Requests under way at shutdown get this long; the drain of the apps comes after, with its own limit."""
 HEAD_S = 10.0
 """From the first byte of a connection, or of its next request, to the end of the headers."""
+MAX_HEAD_BYTES = 64 * 1024
 MAX_CONNECTIONS = 500
 """Streams of the dashboard included. Below the 1,024 open files that a process may have by default, most of which are
 then still there for state, workers and telemetry."""
@@ -45,54 +46,77 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-class BoundedProtocol(H11Protocol):
-    """uvicorn's HTTP, with a limit of connections and of the time that a request's headers may take."""
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP, with a limit of connections, and of the time and the size that a request's headers may take."""
 
     _head_due: asyncio.TimerHandle | None = None
+    _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
+        self._await_head()
         if len(self.connections) > MAX_CONNECTIONS:
             self._refuse(503, f"{MAX_CONNECTIONS} connections are open already; close one or try again later")
-        self._watch_head()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._watch_head()
+        if self._head_due is None:
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(431, f"the headers of the request are larger than {MAX_HEAD_BYTES} bytes; send less")
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_there()
         super().connection_lost(exc)
-        self._watch_head()
 
-    def _watch_head(self) -> None:
-        """Holds the clock while headers are awaited, and stops it when they are there."""
-        awaited = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
-        if awaited and self._head_due is None:
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._await_head()
+
+    def on_headers_complete(self) -> None:
+        self._head_is_there()
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, "this is not a request of HTTP/1.1; its line, its headers or its body cannot be read")
+
+    def _await_head(self) -> None:
+        if self._head_due is None:
             self._head_due = self.loop.call_later(HEAD_S, self._head_late)
-        elif not awaited and self._head_due is not None:
+
+    def _head_is_there(self) -> None:
+        if self._head_due is not None:
             self._head_due.cancel()
-            self._head_due = None
+        self._head_due, self._head_bytes = None, 0
 
     def _head_late(self) -> None:
-        self._head_due = None
-        if not self.transport.is_closing():
-            self._refuse(408, f"the headers of the request took longer than {HEAD_S:g} s; send them at once")
+        self._refuse(408, f"the headers of the request took longer than {HEAD_S:g} s; send them at once")
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Answers before there is a request, and ends the connection."""
-        answer = problem(status, detail, headers={"Connection": "close"})
-        head = h11.Response(status_code=status, headers=answer.raw_headers)
-        parts = (head, h11.Data(data=bytes(answer.body)), h11.EndOfMessage())
-        self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
+        """Answers before there is a request, and ends the connection; into an answer under way it says nothing."""
+        if self.transport.is_closing():
+            return
+        self._head_is_there()
+        if self.cycle is None or self.cycle.response_complete:
+            answer = problem(status, detail, headers={"Connection": "close"})
+            head = b"".join(b"%b: %b\r\n" % header for header in answer.raw_headers)
+            self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(answer.body))
         self.transport.close()
 
 
 def serve_on(listener: socket.socket, app: Any) -> None:
     """Until a signal; uvicorn raises it again at its end, and exit code 0 needs that to do nothing."""
+    short_turns()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     config = uvicorn.Config(
-        app, http=BoundedProtocol, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_S
+        app,
+        http=BoundedProtocol,
+        loop="uvloop",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=GRACE_S,
     )
     server = uvicorn.Server(config)
     log.info("listening", address="{}:{}".format(*listener.getsockname()[:2]))

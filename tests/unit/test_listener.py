@@ -72,6 +72,21 @@ async def _sends_half_a_body(reader: asyncio.StreamReader, writer: asyncio.Strea
     return await reader.read()
 
 
+async def _sends_more_head_than_allowed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: " + bytes(120).replace(b"\0", b"x"))
+    return await reader.read()
+
+
+async def _speaks_no_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(b"hello there\r\n\r\n")
+    return await reader.read()
+
+
+async def _begins_another_before_the_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HT")
+    return await reader.read()
+
+
 async def _waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
     return b""
 
@@ -111,6 +126,32 @@ def test_headers_that_do_not_come_are_not_waited_for(talk: Talk, monkeypatch: py
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"application/problem+json" in answer
     assert b"the headers of the request took longer than 0.01 s; send them at once" in answer
+
+
+def test_headers_have_a_most_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "MAX_HEAD_BYTES", 100)
+    answer = talked(_sends_more_head_than_allowed)[0]
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert b"the headers of the request are larger than 100 bytes; send less" in answer
+
+
+def test_what_is_no_http_is_told_so() -> None:
+    answer = talked(_speaks_no_http)[0]
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"this is not a request of HTTP/1.1" in answer
+
+
+def test_a_refusal_is_not_written_into_an_answer_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answers_half(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+        await send({"type": "http.response.body", "body": b"ok", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    monkeypatch.setattr(listener, "HEAD_S", 0.01)
+    answer = talked(_begins_another_before_the_answer, app=answers_half)[0]
+    assert answer.endswith(b"\r\n\r\nok")
+    assert b"408" not in answer
 
 
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import structlog
 
-from runtime.garbage import settle
+from runtime.housekeeping import settle
 from runtime.pools import ray_cluster
 from service.bodies.spec import RunSpec
 from service.printed import Printed
