@@ -1,24 +1,25 @@
-"""Thin clients of the REST API: ``status``, ``decisions``, ``compositions``."""
+"""Thin clients of the REST API: ``status``, ``watch``, ``decisions``, ``compositions``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 
 from service.bodies.compositions import Choice
-from service.bodies.decisions import KINDS, Entry, EntryKind
+from service.bodies.decisions import Entry, EntryKind
 from service.bodies.status import Status
 from service.cli import render
-from service.cli.app_client import AppClient
 from service.cli.http import DEFAULT_URL, Client, read, segment
+from service.cli.names import app_argument
 from service.cli.watch_view import DECISIONS, WatchView
+from service.cli.which_decisions import Which, which_decisions
 
 url_option = click.option("--url", envvar="RECOMPOSE_URL", default=DEFAULT_URL, show_default=True)
 json_option = click.option("--json", "as_json", is_flag=True, help="The service's answer as it is.")
@@ -42,52 +43,90 @@ def show(answer: Any, as_json: bool, view: Callable[[Any], RenderableType]) -> N
 
 @click.command()
 @click.argument("app", required=False)
-@click.option("--watch", is_flag=True, help="Live, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Live, until Ctrl-C; as the command watch.")
+@which_decisions(DECISIONS)
 @url_option
 @json_option
-def status(app: str | None, watch: bool, url: str, as_json: bool) -> None:
-    """Shows what the apps do, or one app in full."""
-    if watch and app is None:
-        raise click.UsageError("--watch needs an APP")
+@click.pass_context
+def status(
+    ctx: click.Context,
+    app: str | None,
+    watch: bool,
+    limit: int,
+    kinds: tuple[EntryKind, ...],
+    before: str | None,
+    url: str,
+    as_json: bool,
+) -> None:
+    """Shows what the apps do, or one app in full with its last decisions."""
+    asked = [f"--{name}" for name in ("watch", "kind", "before", "limit") if _given(ctx, name)]
+    if app is None and asked:
+        raise click.UsageError(f"{asked[0]} needs an APP")
+    if as_json and not watch and asked:
+        raise click.UsageError("--json prints the status alone; recompose decisions APP --json prints decisions")
+    which = Which(kinds, before, limit)
     with connected(url) as client:
         if app is None:
             show(client.get("/status"), as_json, lambda found: render.statuses_table(read(list[Status], found)))
         elif watch:
-            _watch(client, app, as_json)
+            _watch(client, app, which, as_json)
         else:
             found = client.get(f"/status/{segment(app)}")
-            show(found, as_json, lambda found: render.status_view(read(Status, found)))
+            show(found, as_json, lambda found: _in_full(read(Status, found), which.entries(client, found["app"])))
 
 
-def _watch(client: Client, app: str, as_json: bool) -> None:
+def _given(ctx: click.Context, name: str) -> bool:
+    parameter = "kinds" if name == "kind" else name
+    return ctx.get_parameter_source(parameter) is not click.core.ParameterSource.DEFAULT
+
+
+def _in_full(status: Status, entries: Sequence[Entry]) -> RenderableType:
+    return (
+        Group(render.status_view(status), "", render.decisions_table(entries))
+        if entries
+        else render.status_view(status)
+    )
+
+
+@click.command()
+@app_argument
+@which_decisions(DECISIONS)
+@url_option
+@json_option
+def watch(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None, url: str, as_json: bool) -> None:
+    """Shows APP live, until Ctrl-C: its pipeline, rates, objective and last decisions."""
+    with connected(url) as client:
+        _watch(client, app, Which(kinds, before, limit), as_json)
+
+
+def _watch(client: Client, app: str, which: Which, as_json: bool) -> None:
     statuses = client.stream(f"/status/{segment(app)}/stream")
     try:
         if as_json:
             for status in statuses:
                 click.echo(json.dumps(status))
         else:
-            view = WatchView(lambda: AppClient(client, app).decisions(DECISIONS))
-            with Live(console=render.console(), auto_refresh=False) as live:
-                for status in statuses:
-                    live.update(view.show(read(Status, status)), refresh=True)
+            _draw(statuses, WatchView(lambda: which.entries(client, app)))
     except KeyboardInterrupt:  # the way to end it
         return
 
 
+def _draw(statuses: Iterable[Any], view: WatchView) -> None:
+    console = render.console()
+    with Live(console=console, auto_refresh=False) as live:
+        for status in statuses:
+            live.update(view.fitting(read(Status, status), console), refresh=True)
+
+
 @click.command()
-@click.argument("app")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
-@click.option(
-    "--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only these; may be given several times."
-)
-@click.option("--before", help="Only what ended before this time, such as 2026-11-20T10:00:00Z.")
+@app_argument
+@which_decisions(20)
 @url_option
 @json_option
 def decisions(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None, url: str, as_json: bool) -> None:
     """Shows what was decided for APP and why, newest first."""
     with connected(url) as client:
-        asked = {"limit": limit, "kind": list(kinds), **({"before": before} if before else {})}
-        found = client.get(f"/decisions/{segment(app)}", **asked)
+        found = Which(kinds, before, limit).answer(client, app)
         show(found, as_json, lambda found: render.decisions_table(read(list[Entry], found)))
 
 

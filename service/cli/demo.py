@@ -19,7 +19,10 @@ from service.cli.check import apps_option
 from service.cli.daemon import Daemon
 from service.cli.demo_course import Course
 from service.cli.demo_view import DemoView
+from service.cli.endings import INTERRUPTED, Ending
+from service.cli.interrupts import first_is_noted
 from service.cli.texts import parse_options
+from service.cli.watch_view import DECISIONS
 
 STEPS_S = (10.0, 45.0, 25.0)
 """Low, high and low input again."""
@@ -41,9 +44,13 @@ def demo(app: str, apps_dirs: tuple[Path, ...], options: tuple[str, ...], steps:
     given = {**OPTIONS.get(app, {}), **parse_options(options)}
     with DemoView(app) as view:
         view.say("starting the daemon and Ray")
-        with Daemon(apps_dirs) as daemon:
-            tally = Course(AppClient(daemon.client, app), view, began_s, steps).run(given)
+        with Daemon(apps_dirs) as daemon, first_is_noted() as interrupted:
+            seen = AppClient(daemon.client, app)
+            view.ask(lambda: seen.decisions(DECISIONS))
+            tally = Course(seen, view, began_s, steps, interrupted).run(given)
             view.say("ending the daemon")
     render.console().print(render.summary_table(tally.rows()))
     if tally.damage:
         raise RecomposeError(f"the stream was damaged: {tally.damage}")
+    if interrupted():
+        raise Ending(INTERRUPTED, "interrupted; what was accepted is delivered")

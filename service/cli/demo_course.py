@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from control.decisions import State
 from service.bodies.requests import StartRequest
@@ -26,16 +26,38 @@ WARM_S = 10.0
 """At the first guess of the low rate, for a profile that the plan can rest on."""
 
 
+class Interrupted(Exception):  # noqa: N818 - no error
+    """The user wants it to end."""
+
+
 class Course:
-    def __init__(self, app: AppClient, view: DemoView, began_s: float, steps_s: tuple[float, float, float]) -> None:
+    """``interrupted`` is asked with every status: then what was accepted is delivered, and the demo sums up."""
+
+    def __init__(
+        self,
+        app: AppClient,
+        view: DemoView,
+        began_s: float,
+        steps_s: tuple[float, float, float],
+        interrupted: Callable[[], bool],
+    ) -> None:
         self._app, self._view = app, view
         self._began_s, self._steps_s = began_s, steps_s
         self._tally = Tally()
         self._statuses = app.statuses()
+        self._interrupted = interrupted
 
     def run(self, options: Mapping[str, object]) -> Tally:
         self._view.say(f"starting {self._app.name}")
         self._app.start(StartRequest(options=dict(options), input=InputSpec(rate_per_s=1.0)))
+        try:
+            self._adapt()
+        except Interrupted:
+            self._view.say("interrupted")
+        self._finish()
+        return self._tally
+
+    def _adapt(self) -> None:
         plan = self._plan()
         self._app.set_latency(round(plan.target_ms, 1))
         self._view.say(f"SLO: mean latency {plan.target_ms:.0f} ms")
@@ -43,8 +65,6 @@ class Course:
             self._view.say(f"input {word} {rate:.1f} items/s")
             self._app.set_rate(rate)
             self._follow(seconds)
-        self._finish()
-        return self._tally
 
     def _steps(self, plan: Plan) -> list[tuple[float, float, str]]:
         words = ("is", "rises to", "falls to")
@@ -70,8 +90,10 @@ class Course:
         raise ServiceError("the daemon ended")
 
     def _live(self) -> Iterator[Status]:
-        """Statuses as they come, each shown and counted. Raises: ServiceError when the app has failed."""
+        """Statuses as they come, each shown and counted. Raises: ServiceError when the app has failed; Interrupted."""
         for status in self._statuses:
+            if self._interrupted():
+                raise Interrupted
             self._see(status)
             if status.state is State.FAILED:
                 raise ServiceError(f"{self._app.name} failed: {status.failure}")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from service.bodies.decisions import Decision
+from service.bodies.decisions import Decision, Entry
 from service.bodies.status import Status
 from service.cli import render
+from service.cli.watch_view import WatchView
 
 LINE_EVERY_S = 2.0
 REMEMBERED = 6
+SAID = 3
+"""Lines above the picture."""
 
 
 class DemoView:
@@ -26,6 +30,11 @@ class DemoView:
         self._live: Live | None = None
         self._line_due_s = 0.0
         self._began_s = time.monotonic()
+        self._watch = WatchView(list)
+
+    def ask(self, decisions: Callable[[], Sequence[Entry]]) -> None:
+        """``decisions``: the newest ones, once the service is there."""
+        self._watch = WatchView(decisions)
 
     def __enter__(self) -> DemoView:
         if self._console.is_terminal:
@@ -60,10 +69,8 @@ class DemoView:
             self.say(f"decision {decision.from_} → {decision.to}: {decision.reason}")
 
     def _picture(self, status: Status) -> RenderableType:
-        said = Text("\n".join(self._said))
-        decided = render.decisions_table(list(reversed(self._decided)))
-        tables = (render.statuses_table([status]), Text(""), render.stages_table(status), Text(""))
-        return Group(said, Text(""), *tables, decided)
+        said = list(self._said)[-SAID:]
+        return Group(Text("\n".join(said), no_wrap=True), self._watch.fitting(status, self._console, len(said)))
 
     def _line(self, status: Status) -> Text:
         composition = status.composition.name if status.composition else "–"

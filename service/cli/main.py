@@ -24,6 +24,7 @@ COMMANDS = {
     "logs": "listing:logs",
     "slo": "slo_command:slo",
     "status": "clients:status",
+    "watch": "clients:watch",
     "decisions": "clients:decisions",
     "compositions": "clients:compositions",
     "new": "new:new",

@@ -78,8 +78,9 @@ def slo_text(status: Status) -> Text:
 
 def _short(slo: ObjectiveInForce) -> str:
     unit = _UNITS[slo.metric]
+    name = slo.metric if slo.statistic in (None, "mean") else f"{slo.statistic} {slo.metric}"
     target = slo.target if isinstance(slo.target, str) else f"{figure(slo.target, 6)} {unit}"
-    return f"{slo.metric} {target} (bound {number(slo.bound, f' {unit}', 0)})"
+    return f"{name} {target} (bound {number(slo.bound, f' {unit}', 0)})"
 
 
 def _within(slo: SloInForce) -> str:
@@ -142,8 +143,13 @@ def stages_table(status: Status) -> Table:
     return made
 
 
-def decisions_table(entries: Sequence[Entry]) -> Table:
+def decisions_table(entries: Sequence[Entry], *, short: bool = False) -> Table:
+    """``short``: a line for each, however long its reason."""
     made = table("at", "trigger", "from → to", "reason")
+    if short:
+        made.expand, made.columns[-1].ratio = True, 1
+        for column in made.columns:
+            column.no_wrap, column.overflow = True, "ellipsis"
     for entry in entries:
         if isinstance(entry, NoChange):
             made.add_row(clock(entry.at), "no change", f"× {entry.count}", entry.reason)

@@ -1,4 +1,4 @@
-"""``status --watch``: the pipeline as it runs, rates, SLO and the last decisions, in a terminal."""
+"""``watch``: the pipeline as it runs, rates, SLO and the last decisions, in a terminal."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from service.cli.http import ServiceError
 REMEMBERED = 40
 """Statuses of a course, one a second."""
 PER_S = 4
+BESIDE_SPARK = 48
+"""Columns of a line that its course does not have."""
 DECISIONS = 5
 BARS = "▁▂▃▄▅▆▇█"
 Entries = Sequence[Entry]
@@ -37,18 +39,36 @@ class WatchView:
         self._course: deque[tuple[float | None, float | None]] = deque(maxlen=REMEMBERED)
         self._seen = 0
 
-    def show(self, status: Status) -> RenderableType:
+    def fitting(self, status: Status, console: rich.Console, above: int = 0) -> RenderableType:
+        """As much as the terminal has lines for: first reasons are cut, then there are fewer decisions.
+        ``above``: lines that something else has."""
         self._note(status)
+        shapes = [(len(self._entries), False), *((count, True) for count in range(len(self._entries), -1, -1))]
+        for count, short in shapes:
+            drawn = self._drawn(status, count, short, console.width)
+            if not console.is_terminal or len(console.render_lines(drawn, pad=False)) + above < console.height:
+                break
+        return drawn
+
+    def show(self, status: Status) -> RenderableType:
+        """All of it, however long."""
+        self._note(status)
+        return self._drawn(status, len(self._entries), short=False, width=render.WIDE)
+
+    def _drawn(self, status: Status, decisions: int, short: bool, width: int) -> RenderableType:
+        """With so many decisions; ``short``: in a line each. ``width``: columns."""
         title = f"{status.app} · {status.state}" + ("" if status.mode is Mode.AUTO else f" · {status.mode}")
         composition = status.composition
         name = f"composition {composition.name}, {composition.workers} workers" if composition else "not running"
-        parts: list[RenderableType] = [self._figures(status), Text("")]
+        parts: list[RenderableType] = [self._figures(status, width)]
         parts.append(Panel(pipeline(status), title=f"{name}", title_align="left", border_style="dim"))
         if status.held_up:
             parts.append(Text(status.held_up, style="yellow"))
         if status.failure:
             parts.append(Text(status.failure.strip().splitlines()[-1], style="red"))
-        parts += [Text(""), Text("last decisions", style="bold"), render.decisions_table(self._entries)]
+        if decisions:
+            shown = self._entries[:decisions]
+            parts += [Text("last decisions", style="bold"), render.decisions_table(shown, short=short)]
         return Panel(rich.Group(*parts), title=title, title_align="left")
 
     def _note(self, status: Status) -> None:
@@ -62,13 +82,15 @@ class WatchView:
             except ServiceError:
                 return  # the next status asks again
 
-    def _figures(self, status: Status) -> Table:
+    def _figures(self, status: Status, width: int) -> RenderableType:
         latency, items = status.latency_ms, status.items
-        made = Table.grid(padding=(0, 2))
+        room = max(8, min(REMEMBERED, width - BESIDE_SPARK))
+        course = _grid()
         rates = f"in {render.number(status.input_rate_per_s)}/s   out {render.number(status.throughput_per_s)}/s"
-        made.add_row("rate", rates, Text(spark(rate for rate, _ in self._course), style="cyan"))
+        course.add_row("rate", rates, _bars([rate for rate, _ in self._course][-room:]))
         told = f"mean {render.number(latency.mean, ' ms', 0)}   p95 {render.number(latency.p95, ' ms', 0)}"
-        made.add_row("latency", told, Text(spark(mean for _, mean in self._course), style="cyan"))
+        course.add_row("latency", told, _bars([mean for _, mean in self._course][-room:]))
+        made = _grid()
         made.add_row("SLO", render.slo_text(status))
         lost = "".join(
             f", {count:,} {name}" for name, count in (("failed", items.failed), ("shed", items.shed)) if count
@@ -76,7 +98,17 @@ class WatchView:
         made.add_row("items", f"{items.delivered:,} out of {items.accepted:,}{lost}; {status.switches} switches")
         if together := render.batching_text(status):
             made.add_row("together", together)
-        return made
+        return rich.Group(course, made)
+
+
+def _grid() -> Table:
+    made = Table.grid(padding=(0, 2))
+    made.add_column(min_width=len("together"))
+    return made
+
+
+def _bars(values: Sequence[float | None]) -> Text:
+    return Text(spark(values), style="cyan", no_wrap=True)
 
 
 def pipeline(status: Status) -> Table:

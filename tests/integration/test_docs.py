@@ -138,7 +138,7 @@ def _for_test(command: str, port: str) -> str:
     command = re.sub(r"(localhost|127\.0\.0\.1):8080", f"127.0.0.1:{port}", command)
     if re.search(r"recompose serve\b", command):
         return f"serve {command}"
-    return f"watch {command}" if "--watch" in command else command
+    return f"watch {command}" if re.search("--watch|recompose watch", command) else command
 
 
 @pytest.mark.timeout(180)

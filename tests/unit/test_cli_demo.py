@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 import pytest
 
@@ -15,8 +16,11 @@ from service.bodies.results import Result
 from service.bodies.slo import SloInForce
 from service.bodies.spec import RunSpec
 from service.bodies.status import Status, resting
+from service.cli.app_client import AppClient
+from service.cli.demo_course import Course
 from service.cli.demo_plan import Plan, plan_for
 from service.cli.demo_tally import Tally
+from service.cli.demo_view import DemoView
 
 RESTING = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)
 
@@ -60,6 +64,32 @@ def test_the_objective_leaves_room_above_what_is_measured_at_rest() -> None:
 def ended(accepted: int) -> Status:
     items = Items(accepted=accepted, delivered=accepted, failed=0, shed=0)
     return RESTING.model_copy(update={"items": items})
+
+
+class PlayedApp:
+    """Two items, which are out when it is stopped."""
+
+    name = "synthetic"
+
+    def start(self, request: object) -> None: ...
+
+    def statuses(self) -> Iterator[Status]:
+        return iter([ended(0)] * 3)
+
+    def stop(self) -> Status:
+        return ended(2)
+
+    def results(self, after: int, limit: int) -> list[Result]:
+        return [Result(serial=serial, value=1) for serial in range(after + 1, 2)]
+
+    def decisions(self, limit: int) -> list[object]:
+        return []
+
+
+def test_an_interrupted_demo_delivers_what_was_accepted_and_sums_up() -> None:
+    told = Course(cast(AppClient, PlayedApp()), DemoView("synthetic"), 0.0, (1.0, 1.0, 1.0), lambda: True).run({})
+    assert dict(told.rows())["items accepted, delivered"] == "2, 2"
+    assert told.damage is None
 
 
 def tally(*serials: int, accepted: int = 5) -> Tally:
