@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage, all_sequential, stateful_names
-from profiler.budget import FREE
+from control.decisions import Grant
+from profiler.budget import FREE, Budget
 
 
 class ManagerError(RecomposeError):
@@ -23,9 +24,19 @@ class Choices:
         self.stateful = stateful_names(self.stages)
         self.compositions = tuple(compositions)
         self._active = first
-        self.granted = FREE
-        """What others on the machine leave."""
+        self.grant: Grant | None = None
+        """What others on the machine leave; None: nobody counts."""
         self._barred: dict[str, tuple[float, str]] = {}
+
+    @property
+    def granted(self) -> Budget:
+        """Of the machine."""
+        return FREE if self.grant is None else self.grant.budget
+
+    @property
+    def in_use(self) -> Budget:
+        """By what is active."""
+        return FREE if self._active is None else Budget(workers=self._active.workers)
 
     @property
     def active(self) -> Composition:

@@ -28,6 +28,10 @@ class Conclusions:
         """The decision that ``step`` ends, which has been carried out."""
         self.infeasible = f"infeasible: {step.reason}" if step.infeasible else None
         self._closest = step.composition.name if step.infeasible else None
+        return self.numbered(episode, now_s, step)
+
+    def numbered(self, episode: Episode, now_s: float, step: Settle) -> Decision:
+        """The decision that ``step`` is, which answers no question about the objective."""
         return episode.decision(self._next_id(), now_s, step, step.reason)
 
     def repeats(self, episode: Episode, step: Settle) -> bool:

@@ -116,6 +116,13 @@ class Grant:
 
     budget: Budget
     reason: str
+    reached: float = 1.0
+    """How well the objective would be met with it, 0 … 1 (all of it)."""
+    more: Budget | None = None
+    """The least by which it would do noticeably better; None: more would not help."""
+    reached_with_more: float | None = None
+    composition_with_more: str | None = None
+    """What it would run then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class Desk:
     """A decision that was asked for and has not begun."""
     pin: Composition | None = None
     """What was asked for by hand; ``None``: whatever is active."""
+    untold: str | None = None
+    """Why the arbiter gives what it gives, where that changes nothing here and was not told yet."""
 
     @classmethod
     def opened(cls, settings: Settings, strategy: Strategy, choices: Choices) -> Desk:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from compositions.model import Composition
+from control.arbitration.bid import Bid, Reach
 from control.choices import Choices, ManagerError
 from control.decisions import Command, Decision, Grant, Mode, NoChange, State, Trigger
 from control.desk import Desk
@@ -90,22 +91,30 @@ class Manager:
         self._aim = replace(self._aim, mode=mode)
         self._renew(Trigger.MANUAL, f"the mode was set to {mode}")
 
-    def grant(self, grant: Grant) -> None:
-        """What others on the machine leave to it from now on; looked into at once where that is too little for what
-        runs, or what runs is too little."""
-        if grant.budget == self._desk.choices.granted:
+    def grant(self, grant: Grant | None) -> None:
+        """What others on the machine leave to it from now on, ``None``: nobody counts. Looked into at once where that
+        is too little for what runs, or what runs is too little; else told when nothing is under way."""
+        before, self._desk.choices.grant = self._desk.choices.granted, grant
+        if self._desk.choices.granted == before or self._aim.hands_off:
             return
-        self._desk.choices.granted = grant.budget
-        if self._sight is None or self._sight.aim.hands_off:
-            return
-        if self._desk.strategy.suffices(self._desk.situation(self._sight, Trigger.BUDGET)) is not True:
-            self._desk.ask(Trigger.BUDGET, grant.reason)
+        reason = "nobody limits it any more" if grant is None else grant.reason
+        if self._sight is None or self._suffices(self._sight):
+            self._desk.untold = reason
+        else:
+            self._desk.untold = None
+            self._desk.ask(Trigger.BUDGET, reason)
 
-    def reaches(self, limits: Limits) -> tuple[float, ...] | None:
-        """How well the objective would be met within each of ``limits``, 0 … 1; ``None`` while nobody can tell."""
-        if self._sight is None or self._sight.aim.hands_off or self._sight.snapshot.switching:
-            return None
-        return self._desk.strategy.reaches(self._desk.situation(self._sight, Trigger.BUDGET), limits)
+    def bid(self, limits: Limits) -> Bid:
+        """How well the objective would be met within each of ``limits``."""
+        choices = self._desk.choices
+        takes_part = self._aim.objective is not None and self.mode is Mode.AUTO and self._desk.strategy.several
+        reach = self._reaches(limits) if takes_part else None
+        return Bid(reach, takes_part, choices.in_use, choices.grant)
+
+    @property
+    def granted(self) -> Grant | None:
+        """What the arbiter of the machine leaves to it."""
+        return self._desk.choices.grant
 
     def announce(self, announcement: Announcement) -> None:
         """Somebody knows what load is to come."""
@@ -136,6 +145,16 @@ class Manager:
         self._phase = after(self._phase, answer.move, hands_off=self._aim.hands_off)
         status = self._desk.conclusions.status(sight.seen)
         return TickResult(answer.commands, answer.said, self._phase.label, status)
+
+    def _suffices(self, sight: Sight) -> bool:
+        return self._desk.strategy.suffices(self._desk.situation(sight, Trigger.BUDGET)) is True
+
+    def _reaches(self, limits: Limits) -> tuple[Reach, ...] | None:
+        """``None`` while nobody can tell."""
+        sight = self._sight
+        if sight is None or sight.aim.hands_off or sight.snapshot.switching:
+            return None
+        return self._desk.strategy.reaches(self._desk.situation(sight, Trigger.BUDGET), limits)
 
     def _renew(self, trigger: Trigger, reason: str) -> None:
         """A request from outside: drop what was under way."""

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
-from compositions.wording import figure
 from control.arbitration.arbiter import Arbiter
+from control.arbitration.bid import Bid
 from control.arbitration.sharing import Claim
 from control.decisions import Grant
 from profiler.budget import Budget
 
 PARTS = 32
 """Into which the cores are divided: a thirty-second is less than anybody can foretell."""
+_NOTICEABLE = 0.01
+"""Of an objective, what is worth telling."""
 AWAY_S = 30.0
 """For so long an app keeps what it had while nobody hears of it: its runner is started again."""
 
@@ -24,12 +26,12 @@ class Terms:
 
     priority: float = 1.0
     floor: float = 0.0
-    """In cores or workers, as the machine's budget is."""
+    """In workers, or in cores where the machine's budget counts no workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineBudget:
-    """Either ``cores`` or ``workers``, for all apps together."""
+    """``workers``, ``cores`` or both, for all apps together; of both an app gets the same part."""
 
     cores: float | None = None
     workers: int | None = None
@@ -40,18 +42,19 @@ class MachineBudget:
         """In which it is given out."""
         return self.workers if self.workers is not None else PARTS
 
-    @property
-    def unit(self) -> float:
-        """Cores, or workers, of one."""
-        return 1.0 if self.cores is None else self.cores / PARTS
-
     def limits(self) -> tuple[Budget, ...]:
         """Of 1, 2 … units."""
         return tuple(self.granted(each) for each in range(1, self.units + 1))
 
     def granted(self, units: int) -> Budget:
         """What an app with so many units may spend."""
-        return Budget(workers=units) if self.cores is None else Budget(cores=units * self.unit)
+        cores = None if self.cores is None else self.cores * units / self.units
+        return Budget(None if self.workers is None else units, cores)
+
+    def units_of(self, amount: float) -> int:
+        """That ``amount`` takes, in workers, or in cores where no workers are counted."""
+        unit = 1.0 if self.workers is not None else (self.cores or 1.0) / PARTS
+        return ceil(amount / unit - 1e-9)
 
     def terms(self, app: str) -> Terms:
         return self.apps.get(app, Terms())
@@ -60,11 +63,16 @@ class MachineBudget:
 @dataclass(frozen=True, slots=True)
 class _Heard:
     at_s: float
-    reach: tuple[float, ...]
+    bid: Bid
+
+    def says_more_than(self, before: _Heard | None) -> bool:
+        """An app that cannot tell for a moment, as while it switches, is taken at its last word."""
+        known = before is not None and before.bid.reach is not None
+        return self.bid.reach is not None or not self.bid.takes_part or not known
 
 
 class Arbitration:
-    """Of one machine. Apps that make no claim, and never made one, are left alone."""
+    """Of one machine. What an app has that makes no claim is not there for the others."""
 
     def __init__(self, budget: MachineBudget) -> None:
         self.budget = budget
@@ -72,35 +80,59 @@ class Arbitration:
         self._heard: dict[str, _Heard] = {}
         self._units: dict[str, int] = {}
 
-    def grants(self, now_s: float, reaches: Mapping[str, tuple[float, ...] | None]) -> Mapping[str, Grant]:
-        """By app, for each that runs; ``reaches[app][k]``: how well its objective would be met with ``k + 1`` units;
-        ``None``: it cannot be asked now."""
-        fresh = {app: _Heard(now_s, reach) for app, reach in reaches.items() if reach is not None}
-        kept = {app: heard for app, heard in self._heard.items() if app in reaches and now_s - heard.at_s <= AWAY_S}
-        self._heard = kept | fresh
-        claims = [self._claim(app, heard) for app, heard in self._heard.items()]
-        before, shares = self._units, self._arbiter.share(now_s, claims, self.budget.units)
+    def grants(self, now_s: float, bids: Mapping[str, Bid | None]) -> Mapping[str, Grant]:
+        """By app, for those that take part. ``bids``: of each that runs, by ``budget.limits()``; ``None``: it cannot be
+        asked now. What is not among them has ended."""
+        self._hear(now_s, bids)
+        claims = {app: self._claim(app, heard.bid) for app, heard in self._heard.items() if heard.bid.reach is not None}
+        left = max(self.budget.units - self._held(), len(claims))  # what runs cannot have nothing
+        before, shares = self._units, self._arbiter.share(now_s, list(claims.values()), left)
         self._units = dict(shares)
-        return {claim.app: self._grant(claim, before.get(claim.app), shares[claim.app]) for claim in claims}
+        return {app: self._grant(claim, before.get(app), shares[app]) for app, claim in claims.items()}
 
-    def _claim(self, app: str, heard: _Heard) -> Claim:
-        terms = self.budget.terms(app)
-        return Claim(app, (0.0, *heard.reach), terms.priority, max(1, ceil(terms.floor / self.budget.unit - 1e-9)))
+    def _hear(self, now_s: float, bids: Mapping[str, Bid | None]) -> None:
+        heard = {app: each for app, each in self._heard.items() if app in bids and now_s - each.at_s <= AWAY_S}
+        for app, bid in bids.items():
+            if bid is not None and (now := _Heard(now_s, bid)).says_more_than(heard.get(app)):
+                heard[app] = now
+        self._heard = heard
+
+    def _held(self) -> int:
+        """Units that are no longer to be given."""
+        return sum(self._in_use(heard.bid.uses) for heard in self._heard.values() if heard.bid.reach is None)
+
+    def _in_use(self, uses: Budget) -> int:
+        return self.budget.units_of((uses.cores if self.budget.workers is None else uses.workers) or 0)
+
+    def _claim(self, app: str, bid: Bid) -> Claim:
+        terms, reach = self.budget.terms(app), tuple(each.met for each in bid.reach or ())
+        return Claim(app, (0.0, *reach), terms.priority, max(self._least(bid), self.budget.units_of(terms.floor)))
+
+    def _least(self, bid: Bid) -> int:
+        """What it takes to run at all. Cores are another matter: what is short of them runs, and falls behind."""
+        if self.budget.cores is not None:
+            return 1
+        known = (units for units, each in enumerate(bid.reach or (), 1) if each.composition is not None)
+        return next(known, 1)
 
     def _grant(self, claim: Claim, before: int | None, units: int) -> Grant:
-        granted = self.budget.granted(units)
+        granted, reached = self.budget.granted(units), claim.at(units)
         instead = "" if before in (None, units) else f" instead of {self.budget.granted(before or 0).told()}"
-        one_more = claim.at(units + 1) - claim.at(units)
-        gain = (
-            f"with {figure(self.budget.unit)} more it would gain {one_more:.0%}"
-            if one_more > 0
-            else _enough(claim, units)
-        )
-        return Grant(
-            granted, f"the arbiter gives {granted.told()}{instead}: {claim.at(units):.0%} of the objective, {gain}"
-        )
+        told = f"the arbiter gives {granted.told()}{instead}: {reached:.0%} of the objective"
+        further = range(units + 1, self.budget.units + 1)
+        better = next((each for each in further if claim.at(each) - reached >= _NOTICEABLE), None)
+        if better is None:
+            return Grant(granted, f"{told}, {self._enough(claim, units)}", reached)
+        more, gained = self.budget.granted(better - units), claim.at(better)
+        would = self._would_run(claim.app, better)
+        runs = f" it would run {would} and gain" if would else " it would gain"
+        reason = f"{told}, with {more.told()} more{runs} {gained - reached:.0%}"
+        return Grant(granted, reason, reached, more, gained, would)
 
+    def _would_run(self, app: str, units: int) -> str | None:
+        reach = self._heard[app].bid.reach or ()
+        return reach[units - 1].composition if units <= len(reach) else None
 
-def _enough(claim: Claim, units: int) -> str:
-    spare = units - min(units, claim.needs())
-    return f"{spare} of {units} parts to spare" if spare else "and more would not help"
+    def _enough(self, claim: Claim, units: int) -> str:
+        spare = units - min(units, claim.needs())
+        return f"{self.budget.granted(spare).told()} to spare" if spare else "and more would not help"

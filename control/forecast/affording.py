@@ -13,6 +13,7 @@ from compositions.wording import figure
 from profiler.budget import Budget
 
 _ROUNDING = 1e-6
+_AS_GOOD = 0.999
 
 Limits = Sequence[Budget]
 Rows = npt.NDArray[np.bool_]
@@ -71,6 +72,14 @@ def allowed(budget: Budget, predictions: Predictions) -> Rows:
     if budget.cores is not None:
         rows &= _cores(predictions) <= budget.cores * (1 + _ROUNDING)
     return rows
+
+
+def fewest_of_best(rows: Rows, goodness: npt.NDArray[np.float64], predictions: Predictions) -> int | None:
+    """The row with the fewest workers of those that are about as good as the best; None where there is none."""
+    if not rows.any():
+        return None
+    good = np.flatnonzero(rows & (goodness >= _AS_GOOD * goodness[rows].max()))
+    return int(good[predictions.workers[good].argmin()])
 
 
 def _cores(predictions: Predictions) -> npt.NDArray[np.float64]:

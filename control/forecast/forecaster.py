@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from compositions.capacity.prediction import Prediction, Predictions
 from compositions.model import Composition
-from control.forecast.affording import Limits, Need, allowed, need_of, within
+from control.arbitration.bid import Reach
+from control.forecast.affording import Limits, Need, allowed, fewest_of_best, need_of, within
 from control.forecast.catalogue import Catalogue
 from control.forecast.expect import Unmeasured, expect
 from control.forecast.forecasts import Array, Beside, Forecasts
@@ -58,8 +59,8 @@ class Forecaster:
         likely = self._judged(catalogue, self._expected(catalogue, predictions), 0.0)[0]["likely"]
         return np.where(allowed(self._situation.budget, predictions), likely, 0.0)
 
-    def reaches(self, catalogue: Catalogue, limits: Limits) -> tuple[float, ...] | None:
-        """How well the best within each of ``limits`` would do, 0 … 1; where a queue grows, half of what comes out."""
+    def reaches(self, catalogue: Catalogue, limits: Limits) -> tuple[Reach, ...] | None:
+        """How well the best within each of ``limits`` would do; where a queue grows, half of what comes out."""
         predictions, situation = expect(catalogue.table, self._situation.snapshot), self._situation
         if isinstance(predictions, Unmeasured):
             return None
@@ -68,8 +69,11 @@ class Forecaster:
         likely = columns["likely"] / (1 + situation.settings.trust.up_margin)
         reach = np.minimum(1.0, np.where(likely > 0, likely, 0.5 * kept_up))
         own = situation.objective.slo.limits
-        rows = (allowed(own.within(each), predictions) for each in limits)
-        return tuple(float(reach[row].max()) if row.any() else 0.0 for row in rows)
+        compositions = catalogue.table.compositions
+        within_each = (fewest_of_best(allowed(own.within(each), predictions), reach, predictions) for each in limits)
+        return tuple(
+            Reach(0.0) if row is None else Reach(float(reach[row]), compositions[row].name) for row in within_each
+        )
 
     def raw(self, composition: Composition) -> Prediction | Unmeasured:
         """The capacity model's own word, uncorrected."""

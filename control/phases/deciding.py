@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compositions.model import Composition, TransitionKind
-from control.decisions import Decision, Mode, NoChange, SwitchTo
+from control.decisions import Decision, Mode, NoChange, SwitchTo, Trigger
 from control.desk import Desk
 from control.episode import Episode
-from control.phases.phase import Answer, Leave, Rest, TryOut, rest
+from control.phases.phase import Answer, Leave, Remain, Rest, TryOut, rest
 from control.sight import Sight
 from control.strategies.base import Settle, Stay, Try
 
@@ -20,6 +20,8 @@ def advance(sight: Sight, desk: Desk, episode: Episode) -> Answer:
     if isinstance(proposal, Stay):
         if not situation.moving:
             desk.watch.rebase(sight.snapshot)
+        if episode.trigger is Trigger.BUDGET:  # whoever sees what the app was given wants to know what came of it
+            return Answer(_kept(sight, desk, episode, proposal.reason), Rest())
         return rest(sight, proposal.reason)
     if sight.aim.mode is Mode.OBSERVE:
         return _advise(sight, desk, episode, proposal)
@@ -29,6 +31,18 @@ def advance(sight: Sight, desk: Desk, episode: Episode) -> Answer:
         return close(sight, desk, episode, proposal)
     begun = NoChange(sight.now_s, f"trying {proposal.composition.name}, which is active")
     return Answer(begun, TryOut(proposal, episode))
+
+
+def tell_grant(sight: Sight, desk: Desk, reason: str) -> Answer:
+    """The arbiter gives another share, for ``reason``, and what runs is within it and enough."""
+    active = desk.choices.active
+    episode = Episode(Trigger.BUDGET, reason, sight.now_s, active)
+    return Answer(_kept(sight, desk, episode, f"{active.name} stays: it is enough"), Remain())
+
+
+def _kept(sight: Sight, desk: Desk, episode: Episode, reason: str) -> Decision:
+    step = Settle(desk.choices.active, (), reason)
+    return desk.conclusions.numbered(episode, sight.now_s, step)
 
 
 def leave(sight: Sight, desk: Desk, episode: Episode, step: Try | Settle) -> Answer:

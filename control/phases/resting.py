@@ -9,7 +9,7 @@ from control.assess import unsure
 from control.decisions import ResetWindow, State, Trigger
 from control.desk import Desk
 from control.episode import Episode
-from control.phases.deciding import advance
+from control.phases.deciding import advance, tell_grant
 from control.phases.phase import Answer, Running, remain, rest
 from control.phases.regulating import step
 from control.sight import Sight
@@ -29,6 +29,9 @@ class Resting(Running):
         compared = desk.hindsight.compare(sight.snapshot, sight.seen)
         if compared is not None:
             desk.strategy.learn(desk.situation(sight, compared.trigger))
+        if desk.untold is not None:
+            reason, desk.untold = desk.untold, None
+            return tell_grant(sight, desk, reason)
         too_few = unsure(desk.choices.stages, sight.snapshot, desk.settings.measuring)
         if too_few is not None:
             return remain(sight, too_few)

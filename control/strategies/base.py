@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from compositions.model import Composition
+from control.arbitration.bid import Reach
 from control.assess import Assessment
 from control.decisions import Candidate
 from control.settings import Settings
@@ -108,9 +109,8 @@ class Strategy(ABC):
         """Whether the active composition will do for what is expected of the load; ``None`` where it cannot tell."""
         return None
 
-    def reaches(self, situation: Situation, limits: Limits) -> tuple[float, ...] | None:
-        """How well the objective would be met within each of ``limits``, 0 … 1 (all of it); ``None`` where it cannot
-        tell."""
+    def reaches(self, situation: Situation, limits: Limits) -> tuple[Reach, ...] | None:
+        """How well the objective would be met within each of ``limits``; ``None`` where it cannot tell."""
         return None
 
     def learn(self, situation: Situation) -> None:  # noqa: B027  # most carry nothing from one decision to the next

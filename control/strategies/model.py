@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from compositions.model import Composition
+from control.arbitration.bid import Reach
 from control.forecast.catalogue import Catalogue
 from control.forecast.expect import Unmeasured
 from control.forecast.forecaster import Forecaster, is_expected
@@ -52,7 +53,7 @@ class Model(Strategy):
         likely = self._forecaster(situation).likely(self._alone)
         return None if isinstance(likely, Unmeasured) else bool(likely[0] >= 1)
 
-    def reaches(self, situation: Situation, limits: Limits) -> tuple[float, ...] | None:
+    def reaches(self, situation: Situation, limits: Limits) -> tuple[Reach, ...] | None:
         return self._forecaster(situation).reaches(self._catalogue.including(situation.active), limits)
 
     def clear(self, situation: Situation, elapsed_s: float) -> str | None:

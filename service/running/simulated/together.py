@@ -41,6 +41,6 @@ def _divide(runs: list[SimulatedRun], cores: int) -> None:
 
 def _arbitrate(runs: Mapping[str, SimulatedRun], arbitration: Arbitration, now_s: float) -> None:
     limits = arbitration.budget.limits()
-    claims = {app: run.manager.reaches(limits) for app, run in runs.items()}
-    for app, grant in arbitration.grants(now_s, claims).items():
+    bids = {app: run.manager.bid(limits) for app, run in runs.items()}
+    for app, grant in arbitration.grants(now_s, bids).items():
         runs[app].manager.grant(grant)
