@@ -15,8 +15,7 @@ from control.choices import Choices, ManagerError
 from control.decisions import Command, Decision, Grant, Mode, NoChange, State, Trigger
 from control.desk import Desk
 from control.objectives import Objective, objective_of
-from control.phases.phase import Drop, Fail
-from control.phases.transitions import after
+from control.phases.transitions import after, dropped, failed
 from control.phases.transitions import first as first_phase
 from control.settings import Settings
 from control.sight import Aim, Sight, sight_of
@@ -122,7 +121,7 @@ class Manager:
 
     def switch_failed(self, reason: str) -> None:
         """The switch under way ended with an error; the old composition is still running."""
-        self._phase = after(self._phase, Fail(reason), hands_off=self._aim.hands_off)
+        self._phase = failed(self._phase, reason, hands_off=self._aim.hands_off)
 
     def workers_lost(self, now_s: float, reason: str) -> None:
         """Workers died: what is measured until others have taken their place is not the composition's doing."""
@@ -159,4 +158,4 @@ class Manager:
     def _renew(self, trigger: Trigger, reason: str) -> None:
         """A request from outside: drop what was under way."""
         self._desk.ask(trigger, reason)
-        self._phase = after(self._phase, Drop(), hands_off=self._aim.hands_off)
+        self._phase = dropped(self._phase, hands_off=self._aim.hands_off)

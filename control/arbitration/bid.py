@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from control.decisions import Grant
 from profiler.budget import FREE, Budget
 
+Limits = tuple[Budget, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Reach:

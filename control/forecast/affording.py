@@ -10,12 +10,15 @@ import numpy.typing as npt
 
 from compositions.capacity.prediction import Predictions
 from compositions.wording import figure
+from control.arbitration.bid import Reach
+from control.forecast.catalogue import Catalogue
 from profiler.budget import Budget
 
 _ROUNDING = 1e-6
 _AS_GOOD = 0.999
 
 Limits = Sequence[Budget]
+Reaches = tuple[Reach, ...]
 Rows = npt.NDArray[np.bool_]
 
 
@@ -74,12 +77,14 @@ def allowed(budget: Budget, predictions: Predictions) -> Rows:
     return rows
 
 
-def fewest_of_best(rows: Rows, goodness: npt.NDArray[np.float64], predictions: Predictions) -> int | None:
-    """The row with the fewest workers of those that are about as good as the best; None where there is none."""
+def reach_within(budget: Budget, met: npt.NDArray[np.float64], catalogue: Catalogue, predictions: Predictions) -> Reach:
+    """Of the best within ``budget``: of those that are about as good, the one with the fewest workers."""
+    rows = allowed(budget, predictions)
     if not rows.any():
-        return None
-    good = np.flatnonzero(rows & (goodness >= _AS_GOOD * goodness[rows].max()))
-    return int(good[predictions.workers[good].argmin()])
+        return Reach(0.0)
+    good = np.flatnonzero(rows & (met >= _AS_GOOD * met[rows].max()))
+    best = int(good[predictions.workers[good].argmin()])
+    return Reach(float(met[best]), catalogue.table.compositions[best].name)
 
 
 def _cores(predictions: Predictions) -> npt.NDArray[np.float64]:

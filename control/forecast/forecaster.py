@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from compositions.capacity.prediction import Prediction, Predictions
 from compositions.model import Composition
-from control.arbitration.bid import Reach
-from control.forecast.affording import Limits, Need, allowed, fewest_of_best, need_of, within
+from control.forecast.affording import Limits, Need, Reaches, allowed, need_of, reach_within, within
 from control.forecast.catalogue import Catalogue
 from control.forecast.expect import Unmeasured, expect
 from control.forecast.forecasts import Array, Beside, Forecasts
@@ -59,7 +58,7 @@ class Forecaster:
         likely = self._judged(catalogue, self._expected(catalogue, predictions), 0.0)[0]["likely"]
         return np.where(allowed(self._situation.budget, predictions), likely, 0.0)
 
-    def reaches(self, catalogue: Catalogue, limits: Limits) -> tuple[Reach, ...] | None:
+    def reaches(self, catalogue: Catalogue, limits: Limits) -> Reaches | None:
         """How well the best within each of ``limits`` would do; where a queue grows, half of what comes out."""
         predictions, situation = expect(catalogue.table, self._situation.snapshot), self._situation
         if isinstance(predictions, Unmeasured):
@@ -69,11 +68,7 @@ class Forecaster:
         likely = columns["likely"] / (1 + situation.settings.trust.up_margin)
         reach = np.minimum(1.0, np.where(likely > 0, likely, 0.5 * kept_up))
         own = situation.objective.slo.limits
-        compositions = catalogue.table.compositions
-        within_each = (fewest_of_best(allowed(own.within(each), predictions), reach, predictions) for each in limits)
-        return tuple(
-            Reach(0.0) if row is None else Reach(float(reach[row]), compositions[row].name) for row in within_each
-        )
+        return tuple(reach_within(own.within(each), reach, catalogue, predictions) for each in limits)
 
     def raw(self, composition: Composition) -> Prediction | Unmeasured:
         """The capacity model's own word, uncorrected."""

@@ -17,6 +17,16 @@ def first(*, hands_off: bool) -> Phase:
     return HandsOff() if hands_off else Profiling()
 
 
+def dropped(phase: Phase, *, hands_off: bool) -> Phase:
+    """What was under way is for a question that nobody asks any more."""
+    return after(phase, Drop(), hands_off=hands_off)
+
+
+def failed(phase: Phase, reason: str, *, hands_off: bool) -> Phase:
+    """The switch under way ended with an error."""
+    return after(phase, Fail(reason), hands_off=hands_off)
+
+
 def after(phase: Phase, move: Move, *, hands_off: bool) -> Phase:
     """The phase that follows ``phase`` on ``move``; ``hands_off``: pinned, or nothing to aim at."""
     match move, phase:

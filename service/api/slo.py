@@ -1,16 +1,20 @@
-"""``/slo``: objectives of the apps."""
+"""``/slo`` and ``/budget``: what is wanted of each app, and what all of them together may spend."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Response
 
 from service.api import problems
 from service.api.deps import ExpectJson, ThisDaemon
 from service.api.docs import problems as documented
+from service.bodies.machine import MachineBudgetRequest, MachineShares
 from service.bodies.requests import SloRequest
 from service.bodies.slo import StoredSlo
 
 router = APIRouter(tags=["objectives"])
+Asked = Annotated[MachineBudgetRequest | None, Body(description="null lifts it.")]
 
 
 @router.post("/slo", dependencies=[ExpectJson], responses={200: {"model": StoredSlo}, **documented(404, 415, 503, 507)})
@@ -35,4 +39,25 @@ def slo(app: str, daemon: ThisDaemon) -> Response:
 def remove_slo(app: str, daemon: ThisDaemon) -> Response:
     """Removes the SLO: the app runs on as it is."""
     daemon.objectives.remove(app)
+    return Response(status_code=204)
+
+
+@router.get("/budget", responses={200: {"model": MachineShares}, **documented()})
+def budget(daemon: ThisDaemon) -> Response:
+    """The budget of the machine, and what each app has of it; null where there is none."""
+    return problems.Body(daemon.machine.shares())
+
+
+@router.put(
+    "/budget", dependencies=[ExpectJson], responses={200: {"model": MachineShares}, **documented(415, 503, 507)}
+)
+def set_budget(daemon: ThisDaemon, asked: Asked) -> Response:
+    """Sets or replaces it; the apps hear of it within a second, and again after a restart."""
+    return problems.Body(daemon.machine.set(asked))
+
+
+@router.delete("/budget", status_code=204, responses={**documented(503, 507)})
+def lift_budget(daemon: ThisDaemon) -> Response:
+    """Each app plans for itself again. No error where there is none."""
+    daemon.machine.set(None)
     return Response(status_code=204)

@@ -9,16 +9,15 @@ from pydantic import Field
 from profiler.budget import MOST, Budget
 from service.bodies.spec import WHOLE, Frozen, Number
 
+Workers = Annotated[int, Field(strict=True, ge=1, le=MOST), WHOLE]
+Cores = Annotated[Number, Field(gt=0, le=MOST)]
+
 
 class BudgetBody(Frozen):
     """Limits; null: none."""
 
-    workers: Annotated[int, Field(strict=True, ge=1, le=MOST), WHOLE] | None = Field(
-        default=None, description="Of all groups together."
-    )
-    cores: Annotated[Number, Field(gt=0, le=MOST)] | None = Field(
-        default=None, description="Kept busy at the expected input rate."
-    )
+    workers: Workers | None = Field(default=None, description="Of all groups together.")
+    cores: Cores | None = Field(default=None, description="Kept busy at the expected input rate.")
 
     def budget(self) -> Budget:
         return Budget(self.workers, None if self.cores is None else float(self.cores))

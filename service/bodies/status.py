@@ -13,6 +13,7 @@ from service.bodies.batching import BatchingStatus
 from service.bodies.compositions import ActiveComposition
 from service.bodies.decisions import Decision, Switch
 from service.bodies.figures import Budgets, Cost, Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
+from service.bodies.machine import GrantBody
 from service.bodies.slo import SloInForce
 from service.bodies.spec import DurabilityName, RunSpec
 
@@ -77,6 +78,8 @@ class _Beside(Answer):
     held_up: str | None = None
     """What holds the stream up: too few workers for the groups, a source that waits for room."""
     budgets: Budgets | None = None
+    grant: GrantBody | None = None
+    """What the arbiter of the machine's budget leaves to it; null: nobody counts."""
     batching: BatchingStatus | None = None
     """How many items travel together."""
     cost: Cost | None = None

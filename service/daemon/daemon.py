@@ -12,10 +12,10 @@ from dataclasses import replace
 from apps.contract import App
 from service.bodies.spec import RunSpec
 from service.daemon.apps import Apps
-from service.daemon.choices import Choices
 from service.daemon.compositions import Compositions
 from service.daemon.keeping.hosts import Host
 from service.daemon.keeping.ticker import Ticker
+from service.daemon.machine import Machine
 from service.daemon.objectives import Objectives
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
@@ -38,8 +38,8 @@ class Daemon:
         *,
         make_ticker: Callable[[str], Ticker] = Ticker,
     ) -> None:
-        choices = Choices(apps, store)
-        self._specs = specs = Specs(choices, store, base or RunSpec(app=""))
+        self._specs = specs = Specs(apps, store, base or RunSpec(app=""))
+        choices = specs.choices
         self._runs = Runs(apps, host, store, make_ticker)
         self._host, self._store = host, store
         self._restored = False
@@ -48,6 +48,7 @@ class Daemon:
         self.apps = Apps(self._runs, choices, specs, store, self.observation)
         self.objectives = Objectives(self._runs, store, self.observation)
         self.compositions = Compositions(self._runs, choices, specs, self.observation)
+        self.machine = Machine(self._runs, store, make_ticker("budget"))
 
     def names(self) -> list[str]:
         """Of all registered apps."""
@@ -58,6 +59,7 @@ class Daemon:
         for name, started in self._store.started().items():
             if name in self._runs.apps:
                 self._runs.begin(replace(started, spec=self._specs.complete(started.spec)), attach=True)
+        self.machine.start()
         self._restored = True
 
     def readiness(self) -> str | None:
@@ -68,6 +70,7 @@ class Daemon:
 
     def close(self, drain: bool = True) -> None:
         """Stops all runners at once, in parallel; they stay registered as started, for the next daemon."""
+        self.machine.end()
         stops = [threading.Thread(target=each.stop, args=(drain, CLOSE_TIMEOUT_S)) for each in self._runs.all()]
         for stop in stops:
             stop.start()

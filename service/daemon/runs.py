@@ -48,6 +48,10 @@ class Runs:
     def all(self) -> list[Watchdog]:
         return list(self._watchdogs.values())
 
+    def all_present(self) -> list[Watchdog]:
+        """Of the runs that are coming up or up."""
+        return [each for each in self.all() if isinstance(each.condition, Starting | Up)]
+
     def last(self, name: str) -> Watchdog | None:
         """Of the present run or, when it is over, the last one. Raises: NotFoundError."""
         self.app(name)

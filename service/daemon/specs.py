@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from apps import registry
+from apps.contract import App
 from compositions.model import Composition
 from service.bodies.spec import RunSpec
 from service.daemon.choices import Choices
@@ -15,8 +17,9 @@ from service.running.checking.shipped import choices_for
 class Specs:
     """``base`` carries what all runs share: the directories of apps, the kind of pool, telemetry."""
 
-    def __init__(self, choices: Choices, store: DaemonStore, base: RunSpec) -> None:
-        self._choices, self._store, self._base = choices, store, base
+    def __init__(self, apps: Mapping[str, type[App]], store: DaemonStore, base: RunSpec) -> None:
+        self.choices = Choices(apps, store)
+        self._store, self._base = store, base
 
     def complete(self, spec: RunSpec) -> RunSpec:
         stored = self._store.slo(spec.app)
@@ -34,4 +37,4 @@ class Specs:
     def compositions(self, spec: RunSpec) -> tuple[Composition, ...]:
         """Those of the app that fit ``spec``, whose options may have changed its stages."""
         app = registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])
-        return choices_for(app, self._choices.of(spec.app))
+        return choices_for(app, self.choices.of(spec.app))

@@ -27,11 +27,12 @@ STREAM = "/status/{app}/stream"
 """Never ends for an app that exists; that of all apps never ends."""
 NOT_WHEN_RUNNING = [checks.positive_data_acceptance, checks.ensure_resource_availability, checks.use_after_free]
 CANNOT_SAY = (
-    *("POST /compositions", "POST /apps/{app}/items", "POST /slo"),
+    *("POST /compositions", "POST /apps/{app}/items", "POST /slo", "PUT /budget"),
     *("POST /apps/{app}/announce", "PUT /apps/{app}/batching"),
 )
 """A schema cannot say what docs/compositions.md does, nor that each line is JSON, that a share is for statistic share,
-that a load ends after it begins, or that items are for who chooses them."""
+that a budget has workers or cores and apps that there are, that a load ends after it begins, or that items are for who
+chooses them."""
 BRIEF = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 
 

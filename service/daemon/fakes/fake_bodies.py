@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from compositions.model import Composition
-from control.decisions import Trigger
+from control.arbitration.bid import Bid, Reach
+from control.decisions import Grant, Mode, Trigger
+from profiler.budget import Budget
 from service.bodies.base import utc_now
 from service.bodies.compositions import ActiveComposition, Possibility, WhatIf
 from service.bodies.decisions import Decision, QuietRun
 from service.bodies.figures import Items
+from service.bodies.machine import GrantBody
 from service.bodies.spec import RunSpec
-from service.running.asking.requests import ReadWhatIf
+from service.running.asking.requests import AskBid, ReadWhatIf, SetGrant
 
 
 def figures(active: Composition, spec: RunSpec, waiting: int, delivered: int) -> dict[str, object]:
@@ -58,6 +62,30 @@ def what_if(question: ReadWhatIf, app: str, choices: Sequence[Composition], acti
         compositions=[_unknown(each, each.name == active) for each in choices],
         left_out=0,
     )
+
+
+@dataclass(slots=True)
+class Share:
+    """Of a machine's budget."""
+
+    needs: int = 1
+    """Units, for all of its objective."""
+    grant: Grant | None = None
+
+    def keep_to(self, request: SetGrant) -> None:
+        self.grant = request.grant
+
+    def told(self) -> dict[str, object]:
+        """Of a status."""
+        return {"grant": GrantBody.of(self.grant)}
+
+    def bid(self, request: AskBid, mode: Mode, active: Composition) -> Bid:
+        """With fewer units it does in proportion."""
+        uses = Budget(workers=active.workers)
+        if mode is not Mode.AUTO:
+            return Bid(None, takes_part=False, uses=uses, grant=self.grant)
+        reach = tuple(Reach(min(1.0, units / self.needs), f"{units} wide") for units, _ in enumerate(request.limits, 1))
+        return Bid(reach, uses=uses, grant=self.grant)
 
 
 def _unknown(composition: Composition, active: bool) -> Possibility:

@@ -30,6 +30,7 @@ class FakeRunner(FakeRun):
         super().__init__(spec)
         self.began = utc_now()
         self.killed = False
+        self.share = bodies.Share()
         self._answers = Answers(*self._changes(), *self._reads())
 
     def ask(self, request: r.Request[A], *, timeout_s: float = ANSWER_S) -> A:
@@ -56,13 +57,15 @@ class FakeRunner(FakeRun):
             r.SetCompositions.by(self._note),
             r.SetRate.by(lambda _: None),
             r.Announce.by(lambda _: None),
+            r.SetGrant.by(self.share.keep_to),
             r.ResetGaps.by(lambda _: None),
         )
 
     def _reads(self) -> tuple[r.Handler, ...]:
         return (
             r.ReadSpec.by(lambda _: self.spec),
-            r.ReadStatus.by(lambda _: self.status()),
+            r.ReadStatus.by(lambda _: self.status().model_copy(update=self.share.told())),
+            r.AskBid.by(lambda request: self.share.bid(request, self.spec.mode, self.active)),
             r.ReadDecisions.by(lambda ask: [each for each in self.decided if each.id > ask.after_id][: ask.limit]),
             r.ReadNoChanges.by(lambda ask: self.quiet_runs()[-ask.limit :]),
             r.ReadSizes.by(lambda _: []),

@@ -162,12 +162,12 @@ class Watchdog:
         if isinstance(self._condition, Up):
             self.ask(change)
 
-    def ask(self, request: Request[A]) -> A:
+    def ask(self, request: Request[A], timeout_s: float = ANSWER_S) -> A:
         """Raises: what the runner refuses, or UnavailableError when it does not answer."""
         if not isinstance(self._condition, Up):
             raise UnavailableError(f"the runner of {self.app} is {self._condition.word}; try again in a moment")
         try:
-            return self._berth.ask(request)
+            return self._berth.ask(request, timeout_s)
         except RecomposeError:
             raise
         except Exception as error:

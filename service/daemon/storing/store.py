@@ -17,6 +17,7 @@ from service.bodies.slo import AcceptedSlo
 from service.bodies.spec import RunSpec
 from service.daemon.storing.codec import composition_from_json, composition_to_json, slo_from_json, slo_to_json
 from service.daemon.storing.database import Database
+from service.daemon.storing.facts import Facts
 from service.daemon.storing.runs_table import RunsTable
 
 SCHEMA_VERSION = 1
@@ -61,14 +62,17 @@ class DaemonStore:
         self._database = Database(directory, SCHEMA_VERSION, SCHEMA)
         self._quiet_runs = RunsTable(self._database, "no_change", HISTORY_LIMIT)
         self._size_changes = RunsTable(self._database, "size_change", HISTORY_LIMIT)
+        self.facts = Facts(self._database)
         self.instance = self._instance()
 
     def _instance(self) -> str:
         """Names this state directory, so that daemons sharing a Ray cluster find only their own runners."""
         with self._database.writing() as db:
             db.execute(LATER)
-            db.execute("INSERT OR IGNORE INTO meta VALUES ('instance', ?)", (uuid.uuid4().hex[:12],))
-        return str(self._database.read("SELECT value FROM meta WHERE key = 'instance'")[0][0])
+        if (known := self.facts.get("instance")) is not None:
+            return known
+        self.facts.put("instance", named := uuid.uuid4().hex[:12])
+        return named
 
     def close(self) -> None:
         self._database.close()

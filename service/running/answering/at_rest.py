@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from control.arbitration.bid import Bid
 from service.bodies.compositions import WhatIf
 from service.bodies.refusals import UnavailableError
 from service.bodies.results import Summary
@@ -27,10 +28,12 @@ class AtRest:
         self._spec: RunSpec = checked.spec
         self._app = type(checked.app)
         self._standing, self._mailbox = standing, mailbox
+        self._bid = Bid(None)
 
     def handlers(self) -> tuple[ask.Handler, ...]:
         return (
             ask.ReadStatus.by(self._status),
+            ask.AskBid.by(lambda _: self._bid),
             ask.ReadDecisions.by(_nothing),
             ask.ReadNoChanges.by(_nothing),
             ask.ReadSizes.by(_nothing),
@@ -43,6 +46,7 @@ class AtRest:
             ask.SetSlo.by(self._set_slo),
             ask.SetInput.by(self._set_input),
             ask.SetBatching.by(self._set_batching),
+            ask.SetGrant.by(self._set_grant),
             ask.SetMode.by(self._set_mode),
             ask.SetCompositions.by(self._set_compositions),
             ask.SetRate.by(self._later),
@@ -66,6 +70,10 @@ class AtRest:
     def _set_batching(self, request: ask.SetBatching) -> None:
         _ = request.batching.batching
         self._later(request, batching=request.batching)
+
+    def _set_grant(self, request: ask.SetGrant) -> None:
+        self._bid = Bid(None, grant=request.grant)
+        self._later(request)
 
     def _set_mode(self, request: ask.SetMode) -> None:
         self._later(request, mode=request.mode)

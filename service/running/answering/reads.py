@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import Any
 
-from control.what_if import Present, Question, outlook
-from service.bodies.compositions import Choice, WhatIf
+from service.bodies.compositions import Choice
 from service.bodies.decisions import Decision, QuietRun, Switch
-from service.bodies.refusals import UnavailableError
 from service.bodies.results import Result, Summary
 from service.bodies.status import SparkStatus, Status
-from service.bodies.what_if import what_if_body
 from service.running.answering.standing import Standing
 from service.running.answering.status import Beside, running_status
+from service.running.answering.taken import Taken
 from service.running.asking import requests as ask
 from service.running.building.run import Run
 from service.running.recording.record import Record
@@ -22,8 +19,8 @@ from service.running.recording.record import Record
 class Reads:
     """Of one run."""
 
-    def __init__(self, run: Run, record: Record, standing: Standing) -> None:
-        self._run, self._record, self._standing = run, record, standing
+    def __init__(self, run: Run, record: Record, standing: Standing, taken: Taken) -> None:
+        self._run, self._record, self._standing, self._taken = run, record, standing, taken
         self._loop, self._checked = run.loop, run.checked
         self._at, self._name = record.clock.text, run.checked.spec.run
 
@@ -36,7 +33,6 @@ class Reads:
             ask.ReadResults.by(self._results),
             ask.ReadCompositions.by(self._compositions),
             ask.ReadHistory.by(lambda request: self._record.history.since(monotonic() - request.last_s)),
-            ask.ReadWhatIf.by(self._what_if),
             ask.ReadSwitches.by(self._switches),
             ask.ReadSummary.by(self._summary),
         )
@@ -52,15 +48,7 @@ class Reads:
         status = running_status(known, self._checked.stages, self._loop, beside, self._at)
         run = self._run
         beside_loop = {"items": run.items, "budgets": run.budgets, "batching": run.bundling.status}
-        return status.model_copy(update=beside_loop | self._taken(status))
-
-    def _taken(self, status: Status) -> dict[str, Any]:
-        """What the run takes of the machine, as fields of the status."""
-        usage, snapshot = self._record.usage, self._loop.snapshot
-        if snapshot is None:
-            return {}
-        cost = usage.cost(self._loop.engine.view().workers, snapshot.cores)
-        return {"cost": cost, "workers": [usage.of(worker) for worker in status.workers]}
+        return status.model_copy(update=beside_loop | self._taken.told(status))
 
     def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
         journal = self._loop.journal
@@ -79,16 +67,6 @@ class Reads:
     def _compositions(self, _: ask.ReadCompositions) -> list[Choice]:
         active, snapshot = self._loop.engine.view().composition, self._loop.snapshot
         return Choice.all_of(self._checked.spec.app, self._run.compositions, active, snapshot)
-
-    def _what_if(self, request: ask.ReadWhatIf) -> WhatIf:
-        loop, checked = self._loop, self._checked
-        if loop.snapshot is None:
-            raise UnavailableError(f"nothing is measured of {checked.spec.app} yet; try again in a moment")
-        active, objective = loop.engine.view().composition, loop.manager.objective
-        choices, settings = self._run.compositions, checked.settings.manager
-        known = Present(loop.snapshot, active, choices, objective, checked.strategy, settings, checked.stages)
-        question = Question(request.cores, request.replicas, request.rate_per_s)
-        return what_if_body(checked.spec.app, outlook(question, known))
 
     def _summary(self, _: ask.ReadSummary) -> Summary:
         return self._record.summary.view(self._run).model_copy(update={"failure": self._standing.failure})

@@ -12,7 +12,8 @@ from typing import Any, Generic, TypeVar, assert_never
 from apps.input.rates import Rate
 from compositions.errors import RecomposeError
 from compositions.model import Composition
-from control.decisions import Mode
+from control.arbitration.bid import Bid, Limits
+from control.decisions import Grant, Mode
 from profiler.slo import Slo
 from service.bodies.batching import SizeChange
 from service.bodies.compositions import Choice, WhatIf
@@ -109,6 +110,14 @@ class SetCompositions(Request[None]):
 
 
 @dataclass(frozen=True, slots=True)
+class SetGrant(Request[None]):
+    """What the arbiter of the machine leaves to it; None: nobody counts. A runner that is started again has forgotten
+    it."""
+
+    grant: Grant | None
+
+
+@dataclass(frozen=True, slots=True)
 class Push(Request[int]):
     """An item; answered with its serial number. Raises also: BufferFull, and for another source than ``push``."""
 
@@ -179,6 +188,13 @@ class ReadSpec(Request[RunSpec]):
 @dataclass(frozen=True, slots=True)
 class ReadStatus(Request[Status]):
     """The body of ``GET /status/{app}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskBid(Request[Bid]):
+    """How well the objective would be met within each of ``limits``."""
+
+    limits: Limits
 
 
 @dataclass(frozen=True, slots=True)

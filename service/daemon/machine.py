@@ -1,0 +1,131 @@
+"""The machine that the apps share: its budget, and the loop that asks them and gives each its share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import RLock
+
+import structlog
+
+from compositions.errors import Fault, RecomposeError
+from control.arbitration.bid import Bid
+from control.arbitration.machine import Arbitration
+from control.decisions import Grant
+from service.bodies.base import utc_now
+from service.bodies.machine import AcceptedBudget, MachineBudgetRequest, MachineShares
+from service.bodies.refusals import BadValueError, listed
+from service.daemon.keeping.ticker import Ticker
+from service.daemon.keeping.watchdog import Watchdog
+from service.daemon.runs import Runs
+from service.daemon.storing.store import DaemonStore
+from service.running.asking.requests import AskBid, SetGrant
+
+EVERY_S = 0.5
+"""Between two turns: a load that turns is answered within a second."""
+BID_S = 1.0
+"""Longest wait for an app's bid; one that is slower keeps what it has."""
+NAME = "budget"
+log = structlog.get_logger()
+
+
+class Machine:
+    """Thread-safe. A turn asks all apps at once, so that one that hangs does not hold up the others."""
+
+    def __init__(
+        self, runs: Runs, store: DaemonStore, ticker: Ticker, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._runs, self._store, self._ticker, self._clock = runs, store, ticker, clock
+        stored = store.facts.get(NAME)
+        self._accepted = None if stored is None else AcceptedBudget.model_validate_json(stored)
+        self._arbitration = _arbitration(self._accepted)
+        self._grants: Mapping[str, Grant] = {}
+        self._free: set[Watchdog] = set()
+        """Told that nobody counts, since that is so."""
+        self._lock = RLock()
+
+    # --- the budget ---
+
+    def shares(self) -> MachineShares:
+        return MachineShares.of(self._accepted, self._grants)
+
+    def set(self, asked: MachineBudgetRequest | None) -> MachineShares:
+        """Stored first; the apps hear of it within a turn. None lifts it. Raises: BadValueError, NotStoredError."""
+        unknown = [] if asked is None else [name for name in asked.apps if name not in self._runs.apps]
+        if unknown:
+            message = f"there is no app {unknown[0]!r}; registered are {listed(self._runs.apps)}"
+            raise BadValueError(message, [Fault(f"apps.{unknown[0]}", message)])
+        accepted = None if asked is None else AcceptedBudget(asked=asked, accepted_at=utc_now())
+        with self._lock:
+            self._store.facts.put(NAME, None if accepted is None else accepted.model_dump_json())
+            self._accepted, self._arbitration = accepted, _arbitration(accepted)
+            self._grants = {}
+            self._free.clear()
+        return self.shares()
+
+    # --- the loop ---
+
+    def start(self) -> None:
+        """In a thread of its own until ``end``."""
+        self._ticker.start(self.turn)
+
+    def end(self) -> None:
+        self._ticker.end()
+        self._ticker.join(2 * BID_S)
+
+    def turn(self) -> float:
+        """Asks and gives, once. Returns the seconds until the next turn."""
+        try:
+            self._share_out(self._arbitration)
+        except Exception as error:  # the apps keep what they have; the next turn may do better
+            log.exception("the machine's budget was not shared out", error=str(error))
+        return EVERY_S
+
+    def _share_out(self, arbitration: Arbitration | None) -> None:
+        present = self._runs.all_present()
+        if arbitration is None:
+            self._lift(present)
+            return
+        bids = _bids(present, AskBid(arbitration.budget.limits()))
+        with self._lock:
+            if arbitration is not self._arbitration:
+                return  # another budget was set meanwhile
+            self._grants = arbitration.grants(self._clock(), {each.app: bid for each, bid in bids.items()})
+        for watchdog, bid in bids.items():
+            grant = self._grants.get(watchdog.app)
+            if bid is not None and bid.grant != grant:
+                _tell(watchdog, grant)
+
+    def _lift(self, present: Sequence[Watchdog]) -> None:
+        """Each runner once: one that was left by an earlier daemon may know of a budget that is none any more."""
+        self._free &= set(present)
+        self._free |= {each for each in present if each not in self._free and _tell(each, None)}
+
+
+def _arbitration(accepted: AcceptedBudget | None) -> Arbitration | None:
+    return None if accepted is None else Arbitration(accepted.asked.budget())
+
+
+def _bids(present: Sequence[Watchdog], ask: AskBid) -> dict[Watchdog, Bid | None]:
+    """None of one that is away, starting, or too slow."""
+    if not present:
+        return {}
+    with ThreadPoolExecutor(len(present), thread_name_prefix=NAME) as asking:
+        return dict(zip(present, asking.map(lambda each: _bid(each, ask), present), strict=True))
+
+
+def _bid(watchdog: Watchdog, ask: AskBid) -> Bid | None:
+    try:
+        return watchdog.ask(ask, BID_S)
+    except RecomposeError:
+        return None
+
+
+def _tell(watchdog: Watchdog, grant: Grant | None) -> bool:
+    """Whether it heard. What it has not heard is told at the next turn."""
+    try:
+        watchdog.ask(SetGrant(grant), BID_S)
+    except RecomposeError:
+        return False
+    return True
