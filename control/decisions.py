@@ -115,6 +115,8 @@ class Grant:
     """What the arbiter of a machine leaves to one app, and why."""
 
     budget: Budget
+    total: Budget
+    """What there is for all apps together."""
     reason: str
     reached: float = 1.0
     """How well the objective would be met with it, 0 … 1 (all of it)."""

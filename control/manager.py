@@ -97,10 +97,12 @@ class Manager:
         if self._desk.choices.granted == before or self._aim.hands_off:
             return
         reason = "nobody limits it any more" if grant is None else grant.reason
-        if self._sight is None or self._suffices(self._sight):
+        self._desk.untold = None
+        if self._sight is None:
+            self._desk.ask(Trigger.START, f"the app started; {reason}")
+        elif self._suffices(self._sight):
             self._desk.untold = reason
         else:
-            self._desk.untold = None
             self._desk.ask(Trigger.BUDGET, reason)
 
     def bid(self, limits: Limits) -> Bid:

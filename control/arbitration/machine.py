@@ -116,18 +116,18 @@ class Arbitration:
         return next(known, 1)
 
     def _grant(self, claim: Claim, before: int | None, units: int) -> Grant:
-        granted, reached = self.budget.granted(units), claim.at(units)
+        granted, total, reached = self.budget.granted(units), self.budget.granted(self.budget.units), claim.at(units)
         instead = "" if before in (None, units) else f" instead of {self.budget.granted(before or 0).told()}"
         told = f"the arbiter gives {granted.told()}{instead}: {reached:.0%} of the objective"
         further = range(units + 1, self.budget.units + 1)
         better = next((each for each in further if claim.at(each) - reached >= _NOTICEABLE), None)
         if better is None:
-            return Grant(granted, f"{told}, {self._enough(claim, units)}", reached)
+            return Grant(granted, total, f"{told}, {self._enough(claim, units)}", reached)
         more, gained = self.budget.granted(better - units), claim.at(better)
         would = self._would_run(claim.app, better)
         runs = f" it would run {would} and gain" if would else " it would gain"
         reason = f"{told}, with {more.told()} more{runs} {gained - reached:.0%}"
-        return Grant(granted, reason, reached, more, gained, would)
+        return Grant(granted, total, reason, reached, more, gained, would)
 
     def _would_run(self, app: str, units: int) -> str | None:
         reach = self._heard[app].bid.reach or ()

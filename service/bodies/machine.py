@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from control.arbitration.machine import MachineBudget, Terms
 from control.decisions import Grant
-from profiler.budget import MOST
+from profiler.budget import MOST, Budget
 from service.bodies.base import Answer, Time
 from service.bodies.budget import BudgetBody, Cores, Workers
 from service.bodies.spec import Frozen, Number
@@ -72,6 +72,8 @@ class GrantBody(Answer):
 
     workers: int | None
     cores: float | None
+    total: BudgetBody
+    """What there is for all apps together."""
     reached: float
     """Of its objective, 0 … 1."""
     more: BudgetBody | None = None
@@ -81,6 +83,10 @@ class GrantBody(Answer):
     """What it would run then."""
     reason: str
 
+    def told(self) -> str:
+        """``5 workers``."""
+        return Budget(self.workers, self.cores).told()
+
     @classmethod
     def of(cls, grant: Grant | None) -> GrantBody | None:
         if grant is None:
@@ -89,6 +95,7 @@ class GrantBody(Answer):
         return cls(
             workers=grant.budget.workers,
             cores=None if grant.budget.cores is None else round(grant.budget.cores, 4),
+            total=BudgetBody(workers=grant.total.workers, cores=grant.total.cores),
             reached=round(grant.reached, 4),
             more=BudgetBody.of(grant.more),
             reached_with_more=None if better is None else round(better, 4),

@@ -23,6 +23,7 @@ COMMANDS = {
     "apps": "listing:apps",
     "logs": "listing:logs",
     "slo": "slo_command:slo",
+    "budget": "budget_command:budget",
     "status": "clients:status",
     "watch": "clients:watch",
     "decisions": "clients:decisions",

@@ -10,8 +10,10 @@ from rich.text import Text
 
 from compositions.model import TransitionKind
 from compositions.wording import figure
+from service.bodies.budget import BudgetBody
 from service.bodies.compositions import Choice
 from service.bodies.decisions import Entry, NoChange, Resized
+from service.bodies.machine import MachineShares, TermsBody
 from service.bodies.slo import ObjectiveInForce, SloInForce, StoredSlo
 from service.bodies.status import Status
 
@@ -102,6 +104,18 @@ def _in_full(slo: ObjectiveInForce) -> str:
     return f"{name} {target}{bound}"
 
 
+def budget_table(found: MachineShares) -> RenderableType:
+    """The budget of the machine, and a line for each app that has terms or a share."""
+    if found.workers is None and found.cores is None:
+        return Text("no budget: each app plans with all that there is")
+    made = table("app", "priority", "floor", "share", "of its objective", "why")
+    for app in sorted({*found.apps, *found.shares}):
+        terms, share = found.apps.get(app, TermsBody()), found.shares.get(app)
+        figures = ("–", "–", "–") if share is None else (share.told(), f"{share.reached:.0%}", share.reason)
+        made.add_row(app, f"{terms.priority:g}", f"{terms.floor:g}", *figures)
+    return Group(f"{BudgetBody(workers=found.workers, cores=found.cores).budget().told()} for all apps together", made)
+
+
 def status_view(status: Status) -> RenderableType:
     """One app in full."""
     return Group(statuses_table([status]), "", _figures(status), "", stages_table(status))
@@ -113,7 +127,8 @@ def _figures(status: Status) -> Text:
     line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {switches}"
     together = batching_text(status)
     line += f"\ntogether: {together}" if together else ""
-    told = ((status.held_up, "yellow"), (status.failure, "red"))
+    shared = None if status.grant is None else status.grant.reason
+    told = ((shared, ""), (status.held_up, "yellow"), (status.failure, "red"))
     return Text.assemble(line, _begin(status), *(("\n" + text, style) for text, style in told if text))
 
 

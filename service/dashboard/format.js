@@ -100,6 +100,19 @@ export function statistic(slo) {
   return slo.statistic === "share" ? `of ${percent(slo.share)} of the items` : STATISTIC[slo.statistic];
 }
 
+/** `5 workers and 1.5 cores`; parts of cores are told to two digits. */
+export function budget({ workers, cores }) {
+  const count = (value, word) => `${value} ${value === 1 ? word : `${word}s`}`;
+  const parts = [known(workers) && count(workers, "worker"), known(cores) && count(Number(cores.toFixed(2)), "core")];
+  return parts.filter(Boolean).join(" and ");
+}
+
+/** What an app was given, and what it would do with more. */
+export function grant({ workers, cores, reached, more, reached_with_more: better }) {
+  const further = more ? `, ${percent(better)} with ${budget(more)} more` : "";
+  return `${budget({ workers, cores })}: ${percent(reached)} of its objective${further}`;
+}
+
 /** An SLO as a sentence: what it asks for, and where the bound lies. */
 export function objective(slo) {
   if (!slo) return "no SLO";

@@ -25,7 +25,8 @@ export class Overview {
     this.rest = h("section", { "aria-labelledby": "rest-title", hidden: true }, h("h2", { id: "rest-title" }, "Stopped"), this.atRest);
     this.notice = h("div");
     this.fleet = h("p", { class: "fleet" });
-    this.element = h("div", { class: "overview" }, h("h1", {}, "Apps"), this.notice, this.fleet, this.list, this.rest);
+    this.shares = h("p", { class: "fleet shares", hidden: true });
+    this.element = h("div", { class: "overview" }, h("h1", {}, "Apps"), this.notice, this.fleet, this.shares, this.list, this.rest);
     this.sparkDue = 0;
   }
 
@@ -34,7 +35,9 @@ export class Overview {
     if (statuses.length === 0) return renew(this.list, "empty", empty);
     for (const status of statuses) this.card(status.app).show(status);
     this.arrange(statuses);
-    renew(this.fleet, JSON.stringify(fleet(statuses)), () => fleet(statuses).flatMap((text, index) => [index ? " · " : null, h("span", {}, text)]));
+    tell(this.fleet, fleet(statuses));
+    tell(this.shares, shares(statuses));
+    shown(this.shares, shares(statuses).length > 0);
     const now = performance.now();
     if (now < this.sparkDue) return;
     this.sparkDue = now + SPARK_EVERY_MS;
@@ -146,6 +149,16 @@ function fleet(statuses) {
   const cores = Math.max(0, ...running.map(({ cost }) => cost?.cores ?? 0));
   const taken = `${format.whole(sum((cost) => cost.workers))} workers in use + ${format.whole(sum((cost) => cost.spares))} spare${cores ? ` on ${cores} ${cores === 1 ? "core" : "cores"}, ${format.number(sum((cost) => cost.cpu_cores))} busy` : ""}`;
   return [`${running.length} of ${statuses.length} running`, ...verdicts, ...(running.length ? [taken] : [])];
+}
+
+/** The machine's budget and what each app has of it; nothing where nobody counts. */
+function shares(statuses) {
+  const given = statuses.filter((status) => status.grant && !resting(status));
+  return given.length === 0 ? [] : [`Budget ${format.budget(given[0].grant.total)}`, ...given.map(({ app, grant }) => `${app} ${format.grant(grant)}`)];
+}
+
+function tell(line, texts) {
+  renew(line, JSON.stringify(texts), () => texts.flatMap((text, index) => [index ? " · " : null, h("span", {}, text)]));
 }
 
 function workersOf({ cost, composition }) {

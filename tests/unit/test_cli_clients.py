@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,20 @@ def test_a_percentile_is_an_objective(invoke: Invoke) -> None:
     stored = json.loads(told(invoke("slo", "synthetic", "p99=0.2s", "--threshold", "0", "--json")))
     assert (stored["statistic"], stored["target"], stored["bound"]) == ("p99", 200.0, 200.0)
     assert "exclude each other" in told(invoke("slo", "synthetic", "p95=1s", "--statistic", "p50"), 2)
+
+
+def test_a_budget_is_set_piece_by_piece_shown_and_lifted(invoke: Invoke) -> None:
+    assert told(invoke("budget")) == "no budget: each app plans with all that there is\n"
+    assert told(invoke("budget", "--workers", "8")).startswith("8 workers for all apps together\n")
+    answer = json.loads(told(invoke("budget", "synthetic=2:1", "--cores", "1.5", "--json")))
+    assert (answer["workers"], answer["cores"]) == (8, 1.5)
+    assert answer["apps"] == {"synthetic": {"priority": 2, "floor": 1}}
+    assert re.search(r"synthetic +2 +1 +–", told(invoke("budget")))
+    assert told(invoke("budget", "--lift")) == "no budget: each app plans with all that there is\n"
+
+
+def test_a_budget_that_is_none_says_what_would_be_accepted(invoke: Invoke) -> None:
+    assert "accepted are ferret=2 (priority 2)" in told(invoke("budget", "synthetic=high"), 2)
+    assert "a budget needs workers, cores or both" in told(invoke("budget", "synthetic=2"), 1)
+    assert "there is no app 'words'" in told(invoke("budget", "--workers", "8", "words=2"), 1)
+    assert "--lift goes with nothing else" in told(invoke("budget", "--lift", "--workers", "8"), 2)

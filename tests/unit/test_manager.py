@@ -6,10 +6,11 @@ import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
 from control.choices import Choices, ManagerError
-from control.decisions import Decision, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
+from control.decisions import Decision, Grant, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
 from control.manager import Manager, TickResult
 from control.settings import Settings
 from control.strategies import StrategyError, make_strategy
+from profiler.budget import Budget
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
 
@@ -261,3 +262,48 @@ def test_static_never_moves() -> None:
 def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
     with pytest.raises(StrategyError, match="unknown strategy 'best'; there are model, vogel, pdp21, static"):
         make_strategy("best")
+
+
+def grant(workers: int) -> Grant:
+    return Grant(Budget(workers=workers), Budget(workers=8), f"the arbiter gives {workers} workers")
+
+
+def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it() -> None:
+    target = manager()
+    target.grant(grant(2))
+    results = run(target, 20, 24)
+    target.grant(grant(3))
+    results += run(target, 24, 24.5) + run(target, 24.5, 30, "wide", since_s=24.4)
+    for given in (grant(5), grant(5), None, grant(2)):
+        target.grant(given)
+        results += run(target, results[-1].decision.at_s + 0.25, results[-1].decision.at_s + 1.25, "wide", since_s=24.4)
+    results += run(target, results[-1].decision.at_s + 0.25, results[-1].decision.at_s + 1.25, "one", since_s=33.6)
+    told = [r.decision for r in results if isinstance(r.decision, Decision)]
+    assert [(each.trigger, each.to_name, each.reason.split(";")[0]) for each in told] == [
+        (Trigger.START, "one", "the app started"),
+        (Trigger.BUDGET, "wide", "the arbiter gives 3 workers"),
+        (Trigger.BUDGET, "wide", "the arbiter gives 5 workers"),
+        (Trigger.BUDGET, "wide", "nobody limits it any more"),
+        (Trigger.BUDGET, "one", "the arbiter gives 2 workers"),
+    ]
+    assert "the arbiter gives 2 workers" in told[0].reason
+    assert told[2].reason.endswith("wide stays: it is enough")
+
+
+def test_a_bid_says_what_would_be_run_with_how_much() -> None:
+    target = manager()
+    limits = tuple(Budget(workers=count) for count in range(1, 5))
+    assert target.bid(limits).reach is None, "nothing was seen yet"
+    tick(target, snapshot(20))
+    bid = target.bid(limits)
+    assert bid.takes_part
+    assert bid.reach is not None
+    assert [each.composition for each in bid.reach] == [None, "one", "wide", "wide"]
+    assert [each.met for each in bid.reach] == [0, pytest.approx(0.82, abs=0.01), 1, 1]
+
+
+@pytest.mark.parametrize("other", [manager("vogel"), manager(mode=Mode.OBSERVE), manager(mode=Mode.PINNED)])
+def test_who_takes_no_part_says_what_it_has(other: Manager) -> None:
+    tick(other, snapshot(20))
+    bid = other.bid((Budget(workers=1),))
+    assert (bid.reach, bid.takes_part, bid.uses) == (None, False, Budget(workers=2))
