@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from service.experiments.batching import published
 from service.experiments.batching.drawn import Against
 from service.experiments.batching.grid import OURS, PUBLISHED
 from service.experiments.batching.tables import Rows, itemized_hit, mad_distance
+from service.experiments.claims import Claim
 
 STRICTEST = 0.05
 POOR = ("spike", "binary", "wave")
 """Patterns that every published controller is poor on."""
 AGREES, HITS_TIMES, MAD_TIMES, POOR_HIT, NEVER_BELOW = 0.10, 1.5, 0.7, 0.5, 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    text: str
-    measured: str
-    met: bool
 
 
 def published_order(rows: Rows) -> Iterator[Claim]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from service.experiments.batching import claims, tables
-from service.experiments.batching.claims import Claim
 from service.experiments.batching.drawn import Against
 from service.experiments.batching.grid import Row
 from service.experiments.batching.plant import Pipeline
-from service.experiments.batching.tables import Rows, markdown
+from service.experiments.batching.tables import Rows
+from service.experiments.claims import as_table, markdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Comparison:
         rows = Rows(self.rows)
         parts = [
             ("Batch controllers", _law(self.pipeline)),
-            ("What it shows", _claims([*claims.published_order(rows), *claims.ours(rows)])),
+            ("What it shows", as_table([*claims.published_order(rows), *claims.ours(rows)])),
             ("SLO hit, best setups (tables 5.1 and 5.5)", tables.hits(rows)),
             (
                 "Standard deviation over ten runs (table 5.2)",
@@ -56,13 +56,8 @@ def _law(pipeline: Pipeline) -> str:
     )
 
 
-def _claims(found: Iterable[Claim]) -> str:
-    lines = [[claim.text, claim.measured, "yes" if claim.met else "**no**"] for claim in found]
-    return markdown(["claim", "measured", "met"], lines)
-
-
 def _drawn(cases: Sequence[Against]) -> str:
-    return f"{_claims(claims.on_drawn(cases))}\n\n{_cases(cases)}"
+    return f"{as_table(claims.on_drawn(cases))}\n\n{_cases(cases)}"
 
 
 def _cases(cases: Sequence[Against]) -> str:

@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from service.experiments.batching import published
 from service.experiments.batching.grid import OURS, PUBLISHED, STEPPING, Row, Setup
 from service.experiments.batching.published import THRESHOLDS
+from service.experiments.claims import markdown
 
 Value = Callable[[Row], float]
 
@@ -138,11 +139,6 @@ def gains(rows: Rows) -> str:
             best = rows.best("pid", threshold, value, highest)
             lines.append([f"{threshold:.0%}", name, _percent(best.value), f"{there['pid'][place]:g}", best.setup.told])
     return markdown(["threshold", "figure", "ours", "published", "with"], lines)
-
-
-def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] * len(head)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
 
 
 def _percent(share: float) -> str:

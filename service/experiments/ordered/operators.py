@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import sqrt
+from math import inf, sqrt
 
 from compositions.errors import RecomposeError
 from compositions.model import StageKind
@@ -110,12 +110,19 @@ def serial_run(operators: Sequence[Operator], inputs: Iterable[int]) -> list[int
     return values
 
 
+def work_s(operators: Sequence[Operator]) -> float:
+    """What all of them take for an input of the pipeline, and for what comes of it."""
+    return sum(each_s for each_s, _ in _works(operators))
+
+
 def bound_per_s(operators: Sequence[Operator], workers: int) -> float:
     """Inputs per second that no schedule exceeds: the workers' time, and what must be run one by one."""
-    arriving, all_s, one_by_one_s = 1.0, 0.0, 0.0
+    one_by_one_s = max(each_s * operator.heaviest_share for each_s, operator in _works(operators))
+    return min(workers / work_s(operators), 1 / one_by_one_s if one_by_one_s else inf)
+
+
+def _works(operators: Sequence[Operator]) -> Iterator[tuple[float, Operator]]:
+    arriving = 1.0
     for operator in operators:
-        work_s = arriving * operator.cost_s
-        all_s += work_s
-        one_by_one_s = max(one_by_one_s, work_s * operator.heaviest_share)
+        yield arriving * operator.cost_s, operator
         arriving *= operator.selectivity
-    return min(workers / all_s, 1 / one_by_one_s if one_by_one_s else float("inf"))

@@ -77,8 +77,12 @@ class Trace:
     """Worker time at tuples, an operator each."""
     most_waiting: list[int] = field(default_factory=list)
     """Longest worklist of each operator."""
-    sent_s: list[tuple[float, int]] = field(default_factory=list)
-    """When inputs had passed the first operator, and which."""
+    fronts: list[tuple[float, int]] = field(default_factory=list)
+    """When all that came of so many first inputs was through the last operator, or gone before it."""
+
+    @property
+    def front(self) -> int:
+        return self.fronts[-1][1] if self.fronts else 0
 
 
 Step = Literal["arrive", "done", "sent"]
@@ -98,6 +102,7 @@ class Plant:
         self._order = count()
         self._events: list[tuple[float, int, Step, _Worker | None]] = []
         self._now_s = 0.0
+        self._arrived = 0
 
     def run(self, inputs: Sequence[int], rate_per_s: float | None = None, until_s: float = float("inf")) -> Trace:
         """``inputs`` arrive evenly, or are all there; to the end, or until then."""
@@ -128,6 +133,8 @@ class Plant:
     def _put(self, at: int, origin: int, value: int) -> None:
         station = self.stations[at]
         station.put(origin, value)
+        if at == 0:
+            self._arrived += 1
         if station.worklist.waiting > self.trace.most_waiting[at]:
             self.trace.most_waiting[at] = station.worklist.waiting
 
@@ -210,9 +217,8 @@ class Plant:
     def _send(self, worker: _Worker, station: Station) -> None:
         """All that is ready; a slot that is filled meanwhile is seen, for each is looked at again."""
         while station.ring.ready:
-            if self._setup.send_s:
-                values = station.ring.peek().values
-                self._plan(self._now_s + self._setup.send_s * max(1, len(values)), "sent", worker)
+            if seconds := self._setup.send_s * len(station.ring.peek().values):
+                self._plan(self._now_s + seconds, "sent", worker)
                 return
             self._hand_on(station)
         station.held = False
@@ -228,12 +234,17 @@ class Plant:
 
     def _hand_on(self, station: Station) -> None:
         """The next unit of the ring, to the next operator or out."""
-        origin, values = station.ring.pop()
+        origin, values = station.leave()
         following = self.stations.index(station) + 1
-        if following == 1:
-            self.trace.sent_s.append((self._now_s, origin))
         for value in values:
             if following < len(self.stations):
                 self._put(following, origin, value)
             else:
                 self.trace.outputs.append((self._now_s, origin, value))
+        self._note_front()
+
+    def _note_front(self) -> None:
+        oldest = (station.oldest for station in self.stations)
+        front = min((origin for origin in oldest if origin is not None), default=self._arrived)
+        if front > self.trace.front:
+            self.trace.fronts.append((self._now_s, front))

@@ -47,9 +47,17 @@ class Station:
         """Workers that wait for the lock, the first first."""
         self._states: dict[int, int] = {}
         self._arrived = 0
+        self._origins: deque[int] = deque()
+        """Of all tuples that have come and are not out of the ring, in order."""
+
+    @property
+    def oldest(self) -> int | None:
+        """Of which input its oldest tuple came; None: it has none."""
+        return self._origins[0] if self._origins else None
 
     def put(self, origin: int, value: int) -> None:
         self._arrived += 1
+        self._origins.append(origin)
         self.worklist.put(Entry(self._arrived, self.operator.partition(value), value, origin))
 
     def ready(self) -> bool:
@@ -71,6 +79,11 @@ class Station:
         if self.operator.kind is not StageKind.STATELESS:
             self._states[work.entries[0].partition] = state
         return given
+
+    def leave(self) -> Given:
+        """The next unit of the ring, which is ready."""
+        self._origins.popleft()
+        return self.ring.pop()
 
     def keep(self, entries: Iterable[Entry], given: Iterable[Given]) -> None:
         """Into the ring: it has room, for nothing is taken that has none."""
