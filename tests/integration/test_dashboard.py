@@ -32,6 +32,15 @@ def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, tmp_path: Pa
         seen.sees("bottleneck", ".drawing")
 
 
+def test_the_overview_has_the_shares_of_a_budget_in_a_line(daemon: SceneDaemon, tmp_path: Path) -> None:
+    five, one, eight = ({"workers": count, "cores": None} for count in (5, 1, 8))
+    more = {"more": one, "reached_with_more": 1.0, "composition_with_more": "13", "reason": "it gains most"}
+    daemon.ferret(grant={**five, "total": eight, "reached": 0.83, **more})
+    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
+        seen.open()
+        seen.sees("Budget 8 workers · ferret 5 workers: 83 % of its objective, 100 % with 1 worker more", ".shares")
+
+
 def test_without_apps_it_says_what_to_do(tmp_path: Path) -> None:
     with scenes(tmp_path, "--apps", "") as nothing, page(f"http://127.0.0.1:{nothing.port}", tmp_path / "p") as seen:
         seen.open()

@@ -12,7 +12,7 @@ from service.bodies.compositions import Choice, WhatIf
 from service.bodies.decisions import QuietRun
 from service.bodies.results import Summary
 from service.bodies.spec import RunSpec
-from service.bodies.status import Sample
+from service.bodies.status import Sample, Status
 from service.daemon.fakes import fake_bodies as bodies
 from service.daemon.fakes.fake_run import FakeRun
 from service.running.asking import requests as r
@@ -64,7 +64,7 @@ class FakeRunner(FakeRun):
     def _reads(self) -> tuple[r.Handler, ...]:
         return (
             r.ReadSpec.by(lambda _: self.spec),
-            r.ReadStatus.by(lambda _: self.status().model_copy(update=self.share.told())),
+            r.ReadStatus.by(lambda _: self.status()),
             r.AskBid.by(lambda request: self.share.bid(request, self.spec.mode, self.active)),
             r.ReadDecisions.by(lambda ask: [each for each in self.decided if each.id > ask.after_id][: ask.limit]),
             r.ReadNoChanges.by(lambda ask: self.quiet_runs()[-ask.limit :]),
@@ -79,6 +79,9 @@ class FakeRunner(FakeRun):
 
     def _note(self, request: r.SetInput | r.SetBatching | r.SetCompositions) -> None:
         self.spec = r.changed(self.spec, request)
+
+    def status(self) -> Status:
+        return super().status().model_copy(update=self.share.told())
 
     def window(self) -> Window:
         out = len(self.delivered)

@@ -1,0 +1,76 @@
+"""Two real apps on one machine with a budget: each keeps to its share, and shares follow the loads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from apps import registry
+from compositions.enumeration import generate
+from control.decisions import Mode, Trigger
+from profiler.slo import parse_slo
+from service.bodies.decisions import Decision
+from service.bodies.machine import MachineBudgetRequest
+from service.bodies.spec import InputSpec, RunSpec
+from service.daemon.daemon import Daemon
+from service.daemon.keeping.hosts import LocalHost
+from service.daemon.storing.store import DaemonStore
+from service.running.runner import Runner
+
+APPS_DIR = Path(__file__).parents[2] / "benchmarks" / "turns" / "apps"
+NAMES = ("first", "second")
+WORKERS, HIGH_PER_S, LOW_PER_S = 6, 60.0, 5.0
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    store, apps = DaemonStore(None), {name: registry.find(name, [APPS_DIR]) for name in NAMES}
+    for name, app in apps.items():
+        store.put_overlay(name, {c.name: c for c in generate(app.stages, max_workers=6, replicas=[1, 2, 3, 4])})
+    made = Daemon(apps, LocalHost(Runner), store, RunSpec(app="", pool="local", apps_dirs=(str(APPS_DIR),)))
+    made.restore()
+    yield made
+    made.close(drain=False)
+    store.close()
+
+
+def workers(daemon: Daemon, name: str) -> int:
+    composition = daemon.observation.status(name).composition
+    return 0 if composition is None else composition.workers
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < until_s, f"waited {PATIENCE_S:g} s for {what}"
+        time.sleep(0.1)
+
+
+def shares(daemon: Daemon) -> dict[str, int | None]:
+    return {app: share.workers for app, share in daemon.machine.shares().shares.items()}
+
+
+def test_each_keeps_to_its_share_which_follows_the_loads_and_is_given_back(daemon: Daemon) -> None:
+    daemon.machine.set(MachineBudgetRequest(workers=WORKERS))
+    for name, rate_per_s in zip(NAMES, (HIGH_PER_S, LOW_PER_S), strict=True):
+        daemon.objectives.set(name, parse_slo("throughput=input_rate"))
+        daemon.apps.start(RunSpec(app=name, input=InputSpec(rate_per_s=rate_per_s)))
+    until(lambda: (shares(daemon).get("first") or 0) > 3 <= workers(daemon, "first"), "more for who has more to do")
+    until(lambda: sum(workers(daemon, name) for name in NAMES) <= WORKERS, "both to keep to it")
+    for name, rate_per_s in zip(NAMES, (LOW_PER_S, HIGH_PER_S), strict=True):
+        daemon.apps.set_input(name, InputSpec(rate_per_s=rate_per_s))
+    until(lambda: (shares(daemon).get("second") or 0) > 3 <= workers(daemon, "second"), "shares to follow the loads")
+    until(lambda: sum(workers(daemon, name) for name in NAMES) <= WORKERS, "both to keep to it")
+    grant = daemon.observation.status("second").grant
+    assert grant is not None
+    assert grant.total.workers == WORKERS
+    told = [each for each in daemon.observation.decisions("second", 100) if isinstance(each, Decision)]
+    assert any(each.trigger is Trigger.BUDGET and "the arbiter gives" in each.reason for each in told)
+    daemon.apps.set_mode("first", Mode.PINNED, None)
+    until(lambda: daemon.observation.status("first").grant is None, "nobody to limit what is pinned")
+    daemon.apps.stop("first")
+    until(lambda: shares(daemon) == {"second": WORKERS}, "what the other gave back")
