@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from apps.output.parquet_files import ParquetFiles
 from apps.output.port import Sink
 from apps.output.sql import TABLE, SqlSink
+from apps.output.to_redis import RedisSink
+from apps.output.webhook import Webhook
+
+KindName = Literal["spark", "sql", "parquet", "redis", "webhook"]
+"""What a start body may name; the table ``KINDS`` below has a row for each but Spark's (``datapipe.live``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +28,36 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class SinkKind:
-    name: str
+    name: KindName
     open: Callable[[Opening], Sink]
     """Reaches for nothing yet. Raises: RecomposeError for a path that can be none, or where a library is missing."""
     options: tuple[str, ...] = ()
 
     def fault(self, options: Mapping[str, Any]) -> str | None:
         strange = [option for option in options if option not in self.options]
-        return f"sink {self.name} has no option {strange[0]!r}; it has {', '.join(self.options)}" if strange else None
+        has = f"it has {', '.join(self.options)}" if self.options else "it has none"
+        return f"sink {self.name} has no option {strange[0]!r}; {has}" if strange else None
 
 
 def _sql(opening: Opening) -> Sink:
     return SqlSink(opening.path, opening.run, opening.epoch, str(opening.options.get("table", TABLE)))
 
 
+def _parquet(opening: Opening) -> Sink:
+    return ParquetFiles(opening.path, opening.run, opening.epoch)
+
+
+def _redis(opening: Opening) -> Sink:
+    return RedisSink(opening.path, opening.run, opening.epoch)
+
+
+def _webhook(opening: Opening) -> Sink:
+    authorization = opening.options.get("authorization")
+    return Webhook(opening.path, opening.run, opening.epoch, None if authorization is None else str(authorization))
+
+
 SQL = SinkKind("sql", _sql, ("table",))
-KINDS: Mapping[str, SinkKind] = {kind.name: kind for kind in (SQL,)}
+PARQUET = SinkKind("parquet", _parquet)
+REDIS = SinkKind("redis", _redis)
+WEBHOOK = SinkKind("webhook", _webhook, ("authorization",))
+KINDS: Mapping[str, SinkKind] = {kind.name: kind for kind in (SQL, PARQUET, REDIS, WEBHOOK)}

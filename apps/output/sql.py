@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from apps.output.port import Row
+from apps.output.port import AT_ONCE, Row
 from compositions.errors import RecomposeError
 
 TABLE = "recompose_results"
@@ -32,7 +32,9 @@ class SqlSink:
         self._mine = {"run": run, "epoch": epoch}
         self._results, self._runs = self._tables(table)
 
-    def begin(self, next_serial: int) -> int:
+    gather = AT_ONCE
+
+    def begin(self, next_serial: int, known: int) -> int:
         try:
             self._create()
             with self._engine.begin() as db:
@@ -69,9 +71,10 @@ class SqlSink:
         mine = (runs.c.run == run) & (runs.c.epoch == self._mine["epoch"])
         try:
             with self._engine.begin() as db:
-                if db.execute(runs.update().where(mine).values(until=until)).rowcount != 1:
+                taken = db.execute(runs.update().where(mine & (runs.c.until < until)).values(until=until)).rowcount
+                if not taken and db.execute(self._sql.select(runs.c.run).where(mine)).first() is None:
                     raise self._fenced()
-                if rows:
+                if taken and rows:
                     db.execute(self._results.insert(), [_fields(str(run), row) for row in rows])
         except self._sql.exc.SQLAlchemyError as error:
             raise self._trouble(error) from error

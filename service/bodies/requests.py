@@ -180,7 +180,8 @@ class StartRequest(Frozen):
     options: dict[str, Any] = Field(default_factory=dict, description="The app's own options; see GET /apps.")
     source: Source = SourceSpec()
     sink: SinkSpec | None = Field(
-        default=None, description="A table that Spark writes, or of a database; null: results in the API only."
+        default=None,
+        description="A table that Spark writes, or another place (docs/sinks.md); null: results in the API only.",
     )
     input: InputSpec = InputSpec()
     batching: BatchingSpec = BatchingSpec()

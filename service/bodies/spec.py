@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 from apps.input.kinds import KINDS, KindName, SourceKind
 from apps.input.rate_spec import RateSpec
 from apps.output.kinds import KINDS as SINKS
+from apps.output.kinds import KindName as SinkName
 from compositions.batch_settings import BatchSettings
 from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, SETTINGS, Asked, Batching, setting_faults
 from compositions.model import Composition
@@ -65,14 +66,15 @@ class SourceSpec(Frozen):
 class SinkSpec(Frozen):
     """Where results go besides the window that the API shows."""
 
-    kind: Literal["spark", "sql"] = "spark"
+    kind: SinkName = "spark"
     format: Literal["parquet", "orc", "json", "csv"] = "parquet"
     path: str = Field(min_length=1)
-    """Folder of the table, or its URL; of ``sql`` the URL of the database, as SQLAlchemy takes it."""
+    """Folder of the table, or its URL; of ``sql`` the URL of the database, as SQLAlchemy takes it; of ``redis`` and
+    ``webhook`` where it is."""
     schema_: str | None = Field(default=None, alias="schema")
     """Fields of a result as a DDL string; None: one column with JSON."""
     options: dict[str, str | bool | int | Number] = Field(default_factory=dict)
-    """Of the format's writer; of ``sql`` the name of the ``table``."""
+    """Of the format's writer; of ``sql`` the name of the ``table``; of ``webhook`` the ``authorization``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import math
-import shutil
-import socket
-import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -15,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import RedisServer, wait_until
 
 from apps.contract import App
 from apps.input.fed import MOST, Fed
@@ -25,8 +23,6 @@ from compositions.model import Stage
 from service.bodies.spec import RunSpec, SourceSpec
 from service.running.asking.requests import ReadResults, ReadStatus, Start
 from service.running.runner import Runner
-
-PATIENCE_S = 30.0
 
 
 class Numbers(App):
@@ -84,45 +80,20 @@ class ARedis(Place):
     kind = "redis"
 
     def __init__(self, folder: Path) -> None:
-        if shutil.which("redis-server") is None:
-            pytest.skip("redis-server is not installed; make setup-brokers installs it")
-        redis = pytest.importorskip("redis", reason="the package redis is not installed; it is in extra redis")
-        self.folder, self.port = folder, free_port()
-        self.client = redis.Redis(port=self.port)
-        self.path = f"redis://127.0.0.1:{self.port}/0?stream=numbers"
-        self.start()
-
-    def start(self) -> None:
-        args = [
-            "redis-server",
-            "--port",
-            str(self.port),
-            "--dir",
-            str(self.folder),
-            "--appendonly",
-            "yes",
-            "--save",
-            "",
-        ]
-        self.server = subprocess.Popen([*args, "--bind", "127.0.0.1"], stdout=subprocess.DEVNULL)
-        wait_until(lambda: answers(self.port))
+        self.server = RedisServer(folder)
+        self.path = self.server.url("numbers")
 
     def put(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:
-            self.client.xadd("numbers", {"value": body})
+            self.server.client.xadd("numbers", {"value": body})
 
     def restart(self) -> None:
-        self.end()
+        self.server.end()
         time.sleep(0.3)  # reads fail meanwhile
-        self.start()
-
-    def end(self) -> None:
-        self.server.terminate()
-        self.server.wait()
+        self.server.start()
 
     def close(self) -> None:
-        self.client.close()
-        self.end()
+        self.server.close()
 
 
 class AKafka(Place):
@@ -145,24 +116,6 @@ class AKafka(Place):
 
 
 PLACES: dict[str, type[Any]] = {each.kind: each for each in (AFolder, ARedis, AKafka)}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def wait_until(what: Any) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < until_s, "it did not come"
-        time.sleep(0.02)
 
 
 @pytest.fixture(params=sorted(PLACES))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apps.output.port import Row
+from apps.output.port import AT_ONCE, Row
 from compositions.errors import RecomposeError
 from service.bodies.spec import RunSpec, SourceSpec
 from service.running.building import assembly, outlet
@@ -21,11 +21,13 @@ PATIENCE_S = 30.0
 class Away:
     """A sink that has the items below 2 and answers when it is back."""
 
+    gather = AT_ONCE
+
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.back, self.asked, self.closed = threading.Event(), threading.Semaphore(0), threading.Event()
 
-    def begin(self, next_serial: int) -> int:
+    def begin(self, next_serial: int, known: int) -> int:
         self.reach()
         return 2
 
@@ -63,7 +65,7 @@ def test_a_sink_that_is_away_when_a_runner_begins_is_asked_again_and_gets_what_i
 
 
 def test_a_sink_that_never_will_take_anything_fails_the_run(sink: Away, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: int) -> int:
+    def refuse(*_: int) -> int:
         raise RecomposeError("another epoch goes on with run r")
 
     monkeypatch.setattr(sink, "begin", refuse)

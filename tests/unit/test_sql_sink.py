@@ -50,14 +50,14 @@ def numbered(first: int, until: int, value: str = "1") -> list[Row]:
 
 def test_another_epoch_goes_on_where_it_wants_and_the_old_one_writes_nothing(url: str) -> None:
     old, new = SqlSink(url, "r", 1), SqlSink(url, "r", 2)
-    assert old.begin(0) == 0
+    assert old.begin(0, 0) == 0
     old.write(4, numbered(0, 4))
-    assert new.begin(3) == 3, "what comes again is forgotten"
+    assert new.begin(3, 0) == 3, "what comes again is forgotten"
     with pytest.raises(RecomposeError, match="another epoch goes on with run r; this one writes nothing any more"):
         old.write(8, numbered(4, 8))
     new.write(5, [*numbered(3, 4, "2"), Row(4, 0, "3", None), Row(4, 1, "4", None)])
     with pytest.raises(RecomposeError, match="another epoch goes on with run r"):
-        old.begin(0)
+        old.begin(0, 0)
     assert rows(url) == [(0, 0, 1), (1, 0, 1), (2, 0, 1), (3, 0, 2), (4, 0, 3), (4, 1, 4)]
     old.close()
     new.close()
@@ -72,23 +72,23 @@ def test_tables_that_another_makes_at_the_same_time_are_taken_as_they_are(url: s
         if statement.lstrip().startswith("CREATE TABLE") and not made:
             made.append(statement)
             other = SqlSink(url, "s", 1)
-            other.begin(0)
+            other.begin(0, 0)
             other.close()
             raise sqlalchemy.exc.ProgrammingError(statement, {}, Exception("relation already exists"))
 
     sqlalchemy.event.listen(sink._engine, "before_cursor_execute", lambda *call: first(call[2]))
-    assert sink.begin(0) == 0
+    assert sink.begin(0, 0) == 0
     assert len(made) == 1
     sink.close()
 
 
 def test_rows_that_cannot_all_be_written_leave_none(url: str) -> None:
     sink = SqlSink(url, "r", 1)
-    sink.begin(0)
+    sink.begin(0, 0)
     with pytest.raises(RecomposeError, match="cannot be written: UNIQUE constraint failed"):
         sink.write(3, [*numbered(0, 3), *numbered(1, 2)])
     assert rows(url) == []
-    assert SqlSink(url, "r", 2).begin(0) == 0
+    assert SqlSink(url, "r", 2).begin(0, 0) == 0
     sink.close()
 
 
@@ -102,7 +102,7 @@ def test_a_password_is_in_no_sentence(url: str) -> None:
 def test_a_password_in_the_query_is_in_no_sentence(tmp_path: Path) -> None:
     sink = SqlSink(f"sqlite:///file:{tmp_path}/none/x.db?uri=true&password=secret", "r", 1)
     with pytest.raises(OSError, match="cannot be written") as told:
-        sink.begin(0)
+        sink.begin(0, 0)
     assert "secret" not in str(told.value)
     sink.close()
 
@@ -110,11 +110,11 @@ def test_a_password_in_the_query_is_in_no_sentence(tmp_path: Path) -> None:
 def test_an_epoch_that_takes_over_locks_its_run_before_it_looks(url: str) -> None:
     """So that none that is frozen after its look forgets what a later one wrote."""
     first = SqlSink(url, "r", 1)
-    first.begin(0)
+    first.begin(0, 0)
     said: list[str] = []
     sink = SqlSink(url, "r", 2)
     sqlalchemy.event.listen(sink._engine, "before_cursor_execute", lambda *call: said.append(call[2]))
-    sink.begin(0)
+    sink.begin(0, 0)
     words = [statement.split()[0] for statement in said if not statement.startswith("PRAGMA")]
     assert words == ["UPDATE", "SELECT", "UPDATE", "DELETE"]
     first.close()
@@ -166,7 +166,7 @@ def test_every_result_is_in_the_table_once_whoever_ran_it(
 
 
 def test_a_table_that_is_locked_holds_the_stream_back_and_it_goes_on(start: Callable[..., Runner], url: str) -> None:
-    runner = start(1, "exactly-once")
+    runner = start(1, "exactly-once", f"{url}?timeout=0.1")
     runner.ask(PushMany((0, 1)))
     wait_until(lambda: len(rows(url)) == 2)
     engine = sqlalchemy.create_engine(url, connect_args={"timeout": 0.1})

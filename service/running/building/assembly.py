@@ -27,7 +27,7 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     names = [stage.name for stage in checked.stages]
     pool, codec = POOLS[spec.pool](checked.make_app, names, checked.settings.pool)
     begin = begin_of(checked, codec)
-    outlet = outlet_of(spec, begin.next_serial, pool.wake)
+    outlet = outlet_of(checked, begin.next_serial, pool.wake)
     table = outlet or checked.link or results
     sink = ResultSink(checked.app, codec.decode, spec.out_path, spec.dead_letters_path, table)
     with ExitStack() as undoing:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from apps.output.kinds import KINDS, Opening
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.pools.port import Codec
-from service.bodies.spec import RunSpec
 from service.running.building.keeper import KEEPERS, Keeper, Keeping
 from service.running.building.kept import Run
 from service.running.building.outlet import Outlet
@@ -25,13 +24,15 @@ def begin_of(checked: CheckedSpec, codec: Codec) -> Checkpoint:
     return replace(found, states=states)
 
 
-def outlet_of(spec: RunSpec, next_serial: int, wake: Callable[[], None]) -> Outlet | None:
+def outlet_of(checked: CheckedSpec, next_serial: int, wake: Callable[[], None]) -> Outlet | None:
     """Where results go for good, if that is no matter of Spark's. Raises: RecomposeError for a sink that cannot be."""
+    spec = checked.spec
     if spec.sink is None or spec.sink.kind == "spark":
         return None
     assert spec.run is not None, "a runner has given it a name"
     opening = Opening(spec.sink.path, spec.run, spec.epoch, spec.sink.options)
-    return Outlet(KINDS[spec.sink.kind].open(opening), next_serial, wake)
+    known = None if checked.kept is None else checked.kept.found.wanted
+    return Outlet(KINDS[spec.sink.kind].open(opening), next_serial, wake, min(known or 0, next_serial))
 
 
 def keeper_of(

@@ -16,7 +16,6 @@ from service.running.building.json_form import JSON
 
 MOST_ITEMS = 20_000
 """Items that wait to be written before no more are taken."""
-WRITE_ITEMS = 2_000
 AGAIN_S = 0.5
 END_S = 60.0
 Item = Mapping[str, Any]
@@ -27,9 +26,9 @@ log = structlog.get_logger()
 class Outlet:
     """As ``Table`` of ``building.sink``. What is taken before the sink has answered waits; what it has then goes."""
 
-    def __init__(self, sink: Sink, next_serial: int, wake: Callable[[], None]) -> None:
-        """``next_serial``: of the first item that this runner will deliver."""
-        self._sink, self._next_serial, self._wake = sink, next_serial, wake
+    def __init__(self, sink: Sink, next_serial: int, wake: Callable[[], None], known: int = 0) -> None:
+        """``next_serial``: of the first item that this runner will deliver; items below ``known`` are in the sink."""
+        self._sink, self._next_serial, self._known, self._wake = sink, next_serial, known, wake
         self._changed = threading.Condition()
         self._waiting: deque[Item] = deque()
         self._ending = self._given_up = False
@@ -76,7 +75,8 @@ class Outlet:
         while not (begun or self._over or (self._ending and not self._waiting)):
             begun = self._tried(self._begin)
         while begun and not self._over and (items := self._next()):
-            self._tried(partial(self._write, items))
+            while not (self._tried(partial(self._write, items)) or self._over):
+                """The same again: the sink may have it, and its answer was lost."""
         self._sink.close()
 
     @property
@@ -99,7 +99,7 @@ class Outlet:
         return False
 
     def _begin(self) -> None:
-        until = self._sink.begin(self._next_serial)
+        until = self._sink.begin(self._next_serial, self._known)
         with self._changed:
             self._waiting = deque(item for item in self._waiting if item["serial"] >= until)
             self.until, self.fault = until, None
@@ -112,7 +112,9 @@ class Outlet:
     def _next(self) -> list[Item]:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ending)
-            return [self._waiting[place] for place in range(min(WRITE_ITEMS, len(self._waiting)))]
+            most, wait_s = self._sink.gather
+            self._changed.wait_for(lambda: len(self._waiting) >= most or self._ending, wait_s)
+            return [self._waiting[place] for place in range(min(most, len(self._waiting)))]
 
     def _written(self, count: int, until: int) -> None:
         with self._changed:

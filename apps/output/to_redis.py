@@ -1,0 +1,105 @@
+"""A Redis stream, over ``redis``: ``redis://HOST:6379/0?stream=NAME``. An entry a result, with ``run``, ``serial``,
+``part`` where the item has several values, and ``value`` (JSON) or ``error``.
+
+A hash beside it, its name with ``:runs``, says of each run which epoch writes and how far it is. Both change in one
+script, which the server runs alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+from apps.output.port import AT_ONCE, Row
+from compositions.errors import RecomposeError
+
+BEGIN = """
+local run, epoch, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local before, done = string.match(redis.call('HGET', KEYS[2], run) or '0 0', '^(%d+) (%d+)$')
+if tonumber(before) > epoch then return -1 end
+local till = math.min(tonumber(done), wanted)
+local last, over = '+', tonumber(done) <= wanted
+while not over do
+  local found = redis.call('XREVRANGE', KEYS[1], last, '-', 'COUNT', 1000)
+  over = #found == 0
+  for _, entry in ipairs(found) do
+    local fields = {}
+    for at = 1, #entry[2], 2 do fields[entry[2][at]] = entry[2][at + 1] end
+    if fields.run == run and tonumber(fields.serial) < till then over = true; break end
+    if fields.run == run then redis.call('XDEL', KEYS[1], entry[1]) end
+    last = '(' .. entry[1]
+  end
+end
+redis.call('HSET', KEYS[2], run, epoch .. ' ' .. till)
+return till
+"""
+WRITE = """
+local run, epoch, till = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local before, done = string.match(redis.call('HGET', KEYS[2], run) or '0 0', '^(%d+) (%d+)$')
+if tonumber(before) ~= epoch then return -1 end
+if tonumber(done) >= till then return 0 end
+local at = 4
+while at <= #ARGV do
+  local fields = {}
+  for each = at + 1, at + tonumber(ARGV[at]) do fields[#fields + 1] = ARGV[each] end
+  redis.call('XADD', KEYS[1], '*', unpack(fields))
+  at = at + tonumber(ARGV[at]) + 1
+end
+redis.call('HSET', KEYS[2], run, epoch .. ' ' .. till)
+return 1
+"""
+FOLLOWED = -1
+NEVER = re.compile("WRONGTYPE|NOAUTH|WRONGPASS|NOPERM")
+"""Answers of a server that another attempt would get, too."""
+
+
+class RedisSink:
+    """Raises: RecomposeError for a URL that names no stream, or where the library is missing."""
+
+    gather = AT_ONCE
+
+    def __init__(self, url: str, run: str, epoch: int) -> None:
+        parts = urlsplit(url)
+        streams = parse_qs(parts.query).get("stream", [])
+        if parts.scheme not in ("redis", "rediss") or len(streams) != 1:
+            raise RecomposeError("the path of sink redis names no stream; give redis://HOST:6379/0?stream=NAME")
+        try:
+            import redis
+        except ModuleNotFoundError as error:
+            raise RecomposeError("sink redis needs the package redis: pip install 'recompose[redis]'") from error
+        self._errors: Any = redis.exceptions
+        try:
+            self._client: Any = redis.Redis.from_url(urlunsplit(parts._replace(query="")), socket_timeout=5)
+        except ValueError:
+            raise RecomposeError("the path of sink redis is no URL; give redis://HOST:6379/0?stream=NAME") from None
+        self._begin, self._write = self._client.register_script(BEGIN), self._client.register_script(WRITE)
+        self._keys = [streams[0], f"{streams[0]}:runs"]
+        self._run, self._epoch = run, epoch
+
+    def begin(self, next_serial: int, known: int) -> int:
+        return self._answer(self._begin, next_serial)
+
+    def write(self, until: int, rows: Sequence[Row]) -> None:
+        self._answer(self._write, until, *(word for row in rows for word in self._words(row)))
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _words(self, row: Row) -> Iterator[Any]:
+        """How many there are, then names and values."""
+        fields = {"run": self._run, **{name: value for name, value in row._asdict().items() if value is not None}}
+        yield 2 * len(fields)
+        for name, value in fields.items():
+            yield from (name, value)
+
+    def _answer(self, script: Any, *args: Any) -> int:
+        try:
+            answer = int(script(keys=self._keys, args=[self._run, self._epoch, *args]))
+        except self._errors.RedisError as error:
+            kind = RecomposeError if NEVER.search(str(error)) else OSError
+            raise kind(f"sink redis cannot be written: {error}") from error
+        if answer == FOLLOWED:
+            raise RecomposeError(f"another epoch goes on with run {self._run}; this one writes nothing any more")
+        return answer

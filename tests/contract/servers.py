@@ -1,0 +1,62 @@
+"""Servers that a test starts on loopback, and ends."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PATIENCE_S = 30.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until(what: Callable[[], Any]) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < until_s, "it did not come"
+        time.sleep(0.02)
+
+
+class RedisServer:
+    """Debian's; what it answered is on its disk."""
+
+    def __init__(self, folder: Path) -> None:
+        if shutil.which("redis-server") is None:
+            pytest.skip("redis-server is not installed; make setup-brokers installs it")
+        redis = pytest.importorskip("redis", reason="the package redis is not installed; it is in extra redis")
+        self.folder, self.port = folder, free_port()
+        self.client = redis.Redis(port=self.port, decode_responses=True)
+        self.start()
+
+    def url(self, stream: str) -> str:
+        return f"redis://127.0.0.1:{self.port}/0?stream={stream}"
+
+    def start(self) -> None:
+        where = ["--port", str(self.port), "--dir", str(self.folder), "--bind", "127.0.0.1"]
+        how = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
+        self.server = subprocess.Popen(["redis-server", *where, *how], stdout=subprocess.DEVNULL)
+        wait_until(lambda: answers(self.port))
+
+    def end(self) -> None:
+        self.server.terminate()
+        self.server.wait()
+
+    def close(self) -> None:
+        self.client.close()
+        self.end()

@@ -1,0 +1,309 @@
+"""Places for results, all to one contract: in order, once, for the epoch that has the run. Servers are real."""
+
+from __future__ import annotations
+
+import json
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+import pytest
+from servers import RedisServer, free_port, wait_until
+
+from apps.contract import App, Outputs
+from apps.output.kinds import KINDS, Opening
+from apps.output.port import AT_ONCE, Row, Sink
+from compositions.errors import RecomposeError
+from compositions.model import Stage, StageKind
+from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
+from service.running.asking.requests import PushMany, ReadStatus, Start, Stop
+from service.running.building import outlet
+from service.running.runner import Runner
+
+There = tuple[int, int, Any, str | None]
+"""Serial number, part, value, error."""
+
+
+class Place(ABC):
+    """Of one kind, empty."""
+
+    kind: str
+    path: str
+    shuts_out = True
+    """Whoever was followed can write nothing there."""
+
+    @abstractmethod
+    def there(self) -> list[There]:
+        """What readers find, of all runs."""
+
+    def end(self) -> None:
+        pytest.skip(f"{self.kind} is no server that a test can stop and start")
+
+    def start(self) -> None:
+        """After ``end``."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def open(self, epoch: int, run: str = "r") -> Sink:
+        return KINDS[self.kind].open(Opening(self.path, run, epoch, {}))
+
+
+class ADatabase(Place):
+    kind = "sql"
+
+    def __init__(self, folder: Path) -> None:
+        pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed; it is in extra sql")
+        self.path = f"sqlite:///{folder}/results.db"
+
+    def there(self) -> list[There]:
+        import sqlalchemy
+
+        engine = sqlalchemy.create_engine(self.path)
+        with engine.connect() as db:
+            if not sqlalchemy.inspect(engine).has_table("recompose_results"):
+                return []
+            found = db.execute(sqlalchemy.text("SELECT serial, part, value, error FROM recompose_results"))
+            rows = sorted(_there(*row) for row in found)
+        engine.dispose()
+        return rows
+
+    def close(self) -> None:
+        """There is nothing to."""
+
+
+class AFolderOfParquet(Place):
+    kind = "parquet"
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "table")
+
+    def there(self) -> list[There]:
+        if not Path(self.path).is_dir():
+            return []
+        found = pyarrow.dataset.dataset(self.path, format="parquet").to_table()
+        return sorted(_there(r["serial"], r["part"], r["value"], r["error"]) for r in found.to_pylist())
+
+    def close(self) -> None:
+        """There is nothing to."""
+
+
+class ARedis(Place):
+    kind = "redis"
+
+    def __init__(self, folder: Path) -> None:
+        self.server = RedisServer(folder)
+        self.path, self.end, self.start = self.server.url("results"), self.server.end, self.server.start
+
+    def there(self) -> list[There]:
+        """In the order of the stream."""
+        entries = [fields for _, fields in self.server.client.xrange("results")]
+        return [_there(int(e["serial"]), e.get("part"), e.get("value"), e.get("error")) for e in entries]
+
+    def close(self) -> None:
+        self.server.close()
+
+
+class AWebhook(Place):
+    """A server that keeps what it gets first under a key, as its kind is asked to."""
+
+    kind = "webhook"
+    shuts_out = False
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.path = f"http://127.0.0.1:{self.port}/results"
+        self.kept: dict[str, Any] = {}
+        self.calls = 0
+        self.start()
+
+    def start(self) -> None:
+        place = self
+
+        class Keeps(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                place.calls += 1
+                place.kept.setdefault(self.headers["Idempotency-Key"], body)
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nobody reads it."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", self.port), Keeps)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
+        self.thread.start()
+
+    def there(self) -> list[There]:
+        rows: list[There] = []
+        for key, body in list(self.kept.items()):
+            assert key == f"{body['run']}-{body['serial']}"
+            if "error" in body:
+                rows.append((body["serial"], 0, None, body["error"]))
+            rows += [(body["serial"], part, value, None) for part, value in enumerate(body.get("values", []))]
+        return rows
+
+    def end(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    close = end
+
+
+def _there(serial: int, part: Any, value: str | None, error: str | None) -> There:
+    return serial, int(part or 0), None if value is None else json.loads(value), error
+
+
+PLACES: dict[str, type[Any]] = {each.kind: each for each in (ADatabase, AFolderOfParquet, ARedis, AWebhook)}
+
+
+@pytest.fixture(params=sorted(PLACES))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    made = PLACES[request.param](tmp_path)
+    yield made
+    made.close()
+
+
+def numbered(first: int, until: int, value: Any = 1) -> list[Row]:
+    return [Row(serial, None, json.dumps(value), None) for serial in range(first, until)]
+
+
+def as_there(rows: Sequence[Row]) -> list[There]:
+    return [_there(*row) for row in rows]
+
+
+def test_every_kind_is_held_to_it() -> None:
+    assert sorted(PLACES) == sorted(KINDS)
+
+
+def test_what_is_written_is_there_in_order_with_its_parts_and_errors(place: Place) -> None:
+    sink = place.open(1)
+    assert sink.begin(0, 0) == 0
+    rows = [*numbered(0, 2, "ä"), Row(2, 0, "{}", None), Row(2, 1, "[1]", None), Row(3, None, None, "it broke")]
+    sink.write(4, rows)
+    sink.write(5, [])
+    sink.write(7, numbered(5, 7))
+    sink.close()
+    assert place.there() == as_there([*rows, *numbered(5, 7)])
+
+
+def test_a_write_whose_answer_was_lost_is_there_once(place: Place) -> None:
+    sink = place.open(1)
+    sink.begin(0, 0)
+    for _ in range(3):
+        sink.write(2, numbered(0, 2))
+    sink.write(3, numbered(2, 3))
+    sink.close()
+    assert place.there() == as_there(numbered(0, 3))
+
+
+def test_another_epoch_goes_on_where_the_one_before_was(place: Place) -> None:
+    old, new = place.open(1), place.open(2)
+    old.begin(0, 0)
+    old.write(4, numbered(0, 4))
+    assert new.begin(6, 4) == 4, "what left and is not there is wanted"
+    new.write(6, numbered(4, 6))
+    old.close()
+    new.close()
+    assert place.there() == as_there(numbered(0, 6))
+
+
+def test_who_was_followed_writes_nothing_and_what_comes_again_is_forgotten(place: Place) -> None:
+    if not place.shuts_out:
+        pytest.skip(f"{place.kind} can shut nobody out: its keys tell doubles")
+    old, new, other = place.open(1), place.open(2), place.open(1, run="other")
+    old.begin(0, 0)
+    old.write(2, numbered(0, 2))
+    other.begin(0, 0)
+    old.write(6, numbered(2, 6))
+    assert new.begin(3, 3) == 3
+    for late in (lambda: old.write(8, numbered(6, 8)), lambda: old.begin(0, 0), lambda: place.open(1).begin(9, 9)):
+        with pytest.raises(RecomposeError, match="another epoch goes on with run r; this one writes nothing any more"):
+            late()
+    assert place.there() == as_there(numbered(0, 3))
+    new.write(5, numbered(3, 5, 2))
+    other.write(1, numbered(0, 1, 3))
+    for sink in (old, new, other):
+        sink.close()
+    assert sorted(place.there()) == sorted(as_there([*numbered(0, 3), *numbered(3, 5, 2), *numbered(0, 1, 3)]))
+
+
+def test_a_server_that_is_away_is_told_and_written_to_when_it_is_back(place: Place) -> None:
+    sink = place.open(1)
+    sink.begin(0, 0)
+    sink.write(2, numbered(0, 2))
+    place.end()
+    with pytest.raises(OSError, match=r"cannot be written|does not answer"):
+        sink.write(4, numbered(2, 4))
+    place.start()
+    sink.write(4, numbered(2, 4))
+    sink.close()
+    assert place.there() == as_there(numbered(0, 4))
+
+
+class Steps(App):
+    """Sums, each with its number; nothing of every third item."""
+
+    name = "steps"
+    stages = (Stage("add", StageKind.STATEFUL),)
+    go_on = threading.Event()
+
+    def add(self, value: int, state: int | None) -> tuple[Any, int]:
+        if value == 8:
+            assert self.go_on.wait(30.0)
+        total = (state or 0) + value
+        return Outputs([value, total] if value % 3 else []), total
+
+
+@pytest.mark.logs_errors("goes on with run r", "results could not be written to the sink")
+@pytest.mark.parametrize("durability", ["restart", "exactly-once"])
+def test_each_result_of_a_run_is_there_once_whoever_ran_it(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
+) -> None:
+    monkeypatch.setattr("apps.registry.create", lambda *_: Steps())
+    monkeypatch.setattr(Steps, "go_on", threading.Event())
+    monkeypatch.setattr(outlet, "END_S", 1.0)
+    monkeypatch.setattr("apps.output.parquet_files.ParquetFiles.gather", AT_ONCE)
+    how = {"source": SourceSpec(kind="push"), "sink": SinkSpec(kind=place.kind, path=place.path), "pool": "local"}
+    runners = []
+    for epoch in (1, 2):
+        spec = RunSpec(app="steps", run="r", epoch=epoch, durability=durability, journals=str(tmp_path / "j"), **how)
+        runners.append(Runner(spec))
+        runners[-1].ask(Start())
+        if epoch == 1:
+            runners[0].ask(PushMany(tuple(range(12))))
+            wait_until(lambda: len(place.there()) == 10)
+    Steps.go_on.set()
+    runners[1].ask(PushMany(tuple(range(12, 20))))
+    wait_until(lambda: len(place.there()) == 26)
+    runners[1].ask(Stop(drain=True, timeout_s=30.0))
+    runners[0].kill()
+    assert runners[1].ask(ReadStatus()).failure is None
+    expected = [(n, part, each, None) for n in range(20) if n % 3 for part, each in enumerate((n, n * (n + 1) // 2))]
+    assert place.there() == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "said"),
+    [
+        ("redis", "redis://:secret@h:1/0", "names no stream; give redis://HOST:6379/0?stream=NAME"),
+        ("redis", "http://secret@h", "names no stream; give redis://HOST:6379/0?stream=NAME"),
+        ("redis", "redis://:secret@h:port/0?stream=a", "is no URL; give redis://HOST:6379/0?stream=NAME"),
+        ("webhook", "ftp://me:secret@h/x", "is no URL; give https://HOST/PATH"),
+        ("webhook", "secret", "is no URL; give https://HOST/PATH"),
+        ("parquet", "s3://KEY:secret@bucket", "needs a folder that can rename files at once"),
+        ("sql", "mysql://me:secret@host:port/db", "is no URL of a database"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_in_a_sentence(kind: str, path: str, said: str) -> None:
+    with pytest.raises(RecomposeError) as refused:
+        KINDS[kind].open(Opening(path, "r", 1, {}))
+    assert said in str(refused.value)
+    assert "secret" not in str(refused.value)
