@@ -19,7 +19,7 @@ from apps.output.kinds import KINDS, Opening
 from apps.output.port import AT_ONCE, Row, Sink
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
-from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
+from service.bodies.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
 from service.running.asking.requests import PushMany, ReadStatus, Start, Stop
 from service.running.building import outlet
 from service.running.runner import Runner
@@ -271,7 +271,12 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
     monkeypatch.setattr(Steps, "go_on", threading.Event())
     monkeypatch.setattr(outlet, "END_S", 1.0)
     monkeypatch.setattr("apps.output.parquet_files.ParquetFiles.gather", AT_ONCE)
-    how = {"source": SourceSpec(kind="push"), "sink": SinkSpec(kind=place.kind, path=place.path), "pool": "local"}
+    how: dict[str, Any] = {
+        "source": SourceSpec(kind="push"),
+        "sink": SinkSpec(kind=place.kind, path=place.path),
+        "pool": "local",
+    }
+    how["batching"] = BatchingSpec(items=1)  # what waits holds up nothing before it
     runners = []
     for epoch in (1, 2):
         spec = RunSpec(app="steps", run="r", epoch=epoch, durability=durability, journals=str(tmp_path / "j"), **how)

@@ -16,7 +16,7 @@ from apps.contract import App
 from apps.output.port import Row
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
-from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
+from service.bodies.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
 from service.running.asking.requests import PushMany, ReadResults, ReadStatus, Start, Stop
 from service.running.building import outlet
 from service.running.durable.opening import open_journal
@@ -139,7 +139,12 @@ def start(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Callable
     monkeypatch.setattr(outlet, "AGAIN_S", 0.02)
 
     def started(epoch: int, durability: str, to: str = url) -> Runner:
-        how = {"source": SourceSpec(kind="push"), "sink": SinkSpec(kind="sql", path=to), "durability": durability}
+        how: dict[str, Any] = {
+            "source": SourceSpec(kind="push"),
+            "sink": SinkSpec(kind="sql", path=to),
+            "durability": durability,
+        }
+        how["batching"] = BatchingSpec(items=1)  # what waits holds up nothing before it
         runner = Runner(RunSpec(app="sums", run="r", epoch=epoch, journals=str(tmp_path), pool="local", **how))
         runner.ask(Start())
         return runner
