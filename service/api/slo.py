@@ -1,4 +1,5 @@
-"""``/slo`` and ``/budget``: what is wanted of each app, and what all of them together may spend."""
+"""``/slo``, ``/budget`` and ``/alerts``: what is wanted of each app, what all of them together may spend, and when
+somebody is to be told."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from fastapi import APIRouter, Body, Response
 from service.api import problems
 from service.api.deps import ExpectJson, ThisDaemon
 from service.api.docs import problems as documented
+from service.bodies.alerts import AlertsInForce, AlertsRequest
 from service.bodies.machine import MachineBudgetRequest, MachineShares
 from service.bodies.requests import SloRequest
 from service.bodies.slo import StoredSlo
@@ -61,3 +63,17 @@ def lift_budget(daemon: ThisDaemon) -> Response:
     """Each app plans for itself again. No error where there is none."""
     daemon.machine.set(None)
     return Response(status_code=204)
+
+
+@router.get("/alerts", responses={200: {"model": AlertsInForce}, **documented()})
+def alerts(daemon: ThisDaemon) -> Response:
+    """The rules in force, and the latest alerts."""
+    return problems.Body(daemon.alerts.in_force())
+
+
+@router.put(
+    "/alerts", dependencies=[ExpectJson], responses={200: {"model": AlertsInForce}, **documented(404, 415, 503, 507)}
+)
+def set_alerts(daemon: ThisDaemon, asked: AlertsRequest) -> Response:
+    """Sets all rules, in place of those that were. They are looked at once a second."""
+    return problems.Body(daemon.alerts.set(asked))

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from compositions.errors import RecomposeError
 from profiler.slo import Slo, parse_slo, together
+from service.bodies.alerts import AlertsRequest
 from service.bodies.budget import BudgetBody
 from service.bodies.requests import StartRequest, Threshold
 from service.bodies.spec import WHOLE, Frozen, Number, RunSpec
@@ -71,5 +72,7 @@ class ServeConfig(Frozen):
 
 class ServiceConfig(Frozen):
     service: ServeConfig = ServeConfig()
+    alerts: AlertsRequest | None = None
+    """Null: nobody changes those in force."""
     apps: dict[str, AppConfig] = {}
     """By name: these run, as is said here."""

@@ -140,6 +140,10 @@ class Drain(Answer):
     count: int
 
     @classmethod
+    def unmeasured(cls) -> Drain:
+        return cls.of(DrainStatus(None, None, None, None, None, 0))
+
+    @classmethod
     def of(cls, drain: DrainStatus) -> Drain:
         return cls(
             estimate_ms=ms(drain.estimate_s),

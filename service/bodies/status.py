@@ -6,8 +6,8 @@ from typing import Any
 
 from apps.contract import App
 from control.decisions import Mode, State
-from profiler.drain import DrainStatus
 from profiler.slo import SloStatus
+from service.bodies.alerts import Alert
 from service.bodies.base import Answer, Time, utc_now
 from service.bodies.batching import BatchingStatus
 from service.bodies.compositions import ActiveComposition
@@ -77,6 +77,8 @@ class _Beside(Answer):
     """Why the manager last changed nothing."""
     held_up: str | None = None
     """What holds the stream up: too few workers for the groups, a source that waits for room."""
+    alerts: list[Alert] | None = None
+    """In force."""
     budgets: Budgets | None = None
     grant: GrantBody | None = None
     """What the arbiter of the machine's budget leaves to it; null: nobody counts."""
@@ -138,7 +140,7 @@ def resting(app: type[App], state: State, spec: RunSpec, last_decision: Decision
         queued=0,
         in_flight=0,
         items=Items(accepted=0, delivered=0, failed=0, shed=0),
-        drain=Drain.of(DrainStatus(None, None, None, None, None, 0)),
+        drain=Drain.unmeasured(),
         workers=[],
         switches=0,
         last_decision=last_decision,

@@ -16,7 +16,7 @@ from service.bodies.config import ServeConfig, ServiceConfig
 OPTIONS = {"apps": "apps_dirs", "compositions": "compositions_dirs", "state": "state_dir", "ray": "address"}
 """What the command calls them where that is something else."""
 PATHS = ("apps", "compositions", "state")
-SECRET = frozenset({"sink", "source", "options"})
+SECRET = frozenset({"sink", "source", "options", "webhook"})
 """Fields whose values are shown to nobody: a URL may have a password in it."""
 
 

@@ -13,6 +13,7 @@ from watchfiles import watch
 
 from compositions.errors import Fault, RecomposeError
 from profiler.slo import Slo
+from service.bodies.alerts import AlertsRequest
 from service.bodies.config import AppConfig, ServiceConfig
 from service.bodies.requests import StartRequest
 from service.bodies.spec import RunSpec
@@ -36,9 +37,17 @@ class Configured:
         self._daemon = daemon
         self._done: dict[str, AppConfig] = {}
         """What was brought about as the file had it; an entry that has not changed since is left alone."""
+        self._alerts: AlertsRequest | None = None
 
     def bring_about(self, config: ServiceConfig) -> None:
         """As far as it goes: what is refused is logged with its reason, and the rest goes on."""
+        alerts = config.alerts
+        if (
+            alerts is not None
+            and alerts != self._alerts
+            and self._try("alerts", lambda: self._daemon.alerts.set(alerts))
+        ):
+            self._alerts = alerts
         for name in self._done.keys() - config.apps.keys():
             if self._try(name, partial(self._stop, name)):
                 del self._done[name]
@@ -46,7 +55,7 @@ class Configured:
             if self._done.get(name) != app and self._try(name, partial(self._set, name, app)):
                 self._done[name] = app
 
-    def _try(self, name: str, change: Callable[[], None]) -> bool:
+    def _try(self, name: str, change: Callable[[], object]) -> bool:
         try:
             change()
         except (RecomposeError, ConnectionError, TimeoutError) as error:

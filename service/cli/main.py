@@ -24,6 +24,7 @@ COMMANDS = {
     "logs": "listing:logs",
     "slo": "slo_command:slo",
     "budget": "budget_command:budget",
+    "alerts": "alerts:alerts",
     "status": "clients:status",
     "watch": "clients:watch",
     "decisions": "clients:decisions",

@@ -128,7 +128,8 @@ def _figures(status: Status) -> Text:
     together = batching_text(status)
     line += f"\ntogether: {together}" if together else ""
     shared = None if status.grant is None else status.grant.reason
-    told = ((shared, ""), (status.held_up, "yellow"), (status.failure, "red"))
+    alerts = [(f"alert since {clock(each.at)}: {each.told}", "red") for each in status.alerts or ()]
+    told = (*alerts, (shared, ""), (status.held_up, "yellow"), (status.failure, "red"))
     return Text.assemble(line, _begin(status), *(("\n" + text, style) for text, style in told if text))
 
 

@@ -62,6 +62,9 @@ class WatchView:
         name = f"composition {composition.name}, {composition.workers} workers" if composition else "not running"
         parts: list[RenderableType] = [self._figures(status, width)]
         parts.append(Panel(pipeline(status), title=f"{name}", title_align="left", border_style="dim"))
+        parts += [
+            Text(f"alert since {render.clock(each.at)}: {each.told}", style="red") for each in status.alerts or ()
+        ]
         if status.held_up:
             parts.append(Text(status.held_up, style="yellow"))
         if status.failure:

@@ -47,6 +47,8 @@ class Daemon:
         self.telemetry = base.telemetry if base else None
         self.apps = Apps(self._runs, choices, specs, store, self.observation)
         self.objectives = Objectives(self._runs, store, self.observation)
+        self.alerts = self.objectives.alerts
+        self._look_at_alerts = make_ticker("alerts")
         self.compositions = Compositions(self._runs, choices, specs, self.observation)
         self.machine = Machine(self._runs, store, make_ticker("budget"))
 
@@ -60,6 +62,7 @@ class Daemon:
             if name in self._runs.apps:
                 self._runs.begin(replace(started, spec=self._specs.complete(started.spec)), attach=True)
         self.machine.start()
+        self._look_at_alerts.start(self.alerts.look)
         self._restored = True
 
     def readiness(self) -> str | None:
@@ -71,6 +74,8 @@ class Daemon:
     def close(self, drain: bool = True) -> None:
         """Stops all runners at once, in parallel; they stay registered as started, for the next daemon."""
         self.machine.end()
+        self._look_at_alerts.end()
+        self.alerts.end()
         stops = [threading.Thread(target=each.stop, args=(drain, CLOSE_TIMEOUT_S)) for each in self._runs.all()]
         for stop in stops:
             stop.start()

@@ -1,4 +1,5 @@
-"""Objectives of the apps: stored for the next run, in force at once in the present one. And loads that are to come."""
+"""Objectives of the apps: stored for the next run, in force at once in the present one. And loads that are to come, and
+who is told when something is missed."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from service.bodies.refusals import BadValueError, NotFoundError
 from service.bodies.requests import AnnounceRequest
 from service.bodies.slo import AcceptedSlo, StoredSlo
 from service.bodies.status import Status
+from service.daemon.alerting.alerts import Alerts
 from service.daemon.checks import check_objectives
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
@@ -22,6 +24,7 @@ class Objectives:
 
     def __init__(self, runs: Runs, store: DaemonStore, observation: Observation) -> None:
         self._runs, self._store, self._observation = runs, store, observation
+        self.alerts = Alerts(list(runs.apps), observation.status, store.alerts)
 
     def set(self, name: str, slo: Slo) -> StoredSlo:
         """Raises: BadValueError when the strategy that runs cannot take it, UnavailableError when the runner does not

@@ -32,6 +32,10 @@ class Observation:
 
     def status(self, name: str) -> Status:
         """From the runner; its last words when it does not answer; what is known without it when it is not up."""
+        status, alerts = self._found(name), self._store.alerts.of(name)
+        return status.model_copy(update={"alerts": alerts}) if alerts else status
+
+    def _found(self, name: str) -> Status:
         watchdog = self._runs.last(name)
         if watchdog is None:
             return self._resting(name, State.STOPPED, None)

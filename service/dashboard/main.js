@@ -82,10 +82,11 @@ function connected(state, detail) {
 function announce(status) {
   const composition = status.composition ? status.composition.name : null;
   const before = told.get(status.app);
-  told.set(status.app, { composition, state: status.state, verdict: status.slo_status });
+  told.set(status.app, { composition, state: status.state, verdict: status.slo_status, alerts: status.alerts?.length ?? 0 });
   if (!before) return;
   if (composition && before.composition && composition !== before.composition)
     say(news, `${status.app} ${resized(status) ? "was resized" : "switched"} from composition ${before.composition} to ${composition}.`);
+  else if (status.alerts?.length > before.alerts) say(news, `Alert of ${status.app}: ${status.alerts.at(-1).told}.`);
   else if (status.state === "failed" && before.state !== "failed") say(news, `${status.app} has failed.`);
   else if (status.slo_status !== before.verdict && ["met", "violated", "infeasible"].includes(status.slo_status))
     say(news, `${status.app}: the SLO is ${status.slo_status}.`);

@@ -14,7 +14,7 @@ export class Notice {
   }
 
   show(status) {
-    renew(this.element, JSON.stringify([status.state, status.slo_status, status.failure, status.mode, status.run, status.epoch]), () => noticesOf(status));
+    renew(this.element, JSON.stringify([status.state, status.slo_status, status.failure, status.mode, status.run, status.epoch, status.alerts]), () => noticesOf(status));
     const told = overload(status, this.dropped(status));
     renew(this.load, told?.join() ?? "", () => (told ? notice("warn", ...told) : []));
   }
@@ -37,7 +37,7 @@ function overload(status, dropped) {
 }
 
 function noticesOf(status) {
-  const notices = [];
+  const notices = (status.alerts ?? []).map(({ at, told }) => notice("bad", `Alert since ${format.clock(at)}:`, `${told}.`));
   if (status.started_again) notices.push(notice("warn", "Runner started again", `${status.began_at ? `at ${format.clock(status.began_at)}` : "now"} (${status.started_again}). ${status.durability === "none" ? "Serial numbers begin at 0 with it." : "It goes on with the run."}`));
   if (status.state === "stopped") notices.push(notice("", "Stopped.", `Nothing runs. Start it below.${status.items.delivered ? " Totals are those of the last run." : ""}`));
   if (status.state === "starting") notices.push(notice("", "Starting.", "Workers are being started; a large data set may take a while."));

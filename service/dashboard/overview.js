@@ -167,6 +167,7 @@ function workersOf({ cost, composition }) {
 }
 
 function words(status) {
+  if (status.alerts?.length) return `Alert: ${status.alerts.at(-1).told}.`;
   if (status.state === "failed") return (status.failure ?? "It has failed.").trim().split("\n").pop();
   if (status.state === "stopped") return "Stopped. Open it to start it.";
   if (status.state === "starting") return "Workers are starting.";

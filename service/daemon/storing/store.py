@@ -15,6 +15,7 @@ from service.bodies.batching import SizeChange
 from service.bodies.decisions import Decision, QuietRun
 from service.bodies.slo import AcceptedSlo
 from service.bodies.spec import RunSpec
+from service.daemon.storing.alerts_kept import AlertsKept
 from service.daemon.storing.codec import composition_from_json, composition_to_json, slo_from_json, slo_to_json
 from service.daemon.storing.database import Database
 from service.daemon.storing.facts import Facts
@@ -63,6 +64,7 @@ class DaemonStore:
         self._quiet_runs = RunsTable(self._database, "no_change", HISTORY_LIMIT)
         self._size_changes = RunsTable(self._database, "size_change", HISTORY_LIMIT)
         self.facts = Facts(self._database)
+        self.alerts = AlertsKept(self.facts)
         self.instance = self._instance()
 
     def _instance(self) -> str:

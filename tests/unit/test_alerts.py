@@ -1,0 +1,174 @@
+"""Rules of when somebody is told: when they speak, when they are over, and how it reaches a webhook."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from apps import registry
+from control.decisions import State
+from profiler.slo import SloStatus
+from service.api import create_app
+from service.bodies.alerts import Alert, AlertsRequest, BacklogRule, ObjectiveRule, RestartsRule, Rule
+from service.bodies.base import utc_now
+from service.bodies.spec import RunSpec
+from service.bodies.status import Status, resting
+from service.cli.config_file import ConfigRefused, read_config
+from service.daemon.alerting.judging import Judged, after
+from service.daemon.alerting.webhook import Webhook
+from service.daemon.daemon import Daemon
+from service.daemon.fakes.fake_daemon import fake_daemon
+from service.daemon.storing.store import DaemonStore
+
+OBJECTIVE = ObjectiveRule(about="objective", for_s=10)
+RULES = {
+    "rules": [{"about": "backlog", "app": "synthetic", "above": 5, "for_s": 0}],
+    "webhook": "https://user:pw@hook/x?y=z",
+}
+
+
+def seen(**more: Any) -> Status:
+    status = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)
+    return status.model_copy(update={"slo_status": SloStatus.MET, "restarts": 0, **more})
+
+
+def course(rule: Rule, *looks: tuple[float, dict[str, Any]]) -> list[bool]:
+    """Whether it is raised after each look."""
+    judged, raised = Judged(), []
+    for at_s, more in looks:
+        judged = after(rule, judged, seen(**more), at_s)
+        raised.append(judged.raised)
+    return raised
+
+
+BAD, GOOD, UNKNOWN = ({"slo_status": each} for each in (SloStatus.VIOLATED, SloStatus.MET, SloStatus.UNKNOWN))
+
+
+def test_an_objective_must_be_missed_for_a_while_and_times_without_a_verdict_count_as_before() -> None:
+    assert course(OBJECTIVE, (0, BAD), (5, UNKNOWN), (10, BAD), (11, UNKNOWN), (12, GOOD)) == [
+        *(False, False),
+        *(True, True),
+        False,
+    ]
+    assert course(OBJECTIVE, (0, BAD), (6, GOOD), (7, BAD), (12, BAD), (17, BAD)) == [False] * 4 + [True]
+    assert course(OBJECTIVE, (0, {"state": State.FAILED}), (10, {"state": State.FAILED})) == [False, True]
+
+
+def test_a_backlog_is_told_with_its_figure() -> None:
+    rule = BacklogRule(about="backlog", above=100, for_s=2)
+    assert course(rule, (0, {"queued": 101}), (2, {"queued": 180}), (3, {"queued": 100})) == [False, True, False]
+    judged = after(rule, Judged(since_s=0.0), seen(queued=1800), 2)
+    assert judged.told == "1,800 items wait, which is more than 100 for 2 s"
+
+
+def test_restarts_are_counted_across_runners_within_a_window() -> None:
+    rule = RestartsRule(about="restarts", above=1, within_s=60)
+    one, two = {"restarts": 4}, {"restarts": 0, "runner_restarts": 1}
+    assert course(rule, (0, {"restarts": 3}), (1, one), (2, two), (59, two), (61.5, two), (62.5, two)) == [
+        *(False, False),
+        *(True, True),
+        *(False, False),
+    ]
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    store = DaemonStore(None)
+    yield fake_daemon(store)
+    store.close()
+
+
+def test_rules_are_set_refused_and_shown_without_secrets(daemon: Daemon) -> None:
+    with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as client:
+        told = client.put("/alerts", json=RULES).json()
+        assert told["webhook"] == "https://hook/…"
+        assert told["rules"] == [{"about": "backlog", "app": "synthetic", "above": 5, "for_s": 0.0}]
+        assert client.get("/alerts").json() == told
+        kept = client.put("/alerts", json={"rules": []}).json()
+        assert kept["webhook"] == "https://hook/…", "what is left out stays"
+        assert client.put("/alerts", json={"webhook": None}).json()["webhook"] is None
+        unknown = client.put("/alerts", json={"rules": [{"about": "objective", "app": "x"}]})
+        assert (unknown.status_code, unknown.json()["detail"]) == (
+            404,
+            "there is no app 'x'; registered are synthetic",
+        )
+        for wrong in (
+            {"about": "rain"},
+            {"about": "backlog"},
+            {"about": "objective", "for_s": -1},
+            {"about": "objective", "above": 1},
+        ):
+            assert client.put("/alerts", json={"rules": [wrong]}).status_code == 422
+        assert client.put("/alerts", json={"webhook": "file:///etc/passwd"}).status_code == 422
+
+
+def test_an_alert_is_in_the_status_and_survives_in_the_store_as_a_rule(daemon: Daemon) -> None:
+    rules = AlertsRequest.model_validate({"rules": [{"about": "objective", "for_s": 0}]})
+    daemon.alerts.set(rules)
+    assert daemon.observation.status("synthetic").alerts is None
+    failing = daemon.observation._found
+    daemon.observation._found = lambda name: failing(name).model_copy(update={"state": State.FAILED})  # type: ignore[method-assign]
+    daemon.alerts.look()
+    (alert,) = daemon.observation.status("synthetic").alerts or ()
+    assert (alert.raised, alert.told) == (True, "it has failed")
+    daemon.observation._found = failing  # type: ignore[method-assign]
+    daemon.alerts.look()
+    assert daemon.observation.status("synthetic").alerts is None
+    assert [each.told for each in daemon.alerts.in_force().alerts] == ["over: it has failed", "it has failed"]
+    assert daemon._store.alerts.rules() == rules
+
+
+@pytest.mark.parametrize(
+    ("answers", "attempts", "fault"),
+    [
+        ([200], 1, None),
+        ([503, 429, 204], 3, None),
+        ([404], 1, "the webhook answered 404"),
+        ([500] * 9, 3, "the webhook answered 500"),
+        ([httpx.ConnectError("away")] * 9, 3, "no answer from the webhook (ConnectError)"),
+    ],
+)
+def test_a_webhook_that_is_away_is_tried_again(answers: list[Any], attempts: int, fault: str | None) -> None:
+    asked: list[object] = []
+    over = threading.Event()
+
+    def post(url: str, body: object) -> int:
+        asked.append(body)
+        answer = answers[len(asked) - 1]
+        if len(asked) == attempts:
+            over.set()
+        if isinstance(answer, Exception):
+            raise answer
+        return int(answer)
+
+    webhook = Webhook(post, (0.0, 0.0))
+    alert = Alert(app="a", about="backlog", raised=True, told="much", at=utc_now())
+    assert webhook._delivered("http://hook", alert) == fault
+    assert len(asked) == attempts
+    assert json.loads(json.dumps(asked[0]))["told"] == "much"
+    asked.clear()
+    over.clear()
+    webhook.send("http://hook", alert)
+    assert over.wait(10), "its own thread posts"
+    webhook.end()
+
+
+def test_a_file_of_the_service_may_have_rules(tmp_path: Any) -> None:
+    file = tmp_path / "service.yaml"
+    file.write_text(
+        "alerts:\n  rules: [{about: objective}, {about: restarts, above: 2}]\n  webhook: https://hook/secret\n"
+    )
+    config = read_config(file)
+    assert config.alerts is not None
+    assert [rule.about for rule in config.alerts.rules] == ["objective", "restarts"]
+    file.write_text("alerts:\n  webhook: ftp://hook/secret\n")
+    with pytest.raises(ConfigRefused) as refused:
+        read_config(file)
+    assert "alerts.webhook" in str(refused.value)
+    assert "secret" not in str(refused.value)
