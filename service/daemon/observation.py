@@ -32,8 +32,7 @@ class Observation:
 
     def status(self, name: str) -> Status:
         """From the runner; its last words when it does not answer; what is known without it when it is not up."""
-        status, alerts = self._found(name), self._store.alerts.of(name)
-        return status.model_copy(update={"alerts": alerts}) if alerts else status
+        return self._found(name).model_copy(update={"alerts": self._store.alerts.of(name)})
 
     def _found(self, name: str) -> Status:
         watchdog = self._runs.last(name)

@@ -111,7 +111,7 @@ def test_rules_are_set_refused_and_shown_without_secrets(daemon: Daemon) -> None
 def test_an_alert_is_in_the_status_and_survives_in_the_store_as_a_rule(daemon: Daemon) -> None:
     rules = AlertsRequest.model_validate({"rules": [{"about": "objective", "for_s": 0}]})
     daemon.alerts.set(rules)
-    assert daemon.observation.status("synthetic").alerts is None
+    assert daemon.observation.status("synthetic").alerts == []
     failing = daemon.observation._found
     daemon.observation._found = lambda name: failing(name).model_copy(update={"state": State.FAILED})  # type: ignore[method-assign]
     daemon.alerts.look()
@@ -119,7 +119,7 @@ def test_an_alert_is_in_the_status_and_survives_in_the_store_as_a_rule(daemon: D
     assert (alert.raised, alert.told) == (True, "it has failed")
     daemon.observation._found = failing  # type: ignore[method-assign]
     daemon.alerts.look()
-    assert daemon.observation.status("synthetic").alerts is None
+    assert daemon.observation.status("synthetic").alerts == []
     assert [each.told for each in daemon.alerts.in_force().alerts] == ["over: it has failed", "it has failed"]
     assert daemon._store.alerts.rules() == rules
 

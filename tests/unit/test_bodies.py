@@ -32,6 +32,7 @@ FRAMES = 400
 """Statuses within which a switch must have ended, four a second."""
 
 READS = {
+    "/alerts": "/alerts",
     "/budget": "/budget",
     "/slo": "/slo",
     "/slo/{app}": "/slo/synthetic",
