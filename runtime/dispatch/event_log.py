@@ -46,6 +46,8 @@ class EventLog:
         self._size_of = size_of
         self._forgotten = 0
         self._older: list[Any] = []
+        self._older_count = self._noted_count = 0
+        """Events in each."""
         self._noted: list[Any] = []
         """Events side by side in one list, those that carry a payload as what is kept of them: it is written for every
         event, and objects that stay alive would cost more than the rest of it."""
@@ -56,22 +58,25 @@ class EventLog:
     @property
     def count(self) -> int:
         """Events since the start, the forgotten ones included."""
-        return self._forgotten + sum(1 for _ in self._events())
+        return self._forgotten + self._older_count + self._noted_count
 
     def note(self, event: Event) -> None:
         """An event that carries no payload. They are rare, so it is here that a full part is noticed."""
         if len(self._noted) + self._times > PART_CELLS:
             self._begin_part()
         self._noted.append(event)
+        self._noted_count += 1
 
     def note_admitted(self, event: BundleAdmitted, size_bytes: int) -> None:
         self._noted.extend((BundleAdmitted, event.at_s, event.arrived_s, event.due_s, size_bytes, event.routes))
         self._times += len(event.arrived_s)
+        self._noted_count += 1
 
     def note_done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
         states = tuple(event.states) if event.states else ()
         cells = (TaskDone, event.at_s, event.worker, event.task_id, busy_s, size_bytes, states, event.faults)
         self._noted.extend((*cells, _sizes_of(event.keyed)))
+        self._noted_count += 1
         if event.keyed.routes is not None:
             self._times += len(event.keyed.routes.partitions) // 8
 
@@ -86,9 +91,10 @@ class EventLog:
         yield from _events(self._noted)
 
     def _begin_part(self) -> None:
-        self._forgotten += sum(1 for _ in _events(self._older))
+        self._forgotten += self._older_count
         self._opening, self._newer_opening = self._newer_opening, self._plain_state()
         self._older, self._noted, self._times = self._noted, [], 0
+        self._older_count, self._noted_count = self._noted_count, 0
 
     def _plain_start(self) -> dict[str, Any]:
         writer, course = Writer(self._size_of), self._state.course
