@@ -1,9 +1,10 @@
 """``benchmarks.two_apps`` on Ray: two apps whose loads take turns, in a daemon with a budget for both, or without.
 
-    python -m benchmarks.two_apps_ray [--turns 5] [--turn-s 30] [--json]
+    python -m benchmarks.two_apps_ray [--turns 6] [--turn-s 30] [--json]
 
 The three ways follow one another within a run: each app has half of the workers, each takes what it likes, or the
-daemon gives them. Looked at four times a second as ``GET /status`` tells; the first turn is left out.
+daemon gives them. Looked at four times a second as ``GET /status`` tells; the first turn of each is left out: processes
+of workers are started in it, and kept.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def run(of: Daemon, budget: Budget | None, shared: int | None, turns: int, turn_
         busy = NAMES[turn % 2]
         for name in NAMES:
             of.apps.set_input(name, InputSpec(rate_per_s=HIGH_PER_S if name == busy else LOW_PER_S))
-        _look(of, seen if turn else {}, turn_s)
+        _look(of, seen if turn >= len(NAMES) else {}, turn_s)
     for name in NAMES:
         of.apps.stop(name)
     return seen
@@ -128,7 +129,7 @@ def _together(one: Seen, other: Seen) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--turn-s", type=float, default=30.0)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()

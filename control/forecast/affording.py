@@ -77,9 +77,21 @@ def allowed(budget: Budget, predictions: Predictions) -> Rows:
     return rows
 
 
-def reach_within(budget: Budget, met: npt.NDArray[np.float64], catalogue: Catalogue, predictions: Predictions) -> Reach:
-    """Of the best within ``budget``: of those that are about as good, the one with the fewest workers."""
-    rows = allowed(budget, predictions)
+def reaches_within(
+    limits: Limits, met: npt.NDArray[np.float64], catalogue: Catalogue, predictions: Predictions
+) -> Reaches:
+    """How well the best within each of ``limits`` does, which rise: where one allows all, so do those after it."""
+    found: list[Reach] = []
+    for budget in limits:
+        rows = allowed(budget, predictions)
+        found.append(_best(rows, met, catalogue, predictions))
+        if rows.all():
+            return (*found, *(found[-1:] * (len(limits) - len(found))))
+    return tuple(found)
+
+
+def _best(rows: Rows, met: npt.NDArray[np.float64], catalogue: Catalogue, predictions: Predictions) -> Reach:
+    """Of those that are about as good, the one with the fewest workers."""
     if not rows.any():
         return Reach(0.0)
     good = np.flatnonzero(rows & (met >= _AS_GOOD * met[rows].max()))

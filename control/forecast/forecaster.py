@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from compositions.capacity.prediction import Prediction, Predictions
 from compositions.model import Composition
-from control.forecast.affording import Limits, Need, Reaches, allowed, need_of, reach_within, within
+from control.forecast.affording import Limits, Need, Reaches, allowed, need_of, reaches_within, within
 from control.forecast.catalogue import Catalogue
 from control.forecast.expect import Unmeasured, expect
 from control.forecast.forecasts import Array, Beside, Forecasts
@@ -68,7 +68,7 @@ class Forecaster:
         likely = columns["likely"] / (1 + situation.settings.trust.up_margin)
         reach = np.minimum(1.0, np.where(likely > 0, likely, 0.5 * kept_up))
         own = situation.objective.slo.limits
-        return tuple(reach_within(own.within(each), reach, catalogue, predictions) for each in limits)
+        return reaches_within([own.within(each) for each in limits], reach, catalogue, predictions)
 
     def raw(self, composition: Composition) -> Prediction | Unmeasured:
         """The capacity model's own word, uncorrected."""

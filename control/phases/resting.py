@@ -51,8 +51,11 @@ class Profiling(Resting):
 
 def _look_ahead(sight: Sight, desk: Desk) -> Answer | None:
     """What is expected of the load is answered at once, whatever is measured: while it moves a window tells of what is
-    past. ``None``: it rests, and what is measured counts."""
+    past. So is another share of the machine: others wait for what is to be given back. ``None``: it rests, and what is
+    measured counts."""
     outlook = sight.snapshot.outlook
+    if outlook is not None and desk.due is not None and desk.due.trigger is Trigger.BUDGET:
+        return _open(replace(sight, snapshot=desk.lookout.held(sight.snapshot)), desk, desk.due)
     if outlook is None or desk.due is not None:
         return None
     asked = replace(sight, snapshot=desk.lookout.asked(sight.snapshot))

@@ -12,7 +12,7 @@ from control.settings import Settings
 from control.strategies import StrategyError, make_strategy
 from profiler.budget import Budget
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import LatencyStats, Snapshot, StageProfile
+from profiler.snapshot import InputNow, LatencyStats, Snapshot, StageProfile
 
 STAGES = (Stage("a"), Stage("b"))
 ONE = replace(all_sequential(STAGES), name="one")
@@ -288,6 +288,16 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
     ]
     assert "the arbiter gives 2 workers" in told[0].reason
     assert told[2].reason.endswith("wide stays: it is enough")
+
+
+def test_a_share_that_is_taken_back_is_given_at_once_though_nothing_is_judged_after_a_switch() -> None:
+    target, known = manager(), {"input": InputNow(set_per_s=15.0)}
+    tick(target, snapshot(20, **known))  # type: ignore[arg-type]
+    done = tick(target, snapshot(21, "wide", since_s=20.9, **known))  # type: ignore[arg-type]
+    assert isinstance(done.decision, Decision)
+    target.grant(grant(2))
+    at_once = tick(target, snapshot(21.25, "wide", since_s=20.9, **known))  # type: ignore[arg-type]
+    assert at_once.commands == (SwitchTo(ONE),)
 
 
 def test_a_bid_says_what_would_be_run_with_how_much() -> None:
