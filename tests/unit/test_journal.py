@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from runtime.dispatch.checkpoint import Checkpoint
 from service.running.durable.journal import KEPT_RESULTS, Journal
 from service.running.durable.journal_file import VERSION, Fenced
 from service.running.durable.opening import SUFFIX, open_journal
+from service.running.durable.sealed import sealed
 from service.running.durable.values import Commit, Left, Pushed
 
 
@@ -98,6 +100,19 @@ def test_a_new_run_sweeps_up_but_what_was_never_delivered(tmp_path: Path) -> Non
         journal.close()
     open_journal(str(tmp_path), "app", "new", 1).close()
     assert sorted(each.name for each in (tmp_path / "app").glob(f"*{SUFFIX}")) == [f"new{SUFFIX}", f"owing{SUFFIX}"]
+
+
+def test_a_journal_from_before_it_was_stored_how_far_the_sink_is_goes_on_and_is_swept_up(tmp_path: Path) -> None:
+    journal = open_journal(str(tmp_path), "app", "old", 1)
+    journal.store(Commit(Checkpoint(2, 0, 1), {"items": (0, 3)}))
+    journal.close()
+    path = tmp_path / "app" / f"old{SUFFIX}"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE progress SET body = ?", (sealed((2, 0, 1, {"items": (0, 3)})),))
+    found = Journal(path, "old", 2).found
+    assert (found.checkpoint, found.positions, found.wanted) == (Checkpoint(2, 0, 1), {"items": (0, 3)}, None)
+    open_journal(str(tmp_path), "app", "new", 1).close()
+    assert [each.name for each in (tmp_path / "app").glob(f"*{SUFFIX}")] == [f"new{SUFFIX}"]
 
 
 def test_a_state_that_was_taken_back_to_nothing_is_stored_after_a_restart(path: Path) -> None:

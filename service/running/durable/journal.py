@@ -78,7 +78,7 @@ class Journal:
         row = db.execute("SELECT body FROM progress").fetchone()
         if row is None:
             return Resumption(pushed=pushed)
-        delivered, failed, shed, positions, wanted = unsealed(row[0])
+        delivered, failed, shed, positions, wanted = _progress(row[0])
         states = {stage: unsealed(body) for stage, body in db.execute("SELECT stage, body FROM state")}
         return Resumption(Checkpoint(delivered, failed, shed, states), positions, left, pushed, wanted)
 
@@ -130,8 +130,14 @@ def owed(path: Path) -> str | None:
         row = db.execute("SELECT body FROM progress").fetchone()
     if row is None:
         return None
-    delivered, failed, shed, _, wanted = unsealed(row[0])
+    delivered, failed, shed, _, wanted = _progress(row[0])
     return None if wanted is None or wanted >= delivered + failed + shed else "results that its sink never got"
+
+
+def _progress(body: bytes) -> tuple[int, int, int, Mapping[str, Any], int | None]:
+    """Delivered, failed, shed, positions, wanted; the last is not in journals from before it was stored."""
+    delivered, failed, shed, positions, *rest = unsealed(body)
+    return delivered, failed, shed, positions, rest[0] if rest else None
 
 
 def _extent(commit: Commit) -> tuple[int, int]:
