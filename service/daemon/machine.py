@@ -91,10 +91,13 @@ class Machine:
         with self._lock:
             if arbitration is not self._arbitration:
                 return  # another budget was set meanwhile
-            self._grants = arbitration.grants(self._clock(), {each.app: bid for each, bid in bids.items()})
+            grants = arbitration.grants(self._clock(), {each.app: bid for each, bid in bids.items()})
+            self._grants = grants
         for watchdog, bid in bids.items():
-            grant = self._grants.get(watchdog.app)
-            if bid is not None and bid.grant != grant:
+            grant = grants.get(watchdog.app)
+            if bid is None or (grant is None and bid.takes_part):
+                continue  # it cannot hear, or cannot tell what it needs: it keeps what it has
+            if bid.grant != grant:
                 _tell(watchdog, grant)
 
     def _lift(self, present: Sequence[Watchdog]) -> None:

@@ -70,6 +70,8 @@ class Share:
 
     needs: int = 1
     """Units, for all of its objective."""
+    switching: bool = False
+    """Nobody can tell for a while."""
     grant: Grant | None = None
 
     def keep_to(self, request: SetGrant) -> None:
@@ -82,8 +84,8 @@ class Share:
     def bid(self, request: AskBid, mode: Mode, active: Composition) -> Bid:
         """With fewer units it does in proportion."""
         uses = Budget(workers=active.workers)
-        if mode is not Mode.AUTO:
-            return Bid(None, takes_part=False, uses=uses, grant=self.grant)
+        if mode is not Mode.AUTO or self.switching:
+            return Bid(None, mode is Mode.AUTO, uses, self.grant)
         reach = tuple(Reach(min(1.0, units / self.needs), f"{units} wide") for units, _ in enumerate(request.limits, 1))
         return Bid(reach, uses=uses, grant=self.grant)
 
