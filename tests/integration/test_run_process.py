@@ -54,6 +54,15 @@ def test_prints_and_logs_of_ray_workers_come_to_stderr_by_worker(command: list[s
     assert {each[1] for each in said if each} == expected
 
 
+def test_an_objective_that_is_missed_at_the_end_is_told_by_the_exit_code_where_that_is_asked_for() -> None:
+    command = [sys.executable, "-m", "service.cli", "run", "synthetic", "--pool", "local", "--strategy", "static"]
+    missed = [*command, "--items", "300", "-o", "compute=wait", "--slo", "latency=1ms", "--json"]
+    ran = subprocess.run([*missed, "--fail-on-slo"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    told = json.loads(ran.stdout)
+    assert (ran.returncode, told["slo_status"], told["items"]["delivered"]) == (5, "violated", 300)
+    assert ran.stderr.strip() == "Error: the objective is violated at the end of the run"
+
+
 def test_prints_of_an_app_of_a_daemon_are_in_its_log_with_the_runner_and_the_worker(command: list[str]) -> None:
     folder = command[command.index("--apps") + 1]
     spec = RunSpec(app="chatty", apps_dirs=(folder,), items=3, source=SourceSpec(loop=False))
