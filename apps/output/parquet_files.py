@@ -86,7 +86,7 @@ class ParquetFiles:
     def _kept(self, path: Path, first: int, next_serial: int) -> int:
         """What comes again is taken out; returns up to where the file goes now."""
         if first >= next_serial:
-            path.unlink()
+            self._remove(path)
             return 0
         until = int(parquet.read_metadata(path).metadata[UNTIL])
         if until > next_serial:
@@ -94,6 +94,10 @@ class ParquetFiles:
             count = int(np.searchsorted(table["serial"].to_numpy(), next_serial))
             self._put(table.slice(0, count), next_serial, path)
         return min(until, next_serial)
+
+    def _remove(self, path: Path) -> None:
+        """By way of the folder of its own: who was followed in the middle of its beginning removes nothing."""
+        path.rename(self._aside / path.name).unlink()
 
     def _put(self, table: pa.Table, until: int, path: Path) -> None:
         """There for good when it returns."""

@@ -51,8 +51,8 @@ redis.call('HSET', KEYS[2], run, epoch .. ' ' .. till)
 return 1
 """
 FOLLOWED = -1
-NEVER = re.compile("WRONGTYPE|NOAUTH|WRONGPASS|NOPERM")
-"""Answers of a server that another attempt would get, too."""
+NEVER = re.compile("WRONGTYPE|NOPERM|DB index is out of range")
+"""Answers of a server that another attempt would get, too; of those that refuse a user, the library drops the code."""
 
 
 class RedisSink:
@@ -62,9 +62,13 @@ class RedisSink:
 
     def __init__(self, url: str, run: str, epoch: int) -> None:
         parts = urlsplit(url)
-        streams = parse_qs(parts.query).get("stream", [])
+        asked = parse_qs(parts.query)
+        streams = asked.get("stream", [])
         if parts.scheme not in ("redis", "rediss") or len(streams) != 1:
             raise RecomposeError("the path of sink redis names no stream; give redis://HOST:6379/0?stream=NAME")
+        if len(asked) > 1:
+            strange = next(name for name in asked if name != "stream")
+            raise RecomposeError(f"the path of sink redis has a parameter {strange!r}; it takes stream only")
         try:
             import redis
         except ModuleNotFoundError as error:
@@ -98,7 +102,8 @@ class RedisSink:
         try:
             answer = int(script(keys=self._keys, args=[self._run, self._epoch, *args]))
         except self._errors.RedisError as error:
-            kind = RecomposeError if NEVER.search(str(error)) else OSError
+            refused = isinstance(error, self._errors.AuthenticationError | self._errors.NoPermissionError)
+            kind = RecomposeError if refused or NEVER.search(str(error)) else OSError
             raise kind(f"sink redis cannot be written: {error}") from error
         if answer == FOLLOWED:
             raise RecomposeError(f"another epoch goes on with run {self._run}; this one writes nothing any more")

@@ -7,6 +7,8 @@ not answered with success is sent again. A server cannot be asked to shut an epo
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
@@ -17,6 +19,8 @@ from apps.output.port import Gather, Row
 from compositions.errors import RecomposeError
 
 ANSWER_S = 10.0
+HEADER = re.compile("[!-~]+(?: +[!-~]+)*")
+"""What a value of a header may be."""
 LATER = (408, 425, 429)
 """Beside those from 500 on: the same may succeed later."""
 
@@ -33,7 +37,12 @@ class Webhook:
             self._url = httpx.URL("")
         if self._url.scheme not in ("http", "https") or not self._url.host:
             raise RecomposeError("the path of sink webhook is no URL; give https://HOST/PATH")
-        headers = {"Content-Type": "application/json", "Recompose-Epoch": str(epoch)}
+        if authorization is not None and not HEADER.fullmatch(authorization):
+            raise RecomposeError(
+                "option authorization of sink webhook is no value of a header; give one line of printable ASCII"
+            )
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells each URL, which may have a token in it
+        headers = {"Content-Type": "application/json", "Recompose-Epoch": str(epoch), "Accept-Encoding": "identity"}
         headers |= {} if authorization is None else {"Authorization": authorization}
         self._client = httpx.Client(timeout=ANSWER_S, headers=headers)
         self._run, self._until = run, 0

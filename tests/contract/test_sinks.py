@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -301,6 +302,7 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
         ("redis", "redis://:secret@h:1/0", "names no stream; give redis://HOST:6379/0?stream=NAME"),
         ("redis", "http://secret@h", "names no stream; give redis://HOST:6379/0?stream=NAME"),
         ("redis", "redis://:secret@h:port/0?stream=a", "is no URL; give redis://HOST:6379/0?stream=NAME"),
+        ("redis", "redis://:secret@h:1?stream=a&db=3", "has a parameter 'db'; it takes stream only"),
         ("webhook", "ftp://me:secret@h/x", "is no URL; give https://HOST/PATH"),
         ("webhook", "secret", "is no URL; give https://HOST/PATH"),
         ("parquet", "s3://KEY:secret@bucket", "needs a folder that can rename files at once"),
@@ -312,3 +314,50 @@ def test_a_place_that_cannot_be_is_refused_in_a_sentence(kind: str, path: str, s
         KINDS[kind].open(Opening(path, "r", 1, {}))
     assert said in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+def test_who_is_followed_in_the_middle_of_its_beginning_removes_nothing(tmp_path: Path) -> None:
+    place = AFolderOfParquet(tmp_path)
+    first, old, new = place.open(1), place.open(2), place.open(3)
+    first.begin(0, 0)
+    first.write(2, numbered(0, 2))
+    shuts_out = old._shut_out  # type: ignore[attr-defined]  # nothing else stops it there
+
+    def and_is_followed() -> None:
+        shuts_out()
+        new.begin(2, 2)
+        new.write(4, numbered(2, 4))
+
+    old._shut_out = and_is_followed  # type: ignore[attr-defined]
+    with pytest.raises(RecomposeError, match="another epoch goes on with run r"):
+        old.begin(2, 2)
+    assert place.there() == as_there(numbered(0, 4))
+
+
+def test_a_redis_that_refuses_the_user_is_not_asked_again_and_again(tmp_path: Path) -> None:
+    place = ARedis(tmp_path)
+    place.server.client.config_set("requirepass", "sesame")
+    place.server.client.execute_command("AUTH", "sesame")
+    host = f"127.0.0.1:{place.server.port}"
+    for path in (f"redis://{host}/0", f"redis://:wrong@{host}/0", f"redis://:sesame@{host}/99"):
+        with pytest.raises(RecomposeError, match="sink redis cannot be written") as refused:
+            KINDS["redis"].open(Opening(f"{path}?stream=a", "r", 1, {})).begin(0, 0)
+        assert not re.search("wrong|sesame", str(refused.value))
+    place.close()
+
+
+@pytest.mark.parametrize("authorization", ["Bearer secret\n", " Bearer secret", "Bearer sécret", "secret\0", ""])
+def test_an_authorization_that_is_no_header_is_refused_without_saying_it(authorization: str) -> None:
+    with pytest.raises(RecomposeError, match="give one line of printable ASCII") as refused:
+        KINDS["webhook"].open(Opening("https://h/x", "r", 1, {"authorization": authorization}))
+    assert "secret" not in str(refused.value)
+
+
+def test_the_url_of_a_webhook_is_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    place = AWebhook(tmp_path)
+    place.path += "?token=secret"
+    place.open(1).write(1, numbered(0, 1))
+    place.close()
+    assert place.calls == 1
+    assert "secret" not in caplog.text
