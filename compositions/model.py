@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from compositions.batching import Batching
+from compositions.dynamic import Dyn
 
 
 class StageKind(StrEnum):
@@ -83,16 +84,20 @@ class Composition:
     groups: tuple[Group, ...]
     batch: Batching | None = None
     """How many items travel together while it is active; None: as is asked for the app. No part of its shape."""
+    dyn: Dyn | None = None
+    """Its workers choose the stage: a group each, whose ``replicas`` are the most that may be at it; None: they are
+    bound."""
 
     @property
     def workers(self) -> int:
-        """Workers it needs: the sum of the replicas of its groups."""
-        return sum(group.replicas for group in self.groups)
+        """Workers it needs: the sum of the replicas of its groups, unless its workers go from group to group."""
+        return self.dyn.workers if self.dyn is not None else sum(group.replicas for group in self.groups)
 
     @property
     def shape(self) -> tuple[tuple[tuple[str, ...], int], ...]:
         """What makes two compositions the same: stages and replicas of every group, whatever the spelling."""
-        return tuple((group.stages, group.replicas) for group in self.groups)
+        groups = tuple((group.stages, group.replicas) for group in self.groups)
+        return groups if self.dyn is None else (*groups, ((self.dyn.scheduler,), self.dyn.workers))
 
     @property
     def grouping(self) -> tuple[tuple[str, ...], ...]:
@@ -101,7 +106,8 @@ class Composition:
 
     def transition_to(self, other: Composition) -> TransitionKind:
         """What it takes to go from this one to ``other``."""
-        return TransitionKind.RESIZE if self.grouping == other.grouping else TransitionKind.SWITCH
+        alike = self.grouping == other.grouping and self.dyn is None and other.dyn is None
+        return TransitionKind.RESIZE if alike else TransitionKind.SWITCH
 
     @property
     def stages(self) -> tuple[str, ...]:

@@ -52,6 +52,12 @@ def most_replicas(stages: Sequence[Stage]) -> int:
     return stages[0].partitions if kept == [0] and stages[0].kind is StageKind.PARTITIONED else 1
 
 
+def groups_of_dyn(stages: Sequence[Stage], workers: int) -> tuple[Group, ...]:
+    """A group a stage, with as many replicas as may be at it of so many workers (Prasaad et al., section 6)."""
+    most = ((stage.name, min(workers, most_replicas([stage]))) for stage in stages)
+    return tuple(Group((name,), Pattern.SEQ if count == 1 else Pattern.PAR, count) for name, count in most)
+
+
 def _order_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) -> Iterator[Fault]:
     place = {stage.name: number for number, stage in enumerate(stages)}
     accepted = what_app_has(app, stages)

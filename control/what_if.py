@@ -125,7 +125,7 @@ def _at_rate(snapshot: Snapshot, rate_per_s: float) -> Snapshot:
 
 
 def _resized(composition: Composition, replicas: int | None) -> Composition:
-    if replicas is None:
+    if replicas is None or composition.dyn is not None:  # its workers are shared: no group has a number of its own
         return composition
     return replace(composition, groups=tuple(_with(group, replicas) for group in composition.groups))
 

@@ -82,6 +82,18 @@ def _load(table: CompositionTable, costs: Mapping[str, StageCost], conditions: C
 
 
 def _servers(table: CompositionTable, per_stage: Sequence[StageCost], service_s: Array, hop_s: float) -> Array:
+    """Of workers that choose, each group has the part that its work is of all work, in the mean; and no more than may
+    be at it."""
+    servers = _own_servers(table, per_stage, service_s, hop_s)
+    if np.isinf(table.pools).all():
+        return servers
+    all_s = service_s.sum(axis=0)
+    parts = np.divide(service_s, all_s, out=np.ones_like(service_s), where=all_s > 0)
+    shared: Array = np.where(table.is_group & (parts > 0), np.minimum(servers, parts * table.pools), servers)
+    return shared
+
+
+def _own_servers(table: CompositionTable, per_stage: Sequence[StageCost], service_s: Array, hop_s: float) -> Array:
     if all(cost.at_once == 1 for cost in per_stage):
         return table.replicas
     held_s = table.per_group([cost.held_s for cost in per_stage]) + hop_s * table.is_group

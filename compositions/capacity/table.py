@@ -33,6 +33,8 @@ class CompositionTable:
         replicas = [[group.replicas for group in each.groups] for each in self.compositions]
         lengths = [[len(group.stages) for group in each.groups] for each in self.compositions]
         self.replicas: Array = _padded(replicas, width, fill=1).astype(float)
+        self.pools: Array = np.array([each.workers if each.dyn else np.inf for each in self.compositions], dtype=float)
+        """Workers that all groups share; infinite where each group has its own."""
         ends = np.cumsum(_padded(lengths, width, fill=0), axis=0)
         starts = np.vstack((np.zeros_like(ends[:1]), ends[:-1]))
         self._spans = starts * (len(self.stages) + 1) + ends

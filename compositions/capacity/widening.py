@@ -17,6 +17,8 @@ def widened(
     taken_s = [hop_s + occupied_s([costs[stage] for stage in group.stages]) for group in composition.groups]
     while True:
         yield composition
+        if composition.dyn is not None:  # what it has is shared: no group of it is too narrow by itself
+            return
         at = max(range(len(taken_s)), key=lambda index: taken_s[index] / composition.groups[index].replicas)
         if not stateful.isdisjoint(composition.groups[at].stages):
             return

@@ -39,6 +39,10 @@ class Regulated(Strategy):
         return Pace(settings.regulation.control_step_s, votes=1, every_step=True)
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
+        if situation.active.dyn is not None:
+            return Stay(
+                f"{self.name} regulates the replicas of a group, and those of {situation.active.name} are shared"
+            )
         target_ms, group = situation.objective.item_target_ms, _regulated(situation)
         if target_ms is None:
             return Stay(f"{self.name} regulates a latency, and none is asked for; set one with POST /slo")

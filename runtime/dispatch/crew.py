@@ -20,7 +20,8 @@ class Crew:
         self._vacancies: deque[int] = deque()
         """Restarts of each lost worker that has no replacement yet."""
         self.short = False
-        """There are fewer workers than a composition at work has groups: they are shared over the groups in time."""
+        """There are fewer workers than a composition at work has groups, or they choose their group: they are shared
+        over the groups in time."""
 
     def __len__(self) -> int:
         return len(self.workers)
@@ -116,17 +117,18 @@ class Crew:
 
         Order: groups of the old composition that still have items and nobody to run them; groups of the active one that
         have nobody; its further replicas from the front; idle workers before those that end a task first. A group still
-        left with nobody borrows a worker from the group with the most, if that has two.
+        left with nobody borrows a worker from the group with the most, if that has two. Where workers choose, the
+        active composition wants none: they come when they are idle.
         """
         changed = []
-        self.short = any(len(self.workers) < len(each.groups) for each in (draining, active) if each is not None)
+        self.short = any(_shares(each, len(self.workers)) for each in (draining, active) if each is not None)
         free = sorted(self.free(), key=lambda worker: -len(worker.outstanding))
         for group in list(_wanting(draining, active)):
             if not free:
                 break
             self.bind(free.pop(), group)
             changed.append(group)
-        for group in active.groups:
+        for group in active.groups if active.roaming is None else ():
             if not group.workers and (lender := _lender(active)):
                 self.bind(min(reversed(lender.workers), key=lambda worker: len(worker.outstanding)), group)
                 changed.append(group)
@@ -136,6 +138,10 @@ class Crew:
         return [worker for worker in self.workers.values() if not worker.outstanding]
 
 
+def _shares(pipeline: Pipeline, workers: int) -> bool:
+    return pipeline.roaming is not None or workers < len(pipeline.groups)
+
+
 def _wanting(draining: Pipeline | None, active: Pipeline) -> Iterable[GroupState]:
     if draining is not None:
         ahead = 0
@@ -143,6 +149,8 @@ def _wanting(draining: Pipeline | None, active: Pipeline) -> Iterable[GroupState
             ahead += group.load
             if ahead and not group.workers:
                 yield group
+    if active.roaming is not None:
+        return
     yield from [group for group in active.groups if not group.workers]
     for group in active.groups:
         yield from [group] * (group.group.replicas - max(1, len(group.workers)))

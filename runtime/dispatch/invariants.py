@@ -160,6 +160,10 @@ def _replicas(state: State) -> Iterator[str]:
             yield f"{_name(group)} has {group.group.replicas} replicas; its composition says {told.replicas}"
         if len(group.workers) > group.group.replicas:
             yield f"{_name(group)} has {len(group.workers)} workers for {group.group.replicas} replicas"
+    active = state.course.active
+    bound = sum(len(group.workers) for group in active.groups)
+    if active.roaming is not None and bound > active.composition.workers:
+        yield f"{bound} workers are at {active.composition.name}, which has {active.composition.workers}"
 
 
 def _tasks(state: State) -> Iterator[str]:

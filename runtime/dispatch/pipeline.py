@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from compositions.model import Composition, Group, Stage, StageKind
 from profiler.drain_samples import Pending
 from runtime.dispatch.events import Payload, WorkerId
+from runtime.dispatch.roaming import Roaming
 from runtime.dispatch.routes import Routes
 
 KEYED_DEPTH = 3
@@ -122,6 +123,8 @@ class WorkerState:
     idle_since_s: float
     restarts: int = 0
     group: GroupState | None = None
+    stays_until_s: float = 0.0
+    """It chose its group, and gets more of it until then."""
     outstanding: deque[TaskInWork] = field(default_factory=deque)
 
     @property
@@ -238,17 +241,6 @@ def _pending(bundle: Bundle, age_s: float | None = None, count: int | None = Non
     return Pending(age_s, bundle.size_bytes // bundle.count, count or bundle.count)
 
 
-def between(count: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """``count`` positions cut, in order, so that each of ``alone`` stands by itself."""
-    begin = 0
-    for position in (*alone, count):
-        if begin < position:
-            yield begin, position
-        if position < count:
-            yield position, position + 1
-        begin = position + 1
-
-
 class Pipeline:
     """A composition with its groups. ``in_flight`` bundles have started in it and are not out of it."""
 
@@ -258,6 +250,9 @@ class Pipeline:
         self.migrating = False
         self.groups: list[GroupState] = []
         self.by_stage: list[GroupState] = []
+        dyn = composition.dyn
+        self.roaming = None if dyn is None else Roaming(dyn, len(composition.groups))
+        """Where its workers choose what to run next."""
         for index, group in enumerate(composition.groups):
             state = GroupState(self, index, group, len(self.by_stage), stages)
             self.groups.append(state)
@@ -286,6 +281,9 @@ class Pipeline:
         """Whether another bundle may start: as many may be in flight as the workers hold, and one waiting at each group
         (buffers of size 1 in Vogel et al., section 4.1). More would not raise the throughput and would lengthen the
         drain."""
+        if self.roaming is not None:
+            deepest = max(state.depth(prefetch_below_s) for state in self.groups)
+            return self.in_flight < self.composition.workers * deepest + len(self.groups)
         room = 0
         for state in self.groups:
             room += state.group.replicas * state.depth(prefetch_below_s) + 1

@@ -7,8 +7,9 @@ from dataclasses import replace
 from runtime.dispatch.events import TaskDone, TaskFailed
 from runtime.dispatch.outcomes import TaskTimed
 from runtime.dispatch.pieces import Pieces
-from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork, WorkerState, between
+from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.spans import between
 from runtime.dispatch.state import State
 from runtime.dispatch.transition import Transition
 from runtime.dispatch.turn import Turn
@@ -42,6 +43,8 @@ class Results:
         bundle, group = task.bundle, task.group
         count = task.count
         group.note_busy(busy_s, count)
+        if group.pipeline.roaming is not None:
+            group.pipeline.roaming.note(group.index, since_s, event.at_s, count, busy_s)
         overlapped = task.with_others or (group.at_once > 1 and count > 1)
         hop_s = None if overlapped else max(0.0, event.at_s - since_s - busy_s)
         name, in_bytes = group.pipeline.composition.name, bundle.size_bytes * count // bundle.count
@@ -114,7 +117,8 @@ class Results:
 
     def _refill(self, worker: WorkerState, group: GroupState) -> None:
         """More work for the worker, and for whoever waited for room."""
-        if worker.group is not None and not self._crew.short:  # where workers are short, each is placed anew
+        # Where workers are short, each is placed anew; one that chose its group stays for a while.
+        if worker.group is not None and (not self._crew.short or worker.stays_until_s > self._turn.now_s):
             self._work.dispatch(worker.group)
         if self._course.phase is not None:
             self._transition.advance()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from runtime.dispatch.events import WorkerJoined
 from runtime.dispatch.instructions import StartWorkers, StopWorker
 from runtime.dispatch.outcomes import WorkersChanged
+from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
+from runtime.dispatch.roaming import Roaming
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 from runtime.dispatch.turn import Turn
 from runtime.dispatch.work import Work
+from runtime.scheduling.book import Queue
 
 
 class Staffing:
@@ -17,6 +22,7 @@ class Staffing:
         self._course = state.course
         self._stateful = state.stateful
         self._turn = turn
+        self._admission = state.admission
         self._settings = settings
         self._work = work
 
@@ -44,14 +50,54 @@ class Staffing:
 
     def share(self) -> None:
         """Where workers are short, those that are idle go where an item waits and nobody stands: downstream first, for
-        what is nearly done frees room, and the old composition first."""
-        groups = [group for pipeline in self._course.pipelines for group in reversed(pipeline.groups)]
-        for worker in self._crew.idle():
-            for group in groups:
-                if (group is worker.group or not group.workers) and self._work.waits_for_worker(group):
-                    self._crew.bind(worker, group)
-                    self._work.dispatch(group)
-                    break
+        what is nearly done frees room, and the old composition first. Where they choose, the rest go as the scheduler
+        says."""
+        active = self._course.active
+        bound = [each for each in self._course.pipelines if each is not active or each.roaming is None]
+        groups = [group for pipeline in bound for group in reversed(pipeline.groups)]
+        idle = self._crew.idle()
+        if active.roaming is not None:
+            self._gather(idle, active)
+        for worker in idle:
+            if self._placed(worker, groups) or active.roaming is None:
+                continue
+            if sum(len(group.workers) for group in active.groups) < active.composition.workers:  # the rest are spares
+                self._roam(worker, active, active.roaming)
+
+    def _placed(self, worker: WorkerState, groups: Iterable[GroupState]) -> bool:
+        for group in groups:
+            if (group is worker.group or not group.workers) and self._work.waits_for_worker(group):
+                self._crew.bind(worker, group)
+                self._work.dispatch(group)
+                return True
+        return False
+
+    def _gather(self, idle: Iterable[WorkerState], active: Pipeline) -> None:
+        """Those that have nothing left of their group stand nowhere: who is bound is at work."""
+        for worker in idle:
+            if worker.group is not None and worker.group.pipeline is active:
+                self._crew.unbind(worker)
+
+    def _roam(self, worker: WorkerState, active: Pipeline, roaming: Roaming) -> None:
+        """The worker goes where the scheduler says, until there is something for it: of a partitioned group what waits
+        may be of keys that others have."""
+        queues = [self._queue(group) for group in active.groups]
+        while (at := roaming.choose(self._turn.now_s, queues)) is not None:
+            self._crew.bind(worker, active.groups[at])
+            worker.stays_until_s = self._turn.now_s + roaming.slice_s
+            self._work.dispatch(active.groups[at])
+            if worker.outstanding:
+                return
+            self._crew.unbind(worker)
+            queues[at] = queues[at]._replace(ready=False)
+
+    def _queue(self, group: GroupState) -> Queue:
+        waiting = len(group.waiting) * group.task_items
+        if group.keyed:
+            waiting = group.load * group.task_items
+        if not group.index:
+            waiting += self._admission.queued
+        return Queue(waiting, self._work.waits_for_worker(group), len(group.workers), group.group.replicas)
 
     @property
     def _wanted(self) -> int:

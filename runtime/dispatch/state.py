@@ -14,6 +14,7 @@ from runtime.dispatch.outbox import PARTS as OUTBOX
 from runtime.dispatch.outbox import Outbox
 from runtime.dispatch.phases import Draining, Preparing, Resizing
 from runtime.dispatch.pipeline import Bundle, GroupState, Pipeline, TaskInWork, Trouble, WorkerState
+from runtime.dispatch.roaming import PARTS as ROAMING
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.stateful import PARTS as STATEFUL
 from runtime.dispatch.stateful import StatefulStages
@@ -42,6 +43,6 @@ class State:
 
 CLASSES: tuple[type, ...] = (
     *(Admission, Bundle, Course, Crew, Draining, GroupState, Pipeline, Preparing, Resizing, State, TaskBook),
-    *(TaskInWork, Trouble, WorkerState, *OUTBOX, *STATEFUL),
+    *(TaskInWork, Trouble, WorkerState, *OUTBOX, *ROAMING, *STATEFUL),
 )
 """All that a state is made of."""

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from runtime.dispatch.assembly import Assembly, Piece
 from runtime.dispatch.events import NO_STATES
 from runtime.dispatch.instructions import KeyedTask, SendTask, Task
-from runtime.dispatch.pipeline import Bundle, GroupState, WorkerState, between
+from runtime.dispatch.pipeline import Bundle, GroupState, WorkerState
 from runtime.dispatch.routes import Routes
 from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.spans import between
 from runtime.dispatch.state import State
 from runtime.dispatch.turn import Turn
 

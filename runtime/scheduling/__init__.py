@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Literal, cast, get_args
+from collections.abc import Mapping
+from typing import cast
 
+from compositions.dynamic import SchedulerName
 from compositions.errors import RecomposeError
 from runtime.scheduling.kanban import Kanban
 from runtime.scheduling.port import Scheduler
 from runtime.scheduling.published import Ct, Et, Lp, Qst
 from runtime.scheduling.settings import SchedulerSettings
 
-SchedulerName = Literal["qst", "lp", "et", "ct", "kanban"]
-SCHEDULER_NAMES: tuple[SchedulerName, ...] = get_args(SchedulerName)
-SCHEDULERS: Mapping[SchedulerName, Callable[[SchedulerSettings], Scheduler]] = {
+SCHEDULERS: Mapping[SchedulerName, type[Scheduler]] = {
     "qst": Qst,
     "lp": Lp,
     "et": Et,

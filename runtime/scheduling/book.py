@@ -1,4 +1,4 @@
-"""What is measured of operators while they run: costs, selectivities, worker time in the window, workers at each."""
+"""What is measured of operators while they run: costs, selectivities, worker time in the window."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from runtime.scheduling.settings import SchedulerSettings
 
 
 class Queue(NamedTuple):
-    """What is known of an operator's worklist without a measurement; as in ``Look``."""
+    """What is known of an operator without a measurement; as in ``Look``."""
 
     waiting: int
     ready: bool
+    workers: int
     most_workers: int
 
 
@@ -30,8 +31,9 @@ class Turn(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Entry:
-    workers: int = 0
+class Measured:
+    """Of one operator: weighted sums, and what was spent in a window."""
+
     tuples: float = 0.0
     outputs: float = 0.0
     busy_s: float = 0.0
@@ -46,42 +48,29 @@ class Book:
 
     def __init__(self, operators: int, settings: SchedulerSettings) -> None:
         self._settings = settings
-        self._entries = [_Entry() for _ in range(operators)]
+        self._entries = [Measured() for _ in range(operators)]
 
-    def began(self, operator: int) -> None:
-        """A worker's turn there begins."""
-        self._entries[operator].workers += 1
-
-    def ended(self, operator: int, turn: Turn) -> None:
+    def note(self, operator: int, turn: Turn) -> None:
         """A worker's turn there is over."""
         entry = self._entries[operator]
-        entry.workers -= 1
         kept = 0.5 ** (turn.tuples / self._settings.half_life)
         entry.tuples = kept * entry.tuples + turn.tuples
         entry.outputs = kept * entry.outputs + turn.outputs
         entry.busy_s = kept * entry.busy_s + turn.busy_s
         self._spend(entry, turn)
 
-    def lost(self, operator: int) -> None:
-        """A worker left in the middle of its turn there: nothing was measured."""
-        self._entries[operator].workers -= 1
-
-    def workers_at(self, operator: int) -> int:
-        return self._entries[operator].workers
-
     def looks(self, now_s: float, queues: Iterable[Queue]) -> list[Look]:
         """All operators as they are now, in the order of the pipeline."""
         window = self._window(now_s)
         return [self._look(entry, queue, window) for entry, queue in zip(self._entries, queues, strict=True)]
 
-    def _look(self, entry: _Entry, queue: Queue, window: int) -> Look:
+    def _look(self, entry: Measured, queue: Queue, window: int) -> Look:
         spent_s = entry.spent_s if entry.window == window else 0.0
         if not entry.tuples:
-            return Look(*queue[:2], entry.workers, queue.most_workers, None, UNKNOWN_SELECTIVITY, spent_s)
-        cost_s, selectivity = entry.busy_s / entry.tuples, entry.outputs / entry.tuples
-        return Look(*queue[:2], entry.workers, queue.most_workers, cost_s, selectivity, spent_s)
+            return Look(*queue, None, UNKNOWN_SELECTIVITY, spent_s)
+        return Look(*queue, entry.busy_s / entry.tuples, entry.outputs / entry.tuples, spent_s)
 
-    def _spend(self, entry: _Entry, turn: Turn) -> None:
+    def _spend(self, entry: Measured, turn: Turn) -> None:
         """A window counts the part of a turn that lies in it."""
         window = self._window(turn.ended_s)
         if entry.window != window:

@@ -18,8 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compositions.dynamic import SCHEDULER_NAMES, Dyn, SchedulerName
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
-from compositions.rules import most_replicas
+from compositions.rules import groups_of_dyn, most_replicas
 from runtime.dispatch import event_log, partitions
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
@@ -82,6 +83,8 @@ def key_of(serial: int, stage: str) -> int:
 
 @st.composite
 def compositions(draw: st.DrawFn, stages: tuple[Stage, ...] = STAGES) -> Composition:
+    if draw(st.integers(0, 3)) == 0:
+        return dynamic(draw(st.integers(1, 4)), draw(st.sampled_from(SCHEDULER_NAMES)), stages)
     cuts = draw(st.lists(st.booleans(), min_size=3, max_size=3))
     groups: list[list[str]] = [[NAMES[0]]]
     for name, cut in zip(NAMES[1:], cuts, strict=True):
@@ -96,6 +99,10 @@ def compositions(draw: st.DrawFn, stages: tuple[Stage, ...] = STAGES) -> Composi
     return Composition("/".join("".join(group.stages) + str(group.replicas) for group in built), tuple(built))
 
 
+def dynamic(workers: int, scheduler: SchedulerName, stages: tuple[Stage, ...]) -> Composition:
+    return Composition(f"Dyn{workers}{scheduler}", groups_of_dyn(stages, workers), dyn=Dyn(workers, scheduler))
+
+
 def most_of(names: Sequence[str], stages: tuple[Stage, ...]) -> int:
     return min(3, most_replicas([stage for stage in stages if stage.name in names]))
 
@@ -103,6 +110,8 @@ def most_of(names: Sequence[str], stages: tuple[Stage, ...]) -> int:
 @st.composite
 def resized(draw: st.DrawFn, composition: Composition, stages: tuple[Stage, ...] = STAGES) -> Composition:
     """The same groups with other numbers of replicas, or only another name."""
+    if composition.dyn is not None:
+        return dynamic(draw(st.integers(1, 4)), composition.dyn.scheduler, stages)
     built = []
     for group in composition.groups:
         replicas = draw(st.integers(1, most_of(group.stages, stages)))
@@ -359,7 +368,13 @@ def play(world: World, data: st.DataObject) -> None:
                 SwitchRequested(world.now_s, data.draw(compositions(world.stages)), style, estimate_s, estimate_s)
             )
         elif action == "resize":
-            world.resize(data.draw(resized(world.dispatcher.view(world.now_s).composition, world.stages)))
+            active = world.dispatcher.view(world.now_s).composition
+            asked = data.draw(resized(active, world.stages))
+            if active.dyn is None:
+                world.resize(asked)
+            else:  # its workers have no group that could be resized
+                world.requested += 1
+                world.handle(SwitchRequested(world.now_s, asked))
         elif action == "tick":
             world.handle(Tick(world.now_s))
         else:

@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compositions.dynamic import SCHEDULER_NAMES
 from compositions.model import StageKind
-from runtime.scheduling import SCHEDULER_NAMES
 from runtime.scheduling.settings import SchedulerSettings
 from service.experiments.ordered.operators import Operator, serial_run
 from service.experiments.ordered.plant import Plant, Setup, Trace

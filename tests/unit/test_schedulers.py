@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from compositions.dynamic import SCHEDULER_NAMES
 from compositions.settings import SettingsError
-from runtime.scheduling import SCHEDULER_NAMES, SCHEDULERS, SchedulerError, make_scheduler
+from runtime.scheduling import SCHEDULERS, SchedulerError, make_scheduler
 from runtime.scheduling.book import Book, Queue, Turn
 from runtime.scheduling.port import Look
 from runtime.scheduling.published import cumulative
@@ -173,22 +174,19 @@ def test_kanban_pulls_and_makes_nothing_ahead() -> None:
 
 # --- the book --------------------------------------------------------------------------------------------------------
 
-QUEUES = [Queue(5, True, 4), Queue(0, False, 1)]
+QUEUES = [Queue(5, True, 1, 4), Queue(0, False, 0, 1)]
 
 
 def test_what_is_measured_is_in_the_looks() -> None:
     book = Book(2, SchedulerSettings(window_s=1.0))
-    assert book.looks(0.0, QUEUES) == [Look(5, True, 0, 4), Look(0, False, 0, 1)]
-    book.began(0)
-    assert book.looks(0.1, QUEUES)[0].workers == 1
-    book.ended(0, Turn(began_s=0.0, ended_s=0.25, tuples=100, outputs=50, busy_s=0.2))
-    assert book.looks(0.3, QUEUES)[0] == Look(5, True, 0, 4, 0.002, 0.5, 0.25)
+    assert book.looks(0.0, QUEUES) == [Look(5, True, 1, 4), Look(0, False, 0, 1)]
+    book.note(0, Turn(began_s=0.0, ended_s=0.25, tuples=100, outputs=50, busy_s=0.2))
+    assert book.looks(0.3, QUEUES) == [Look(5, True, 1, 4, 0.002, 0.5, 0.25), Look(0, False, 0, 1)]
 
 
 def test_a_turn_counts_in_the_window_in_which_it_ends_as_far_as_it_lies_there() -> None:
     book = Book(2, SchedulerSettings(window_s=1.0))
-    book.began(0)
-    book.ended(0, Turn(0.5, 1.2, 10, 10, 0.7))
+    book.note(0, Turn(0.5, 1.2, 10, 10, 0.7))
     assert book.looks(1.3, QUEUES)[0].spent_s == pytest.approx(0.2)
     assert book.looks(2.0, QUEUES)[0].spent_s == 0.0
 
@@ -196,13 +194,5 @@ def test_a_turn_counts_in_the_window_in_which_it_ends_as_far_as_it_lies_there() 
 def test_estimates_follow_what_changes_by_tuples() -> None:
     book = Book(2, SchedulerSettings(half_life=100))
     for tuples, each_s in ((100, 0.001), (100, 0.004)):
-        book.began(0)
-        book.ended(0, Turn(0.0, 1.0, tuples, tuples, tuples * each_s))
+        book.note(0, Turn(0.0, 1.0, tuples, tuples, tuples * each_s))
     assert book.looks(0.0, QUEUES)[0].cost_s == pytest.approx(0.003)
-
-
-def test_a_worker_that_is_lost_leaves_no_trace() -> None:
-    book = Book(2, SchedulerSettings())
-    book.began(1)
-    book.lost(1)
-    assert book.looks(0.0, QUEUES)[1] == Look(0, False, 0, 1)

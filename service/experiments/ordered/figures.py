@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import erf, sqrt
 
+from compositions.dynamic import SCHEDULER_NAMES
 from compositions.model import StageKind
-from runtime.scheduling import SCHEDULER_NAMES
 from runtime.scheduling.settings import SchedulerSettings
 from service.experiments.ordered.operators import Operator, work_s
 from service.experiments.ordered.plant import Setup

@@ -95,6 +95,8 @@ class Plant:
         self._setup = setup
         self.stations = [Station(operator, setup.queue, setup.ring_slots) for operator in operators]
         self._most = [operator.most_workers(setup.workers) for operator in operators]
+        self._at = [0] * len(operators)
+        """Workers at each."""
         self._scheduler = make_scheduler(setup.scheduler, setup.settings)
         self._book = Book(len(operators), setup.settings)
         self._workers = [_Worker(number) for number in range(setup.workers)]
@@ -143,9 +145,7 @@ class Plant:
     def _employ(self) -> None:
         """Idle workers ask, one after the other, until there is nothing to do for one of them."""
         while self._idle:
-            queues = [
-                Queue(s.worklist.waiting, s.ready(), most) for s, most in zip(self.stations, self._most, strict=True)
-            ]
+            queues = [self._queue(at) for at in range(len(self.stations))]
             if not any(queue.ready for queue in queues):
                 return
             looks = self._book.looks(self._now_s, queues)
@@ -153,11 +153,15 @@ class Plant:
             if at is None:
                 return
             worker = self._idle.pop()
-            self._book.began(at)
+            self._at[at] += 1
             worker.at, worker.began_s, worker.budget = at, self._now_s, self._scheduler.allotment(looks[at])
             worker.tuples, worker.outputs, worker.busy_s = 0, 0, 0.0
             if not self._take(worker, self._setup.ask_s):
                 raise AssertionError(f"{self.stations[at].operator.name} was said to be ready")
+
+    def _queue(self, at: int) -> Queue:
+        station = self.stations[at]
+        return Queue(station.worklist.waiting, station.ready(), self._at[at], self._most[at])
 
     def _take(self, worker: _Worker, before_s: float = 0.0) -> bool:
         """The next tuples of its turn, if there are any."""
@@ -169,7 +173,7 @@ class Plant:
         if worker.at == 0:
             for entry in work.entries:
                 self.trace.begun_s[entry.origin] = self._now_s
-        others = self._book.workers_at(worker.at) - 1
+        others = self._at[worker.at] - 1
         work.seconds *= 1 + self._setup.crowding * others
         worker.work = work
         self._plan(self._now_s + before_s + self._setup.take_s + work.seconds, "done", worker)
@@ -199,7 +203,8 @@ class Plant:
             return
         station.worklist.left(worker.number)
         turn = Turn(worker.began_s, self._now_s, worker.tuples, worker.outputs, worker.busy_s)
-        self._book.ended(at, turn)
+        self._at[at] -= 1
+        self._book.note(at, turn)
         worker.at = worker.work = None
         self._idle.append(worker)
 

@@ -1,0 +1,50 @@
+"""Workers of a dynamic composition go from group to group: which one next is the scheduler's to say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compositions.dynamic import Dyn
+from runtime.scheduling import SCHEDULERS, make_scheduler
+from runtime.scheduling.book import Book, Measured, Queue, Turn
+from runtime.scheduling.port import Look
+from runtime.scheduling.settings import SchedulerSettings
+
+
+class Roaming:
+    """What is measured of the groups, and the scheduler that goes by it. Counts items: each is one in every group,
+    whatever came of it."""
+
+    def __init__(self, dyn: Dyn, groups: int) -> None:
+        self._settings = SchedulerSettings()
+        self._scheduler = make_scheduler(dyn.scheduler, self._settings)
+        self._book = Book(groups, self._settings)
+
+    @property
+    def slice_s(self) -> float:
+        """A worker stays at a group for so long, if there is work."""
+        return self._settings.slice_s
+
+    def note(self, group: int, since_s: float, until_s: float, items: int, busy_s: float) -> None:
+        """A task is done."""
+        self._book.note(group, Turn(since_s, until_s, items, items, busy_s))
+
+    def choose(self, now_s: float, queues: Sequence[Queue]) -> int | None:
+        """The group that an idle worker is to go to; None: it is to wait.
+
+        While nobody works a scheduler may not make all wait: a stage that keeps the order may have much in its list and
+        need what is before it, of which ``qst`` and ``kanban`` would say that it has enough behind it.
+        """
+        looks = self._book.looks(now_s, queues)
+        found = self._scheduler.choose(looks)
+        if found is not None or any(look.workers for look in looks):
+            return found
+        return _latest(looks)
+
+
+PARTS: tuple[type, ...] = (Roaming, Dyn, Book, Measured, SchedulerSettings, *SCHEDULERS.values())
+"""All that it is made of."""
+
+
+def _latest(looks: Sequence[Look]) -> int | None:
+    return max((at for at, look in enumerate(looks) if look.schedulable), default=None)

@@ -1,0 +1,214 @@
+"""Compositions whose workers choose the stage: what they are, what they are said to do, and what they do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from apps.contract import App
+from apps.input.rates import Fixed
+from compositions.capacity.costs import Conditions, StageCost
+from compositions.capacity.predict import predict
+from compositions.capacity.widening import widened
+from compositions.document.loader import dump, load
+from compositions.dynamic import SCHEDULER_NAMES, Dyn
+from compositions.errors import CompositionError
+from compositions.model import Composition, Stage, StageKind, TransitionKind
+from compositions.notation import format_notation, parse, short_notation
+from control.decisions import Mode
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.outcomes import Delivered
+from runtime.engine import Engine
+from runtime.pools.local import LocalPool, PickleCodec
+from runtime.pools.simulated_machine import Machine
+from service.running.simulated.scenario import Happening, Scenario, SimulatedStage
+from service.running.simulated.simulation import simulate
+
+STAGES = (Stage("cut"), Stage("by_key", StageKind.PARTITIONED, partitions=3), Stage("sum", StageKind.STATEFUL))
+PLAIN = tuple(Stage(name) for name in "abc")
+
+
+# --- what they are ---------------------------------------------------------------------------------------------------
+
+
+def test_a_group_a_stage_with_as_many_as_may_be_at_it() -> None:
+    found = parse("Dyn*4(ct)", STAGES, name="free")
+    assert found.dyn == Dyn(4, "ct")
+    assert [(group.stages, group.replicas) for group in found.groups] == [
+        (("cut",), 4),
+        (("by_key",), 3),
+        (("sum",), 1),
+    ]
+    assert found.workers == 4
+    assert format_notation(found) == short_notation(found) == "Dyn*4(ct)"
+    assert parse(format_notation(found), STAGES, name="free") == found
+
+
+def test_what_goes_without_saying() -> None:
+    assert parse("Dyn", STAGES).dyn == Dyn(2, "lp")
+    assert parse(" Dyn × 3 ", STAGES, default_replicas=5).dyn == Dyn(3, "lp")
+    assert parse("Dyn( et )", STAGES, default_replicas=5).dyn == Dyn(5, "et")
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("Dyn(rr)", "unknown scheduler 'rr' of Dyn; there are qst, lp, et, ct, kanban"),
+        ("Dyn*0", "workers is 0; it must be at least 1 and at most 1,000"),
+        ("Dyn*1234567890", "replicas has 10 digits at position 4; that is too many"),
+        ("Dyn-Seq", "expected Seq or Par at position 0 of the notation, found 'Dyn-Seq'; Dyn stands alone"),
+        ("Seq-Dyn", "expected Seq or Par at position 4 of the notation, found 'Dyn'; Dyn stands alone"),
+    ],
+)
+def test_what_is_none_is_refused(text: str, refused: str) -> None:
+    with pytest.raises(CompositionError) as raised:
+        parse(text, STAGES)
+    assert str(raised.value) == refused
+
+
+def test_it_is_another_one_than_that_with_the_same_groups_and_no_resize_of_it() -> None:
+    dynamic, bound = parse("Dyn*2", PLAIN), parse("Par-Par-Par", PLAIN)
+    assert dynamic.groups == bound.groups
+    assert len({each.shape for each in (dynamic, bound, parse("Dyn*2(ct)", PLAIN), parse("Dyn*3", PLAIN))}) == 4
+    assert {a.transition_to(b) for a, b in ((dynamic, bound), (bound, dynamic), (dynamic, parse("Dyn*3", PLAIN)))} == {
+        TransitionKind.SWITCH
+    }
+
+
+def test_a_file_may_have_it_and_is_written_as_it_was_read() -> None:
+    text = "app: a\ncompositions:\n  - {name: free, notation: 'Dyn*4(kanban)'}\n"
+    document = load(text, {"a": STAGES})
+    assert document.compositions == (parse("Dyn*4(kanban)", STAGES, name="free"),)
+    assert load(dump("a", document.compositions), {"a": STAGES}).compositions == document.compositions
+
+
+# --- what they are said to do ----------------------------------------------------------------------------------------
+
+
+def costs(**service_s: float) -> dict[str, StageCost]:
+    return {name: StageCost(s, s, 0.0) for name, s in service_s.items()}
+
+
+@pytest.mark.parametrize(
+    ("cores", "stages", "per_s"),
+    [
+        (8, PLAIN, 4 / 0.06),
+        (2, PLAIN, 2 / 0.06),
+        (8, (*PLAIN[:2], Stage("c", StageKind.STATEFUL)), 1 / 0.04),
+    ],
+)
+def test_capacity_is_that_of_all_workers_together(cores: int, stages: tuple[Stage, ...], per_s: float) -> None:
+    """A stage that keeps a state has one worker at most, whoever that is."""
+    dynamic, conditions = parse("Dyn*4", stages), Conditions(cores, 0.0, None)
+    found = predict(dynamic, costs(a=0.01, b=0.01, c=0.04), conditions)
+    assert found.throughput_per_s == pytest.approx(per_s)
+    assert found.workers == 4
+
+
+def test_no_group_of_it_is_widened() -> None:
+    dynamic = parse("Dyn*4", PLAIN)
+    assert list(widened(dynamic, costs(a=1, b=1, c=1), 0.0)) == [dynamic]
+
+
+# --- what they do ----------------------------------------------------------------------------------------------------
+
+
+def simulated(composition: Composition, **changes: Any) -> Scenario:
+    stages = tuple(SimulatedStage(name, s) for name, s in (("a", 0.01), ("b", 0.01), ("c", 0.04)))
+    scenario = Scenario(
+        stages, (composition,), first=composition, mode=Mode.OBSERVE, rate=Fixed(100.0), duration_s=8.0,
+        machine=Machine(cores=8),
+    )  # fmt: skip
+    return replace(scenario, **changes)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULER_NAMES)
+def test_workers_go_where_work_is(scheduler: str) -> None:
+    """Three bound workers, one a stage, do 25/s; three that choose do 50, whatever the scheduler."""
+    trace = simulate(simulated(parse(f"Dyn*3({scheduler})", PLAIN, name="free")))
+    rate = sum(item.at_s > 3 for item in trace.delivered) / 5
+    assert rate == pytest.approx(50, rel=0.07)
+
+
+def test_a_lost_worker_is_replaced() -> None:
+    lost = (Happening(3.0, "lose_worker"),)
+    trace = simulate(simulated(parse("Dyn*3", PLAIN, name="free"), rate=Fixed(30.0), happenings=lost))
+    serials = [item.serial for item in trace.delivered]
+    assert serials == list(range(len(serials)))
+    assert len(serials) > 200
+
+
+class Running(App):
+    """A number, its sum by remainder, and the sum of all."""
+
+    name = "running"
+    stages = STAGES
+
+    def cut(self, value: int) -> int:
+        return value % 11
+
+    def by_key(self, value: int, state: int | None) -> tuple[tuple[int, int], int]:
+        total = (state or 0) + value
+        return (value, total), total
+
+    def by_key_key(self, value: int) -> int:
+        return value % 5
+
+    def sum(self, value: tuple[int, int], state: int | None) -> tuple[tuple[int, int, int], int]:
+        total = (state or 0) + value[1]
+        return (*value, total), total
+
+
+def serial() -> list[tuple[int, int, int]]:
+    states: dict[int, int | None] = {}
+    app, of_all, found = Running(), None, []
+    for value in range(60):
+        cut = app.cut(value)
+        by_key, states[cut % 5] = app.by_key(cut, states.get(cut % 5))
+        result, of_all = app.sum(by_key, of_all)
+        found.append(result)
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("text", ["Dyn*1", "Dyn*3(ct)", "Dyn*3(kanban)", "Dyn*2(qst)"])
+def test_outputs_are_those_of_a_plain_loop(text: str, size: int) -> None:
+    assert threaded(parse(text, STAGES, name="free"), size, {}) == serial()
+
+
+def test_also_while_it_is_changed_for_others_and_back() -> None:
+    others = {
+        10: parse("Seq(cut,by_key)-Seq", STAGES),
+        25: parse("Dyn*3(ct)", STAGES),
+        40: parse("Seq-Par*3-Seq", STAGES),
+    }
+    assert threaded(parse("Dyn*2", STAGES, name="free"), 1, others) == serial()
+
+
+def threaded(composition: Composition, size: int, changes: dict[int, Composition]) -> list[Any]:
+    """What comes out in threads, in bundles of ``size``; ``changes`` of the composition before these items."""
+    engine = Engine(Dispatcher(STAGES, composition, validate=True), LocalPool(Running))
+    codec, found = PickleCodec(), list[Any]()
+
+    def advance() -> None:
+        for outcome in engine.advance(engine.now_s + 0.05):
+            if isinstance(outcome, Delivered):
+                assert outcome.error is None, outcome.error
+                found.extend(codec.decode(outcome.payload, outcome.start, outcome.start + outcome.count))
+
+    engine.start()
+    try:
+        for first in range(0, 60, size):
+            if first in changes:
+                engine.switch(replace(changes[first], name=str(first)))
+            bundle = list(range(first, min(60, first + size)))
+            engine.admit(codec.encode(bundle), (engine.now_s,) * len(bundle))
+            advance()
+        until_s = engine.now_s + 30
+        while not engine.idle and engine.now_s < until_s:
+            advance()
+    finally:
+        engine.close()
+    return found
