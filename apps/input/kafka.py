@@ -26,7 +26,10 @@ class KafkaFeed:
     missing."""
 
     def __init__(self, url: str, settings: Mapping[str, Any]) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            raise RecomposeError("the path of source kafka is no URL; give kafka://HOST:9092/TOPIC") from None
         self._topic = parts.path.strip("/")
         if not parts.netloc or not self._topic:
             raise RecomposeError(f"{without_user(url)!r} names no broker and topic; give kafka://HOST:9092/TOPIC")

@@ -24,7 +24,11 @@ class RedisFeed:
     """
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        parts = urlsplit(url, scheme="redis")
+        try:
+            parts = urlsplit(url, scheme="redis")
+            _ = parts.port  # looked at here: the library would say less of it
+        except ValueError:
+            raise RecomposeError("the path of source redis is no URL; give redis://HOST:PORT/0?stream=NAME") from None
         streams = parse_qs(parts.query).get("stream", [])
         if not streams:
             raise RecomposeError(f"{without_user(url)!r} names no stream; give redis://HOST:PORT/0?stream=NAME")

@@ -41,7 +41,8 @@ class ParquetFiles:
             raise RecomposeError("sink parquet needs a folder that can rename files at once; give one of this machine")
         self._folder, self._run, self._epoch = Path(folder), run, epoch
         self._aside = self._folder / ASIDE / f"{run}-{epoch:06d}"
-        self._names = re.compile(rf"{re.escape(run)}-(\d{{15}})-(\d{{6}})\.parquet")
+        self._names = re.compile(rf"{re.escape(run)}-(\d{{15}})-\d{{6}}\.parquet")
+        self._epochs = re.compile(rf"{re.escape(run)}-(\d{{6}})")
         self._until = 0
 
     def begin(self, next_serial: int, known: int) -> int:
@@ -69,11 +70,11 @@ class ParquetFiles:
 
     def _shut_out(self) -> None:
         """Whose folder is gone cannot rename anything out of it."""
-        for each in sorted((self._folder / ASIDE).glob(f"{self._run}-*")):
-            epoch = int(each.name.rpartition("-")[2])
-            if epoch > self._epoch:
+        for each in sorted((self._folder / ASIDE).iterdir()):
+            found = self._epochs.fullmatch(each.name)
+            if found and int(found[1]) > self._epoch:
                 raise self._fenced()
-            if epoch < self._epoch:
+            if found and int(found[1]) < self._epoch:
                 gone = each.with_name(f"gone-{each.name}")
                 each.rename(gone)
                 shutil.rmtree(gone, ignore_errors=True)

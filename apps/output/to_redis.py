@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit, urlunsplit
 
 from apps.output.port import AT_ONCE, Row
 from compositions.errors import RecomposeError
@@ -55,13 +55,23 @@ NEVER = re.compile("WRONGTYPE|NOPERM|DB index is out of range")
 """Answers of a server that another attempt would get, too; of those that refuse a user, the library drops the code."""
 
 
+def split(url: str) -> SplitResult:
+    """Raises: RecomposeError for what is no URL."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # looked at here: the library would say less of it
+    except ValueError:
+        raise RecomposeError("the path of sink redis is no URL; give redis://HOST:6379/0?stream=NAME") from None
+    return parts
+
+
 class RedisSink:
     """Raises: RecomposeError for a URL that names no stream, or where the library is missing."""
 
     gather = AT_ONCE
 
     def __init__(self, url: str, run: str, epoch: int) -> None:
-        parts = urlsplit(url)
+        parts = split(url)
         asked = parse_qs(parts.query)
         streams = asked.get("stream", [])
         if parts.scheme not in ("redis", "rediss") or len(streams) != 1:
@@ -74,10 +84,7 @@ class RedisSink:
         except ModuleNotFoundError as error:
             raise RecomposeError("sink redis needs the package redis: pip install 'recompose[redis]'") from error
         self._errors: Any = redis.exceptions
-        try:
-            self._client: Any = redis.Redis.from_url(urlunsplit(parts._replace(query="")), socket_timeout=5)
-        except ValueError:
-            raise RecomposeError("the path of sink redis is no URL; give redis://HOST:6379/0?stream=NAME") from None
+        self._client: Any = redis.Redis.from_url(urlunsplit(parts._replace(query="")), socket_timeout=5)
         self._begin, self._write = self._client.register_script(BEGIN), self._client.register_script(WRITE)
         self._keys = [streams[0], f"{streams[0]}:runs"]
         self._run, self._epoch = run, epoch

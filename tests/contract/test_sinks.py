@@ -304,6 +304,7 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
         ("redis", "redis://:secret@h:port/0?stream=a", "is no URL; give redis://HOST:6379/0?stream=NAME"),
         ("redis", "redis://:secret@h:1?stream=a&db=3", "has a parameter 'db'; it takes stream only"),
         ("webhook", "ftp://me:secret@h/x", "is no URL; give https://HOST/PATH"),
+        ("redis", "redis://[secret?stream=a", "is no URL; give redis://HOST:6379/0?stream=NAME"),
         ("webhook", "secret", "is no URL; give https://HOST/PATH"),
         ("parquet", "s3://KEY:secret@bucket", "needs a folder that can rename files at once"),
         ("sql", "mysql://me:secret@host:port/db", "is no URL of a database"),

@@ -75,8 +75,9 @@ class Outlet:
         while not (begun or self._over or (self._ending and not self._waiting)):
             begun = self._tried(self._begin)
         while begun and not self._over and (items := self._next()):
-            while not (self._tried(partial(self._write, items)) or self._over):
-                """The same again: the sink may have it, and its answer was lost."""
+            written = False
+            while not (written or self._over):  # the same again: the sink may have it, and its answer was lost
+                written = self._tried(partial(self._write, items))
         self._sink.close()
 
     @property
