@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from datapipe.report import plots, style
+from datapipe.report import plots, style, summary
 from datapipe.report.data import RunData
 
 Plot = tuple[str, str, str, Callable[[RunData], Figure | None]]
@@ -60,18 +61,19 @@ def _section(name: str, title: str, sentence: str, made: Figure | None) -> str:
 
 def _head(run: RunData) -> str:
     length_s = float(run.seconds(run.snapshots, "at")[-1])
-    words = (
-        f"{length_s:,.0f} s, {run.items.num_rows:,} items, {len(run.decisions)} decisions, {len(run.switches)} switches"
-    )
-    return f"<p>{words}.</p>"
+    until = run.began + timedelta(seconds=length_s)
+    words = f"{run.began:%Y-%m-%d %H:%M:%S} to {until:%Y-%m-%d %H:%M:%S} UTC, {length_s:,.0f} s. Times are in UTC."
+    facts = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(said)}</dd>" for name, said in summary.rows(run))
+    return f'<p class="note">{words}</p><dl>{facts}</dl>'
 
 
 def _decisions(run: RunData) -> Iterator[str]:
     for each in run.decisions:
-        title = f"{each['at_s']:,.1f} s · {each['trigger']}: {each['from']} → {each['to']}"
+        at = run.began + timedelta(seconds=each["at_s"])
+        title = f"{at:%H:%M:%S} · {each['trigger']}: {each['from']} → {each['to']}"
         outcome = f"<p>Outcome: {html.escape(each['outcome'])}</p>" if each.get("outcome") else ""
         reason = f"<p>{html.escape(each['reason'])}</p>"
-        yield f"<details open><summary>{html.escape(title)}</summary>{reason}{outcome}{_candidates(each)}</details>"
+        yield f"<details><summary>{html.escape(title)}</summary>{reason}{outcome}{_candidates(each)}</details>"
 
 
 def _candidates(decision: dict[str, Any]) -> str:

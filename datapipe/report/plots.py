@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
 from datapipe.report.data import Floats, RunData
-from datapipe.report.style import COLOURS, band_colour, figure
+from datapipe.report.style import BANDS, COLOURS, DELIVERED, MEAN, OFFERED, P95, band_colour, course, figure, legend
 
 POINTS = 900
 """Of a line at most: more than the page has pixels to show."""
@@ -19,15 +19,17 @@ POINTS = 900
 
 def rates(run: RunData) -> Figure | None:
     """Input rate against throughput."""
-    made, axes = figure()
-    drawn = _line(axes, run, "input_rate_per_s", "input rate") | _line(axes, run, "throughput_per_s", "throughput")
+    made, axes = _course(run)
+    drawn = _line(axes, run, "input_rate_per_s", "input rate", color=OFFERED, linestyle="--")
+    drawn |= _line(axes, run, "throughput_per_s", "throughput", color=DELIVERED)
     return _finished(made, axes, "items/s", drawn)
 
 
 def latency(run: RunData) -> Figure | None:
     """Latency against the SLO and its bound."""
-    made, axes = figure()
-    drawn = _line(axes, run, "latency_mean_ms", "mean") | _line(axes, run, "latency_p95_ms", "95th percentile")
+    made, axes = _course(run)
+    drawn = _line(axes, run, "latency_mean_ms", "mean", color=MEAN)
+    drawn |= _line(axes, run, "latency_p95_ms", "95th percentile", color=P95)
     of_latency = pc.equal(run.snapshots.column("slo_metric"), "latency")
     ours = run.snapshots.filter(pc.fill_null(of_latency, False))
     if ours.num_rows:
@@ -39,7 +41,7 @@ def latency(run: RunData) -> Figure | None:
 
 def compositions(run: RunData) -> Figure | None:
     """The active composition as coloured bands, switches as lines."""
-    made, axes = figure(1.8)
+    made, axes = _course(run, 0.95)
     colours = _colours(run)
     for name, from_s, until_s in bands(run):
         axes.axvspan(from_s, until_s, color=colours[name], alpha=0.45, linewidth=0, gid="data-band")
@@ -47,19 +49,19 @@ def compositions(run: RunData) -> Figure | None:
         axes.axvline(switch["at_s"], color="#000", linewidth=1, linestyle=":" if switch["error"] else "-")
     handles = [axes.plot([], [], color=colour, linewidth=6, label=name)[0] for name, colour in colours.items()]
     axes.set_yticks([])
-    axes.legend(handles=handles, ncols=8, loc="upper center", bbox_to_anchor=(0.5, -0.35))
-    axes.set_xlabel("seconds")
+    legend(axes, handles=handles, ncols=1 + len(handles) // 5)
+    axes.grid(visible=False)
     return made if colours else None
 
 
 def service_times(run: RunData) -> Figure | None:
     """Service time of every stage; thick where it is tagged as bottleneck."""
-    made, axes = figure()
+    made, axes = _course(run)
     flat = _stages(run)
     for number, name in enumerate(dict.fromkeys(flat["stage"])):
         rows = flat["stage"] == name
         at_s, service_ms = flat["at"][rows], flat["service_ms"][rows]
-        colour = COLOURS[number % len(COLOURS)]
+        colour = BANDS[number % len(BANDS)]
         axes.plot(*_thinned(at_s, service_ms), color=colour, label=name, gid="data-stage")
         tagged = np.where(flat["bottleneck"][rows], service_ms, np.nan)
         axes.plot(*_thinned(at_s, tagged), color=colour, linewidth=4, alpha=0.5)
@@ -68,7 +70,7 @@ def service_times(run: RunData) -> Figure | None:
 
 def slo_hits(run: RunData) -> Figure | None:
     """Share of the time in which the SLO was met: in slices of the run, and so far."""
-    made, axes = figure(2.6)
+    made, axes = _course(run, 2.0)
     status = np.asarray(run.snapshots.column("slo_status").to_pylist(), dtype=object)
     known = np.isin(status, ("met", "violated", "infeasible"))
     met = np.where(status == "met", 1.0, 0.0)[known]
@@ -113,7 +115,7 @@ def predictions(run: RunData) -> Figure | None:
         axes.bar(places + 0.2, _heights(pairs, index + 1), 0.4, label="measured", gid="data")
         axes.set_ylabel(unit)
     bottom.set_xticks(places, [pair[0] for pair in pairs], rotation=30, ha="right")
-    top.legend()
+    legend(top)
     return made
 
 
@@ -135,7 +137,7 @@ def drains(run: RunData) -> Figure | None:
         axes.plot(places, [np.nan if s[key] is None else s[key] for s in known], marker, label=label, gid="data")
     axes.set_xticks(list(places), [f"{s['from']} → {s['to']}" for s in known], rotation=30, ha="right")
     axes.set_ylabel("ms")
-    axes.legend()
+    legend(axes)
     return made
 
 
@@ -191,9 +193,13 @@ def _colours(run: RunData) -> dict[str, str]:
     return {name: band_colour(name) for name in names}
 
 
-def _line(axes: Any, run: RunData, column: str, label: str) -> bool:
+def _course(run: RunData, height: float = 2.8) -> tuple[Figure, Any]:
+    return course(run.began, float(run.seconds(run.snapshots, "at")[-1]), height)
+
+
+def _line(axes: Any, run: RunData, column: str, label: str, **look: str) -> bool:
     at_s, values = _thinned(run.seconds(run.snapshots, "at"), _numbers(run.snapshots, column))
-    axes.plot(at_s, values, label=label, gid="data")
+    axes.plot(at_s, values, label=label, gid="data", **look)
     return not bool(np.isnan(values).all())
 
 
@@ -217,8 +223,7 @@ def _box(name: str, values: Floats) -> dict[str, Any]:
 def _finished(made: Figure, axes: Any, unit: str, drawn: bool) -> Figure | None:
     if not drawn:
         return None
-    axes.set_xlabel("seconds")
     axes.set_ylabel(unit)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    axes.legend(ncols=4, loc="upper left", bbox_to_anchor=(0, 1.14))
+    legend(axes)
     return made

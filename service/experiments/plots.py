@@ -9,14 +9,15 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from datapipe.report.style import band_colour
+from datapipe.report.style import BANDS, DELIVERED, MEAN, OFFERED, band_colour
 from service.experiments.contender import Measurement, Point
 from service.experiments.figures import Spread
 from service.experiments.spec import Experiment
 
 matplotlib.use("Agg")
 Values = Callable[[Point], float | None]
-INK = ("#1f5fa8", "#c2571a", "#2f8f4e", "#8a4fa3", "#a8324a", "#5f6b7a")
+INK = (BANDS[0], BANDS[2], BANDS[3], BANDS[4], BANDS[5], BANDS[7])
+"""The page's colours."""
 
 LEGIBLE = 0.05
 """Share of the run that a band takes at least, to be named."""
@@ -34,26 +35,35 @@ def plots(experiment: Experiment, runs: Sequence[Measurement]) -> dict[str, byte
 
 def _over_time(experiment: Experiment, run: Measurement) -> Figure:
     resources = any(sample.cpu_percent is not None for sample in run.samples)
-    figure = Figure(figsize=(9, 8 if resources else 6.5), layout="constrained")
-    axes: Any = figure.subplots(4 if resources else 3, 1, sharex=True)
-    _line(axes[0], run, lambda s: s.rate_per_s, "input rate", INK[5], "--")
-    _line(axes[0], run, lambda s: s.throughput_per_s, "throughput", INK[0])
+    heights = [3, 3, 0.5, 1.2, *([2] if resources else [])]
+    figure = Figure(figsize=(10, 0.85 * sum(heights)), layout="constrained")
+    axes: Any = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+    _line(axes[0], run, lambda s: s.rate_per_s, "input rate", OFFERED, "--")
+    _line(axes[0], run, lambda s: s.throughput_per_s, "throughput", DELIVERED)
     axes[0].set_ylabel("items/s")
-    _line(axes[1], run, lambda s: s.latency_ms, "latency, mean", INK[1])
+    _line(axes[1], run, lambda s: s.latency_ms, "latency, mean", MEAN)
     axes[1].set_ylabel("ms")
     axes[1].set_yscale("log")
     _bound(experiment, axes)
     _composition(axes[2], run)
-    _line(axes[2].twinx(), run, lambda s: float(s.workers), "workers", INK[5])
+    _line(axes[3], run, lambda s: float(s.workers), "workers", INK[5])
+    axes[3].set_ylim(bottom=0)
     if resources:
-        _line(axes[3], run, lambda s: s.cpu_percent, "CPU [% of a core]", INK[2])
-        _line(axes[3], run, lambda s: s.memory_mb, "memory in use [MB]", INK[3])
-        axes[3].legend(loc="upper left")
-    for axis in axes[:2]:
-        axis.legend(loc="upper left")
+        _line(axes[4], run, lambda s: s.cpu_percent, "CPU [% of a core]", INK[2])
+        _line(axes[4], run, lambda s: s.memory_mb, "memory in use [MB]", INK[3])
+    for axis in (*axes[:2], *axes[3:]):
+        _start_up(axis, experiment)
+        axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, fontsize=8, frameon=False)
+    axes[-1].set_xlim(left=0)
     axes[-1].set_xlabel("s")
     figure.suptitle(f"{experiment.title} — {run.contender}")
     return figure
+
+
+def _start_up(axis: Any, experiment: Experiment) -> None:
+    """What the figures of the tables leave out."""
+    if experiment.warm_up_s:
+        axis.axvspan(0, experiment.warm_up_s, color="#888", alpha=0.15, linewidth=0, label="start-up, not counted")
 
 
 def _line(axis: Any, run: Measurement, value: Values, label: str, colour: str, style: str = "-") -> None:
@@ -70,7 +80,7 @@ def _bound(experiment: Experiment, axes: Any) -> None:
 
 
 def _composition(axis: Any, run: Measurement) -> None:
-    """The active composition as coloured bands, named where there is room; over them the number of workers."""
+    """The active composition as coloured bands, named where there is room."""
     begin = 0.0
     for sample, later in zip(run.samples, [*run.samples[1:], None], strict=True):
         if later is None or later.composition != sample.composition:
@@ -78,7 +88,6 @@ def _composition(axis: Any, run: Measurement) -> None:
             if sample.at_s - begin > LEGIBLE * run.samples[-1].at_s:
                 axis.text((begin + sample.at_s) / 2, 0.5, sample.composition, ha="center", va="center", fontsize=8)
             begin = sample.at_s
-    axis.set_ylabel("composition, workers")
     axis.set_yticks([])
 
 

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from browser import Browser, browser
 
+from datapipe.report import summary
 from datapipe.report.build import PLOTS
 from datapipe.report.data import Period, load
 from profiler.slo import Slo
@@ -56,6 +57,10 @@ def test_every_item_is_told_once_and_nothing_is_lost(run: tuple[Path, Runner]) -
     assert status.telemetry.lost == 0
     assert [each["id"] for each in data.decisions] == [each.id for each in runner.ask(ReadDecisions(0, 100))]
     assert data.decisions[-1]["candidates"] == plain(runner.ask(ReadDecisions(0, 100))[-1].candidates)
+    told = dict(summary.rows(data))
+    assert told["objective"] == "latency 100 ms (violated beyond 120 ms)"
+    assert told["items"].startswith("1,200 delivered, ")
+    assert told["met"].endswith("% of the time with a verdict")
     assert len(data.switches) == len(runner.ask(ReadSwitches())) > 0
 
 
