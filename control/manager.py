@@ -94,10 +94,12 @@ class Manager:
         """What others on the machine leave to it from now on, ``None``: nobody counts. Looked into at once where that
         is too little for what runs, or what runs is too little; else told when nothing is under way."""
         before, self._desk.choices.grant = self._desk.choices.granted, grant
-        if self._desk.choices.granted == before or self._aim.hands_off:
+        if self._desk.choices.granted == before:
+            return
+        self._desk.untold = None
+        if self._aim.hands_off:
             return
         reason = "nobody limits it any more" if grant is None else grant.reason
-        self._desk.untold = None
         if self._sight is None:
             self._desk.ask(Trigger.START, f"the app started; {reason}")
         elif self._suffices(self._sight):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
@@ -18,6 +19,9 @@ _NOTICEABLE = 0.01
 """Of an objective, what is worth telling."""
 AWAY_S = 30.0
 """For so long an app keeps what it had while nobody hears of it: its runner is started again."""
+
+BUSY_S = 30.0
+"""Busy cores go up and down with every measurement: what makes no claim is taken to need the most of so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +83,15 @@ class Arbitration:
         self._arbiter = Arbiter()
         self._heard: dict[str, _Heard] = {}
         self._units: dict[str, int] = {}
+        self._used: dict[str, deque[tuple[float, int]]] = {}
+        """Of late, by those that make no claim."""
 
     def grants(self, now_s: float, bids: Mapping[str, Bid | None]) -> Mapping[str, Grant]:
         """By app, for those that take part. ``bids``: of each that runs, by ``budget.limits()``; ``None``: it cannot be
         asked now. What is not among them has ended."""
         self._hear(now_s, bids)
         claims = {app: self._claim(app, heard.bid) for app, heard in self._heard.items() if heard.bid.reach is not None}
-        left = max(self.budget.units - self._held(), len(claims))  # what runs cannot have nothing
+        left = max(self.budget.units - self._held(now_s), len(claims))  # what runs cannot have nothing
         before, shares = self._units, self._arbiter.share(now_s, list(claims.values()), left)
         self._units = dict(shares)
         return {app: self._grant(claim, before.get(app), shares[app]) for app, claim in claims.items()}
@@ -97,9 +103,16 @@ class Arbitration:
                 heard[app] = now
         self._heard = heard
 
-    def _held(self) -> int:
+    def _held(self, now_s: float) -> int:
         """Units that are no longer to be given."""
-        return sum(self._in_use(heard.bid.uses) for heard in self._heard.values() if heard.bid.reach is None)
+        apart = {app: heard.bid.uses for app, heard in self._heard.items() if heard.bid.reach is None}
+        self._used = {app: self._used.get(app, deque()) for app in apart}
+        since_s = now_s - (BUSY_S if self.budget.workers is None else 0.0)
+        for app, used in self._used.items():
+            used.append((now_s, self._in_use(apart[app])))
+            while used[0][0] < since_s:
+                used.popleft()
+        return sum(max(units for _, units in used) for used in self._used.values())
 
     def _in_use(self, uses: Budget) -> int:
         return self.budget.units_of((uses.cores if self.budget.workers is None else uses.workers) or 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, model_validator
@@ -27,7 +28,7 @@ class TermsBody(Frozen):
         default=1.0, description="How many times what it gains counts as much as what others gain."
     )
     floor: Floor = Field(
-        default=0.0, description="What it has in any case: workers, or cores where the budget has no workers."
+        default=0.0, description="What it has in any case: whole workers, or cores where the budget has no workers."
     )
 
 
@@ -45,7 +46,7 @@ class MachineBudgetRequest(Frozen):
         if self.workers is None and self.cores is None:
             raise ValueError("a budget needs workers, cores or both; null, or DELETE /budget, lifts it")
         most, unit = (self.cores, "cores") if self.workers is None else (self.workers, "workers")
-        floors = sum(each.floor for each in self.apps.values())
+        floors = sum(each.floor if self.workers is None else ceil(each.floor) for each in self.apps.values())
         if most is not None and floors > most:
             raise ValueError(f"the floors are {floors:g} {unit} together; the budget is {most:g} {unit}")
         return self

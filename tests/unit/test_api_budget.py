@@ -38,6 +38,7 @@ def test_null_lifts_it(client: TestClient) -> None:
         ({"cores": -1}, "greater than 0"),
         ({"workers": 8, "apps": {"synthetic": {"priority": 0}}}, "greater than 0"),
         ({"workers": 8, "apps": {"synthetic": {"floor": 9}}}, "the floors are 9 workers together; the budget is 8"),
+        ({"workers": 1, "apps": {"synthetic": {"floor": 1.5}}}, "the floors are 2 workers together; the budget is 1"),
         ({"cores": 2, "apps": {"synthetic": {"floor": 3}}}, "the floors are 3 cores together; the budget is 2 cores"),
         ({"workers": 8, "apps": {"words": {}}}, "there is no app 'words'; registered are synthetic"),
         ({"workers": 8, "money": 3}, "money"),

@@ -77,6 +77,15 @@ def test_what_an_app_has_that_takes_no_part_is_not_there_for_the_others() -> Non
     assert {app: each.budget.workers for app, each in taking_part.items()} == {"pinned": 2, "a": 6}
 
 
+def test_busy_cores_of_who_takes_no_part_that_go_up_and_down_move_nobody() -> None:
+    arbitration, hungry = Arbitration(MachineBudget(cores=4.0)), _bid(40)
+    given = []
+    for turn, cores in enumerate([0.8, 1.2] * 40 + [0.5] * 62):
+        pinned = Bid(None, takes_part=False, uses=Budget(workers=2, cores=cores))
+        given.append(arbitration.grants(turn / 2, {"pinned": pinned, "a": hungry})["a"].budget.cores)
+    assert given == [3.125] + [2.75] * 139 + [3.5] * 2, "it has what was busy at most in half a minute"
+
+
 def test_who_starts_has_what_it_began_with_until_it_can_tell_and_who_switches_is_taken_at_its_word() -> None:
     arbitration, silent = Arbitration(MachineBudget(workers=8)), Bid(None, uses=Budget(workers=4))
     assert set(arbitration.grants(0.0, {"new": silent, "a": SIX})) == {"a"}

@@ -290,6 +290,18 @@ def test_every_change_of_a_grant_is_told_as_a_decision_once_whatever_comes_of_it
     assert told[2].reason.endswith("wide stays: it is enough")
 
 
+def test_a_share_that_was_lifted_before_it_was_told_is_not_told_later() -> None:
+    target = manager()
+    run(target, 20, 24.5)
+    run(target, 24.5, 30, "wide", since_s=24.4)
+    target.grant(grant(5))
+    target.set_mode(Mode.PINNED)
+    target.grant(None)
+    target.set_mode(Mode.AUTO)
+    told = [each.decision for each in run(target, 30, 36, "wide", since_s=24.4)]
+    assert not [each for each in told if isinstance(each, Decision) and each.trigger is Trigger.BUDGET]
+
+
 def test_a_share_that_is_taken_back_is_given_at_once_though_nothing_is_judged_after_a_switch() -> None:
     target, known = manager(), {"input": InputNow(set_per_s=15.0)}
     tick(target, snapshot(20, **known))  # type: ignore[arg-type]
