@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from apps import registry
+from apps.contract import App
 from compositions.errors import NotNow, RecomposeError
+from compositions.model import Stage
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.pools.ray_hosted import Raised
+from service.bodies.spec import RunSpec, SourceSpec
+from service.daemon.keeping.berth import Berth
+from service.daemon.keeping.history_puller import HistoryPuller
+from service.daemon.keeping.hosts import LocalHost
+from service.daemon.keeping.restart_policy import BACK_OFF_S, Starting, Up, put_off
+from service.daemon.keeping.ticker import Ticker
+from service.daemon.keeping.wanted import Wanted
+from service.daemon.keeping.watchdog import Watchdog
+from service.daemon.storing.store import DaemonStore, Started
+from service.running.asking.requests import PushMany, ReadResults
 from service.running.durable.journal import Journal
 from service.running.durable.opening import open_journal
 from service.running.durable.values import Commit, Pushed
+from service.running.runner import Runner
 
 
 @pytest.fixture
@@ -89,3 +104,54 @@ def test_that_it_cannot_be_now_is_told_by_a_runner_elsewhere_as_it_is() -> None:
     assert (type(told), str(told)) == (NotNow, "no room")
     assert isinstance(told, RecomposeError)
     assert isinstance(told, OSError)
+
+
+class Same(App):
+    name = "same"
+    stages = (Stage("same"),)
+
+    def same(self, value: int) -> int:
+        return value
+
+
+def test_an_app_whose_runner_finds_no_room_waits_and_loses_nothing(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "create", lambda *_: Same())
+    runners: list[Runner] = []
+
+    def made(spec: RunSpec) -> Runner:
+        runners.append(Runner(spec))
+        return runners[-1]
+
+    how = {"source": SourceSpec(kind="push"), "durability": "exactly-once", "journals": str(small), "pool": "local"}
+    store, berth = DaemonStore(None), Berth("name", LocalHost(made))
+    now_s = 0.0
+    wanted, history = Wanted(Started(RunSpec(app="same", **how), 0), store), HistoryPuller("same", berth, store, 0)
+    watchdog = Watchdog(wanted, berth, history, Ticker("watchdog"), clock=lambda: now_s)
+    watchdog.step()
+    assert watchdog.ask(PushMany((1, 2, 3))).serials == [0, 1, 2]
+    runners[0].kill()
+    assert runners[0].wait(30.0)
+    ballast = filled(small)
+    for _ in range(2 * len(BACK_OFF_S)):
+        now_s += 10.0
+        watchdog.step()
+    assert isinstance(watchdog.condition, Starting)
+    assert "cannot be written" in str(put_off(watchdog.condition))
+    ballast.unlink()
+    now_s += 10.0
+    watchdog.step()
+    assert isinstance(watchdog.condition, Up)
+    assert watchdog.ask(PushMany((4,))).serials == [3], "what was acknowledged has its place"
+    wait_until(lambda: len(watchdog.ask(ReadResults(None, 10))) == 4)
+    assert [row.value for row in watchdog.ask(ReadResults(None, 10))] == [1, 2, 3, 4]
+    watchdog.stop()
+    store.close()
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + 30.0
+    while not what():
+        assert time.monotonic() < until_s, "it did not come"
+        time.sleep(0.02)
