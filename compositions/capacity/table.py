@@ -48,8 +48,11 @@ class CompositionTable:
         return len(self.compositions)
 
     def grouped_as(self, number: int) -> npt.NDArray[np.bool_]:
-        """Which of them have the same groups as the one of this number, whatever their replicas."""
-        alike: npt.NDArray[np.bool_] = (self._spans == self._spans[:, [number]]).all(axis=0)
+        """Which of them are the one of this number, or have the same groups, whatever their replicas: it takes no drain
+        from one to the other. Groups that share their workers are nobody else's."""
+        itself = np.arange(len(self)) == number
+        bound = np.isinf(self.pools) & np.isinf(self.pools[number])
+        alike: npt.NDArray[np.bool_] = itself | bound & (self._spans == self._spans[:, [number]]).all(axis=0)
         return alike
 
     def per_group(self, per_stage: Sequence[float]) -> Array:

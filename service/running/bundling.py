@@ -98,7 +98,8 @@ class Bundling(Bundler):
     def decide(self, snapshot: Snapshot, view: DispatcherView, manager: Manager) -> None:
         """Looks at what runs and, where the size was left open, at what was measured."""
         self._now_s, self._target_s = snapshot.now_s, _latency_target_s(manager)
-        if view.composition.grouping != self._active.grouping:
+        now, before = view.composition, self._active
+        if (now.grouping, now.dyn) != (before.grouping, before.dyn):
             self._steering = None  # what a bundle costs is another thing now
         self._active = view.composition
         self._left_open = grain_of(snapshot.stages, view.composition, snapshot.hop_s, self._target_s)

@@ -11,6 +11,7 @@ from apps.contract import App
 from apps.input.rates import Fixed
 from compositions.capacity.costs import Conditions, StageCost
 from compositions.capacity.predict import predict
+from compositions.capacity.table import CompositionTable
 from compositions.capacity.widening import widened
 from compositions.document.loader import dump, load
 from compositions.dynamic import SCHEDULER_NAMES, Dyn
@@ -18,6 +19,7 @@ from compositions.errors import CompositionError
 from compositions.model import Composition, Stage, StageKind, TransitionKind
 from compositions.notation import format_notation, parse, short_notation
 from control.decisions import Mode
+from profiler.slo import parse_slo
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered
 from runtime.engine import Engine
@@ -107,6 +109,12 @@ def test_capacity_is_that_of_all_workers_together(cores: int, stages: tuple[Stag
     assert found.workers == 4
 
 
+def test_no_other_is_reached_from_it_without_a_drain() -> None:
+    table = CompositionTable([parse(text, PLAIN) for text in ("Dyn*4", "Seq-Seq-Seq", "Seq-Par-Seq", "Dyn*2")])
+    assert table.grouped_as(0).tolist() == [True, False, False, False]
+    assert table.grouped_as(1).tolist() == [False, True, True, False]
+
+
 def test_no_group_of_it_is_widened() -> None:
     dynamic = parse("Dyn*4", PLAIN)
     assert list(widened(dynamic, costs(a=1, b=1, c=1), 0.0)) == [dynamic]
@@ -130,6 +138,18 @@ def test_workers_go_where_work_is(scheduler: str) -> None:
     trace = simulate(simulated(parse(f"Dyn*3({scheduler})", PLAIN, name="free")))
     rate = sum(item.at_s > 3 for item in trace.delivered) / 5
     assert rate == pytest.approx(50, rel=0.07)
+
+
+def test_the_model_chooses_it_where_it_carries_the_rate_and_tells_why() -> None:
+    """Three workers that are bound do 25/s, and six 50 (``Seq-Seq-Par*4``); three that choose do 50."""
+    listed = [("bound", "Seq-Seq-Seq"), ("wide", "Seq-Seq-Par*4"), ("free", "Dyn*3")]
+    compositions = tuple(parse(text, PLAIN, name=name) for name, text in listed)
+    trace = simulate(
+        simulated(compositions[0], compositions=compositions, mode=Mode.AUTO, rate=Fixed(40.0), duration_s=30.0,
+                  slo=parse_slo("throughput=input"))
+    )  # fmt: skip
+    assert trace.moments[-1].composition == "free"
+    assert "free" in {decision.to_name for decision in trace.decisions}
 
 
 def test_a_lost_worker_is_replaced() -> None:
