@@ -31,8 +31,8 @@ def run(
 
     ``source``: anything to iterate over, a path, ``KIND:PATH`` as on the command line, ``"push"``; None: the app's own
     data. ``slo``: ``"p95<=400ms"``, ``"throughput>=10/s"``, ``"throughput=input_rate"``, or several that are to hold
-    together. ``sink``: a file for JSON lines, a function that gets each result, ``"parquet:FOLDER"``; None: who
-    iterates over the run.
+    together. ``sink``: a file for JSON lines, a function that gets each result, ``"parquet:FOLDER"`` or another as
+    on the command line; None: who iterates over the run.
 
     Raises: RecomposeError with a sentence for whatever cannot run, before anything starts.
     """

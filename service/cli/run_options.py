@@ -53,7 +53,11 @@ STREAM: Options = (
     click.option(
         "--source", callback=as_usage(parse_source, "--source"), help="KIND:PATH; default: the app's own data."
     ),
-    click.option("--sink", callback=as_usage(parse_sink, "--sink"), help="FORMAT:PATH, a table that Spark writes."),
+    click.option(
+        "--sink",
+        callback=as_usage(parse_sink, "--sink"),
+        help="FORMAT:PATH, a table that Spark writes; sql:URL, redis://… or https://….",
+    ),
     click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app."),
 )
 """Of a run here and of one in the service."""

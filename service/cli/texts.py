@@ -21,6 +21,8 @@ M = TypeVar("M", bound=BaseModel)
 SHORT = {"period": "period_s", "min": "min_per_s", "max": "max_per_s", "size": "size_percent", "path": "path"}
 """Parameters of a pattern; their names in the API are understood as well."""
 PATTERN_EXAMPLE = "such as wave:period=60,min=1,max=10"
+SINK_OF = {"redis": "redis", "rediss": "redis", "http": "webhook", "https": "webhook"}
+"""The kind of sink that a URL of this scheme is of."""
 BATCH_EXAMPLE = "such as pid:kp=10,ki=15"
 
 
@@ -122,10 +124,15 @@ def _spark_source(file: str) -> SourceSpec:
 
 
 def parse_sink(text: str) -> SinkSpec:
-    """``FORMAT:PATH``. Raises: ValueError with a sentence."""
+    """``FORMAT:PATH`` of Spark's, ``sql:URL``, or a URL whose scheme says what it is of. Raises: ValueError with a
+    sentence."""
     format_, colon, path = text.partition(":")
     if not colon:
         raise ValueError(f"{text!r} is not FORMAT:PATH, such as parquet:results")
+    if format_ == "sql":
+        return _valid(SinkSpec, {"kind": "sql", "path": path})
+    if format_ in SINK_OF:
+        return _valid(SinkSpec, {"kind": SINK_OF[format_], "path": text})
     return _valid(SinkSpec, {"format": format_, "path": path})
 
 
