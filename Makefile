@@ -19,10 +19,18 @@ help:
 	@echo "make setup-brokers installs Debian's redis-server for the tests of sources; without it they are skipped"
 	@echo "make lock   pin the dependencies anew (needs uv); UPGRADE=--upgrade takes newer versions"
 
-$(VENV)/.ready: requirements.lock pyproject.toml
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# uv, pinned by its hash as well, installs and compiles on all cores, from where pip would take it. Where it cannot, pip does.
+UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --compile-bytecode
+PIP_KNOWS = $$($(BIN)/python -m pip config get global.$(1) 2>/dev/null)
+LIKE_PIP = UV_DEFAULT_INDEX="$${PIP_INDEX_URL:-$(call PIP_KNOWS,index-url)}" \
+	UV_INDEX="$${PIP_EXTRA_INDEX_URL:-$(call PIP_KNOWS,extra-index-url)}" UV_INDEX_STRATEGY=unsafe-best-match
+
+$(VENV)/.ready: requirements-uv.lock requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP_INSTALL) --require-hashes -r requirements-uv.lock && $(LIKE_PIP) $(UV_INSTALL) -r requirements.lock || \
+		$(PIP_INSTALL) --require-hashes -r requirements.lock
+	$(PIP_INSTALL) --no-deps --no-build-isolation -e .
 	touch $@
 
 setup: $(VENV)/.ready
@@ -87,10 +95,12 @@ setup-brokers:
 	command -v redis-server >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server; }
 
-# Development, the image, and what builds the wheel in the image; the last two take their versions from the first.
+# Development, the image, and what builds the wheel in the image; the last two take their versions from the first. And
+# what installs the first.
 lock:
 	$(LOCK) $(UPGRADE) --extra samples --extra spark --extra redis --extra kafka --extra sql --extra dev pyproject.toml -o requirements.lock
 	$(LOCK) --constraint requirements.lock --extra samples pyproject.toml -o requirements-run.lock
+	echo uv | $(LOCK) $(UPGRADE) - -o requirements-uv.lock
 	$(PYTHON) -c '$(BUILD_REQUIRES)' | $(LOCK) --constraint requirements.lock - -o requirements-build.lock
 
 clean:
