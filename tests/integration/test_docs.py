@@ -144,7 +144,7 @@ def _for_test(command: str, port: str) -> str:
 @pytest.mark.timeout(180)
 def test_the_demo_of_the_readme_runs_on_photos() -> None:
     """``make run``, after its setup, with shorter steps."""
-    command = [ROOT / ".venv" / "bin" / "recompose", "demo", "ferret", "--steps", "3", "8", "4"]
+    command = [ROOT / ".venv" / "bin" / "recompose", "demo", "ferret", "--steps", "2", "5", "3"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert ran.returncode == 0, ran.stderr
     counts = dict(re.findall(r"^(items [a-z, ]+?)  +(.+?) *$", ran.stdout, re.MULTILINE))
