@@ -37,7 +37,7 @@ class ParquetFiles:
     gather = GATHER
 
     def __init__(self, folder: str, run: str, epoch: int) -> None:
-        if "://" in folder:
+        if "://" in folder or "\0" in folder:
             raise RecomposeError("sink parquet needs a folder that can rename files at once; give one of this machine")
         self._folder, self._run, self._epoch = Path(folder), run, epoch
         self._aside = self._folder / ASIDE / f"{run}-{epoch:06d}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from profiler.budget import MOST
 from service.bodies.base import plain
 from service.bodies.machine import MachineShares, TermsBody
 from service.cli import render
@@ -25,7 +26,7 @@ def parse_terms(text: str) -> Terms:
         figures = float(priority), float(floor) if colon else 0.0
     except ValueError:
         figures = 0.0, 0.0
-    if not app or not 0 < figures[0] <= 1000 or figures[1] < 0:
+    if not app or not 0 < figures[0] <= 1000 or not 0 <= figures[1] <= MOST:
         raise ValueError(f"{text!r} is not understood; {_ACCEPTED}")
     return app, TermsBody(priority=figures[0], floor=figures[1])
 

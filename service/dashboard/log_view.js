@@ -9,7 +9,7 @@ const KEPT = 300;
 
 export class LogView {
   constructor(app) {
-    Object.assign(this, { app, last: 0, timer: null });
+    Object.assign(this, { app, last: 0, timer: null, reading: false });
     this.lines = h("ol", { class: "log", tabindex: "0", "aria-label": "Log" });
     this.told = h("p", { class: "hint" }, "Nothing was logged yet.");
     this.element = h("details", { id: "fold-log", class: "panel fold", ontoggle: () => this.toggle() }, h("summary", {}, h("h2", { id: "log-title" }, "Log")), this.told, this.lines);
@@ -17,13 +17,15 @@ export class LogView {
 
   toggle() {
     clearTimeout(this.timer);
-    if (this.element.open) this.read();
+    if (this.element.open && !this.reading) this.read();
   }
 
   async read() {
+    this.reading = true;
     const found = document.hidden ? null : await get(`logs?app=${segment(this.app)}&after=${this.last}&limit=${KEPT}`).catch(() => null);
     if (found?.length) this.add(found);
     else if (found && this.last) await this.beginsAnew();
+    this.reading = false;
     if (this.element.open) this.timer = setTimeout(() => this.read(), EVERY_MS);
   }
 

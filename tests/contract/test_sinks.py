@@ -307,6 +307,7 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
         ("redis", "redis://[secret?stream=a", "is no URL; give redis://HOST:6379/0?stream=NAME"),
         ("webhook", "secret", "is no URL; give https://HOST/PATH"),
         ("parquet", "s3://KEY:secret@bucket", "needs a folder that can rename files at once"),
+        ("parquet", "secret\0", "needs a folder"),
         ("sql", "mysql://me:secret@host:port/db", "is no URL of a database"),
     ],
 )

@@ -178,7 +178,8 @@ def test_a_budget_is_set_piece_by_piece_shown_and_lifted(invoke: Invoke) -> None
 
 
 def test_a_budget_that_is_none_says_what_would_be_accepted(invoke: Invoke) -> None:
-    assert "accepted are ferret=2 (priority 2)" in told(invoke("budget", "synthetic=high"), 2)
+    for terms in ("synthetic=high", "synthetic=2:nan", "synthetic=2:1e9"):
+        assert f"'{terms}' is not understood; accepted are ferret=2 (priority 2)" in told(invoke("budget", terms), 2)
     assert "a budget needs workers, cores or both" in told(invoke("budget", "synthetic=2"), 1)
     assert "there is no app 'words'" in told(invoke("budget", "--workers", "8", "words=2"), 1)
     assert "--lift goes with nothing else" in told(invoke("budget", "--lift", "--workers", "8"), 2)
