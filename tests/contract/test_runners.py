@@ -12,7 +12,8 @@ import pytest
 from apps import registry
 from apps.input.rates import Fixed
 from compositions.errors import RecomposeError
-from control.decisions import Mode
+from control.decisions import Grant, Mode
+from profiler.budget import Budget
 from profiler.slo import Slo
 from runtime.pools import ray_cluster
 from service.bodies.refusals import ResultsGoneError
@@ -82,14 +83,15 @@ def started(make: MakeRunner) -> RunnerPort:
     return runner
 
 
+GRANT = Grant(Budget(workers=4), Budget(workers=8), "it gains most")
 READS: list[ask.Request[Any]] = [
     ask.ReadSpec(), ask.ReadStatus(), ask.ReadDecisions(-1, 10), ask.ReadNoChanges(10), ask.ReadResults(-1, 10),
     ask.ReadCompositions(), ask.ReadHistory(60.0), ask.ReadSwitches(), ask.ReadSummary(),
-    ask.ReadSizes(10),
+    ask.ReadSizes(10), ask.AskBid((Budget(workers=4),)),
 ]  # fmt: skip
 CHANGES: list[ask.Request[None]] = [
     ask.SetSlo(Slo("latency", 400.0)), ask.SetInput(InputSpec(rate_per_s=20)), ask.SetRate(Fixed(20.0)),
-    ask.Announce(1e9, 2e9, 80.0),
+    ask.Announce(1e9, 2e9, 80.0), ask.SetGrant(GRANT),
     ask.SetBatching(BatchingSpec(items=8)), ask.SetMode(Mode.AUTO), ask.SetCompositions(CHOICES), ask.ResetGaps(),
 ]  # fmt: skip
 
@@ -174,6 +176,19 @@ def test_a_change_while_it_starts_is_kept(make: MakeRunner) -> None:
     runner.ask(ask.SetMode(Mode.PINNED, "7"))
     runner.ask(ask.Start(), timeout_s=PATIENCE_S)
     until(runner, lambda status: bool(status.composition and status.composition.name == "7"))
+
+
+def test_a_grant_is_in_bid_and_status_told_before_the_start_or_after_it(make: MakeRunner) -> None:
+    runner = make(SPEC)
+    runner.ask(ask.SetGrant(GRANT))
+    assert runner.ask(ask.AskBid((Budget(workers=4),))).grant == GRANT
+    runner.ask(ask.Start(), timeout_s=PATIENCE_S)
+    status = until(runner, lambda status: status.state not in ("starting", "failed") and status.grant is not None)
+    assert status.grant is not None
+    assert (status.grant.workers, status.grant.reason) == (4, "it gains most")
+    runner.ask(ask.SetGrant(None))
+    assert runner.ask(ask.AskBid((Budget(workers=4),))).grant is None
+    assert runner.ask(ask.ReadStatus()).grant is None
 
 
 def test_a_killed_runner_is_gone(make: MakeRunner) -> None:
