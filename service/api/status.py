@@ -19,7 +19,8 @@ from service.bodies.base import time_text
 from service.bodies.decisions import KINDS, Decision, Entry, EntryKind
 from service.bodies.results import Result
 from service.bodies.status import Sample, Status
-from service.daemon.past import Past
+from service.bodies.traces import Trace
+from service.daemon.past import AskedTraces, Past, traces
 from service.running.asking.requests import ReadResults
 from service.running.recording.history import KEPT_S
 
@@ -46,6 +47,8 @@ To = Annotated[AwareDatetime | None, _NO_NUMBER, Query(description="Until this t
 Number = Annotated[int, Path(ge=1, le=2**53, description="Its `id`.")]
 After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one; none: from the oldest.")]
 OfRun = Annotated[str, Query(max_length=100, description="The run in which `after` was read; any other is gone.")]
+Serial = Annotated[int | None, Query(ge=0, le=2**53, description="Of this item alone.")]
+Slowest = Annotated[int, Query(ge=1, le=100, description="At most so many.")]
 LastSeconds = Annotated[int, Query(ge=1, le=KEPT_S, description="Seconds back from now.")]
 EVENTS: Responses = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}
 
@@ -92,6 +95,21 @@ def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From
             Past(daemon.observation.history, daemon.telemetry).between(app, from_.timestamp(), until_s)
         )
     return problems.Body(daemon.observation.history(app, last_s))
+
+
+@router.get("/traces/{app}", responses={200: {"model": list[Trace]}, **documented(404)})
+def item_traces(
+    app: str,
+    daemon: ThisDaemon,
+    serial: Serial = None,
+    run: OfRun | None = None,
+    slowest: Slowest = 10,
+    last_s: LastSeconds = 300,
+) -> Response:
+    """Where single items waited and were worked on, from telemetry, some ten seconds after they left: the one with
+    `serial` (of `run`, else of the latest run that has it), or the `slowest` of the last `last_s` seconds."""
+    daemon.observation.status(app)
+    return problems.Body(traces(daemon.telemetry, app, AskedTraces(serial, run, slowest, last_s)))
 
 
 @router.get("/decisions/{app}", responses={200: {"model": list[Entry]}, **documented(404)})

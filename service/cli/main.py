@@ -22,6 +22,7 @@ COMMANDS = {
     "results": "results:results",
     "apps": "listing:apps",
     "logs": "listing:logs",
+    "trace": "trace:trace",
     "slo": "slo_command:slo",
     "budget": "budget_command:budget",
     "alerts": "alerts:alerts",

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import time
 from typing import Any
 
 from profiler.slo import SloStatus
 from service.bodies.base import read_time, rounded, time_text
-from service.bodies.refusals import UnavailableError
+from service.bodies.refusals import NotFoundError, UnavailableError
 from service.bodies.slo import SloInForce
 from service.bodies.spec import TelemetrySpec
 from service.bodies.status import Sample, SampledLatency
+from service.bodies.traces import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTraces:
+    serial: int | None
+    run: str | None
+    """Of the serial number; None: the latest that has it."""
+    slowest: int
+    last_s: float
 
 
 class Past:
@@ -32,6 +43,24 @@ class Past:
         seen = [each for each in recent if from_s <= read_time(each.at).timestamp() <= to_s]
         until_s = read_time(seen[0].at).timestamp() - 1.0 if seen else to_s
         return samples_between(self._telemetry, name, from_s, until_s) + seen
+
+
+def traces(telemetry: TelemetrySpec | None, app: str, asked: AskedTraces) -> list[Trace]:
+    """One item, or the slowest first; none where no telemetry is written. Raises: NotFoundError for an item that is
+    not written down."""
+    if telemetry is None:
+        return []
+    from datapipe.telemetry import traces as written  # imported here: a daemon without telemetry needs no Arrow
+
+    folder = Path(telemetry.folder)
+    if asked.serial is None:
+        return [Trace.of(row) for row in written.slowest(folder, app, time() - asked.last_s, asked.slowest)]
+    found = written.one(folder, app, asked.serial, asked.run)
+    if found is None:
+        raise NotFoundError(
+            f"item {asked.serial} of {app} is not in the telemetry; it comes there ten seconds after it left"
+        )
+    return [Trace.of(found)]
 
 
 def samples_between(telemetry: TelemetrySpec | None, app: str, from_s: float, to_s: float) -> list[Sample]:

@@ -15,6 +15,7 @@ import { Pipeline } from "./pipeline.js";
 import { WhatIf } from "./what_if.js";
 import { Why } from "./why.js";
 import { LogView } from "./log_view.js";
+import { Slowest } from "./slowest.js";
 import { Workers } from "./workers.js";
 
 const CHART_EVERY_MS = 1000;
@@ -37,10 +38,11 @@ export class AppPage {
     this.decisions = new Decisions(app, this.names);
     this.whatIf = new WhatIf(app);
     this.workers = new Workers();
+    this.slowest = new Slowest(app);
     this.log = new LogView(app);
     this.act = new Act(app, () => this.learn());
     const head = h("div", { class: "head" }, h("div", { class: "row" }, this.heading, this.chips), this.description, this.run, this.jumps());
-    const course = h("div", { class: "course" }, this.pipeline.element, this.charts.element, this.decisions.element, this.whatIf.element, this.workers.element, this.log.element);
+    const course = h("div", { class: "course" }, this.pipeline.element, this.charts.element, this.decisions.element, this.whatIf.element, this.workers.element, this.slowest.element, this.log.element);
     this.body = h("div", { class: "columns" }, course, this.act.element);
     this.element = h("div", { class: "app" }, head, this.lost, this.astray, this.notice.element, loading(), this.notice.load, this.figures.element, this.why.element, this.body);
     this.element.dataset.waiting = "true";

@@ -42,6 +42,7 @@ READS = {
     "/history/{app}": "/history/synthetic",
     "/decisions/{app}": "/decisions/synthetic",
     "/decisions/{app}/{number}": "/decisions/synthetic/1",
+    "/traces/{app}": "/traces/synthetic",
     "/logs": "/logs",
     "/results/{app}": "/results/synthetic",
     "/compositions": "/compositions",

@@ -1,0 +1,64 @@
+"""What became of single items, from their telemetry: one by its serial number, or those that took longest. Needs no
+Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from datapipe.telemetry.schema import SEPARATOR, SUFFIX
+
+FILES = 360
+"""That are read at most, the newest first: an hour of ten seconds each."""
+LATE_S = 15.0
+"""A file may be closed so long after what it tells."""
+COLUMNS = ("run", "serial", "arrived", "read", "delivered", "composition", "outcome", "batch", "stages")
+
+
+def slowest(folder: Path, app: str, since_s: float, most: int) -> list[dict[str, Any]]:
+    """Rows of ``COLUMNS``, those of the longest latency first, of items that left at ``since_s`` (seconds since 1970)
+    or later. Shed items are none of them: they were not worked on."""
+    tables = [
+        _longest(table, since_s, most) for table in map(_read, _newest(folder, app, since_s)) if table is not None
+    ]
+    return _longest(pa.concat_tables(tables, promote_options="default"), since_s, most).to_pylist() if tables else []
+
+
+def one(folder: Path, app: str, serial: int, run: str | None) -> dict[str, Any] | None:
+    """The item with this serial number: of ``run``, or of the run that has had one last. None where no file has it."""
+    for path in _newest(folder, app, 0.0):
+        table = _read(path, pc.field("serial") == serial)
+        for row in table.to_pylist() if table is not None else ():
+            if run in (None, row["run"]):
+                return dict(row)
+    return None
+
+
+def _newest(folder: Path, app: str, since_s: float) -> list[Path]:
+    known: list[tuple[float, Path]] = []
+    for path in (folder / "items").glob(f"{app}{SEPARATOR}*{SUFFIX}"):
+        try:
+            known.append((path.stat().st_mtime, path))
+        except OSError:  # a sweep was faster
+            continue
+    return [path for closed_s, path in sorted(known, reverse=True)[:FILES] if closed_s >= since_s - LATE_S]
+
+
+def _read(path: Path, only: Any = None) -> Any:
+    """None for what cannot be read, as a torn file, or one of an earlier version."""
+    try:
+        return pq.read_table(path, columns=list(COLUMNS), filters=only, partitioning=None)
+    except (pa.ArrowException, OSError, KeyError):
+        return None
+
+
+def _longest(table: Any, since_s: float, most: int) -> Any:
+    since = pa.scalar(round(since_s * 1e6), pa.int64()).cast(table.column("delivered").type)
+    left = pc.and_(pc.greater_equal(table.column("delivered"), since), pc.not_equal(table.column("outcome"), "shed"))
+    table = table.filter(left)
+    took = pc.subtract(table.column("delivered").cast(pa.int64()), table.column("arrived").cast(pa.int64()))
+    return table.take(pc.sort_indices(took, sort_keys=[("", "descending")])[:most])
