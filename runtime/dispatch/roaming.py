@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from compositions.dynamic import Dyn
 from runtime.scheduling import SCHEDULERS, make_scheduler
 from runtime.scheduling.book import Book, Measured, Queue, Turn
-from runtime.scheduling.port import Look
 from runtime.scheduling.settings import SchedulerSettings
 
 
@@ -18,6 +17,7 @@ class Roaming:
     def __init__(self, dyn: Dyn, groups: int) -> None:
         self._settings = SchedulerSettings()
         self._scheduler = make_scheduler(dyn.scheduler, self._settings)
+        self._otherwise = make_scheduler("lp", self._settings)
         self._book = Book(groups, self._settings)
 
     @property
@@ -39,12 +39,8 @@ class Roaming:
         found = self._scheduler.choose(looks)
         if found is not None or any(look.workers for look in looks):
             return found
-        return _latest(looks)
+        return self._otherwise.choose(looks)
 
 
 PARTS: tuple[type, ...] = (Roaming, Dyn, Book, Measured, SchedulerSettings, *SCHEDULERS.values())
 """All that it is made of."""
-
-
-def _latest(looks: Sequence[Look]) -> int | None:
-    return max((at for at, look in enumerate(looks) if look.schedulable), default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from service.experiments.ordered.worklists.port import Demand, Entry, Worklist
+from service.experiments.ordered.worklists.port import Demand, Entry, Worklist, taken_from
 
 
 class Fifo(Worklist):
@@ -21,10 +21,7 @@ class Fifo(Worklist):
         self.waiting += 1
 
     def take(self, demand: Demand) -> list[Entry]:
-        queue = self._queue
-        taken: list[Entry] = []
-        while queue and len(taken) < demand.most and queue[0].serial < demand.room_to:
-            taken.append(queue.popleft())
+        taken = taken_from(self._queue, demand)
         self.waiting -= len(taken)
         return taken
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from service.experiments.ordered.worklists.port import Demand, Entry, Worklist
+from service.experiments.ordered.worklists.port import Demand, Entry, Worklist, taken_from
 
 
 class Partitioned(Worklist):
@@ -33,10 +33,7 @@ class Partitioned(Worklist):
                 return []
             self._held[demand.worker] = self._last[demand.worker] = partition
             self._taken.add(partition)
-        queue = self._queues[partition]
-        taken: list[Entry] = []
-        while queue and len(taken) < demand.most and queue[0].serial < demand.room_to:
-            taken.append(queue.popleft())
+        taken = taken_from(self._queues[partition], demand)
         self.waiting -= len(taken)
         return taken
 

@@ -6,6 +6,7 @@ Nobody waits in here. What a real queue makes a worker wait for, such as a key's
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,6 +36,14 @@ class Demand:
     with a hybrid queue, where each earlier tuple is at somebody who goes on; with partitioned queues all workers may
     come to try so, while the tuple that they wait for is in a queue that nobody serves.
     """
+
+
+def taken_from(queue: deque[Entry], demand: Demand) -> list[Entry]:
+    """The first of a queue, as far as the worker takes them and the ring has room."""
+    taken: list[Entry] = []
+    while queue and len(taken) < demand.most and queue[0].serial < demand.room_to:
+        taken.append(queue.popleft())
+    return taken
 
 
 class Worklist(ABC):
