@@ -98,11 +98,18 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._head_is_there()
-        if self.cycle is None or self.cycle.response_complete:
+        if self._may_answer():
             answer = problem(status, detail, headers={"Connection": "close"})
             head = b"".join(b"%b: %b\r\n" % header for header in answer.raw_headers)
             self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(answer.body))
         self.transport.close()
+
+    def _may_answer(self) -> bool:
+        """No answer is under way: nothing was asked, all is answered, or the only request is not whole yet."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            return True
+        return cycle.more_body and not cycle.response_started and not self.pipeline
 
 
 def serve_on(listener: socket.socket, app: Any) -> None:

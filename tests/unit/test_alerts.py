@@ -132,6 +132,7 @@ def test_an_alert_is_in_the_status_and_survives_in_the_store_as_a_rule(daemon: D
         ([404], 1, "the webhook answered 404"),
         ([500] * 9, 3, "the webhook answered 500"),
         ([httpx.ConnectError("away")] * 9, 3, "no answer from the webhook (ConnectError)"),
+        ([UnicodeError("an empty label of a host's name")] * 9, 3, "no answer from the webhook (UnicodeError)"),
     ],
 )
 def test_a_webhook_that_is_away_is_tried_again(answers: list[Any], attempts: int, fault: str | None) -> None:

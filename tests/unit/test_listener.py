@@ -82,6 +82,11 @@ async def _speaks_no_http(reader: asyncio.StreamReader, writer: asyncio.StreamWr
     return await reader.read()
 
 
+async def _sends_a_body_that_is_none(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n")
+    return await reader.read()
+
+
 async def _begins_another_before_the_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
     writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HT")
     return await reader.read()
@@ -139,6 +144,16 @@ def test_what_is_no_http_is_told_so() -> None:
     answer = talked(_speaks_no_http)[0]
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"this is not a request of HTTP/1.1" in answer
+
+
+def test_a_body_that_cannot_be_read_is_told_so() -> None:
+    async def waits_for_the_body(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    answer = talked(_sends_a_body_that_is_none, app=waits_for_the_body)[0]
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"its body cannot be read" in answer
 
 
 def test_a_refusal_is_not_written_into_an_answer_under_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ AGAIN = frozenset({408, 425, 429})
 """Refusals that another attempt may change; those of 500 and more are too."""
 log = structlog.get_logger()
 Post = Callable[[str, object], int]
-"""Posts JSON data to an address. Returns the status. Raises: httpx.HTTPError."""
+"""Posts JSON data to an address. Returns the status. Raises: httpx.HTTPError; ValueError for what can be no address."""
 
 
 def _post(url: str, body: object) -> int:
@@ -72,7 +72,7 @@ class Webhook:
                 break
             try:
                 status = self._post(url, plain(alert))
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # of a host that is no name: UnicodeError
                 said = f"no answer from the webhook ({type(error).__name__})"
                 continue
             if 200 <= status < 300:
