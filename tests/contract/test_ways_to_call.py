@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from rig import Rig
@@ -15,7 +16,7 @@ RESIZED = "Par*3(spread,odd)-Seq(ask,pairs)-Seq"
 """The second of them, with other numbers of workers."""
 
 
-def expected(numbers: range) -> dict[int, list[int]]:
+def expected(numbers: Sequence[int]) -> dict[int, list[int]]:
     """By serial number, without the items at fault."""
     total, out = 0, dict[int, list[int]]()
     for serial, number in enumerate(numbers):
@@ -40,16 +41,19 @@ def values(rig: Rig) -> dict[int, list[int]]:
     return found
 
 
-@pytest.mark.parametrize("size", [1, 7, 50])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, shape, size):
+def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, shape):
+    """The sizes one after the other, with the same workers; the item at fault comes once a size."""
     rig: Rig = make_rig("calls").open(shape)
-    for first in range(0, 100, size):
-        rig.feed_bundle(range(first, min(100, first + size)))
-    rig.finish()
-    rig.check_order(100)
-    assert values(rig) == expected(range(100))
-    assert ["no 113 here" in out.error for out in rig.delivered if out.error is not None] == [True]
+    numbers: list[int] = []
+    for size in (1, 7, 50):
+        for first in range(0, 100, size):
+            rig.feed_bundle(range(first, min(100, first + size)))
+        numbers += range(100)
+        rig.finish()
+        rig.check_order(len(numbers))
+        assert values(rig) == expected(numbers)
+    assert ["no 113 here" in out.error for out in rig.delivered if out.error is not None] == [True] * 3
 
 
 def test_across_losses_and_switches(make_rig):
