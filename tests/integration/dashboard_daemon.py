@@ -39,7 +39,7 @@ from service.daemon.storing.store import DaemonStore
 from service.running.asking.requests import ReadWhatIf
 
 COSTS_MS = {"segment": 11.2, "extract": 24.5, "vectorize": 31.0, "rank": 96.4, "f1": 8.0, "f2": 8.0, "f3": 8.0}
-FAST_STEP_S = 0.25
+FAST_STEP_S = 1.0
 FAST_PERIOD_S = 0.002
 """About what a page takes for a status: made faster, most would be made for nobody."""
 
