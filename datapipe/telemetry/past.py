@@ -3,7 +3,6 @@ Spark."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,23 +33,13 @@ def snapshots_between(folder: Path, app: str, from_s: float, to_s: float, most: 
 
 
 def _closed(folder: Path, app: str, from_s: float, to_s: float) -> Iterator[tuple[float, Path]]:
-    for entry in _entries(folder / "snapshots"):  # quicker than a glob: a day of thirty apps has 259,200 names
-        if not (entry.name.startswith(f"{app}{SEPARATOR}") and entry.name.endswith(SUFFIX)):
-            continue
+    for path in (folder / "snapshots").glob(f"{app}{SEPARATOR}*{SUFFIX}"):
         try:
-            closed_s = entry.stat().st_mtime
+            closed_s = path.stat().st_mtime
         except OSError:  # a sweep was faster
             continue
         if from_s <= closed_s <= to_s + LATE_S:
-            yield closed_s, Path(entry.path)
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:  # nothing was written yet
-        return []
+            yield closed_s, path
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
