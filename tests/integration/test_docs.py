@@ -15,7 +15,7 @@ from markdown import DOCUMENTS, ROOT, Block, anchors, blocks, commands, links
 
 from apps.registry import discover
 from compositions.document.loader import load
-from service.cli.config_file import read_config
+from service.cli.config_file import ServiceConfig, read_config
 
 RUN_ELSEWHERE = {
     r"make run": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",
@@ -57,7 +57,7 @@ RUN_ELSEWHERE = {
 """Commands (whole, as patterns) that are not run here, and what runs them, or as much of them as can be run."""
 CLIENTS = (
     r"(printf .+ \| |eval \"\$\()?(\.venv/bin/)?recompose (run|check|serve|start|stop|push|results|apps|logs|new|doctor"
-    r"|completion|slo|status|decisions|compositions)\b|curl "
+    r"|completion|slo|status|watch|decisions|compositions|budget|alerts|trace)\b|curl "
 )
 """Commands that are run here."""
 OWN_APP = ROOT / "docs" / "own-app"
@@ -190,8 +190,13 @@ def test_the_first_hour_is_at_most_twenty_commands() -> None:
 
 
 @pytest.mark.parametrize("block", examples("yaml"), ids=_place)
-def test_yaml_loads(block: Block) -> None:
-    if yaml.safe_load(block.text).keys() == OF_PROMETHEUS:
+def test_yaml_loads(block: Block, tmp_path: Path) -> None:
+    keys = yaml.safe_load(block.text).keys()
+    if keys == OF_PROMETHEUS:
+        return
+    if keys <= ServiceConfig.model_fields.keys():
+        (tmp_path / "service.yaml").write_text(block.text)
+        assert read_config(tmp_path / "service.yaml")
         return
     stages = {name: app.stages for name, app in discover([OWN_APP]).items()}
     document = load(block.text, stages)
