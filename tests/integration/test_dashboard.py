@@ -231,7 +231,7 @@ def test_the_daemon_goes_and_comes_back(daemon: SceneDaemon, tmp_path: Path) -> 
         daemon.start()
         seen.sees("live", "#connection")
         seen.until(lambda: "does not answer" not in seen.texts(".app")[0], "the notice to go")
-        seen.until(lambda: _asked_since(seen, before, "/history/ferret?last_s="), "the gap to be filled")
+        seen.until(lambda: _asked_since(seen, before, "/history/ferret?from="), "the gap to be filled")
         seen.until(lambda: seen.attribute(".line.input", "d").count("M") == 1, "a line without a gap")
 
 

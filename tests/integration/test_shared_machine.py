@@ -22,7 +22,7 @@ from service.running.runner import Runner
 
 APPS_DIR = Path(__file__).parents[2] / "benchmarks" / "turns" / "apps"
 NAMES = ("first", "second")
-WORKERS, HIGH_PER_S, LOW_PER_S = 6, 60.0, 5.0
+WORKERS, HIGH_PER_S, LOW_PER_S = 6, 70.0, 5.0
 PATIENCE_S = 60.0
 
 
