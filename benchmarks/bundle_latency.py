@@ -20,6 +20,7 @@ from compositions.enumeration import generate
 from compositions.model import Composition, Group, Stage
 from control.decisions import Mode
 from profiler.slo import Slo
+from runtime.housekeeping import settle
 from runtime.pools import ray_cluster
 from service.bodies.spec import InputSpec, RunSpec
 from service.bodies.status import Status
@@ -66,6 +67,7 @@ def p95_ms(load: Load, batching: Mapping[str, Any], *, pinned: bool) -> float:
         batching=dict(batching),
     )
     runner = Runner(spec)
+    settle()  # as the process of a runner does
     runner.ask(Start())
     try:
         _until_delivering(runner)
