@@ -15,7 +15,6 @@ import random
 import signal
 import sqlite3
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +29,7 @@ import httpx
 
 from benchmarks.chaos_streams import STREAMS, Stream
 from benchmarks.daemon import Daemon, daemon
-from benchmarks.harness import metadata
+from benchmarks.harness import metadata, tell
 
 APPS = Path(__file__).parent / "chaos_apps"
 GIVE_EVERY_S, ITEMS = 0.1, 10
@@ -246,11 +245,7 @@ def main(kind: str, seconds: float, every: float, seed: int, state: Path | None,
         folder = state or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         figures = {**metadata(), **run(kind, seconds, every, seed, folder)}
-    if as_json:
-        json.dump(figures, sys.stdout, indent=1)
-        return
-    for name, value in figures.items():
-        print(f"{name}: {value}")
+    tell(figures, as_json)
 
 
 if __name__ == "__main__":

@@ -106,3 +106,12 @@ def report(tables: Sequence[Table], as_json: bool, more: Mapping[str, str] | Non
         print(f"{name}: {value}")
     for table in tables:
         print("\n" + "\n".join(table.lines()))
+
+
+def tell(figures: Mapping[str, Any], as_json: bool) -> None:
+    """Prints figures that are no comparison: one object, or a line each."""
+    if as_json:
+        json.dump(figures, sys.stdout, indent=1)
+        return
+    for name, value in figures.items():
+        print(f"{name}: {value}")

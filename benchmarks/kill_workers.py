@@ -9,7 +9,6 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,7 +17,7 @@ import click
 
 from apps.synthetic.checks import verify
 from apps.synthetic.options import SyntheticOptions
-from benchmarks.harness import metadata
+from benchmarks.harness import metadata, tell
 from runtime.pools import ray_cluster
 from service.bodies.spec import InputSpec, RunSpec
 from service.running.asking.requests import ReadStatus, ResetGaps, Start, Stop
@@ -107,11 +106,7 @@ def main(seconds: float, every: float, as_json: bool) -> None:
     out_path = f"{os.environ.get('TMPDIR', '/tmp')}/kill_workers-{os.getpid()}.jsonl"
     figures = {**metadata(), **asdict(run(seconds, every, out_path))}
     os.unlink(out_path)
-    if as_json:
-        json.dump(figures, sys.stdout, indent=1)
-        return
-    for name, value in figures.items():
-        print(f"{name}: {value}")
+    tell(figures, as_json)
 
 
 if __name__ == "__main__":
