@@ -10,7 +10,7 @@ import pytest
 
 from apps import registry
 from compositions.enumeration import generate
-from control.decisions import Mode, Trigger
+from control.decisions import Mode
 from profiler.slo import parse_slo
 from service.bodies.decisions import Decision
 from service.bodies.machine import MachineBudgetRequest
@@ -54,6 +54,12 @@ def shares(daemon: Daemon) -> dict[str, int | None]:
     return {app: share.workers for app, share in daemon.machine.shares().shares.items()}
 
 
+def told_of_the_grant(daemon: Daemon, name: str) -> bool:
+    """A share that was carried out is told once that is done, or with the decision that the load asked for."""
+    made = [each for each in daemon.observation.decisions(name, 100) if isinstance(each, Decision)]
+    return any("the arbiter gives" in each.reason for each in made)
+
+
 def test_each_keeps_to_its_share_which_follows_the_loads_and_is_given_back(daemon: Daemon) -> None:
     daemon.machine.set(MachineBudgetRequest(workers=WORKERS))
     for name, rate_per_s in zip(NAMES, (HIGH_PER_S, LOW_PER_S), strict=True):
@@ -68,8 +74,7 @@ def test_each_keeps_to_its_share_which_follows_the_loads_and_is_given_back(daemo
     grant = daemon.observation.status("second").grant
     assert grant is not None
     assert grant.total.workers == WORKERS
-    told = [each for each in daemon.observation.decisions("second", 100) if isinstance(each, Decision)]
-    assert any(each.trigger is Trigger.BUDGET and "the arbiter gives" in each.reason for each in told)
+    until(lambda: any(told_of_the_grant(daemon, name) for name in NAMES), "a decision that tells why")
     daemon.apps.set_mode("first", Mode.PINNED, None)
     until(lambda: daemon.observation.status("first").grant is None, "nobody to limit what is pinned")
     daemon.apps.stop("first")
