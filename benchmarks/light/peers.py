@@ -14,7 +14,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -43,6 +43,8 @@ class Peer:
     name: str
     workers: int = 1
     loops: int = 0
+    module: str = "benchmarks.light.peers"
+    """Where its work is, run as a program."""
 
     def rate_per_s(self, items: int, folder: Path | None) -> float:
         """Raises: RuntimeError with what the peer said when it did not get through."""
@@ -55,7 +57,7 @@ class Peer:
         paths = [str(folder)] if folder else []
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(ROOT)])}
         options = [f"--workers={self.workers}", f"--loops={self.loops}"]
-        command = [sys.executable, "-m", "benchmarks.light.peers", self.name, str(items), *options]
+        command = [sys.executable, "-m", self.module, self.name, str(items), *options]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{self.name} ended with {done.returncode}: {done.stderr[-2000:]}")
@@ -164,7 +166,9 @@ def _bundles(values: Iterator[int]) -> Iterator[list[int]]:
         yield bundle
 
 
-PEERS: dict[str, Callable[[int, int, int], float]] = {
+Work = Callable[[int, int, int], float]
+"""Items, workers and loops; returns items per second."""
+PEERS: dict[str, Work] = {
     "bytewax": bytewax,
     "pathway": pathway,
     "multiprocessing": multiprocessing,
@@ -179,18 +183,19 @@ def about(peer: str) -> About:
     return About(True, f"{peer} {number}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("peer", choices=PEERS)
+def serve(peers: Mapping[str, Work]) -> None:
+    """The program of a peer's process."""
+    parser = argparse.ArgumentParser(description="One peer, by itself.")
+    parser.add_argument("peer", choices=peers)
     parser.add_argument("items", type=int, help="0: only say whether it is installed")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--loops", type=int, default=0, help="of work in the second stage, for multiprocessing")
     given = parser.parse_args()
     if given.items:
-        print(json.dumps({"rate_per_s": PEERS[given.peer](given.items, given.workers, given.loops)}))
+        print(json.dumps({"rate_per_s": peers[given.peer](given.items, given.workers, given.loops)}))
     else:
         print(json.dumps(asdict(about(given.peer))))
 
 
 if __name__ == "__main__":
-    main()
+    serve(PEERS)

@@ -16,6 +16,11 @@ def plus_one(value: int) -> int:
     return value + 1
 
 
+def plus_four(value: int) -> int:
+    """What all stages make of a value."""
+    return value + STAGES
+
+
 def burn(loops: int) -> None:
     """The same work at every call, however busy the machine is; a wait until a clock says so would be none."""
     for _ in range(loops):

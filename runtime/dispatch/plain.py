@@ -99,7 +99,7 @@ class Writer:
         if name == "blob":
             return self.plain(Blob(len(value)))
         if name == "blobs":
-            return [self.plain(Blob(len(each))) for each in value]
+            return {"$": "blobs", "sizes": [len(each) for each in value]}  # there are thousands
         return self.plain(value)
 
     def _blob(self, payload: Any) -> Blob:
@@ -122,6 +122,8 @@ class Reader:
             return self._objects[plain["number"]]
         if kind == "bytes":
             return bytes.fromhex(plain["hex"])
+        if kind == "blobs":
+            return [Blob(size_bytes) for size_bytes in plain["sizes"]]
         if kind == "float":
             return float(plain["text"])
         if kind == "dict":

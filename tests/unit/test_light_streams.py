@@ -58,7 +58,7 @@ def test_a_peer_that_is_not_installed_is_a_sentence(
 ) -> None:
     monkeypatch.setattr(peers, "find_spec", lambda _: None)
     monkeypatch.setattr(sys, "argv", ["peers", name, "0"])
-    peers.main()
+    peers.serve(peers.PEERS)
     told = json.loads(capsys.readouterr().out)
     assert told == {"there": False, "text": f"{name} is not installed: pip install 'recompose[peers]'"}
 

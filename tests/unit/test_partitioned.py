@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -15,6 +16,7 @@ from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.partitions import LEAST_BYTES, Kept, Partitions
 from runtime.dispatch.pipeline import Bundle
+from runtime.dispatch.plain import Blob, Reader, Writer
 from runtime.dispatch.routes import Routes
 from runtime.dispatch.settings import DispatcherSettings
 
@@ -122,6 +124,18 @@ def test_a_snapshot_is_wanted_when_the_changes_take_half_as_much():
     assert kept.outgrown
     kept.commit(Change(True, b"all"))
     assert (kept.blobs, kept.outgrown) == ([b"all"], False)
+
+
+def test_what_is_kept_is_written_to_a_log_as_sizes_alone():
+    kept = Kept()
+    for blob in (b"snap", b"a", b"bc"):
+        kept.commit(Change(blob == b"snap", blob))
+    plain = json.loads(json.dumps(Writer(len).plain(kept)))
+    assert plain["blobs"] == {"$": "blobs", "sizes": [4, 1, 2]}
+    read = Reader().value(plain)
+    assert ([len(each) for each in read.blobs], read.changes_bytes) == ([4, 1, 2], 3)
+    read.commit(Change(False, Blob(9)))
+    assert Writer(len).plain(read)["blobs"]["sizes"] == [4, 1, 2, 9]
 
 
 def test_who_has_lost_a_partition_is_told_to_forget_it_with_the_next_task():

@@ -1,0 +1,71 @@
+"""A running sum for each of 1,000 keys, over numbers from a source that always has more: ours and those of others.
+
+    python -m benchmarks.keyed_sum [--quick] [--json] [--items 4096|auto] [--peers FOLDER]
+
+Ours goes the whole way that a user gets, from source to results, and what comes out is compared with a plain loop.
+Peers are an extra (``pip install 'recompose[peers]'``); one that is not there is left out, and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from benchmarks.harness import Goal, Table, report
+from benchmarks.keyed.work import sum_at
+from benchmarks.light.ours import Recompose
+from benchmarks.light.peers import Peer
+from benchmarks.light_streams import items_asked
+from compositions.model import Composition, Group, Pattern
+from runtime.pools import ray_cluster
+
+APPS = Path(__file__).parent / "keyed" / "apps"
+ONE, TWO, TOGETHER = "recompose, one worker", "recompose, two replicas", "recompose, a bundle a call"
+BYTEWAX, PATHWAY = "bytewax", "pathway"
+AIM, AIM_PER_S = "aim", 400_000
+PEERS = {name: Peer(name, module="benchmarks.keyed.peers") for name in (BYTEWAX, PATHWAY)}
+GOALS = [
+    Goal("of the aim", ONE, AIM, 1.0, False),
+    Goal("of bytewax", ONE, BYTEWAX, 0.9, False),
+    Goal("times pathway", ONE, PATHWAY, 2.0, False),
+]
+
+
+def ours(app: str, replicas: int, batching: Mapping[str, object]) -> Recompose:
+    pattern = Pattern.PAR if replicas > 1 else Pattern.SEQ
+    composition = Composition(f"{app}*{replicas}", (Group(("total",), pattern, replicas),))
+    return Recompose(composition, batching=batching, app=APPS / f"{app}.py", expected=sum_at)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="one short round instead of three long ones")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    parser.add_argument("--peers", type=Path, metavar="FOLDER", help="where peers are installed, if not here")
+    parser.add_argument("--items", type=items_asked, default="auto", help="of ours in a bundle: a number, or auto")
+    given = parser.parse_args()
+    rounds, seconds, items = (1, 2.0, 300_000) if given.quick else (3, 6.0, 2_000_000)
+    about = {name: peer.about(given.peers) for name, peer in PEERS.items()}
+    own = {ONE: ours("keyed_sum", 1, {"items": given.items}), TWO: ours("keyed_sum", 2, {"items": given.items})}
+    measures: dict[str, Callable[[], float]] = {name: partial(each.rate_per_s, seconds) for name, each in own.items()}
+    measures |= {
+        name: partial(peer.rate_per_s, items, given.peers) for name, peer in PEERS.items() if about[name].there
+    }
+    measures[AIM] = lambda: float(AIM_PER_S)
+    table = Table("running sum by key, saturated source", "items/s", [goal for goal in GOALS if goal.peer in measures])
+    ray_cluster.connect()
+    try:
+        for each in own.values():
+            each.verify(50_000)
+        table.run(measures, rounds)
+    finally:
+        ray_cluster.shutdown()
+    spent = Table("CPU time of the runner's process for an item", "us")
+    spent.rounds = [{name: each.cpu_us[turn] for name, each in own.items()} for turn in range(rounds)]
+    report([table, spent], given.json, {"peers": "; ".join(each.text for each in about.values())})
+
+
+if __name__ == "__main__":
+    main()
