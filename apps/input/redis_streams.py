@@ -29,9 +29,12 @@ class RedisFeed:
             _ = parts.port  # looked at here: the library would say less of it
         except ValueError:
             raise RecomposeError("the path of source redis is no URL; give redis://HOST:PORT/0?stream=NAME") from None
-        streams = parse_qs(parts.query).get("stream", [])
-        if not streams:
+        asked = parse_qs(parts.query, keep_blank_values=True)
+        streams = asked.pop("stream", [])
+        if not any(streams):
             raise RecomposeError(f"{without_user(url)!r} names no stream; give redis://HOST:PORT/0?stream=NAME")
+        if asked:
+            raise RecomposeError(f"the path of source redis has a parameter {next(iter(asked))!r}; it takes stream only")
         if set(options) - {"trim"}:
             raise RecomposeError(f"source redis has no option {sorted(set(options) - {'trim'})[0]!r}; it has trim")
         try:

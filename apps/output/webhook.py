@@ -33,7 +33,8 @@ class Webhook:
     def __init__(self, url: str, run: str, epoch: int, authorization: str | None = None) -> None:
         try:
             self._url = httpx.URL(url)
-        except httpx.InvalidURL:
+            self._url.raw_host.decode("ascii").encode("idna")  # as the resolver does: not every host is a name
+        except (httpx.InvalidURL, UnicodeError):
             self._url = httpx.URL("")
         if self._url.scheme not in ("http", "https") or not self._url.host:
             raise RecomposeError("the path of sink webhook is no URL; give https://HOST/PATH")

@@ -235,6 +235,7 @@ def test_a_run_goes_on_where_the_runner_before_it_was(
         ("folder", "/nowhere", "source path '/nowhere' is no folder; give one with .jsonl"),
         ("redis", "redis://:secret@h:1/0", "names no stream; give redis://HOST:PORT/0"),
         ("redis", "redis://:secret@h:port/0?stream=a", "is no URL; give redis://HOST:PORT/0"),
+        ("redis", "redis://:secret@h:1/0?stream=a&db=3", "has a parameter 'db'; it takes stream only"),
         ("kafka", "kafka://[secret", "is no URL; give kafka://HOST:9092/TOPIC"),
         ("kafka", "kafka://h:9092", "names no broker and topic; give kafka://HOST:9092/TOPIC"),
     ],

@@ -305,6 +305,8 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
         ("redis", "redis://:secret@h:1?stream=a&db=3", "has a parameter 'db'; it takes stream only"),
         ("webhook", "ftp://me:secret@h/x", "is no URL; give https://HOST/PATH"),
         ("redis", "redis://[secret?stream=a", "is no URL; give redis://HOST:6379/0?stream=NAME"),
+        ("webhook", "https://.../", "is no URL; give https://HOST/PATH"),
+        ("webhook", f"https://{'a' * 64}.org/", "is no URL; give https://HOST/PATH"),
         ("webhook", "secret", "is no URL; give https://HOST/PATH"),
         ("parquet", "s3://KEY:secret@bucket", "needs a folder that can rename files at once"),
         ("parquet", "secret\0", "needs a folder"),
