@@ -34,7 +34,9 @@ class RedisFeed:
         if not any(streams):
             raise RecomposeError(f"{without_user(url)!r} names no stream; give redis://HOST:PORT/0?stream=NAME")
         if asked:
-            raise RecomposeError(f"the path of source redis has a parameter {next(iter(asked))!r}; it takes stream only")
+            raise RecomposeError(
+                f"the path of source redis has a parameter {next(iter(asked))!r}; it takes stream only"
+            )
         if set(options) - {"trim"}:
             raise RecomposeError(f"source redis has no option {sorted(set(options) - {'trim'})[0]!r}; it has trim")
         try:

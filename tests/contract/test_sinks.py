@@ -5,164 +5,23 @@ from __future__ import annotations
 import json
 import re
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset
 import pytest
-from servers import RedisServer, free_port, wait_until
+from servers import wait_until
+from sink_places import PLACES, AFolderOfParquet, ARedis, AWebhook, Place, There, as_read
 
 from apps.contract import App, Outputs
 from apps.output.kinds import KINDS, Opening
-from apps.output.port import AT_ONCE, Row, Sink
+from apps.output.port import AT_ONCE, Row
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from service.bodies.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
 from service.running.asking.requests import PushMany, ReadStatus, Start, Stop
 from service.running.building import outlet
 from service.running.runner import Runner
-
-There = tuple[int, int, Any, str | None]
-"""Serial number, part, value, error."""
-
-
-class Place(ABC):
-    """Of one kind, empty."""
-
-    kind: str
-    path: str
-    shuts_out = True
-    """Whoever was followed can write nothing there."""
-
-    @abstractmethod
-    def there(self) -> list[There]:
-        """What readers find, of all runs."""
-
-    def end(self) -> None:
-        pytest.skip(f"{self.kind} is no server that a test can stop and start")
-
-    def start(self) -> None:
-        """After ``end``."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-    def open(self, epoch: int, run: str = "r") -> Sink:
-        return KINDS[self.kind].open(Opening(self.path, run, epoch, {}))
-
-
-class ADatabase(Place):
-    kind = "sql"
-
-    def __init__(self, folder: Path) -> None:
-        pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed; it is in extra sql")
-        self.path = f"sqlite:///{folder}/results.db"
-
-    def there(self) -> list[There]:
-        import sqlalchemy
-
-        engine = sqlalchemy.create_engine(self.path)
-        with engine.connect() as db:
-            if not sqlalchemy.inspect(engine).has_table("recompose_results"):
-                return []
-            found = db.execute(sqlalchemy.text("SELECT serial, part, value, error FROM recompose_results"))
-            rows = sorted(_there(*row) for row in found)
-        engine.dispose()
-        return rows
-
-    def close(self) -> None:
-        """There is nothing to."""
-
-
-class AFolderOfParquet(Place):
-    kind = "parquet"
-
-    def __init__(self, folder: Path) -> None:
-        self.path = str(folder / "table")
-
-    def there(self) -> list[There]:
-        if not Path(self.path).is_dir():
-            return []
-        found = pyarrow.dataset.dataset(self.path, format="parquet").to_table()
-        return sorted(_there(r["serial"], r["part"], r["value"], r["error"]) for r in found.to_pylist())
-
-    def close(self) -> None:
-        """There is nothing to."""
-
-
-class ARedis(Place):
-    kind = "redis"
-
-    def __init__(self, folder: Path) -> None:
-        self.server = RedisServer(folder)
-        self.path, self.end, self.start = self.server.url("results"), self.server.end, self.server.start
-
-    def there(self) -> list[There]:
-        """In the order of the stream."""
-        entries = [fields for _, fields in self.server.client.xrange("results")]
-        return [_there(int(e["serial"]), e.get("part"), e.get("value"), e.get("error")) for e in entries]
-
-    def close(self) -> None:
-        self.server.close()
-
-
-class AWebhook(Place):
-    """A server that keeps what it gets first under a key, as its kind is asked to."""
-
-    kind = "webhook"
-    shuts_out = False
-
-    def __init__(self, folder: Path) -> None:
-        self.port = free_port()
-        self.path = f"http://127.0.0.1:{self.port}/results"
-        self.kept: dict[str, Any] = {}
-        self.calls = 0
-        self.start()
-
-    def start(self) -> None:
-        place = self
-
-        class Keeps(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                place.calls += 1
-                place.kept.setdefault(self.headers["Idempotency-Key"], body)
-                self.send_response(204)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Nobody reads it."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", self.port), Keeps)
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
-        self.thread.start()
-
-    def there(self) -> list[There]:
-        rows: list[There] = []
-        for key, body in list(self.kept.items()):
-            assert key == f"{body['run']}-{body['serial']}"
-            if "error" in body:
-                rows.append((body["serial"], 0, None, body["error"]))
-            rows += [(body["serial"], part, value, None) for part, value in enumerate(body.get("values", []))]
-        return rows
-
-    def end(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-    close = end
-
-
-def _there(serial: int, part: Any, value: str | None, error: str | None) -> There:
-    return serial, int(part or 0), None if value is None else json.loads(value), error
-
-
-PLACES: dict[str, type[Any]] = {each.kind: each for each in (ADatabase, AFolderOfParquet, ARedis, AWebhook)}
 
 
 @pytest.fixture(params=sorted(PLACES))
@@ -177,7 +36,7 @@ def numbered(first: int, until: int, value: Any = 1) -> list[Row]:
 
 
 def as_there(rows: Sequence[Row]) -> list[There]:
-    return [_there(*row) for row in rows]
+    return [as_read(*row) for row in rows]
 
 
 def test_every_kind_is_held_to_it() -> None:

@@ -1,0 +1,102 @@
+"""Runners in processes of their own, to be killed, stopped, or cut off while another goes on with their run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+PATIENCE_S = 60
+RUNNER = """
+import json, sys
+from apps.output.parquet_files import ParquetFiles
+from apps.output.port import AT_ONCE
+from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
+from service.running.asking.requests import PushMany, ReadResults, ReadStatus, Start
+from service.running.runner import Runner
+
+epoch, folder = int(sys.argv[1]), sys.argv[2]
+how = {"source": SourceSpec(kind="push"), "durability": "exactly-once", "options": {"compute": "wait", "total_ms": 3}}
+if len(sys.argv) > 3:
+    ParquetFiles.gather, how["sink"] = AT_ONCE, SinkSpec(kind=sys.argv[3], path=sys.argv[4])
+    how["options"]["total_ms"] = 120  # so that there is a middle of its work
+runner = Runner(RunSpec(app="synthetic", run="r", epoch=epoch, journals=folder, pool="local", **how))
+runner.ask(Start())
+print("up", flush=True)
+for line in sys.stdin:
+    ask, *args = json.loads(line)
+    if ask == "push":
+        taken = runner.ask(PushMany(tuple(args)))
+        print(json.dumps([taken.serials, str(taken.refusal)]), flush=True)
+    elif ask == "results":
+        print(json.dumps([row.serial for row in runner.ask(ReadResults(None, 1000))]), flush=True)
+    else:
+        print(json.dumps(runner.ask(ReadStatus()).failure), flush=True)
+"""
+
+
+class Process:
+    def __init__(self, epoch: int, folder: Path, *sink: str) -> None:
+        """``sink``: its kind and path."""
+        args = [sys.executable, "-c", RUNNER, str(epoch), str(folder), *sink]
+        self._process = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._read() == "up"
+
+    def ask(self, *question: Any) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._read())
+
+    def shown(self, count: int) -> list[int]:
+        """The serial numbers of its results, when there are so many."""
+        for _ in range(20 * PATIENCE_S):
+            if len(found := self.ask("results")) >= count:
+                return list(found)
+            time.sleep(0.05)
+        raise AssertionError(f"{len(found)} of {count} results")
+
+    def _read(self) -> str:
+        """What the runner logs goes the same way."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith(("[", '"', "null", "up")):
+                return line.strip()
+        raise AssertionError("the runner has ended")
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self._process.pid, number)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+def stopped_between_commits(runner: Process, journal: Path) -> bool:
+    """Within one it would keep the lock, and whoever follows waits for its end: the service kills it."""
+    runner.signal(signal.SIGSTOP)
+    with closing(sqlite3.connect(journal, timeout=0, isolation_level=None)) as db:
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            runner.signal(signal.SIGCONT)
+            return False
+    return True
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < until_s, "it did not come"
+        time.sleep(0.02)

@@ -1,0 +1,78 @@
+"""A runner that is stopped, or cut off from its sink, in the middle of its work, and comes back when another has long
+taken its place: none of its late results is in any sink. Real processes and servers; the cut is a wire of the test's.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from runners import Process, stopped_between_commits, wait_until
+from sink_places import PLACES, Place
+from wire import Wire
+
+SHUT_OUT = sorted(kind for kind, place in PLACES.items() if place.shuts_out)
+SERVERS = sorted(kind for kind in SHUT_OUT if PLACES[kind].is_server)
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    made = PLACES[request.param](tmp_path)
+    yield made
+    made.close()
+
+
+def serials(place: Place) -> list[int]:
+    """Of all results that readers find."""
+    return [serial for serial, *_ in place.there()]
+
+
+def follow(old: Process, new: Process, place: Place) -> None:
+    """Another runner does all of it, while the one before it does nothing."""
+    before = serials(place)
+    assert 0 < len(before) < 60, "it was stopped too late"
+    assert new.ask("push", 60)[0] == [60]
+    wait_until(lambda: len(serials(place)) >= 61)
+
+
+def nothing_late_is_there(old: Process, new: Process, place: Place) -> None:
+    """Both are told more, and the one that was followed takes nothing."""
+    wait_until(lambda: old.ask("push", 61)[0] == [])
+    assert new.ask("push", 61)[0] == [61]
+    wait_until(lambda: len(serials(place)) >= 62)
+    assert serials(place) == list(range(62))
+
+
+@pytest.mark.parametrize("place", SHUT_OUT, indirect=True)
+def test_a_runner_that_is_stopped_in_the_middle_of_its_work_adds_nothing_to_a_sink(
+    place: Place, tmp_path: Path, processes: list[Process]
+) -> None:
+    journals = tmp_path / "journals"
+    processes.append(old := Process(1, journals, place.kind, place.path))
+    assert len(old.ask("push", *range(60))[0]) == 60
+    wait_until(lambda: len(serials(place)) >= 5)
+    wait_until(lambda: stopped_between_commits(old, journals / "synthetic" / "r.journal"))
+    processes.append(new := Process(2, journals, place.kind, place.path))
+    follow(old, new, place)
+    old.signal(signal.SIGCONT)
+    nothing_late_is_there(old, new, place)
+
+
+@pytest.mark.parametrize("place", SERVERS, indirect=True)
+def test_what_a_runner_had_sent_when_it_was_cut_off_from_its_sink_comes_too_late(
+    place: Place, tmp_path: Path, processes: list[Process]
+) -> None:
+    journals = tmp_path / "journals"
+    with Wire(place.port) as wire:
+        processes.append(old := Process(1, journals, place.kind, place.by_way_of(wire.port)))
+        assert len(old.ask("push", *range(60))[0]) == 60
+        wait_until(lambda: len(serials(place)) >= 5)
+        wire.cut()
+        wait_until(lambda: wire.held_bytes > 0)
+        processes.append(new := Process(2, journals, place.kind, place.path))
+        follow(old, new, place)
+        wire.join()
+        wait_until(lambda: wire.held_bytes == 0)
+        nothing_late_is_there(old, new, place)
