@@ -159,7 +159,8 @@ def _processes() -> dict[Any, str]:
 
 
 def _is_rays(command: str) -> bool:
-    return "/ray/" in command or command.startswith(("ray::IDLE", "ray::RuntimeEnvAgent", "ray::DashboardAgent"))
+    """Its processes, and what ``ray_own`` puts in the place of some."""
+    return "/ray/" in command or command.startswith("ray::IDLE") or command == "cat"
 
 
 def _sockets() -> dict[Any, str]:

@@ -93,7 +93,7 @@ def _start_own(common: Mapping[str, Any]) -> None:
     folder = ray_own.make_folder()
     _folders.append(folder)
     atexit.register(shutdown)  # for who forgets; twice is once
-    with ray_own.environment():
+    with ray_own.environment(heard=common["log_to_driver"]):
         ray.init(
             num_cpus=_cores(),
             object_store_memory=OBJECT_STORE_BYTES,

@@ -10,14 +10,18 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
-from ray._private import ray_constants
+import ray._raylet
+from ray._private import ray_constants, services
 from ray._private.node import Node
 
+_raylet: Any = ray._raylet
 PREFIX = "recompose-"
 """Of the folder's name; the id of the process that it belongs to follows."""
 NOT_FOR_WORKERS = ("RECOMPOSE_TOKEN",)
@@ -25,29 +29,67 @@ NOT_FOR_WORKERS = ("RECOMPOSE_TOKEN",)
 NOT_NEEDED = ("start_monitor", "start_api_server")
 """What Ray starts beside what is used of it, a process each, and waits for the second: its autoscaler, which asks a
 cloud for machines, and the server of its dashboard, which it starts without the dashboard too."""
+LOG_MONITOR = "start_log_monitor"
+"""What passes on what is printed: a process for nothing where nobody hears it."""
+AGENTS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
+"""Options of a raylet: processes that it wants beside it, for figures of the machine and for environments that tasks
+ask for. Here nobody asks, and each takes as much CPU as a worker to start."""
+PLACEHOLDER = "cat"
+"""What a raylet gets instead: it wants a process each, and ends when one ends. This one reads a pipe of the raylet's,
+takes no CPU, and ends with it."""
+AGENTS_PORTS = ("METRICS_AGENT", "METRICS_EXPORT", "DASHBOARD_AGENT_LISTEN", "RUNTIME_ENV_AGENT")
+"""A raylet waits until its agents have written these down."""
+NO_PORT = -1
+"""What Ray's own agents write for a service that is not there."""
 TOKEN_FROM = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 """Where Ray looks for a token before its own file."""
 
 
 @contextmanager
-def environment() -> Iterator[None]:
-    """What a Ray that is started inside inherits. Ray reads its mode of authentication again at each start, and turns
+def environment(*, heard: bool) -> Iterator[None]:
+    """What a Ray that is started inside inherits, and what it starts; ``heard`` is whether anyone hears what its
+    processes print. Ray reads its mode of authentication again at each start, and turns
     the token on when nobody said anything; its switch of clusters off means addresses of loopback."""
     taken = {name: os.environ.pop(name, None) for name in (*NOT_FOR_WORKERS, ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR)}
     os.environ.pop("RAY_AUTH_MODE", None)
     os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
     clusters, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False  # it was read at the import
-    starts = {name: getattr(Node, name) for name in NOT_NEEDED}
     try:
-        for name in starts:
-            setattr(Node, name, lambda *_, **__: None)
-        yield
+        with _fewer_processes(NOT_NEEDED if heard else (*NOT_NEEDED, LOG_MONITOR)):
+            yield
     finally:
-        for name, start in starts.items():
-            setattr(Node, name, start)
         ray_constants.ENABLE_RAY_CLUSTER = clusters
         os.environ.pop(ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR)
         os.environ.update({name: value for name, value in taken.items() if value is not None})
+
+
+@contextmanager
+def _fewer_processes(not_needed: Sequence[str]) -> Iterator[None]:
+    starts, start_process = {name: getattr(Node, name) for name in not_needed}, services.start_ray_process
+    try:
+        for name in starts:
+            setattr(Node, name, lambda *_, **__: None)
+        services.start_ray_process = partial(_start_without_agents, start_process)
+        yield
+    finally:
+        services.start_ray_process = start_process
+        for name, start in starts.items():
+            setattr(Node, name, start)
+
+
+def _start_without_agents(start: Callable[..., Any], command: Sequence[str], kind: str, *args: Any, **more: Any) -> Any:
+    if kind == ray_constants.PROCESS_TYPE_RAYLET:
+        options = dict(each.removeprefix("--").split("=", 1) for each in command if "=" in each)
+        for name in AGENTS_PORTS:
+            port_name = getattr(_raylet, f"{name}_PORT_NAME")
+            _raylet.persist_port(options["session_dir"], options["node_id"], port_name, NO_PORT)
+        command = [_with_placeholder(each) for each in command]
+    return start(command, kind, *args, **more)
+
+
+def _with_placeholder(option: str) -> str:
+    agent = next((name for name in AGENTS if option.startswith(name)), None)
+    return option if agent is None else f"{agent}{PLACEHOLDER}"
 
 
 def guard_token(home: Path | None = None, given: Mapping[str, str] = os.environ) -> None:

@@ -62,10 +62,10 @@ def family(up: Daemon) -> list[psutil.Process]:
     return [daemon, *daemon.children(recursive=True)]
 
 
-def test_ray_runs_neither_its_autoscaler_nor_its_dashboard(served: Daemon) -> None:
+def test_ray_runs_neither_its_autoscaler_nor_its_dashboard_nor_agents(served: Daemon) -> None:
     commands = [" ".join(process.cmdline()) for process in family(served)]
     assert any("raylet" in command for command in commands)
-    assert [each for each in commands if re.search(r"/(dashboard|monitor)\.py", each)] == []
+    assert [each for each in commands if re.search(r"/(dashboard|monitor)\.py|ray::\w+Agent", each)] == []
 
 
 def is_loopback(address: str) -> bool:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ray._private import services
 from ray._private.node import Node
 
 from runtime.pools import ray_own
@@ -43,7 +44,7 @@ def test_a_token_that_is_given_needs_no_file(tmp_path: Path, name: str) -> None:
 def test_what_ray_inherits_and_that_we_get_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOMPOSE_TOKEN", "secret")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with ray_own.environment():
+    with ray_own.environment(heard=True):
         assert "RECOMPOSE_TOKEN" not in os.environ
         assert "RAY_AUTH_MODE" not in os.environ
         assert os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
@@ -51,12 +52,34 @@ def test_what_ray_inherits_and_that_we_get_it_back(monkeypatch: pytest.MonkeyPat
     assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" not in os.environ
 
 
-def test_ray_starts_only_what_is_used_of_it_and_elsewhere_all_of_it() -> None:
-    starts = {name: getattr(Node, name) for name in ray_own.NOT_NEEDED}
-    with ray_own.environment():
-        assert all(getattr(Node, name) is not start for name, start in starts.items())
+@pytest.mark.parametrize("heard", [True, False])
+def test_ray_starts_only_what_is_used_of_it_and_elsewhere_all_of_it(heard: bool) -> None:
+    names = (*ray_own.NOT_NEEDED, ray_own.LOG_MONITOR)
+    starts, start_process = {name: getattr(Node, name) for name in names}, services.start_ray_process
+    with ray_own.environment(heard=heard):
+        left_out = {name for name, start in starts.items() if getattr(Node, name) is not start}
+        assert left_out == {*ray_own.NOT_NEEDED} | (set() if heard else {ray_own.LOG_MONITOR})
         assert Node.start_api_server(None, include_dashboard=False, raise_on_failure=False) is None
-    assert {name: getattr(Node, name) for name in ray_own.NOT_NEEDED} == starts
+        assert services.start_ray_process is not start_process
+    assert {name: getattr(Node, name) for name in names} == starts
+    assert services.start_ray_process is start_process
+
+
+def test_a_raylet_gets_placeholders_for_its_agents_and_finds_their_ports_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(services, "start_ray_process", lambda command, *_, **__: started.append(command))
+    node = "ab" * 28
+    agents = ["--dashboard_agent_command=python agent.py --grpc-port=1", "--runtime_env_agent_command=python main.py"]
+    raylet = ["raylet", f"--session_dir={tmp_path}", f"--node_id={node}", *agents, "--head"]
+    with ray_own.environment(heard=True):
+        services.start_ray_process(raylet, "raylet", fate_share=True)
+        services.start_ray_process(["gcs_server", agents[0]], "gcs_server")
+    replaced = ["--dashboard_agent_command=cat", "--runtime_env_agent_command=cat"]
+    assert started == [[*raylet[:3], *replaced, "--head"], ["gcs_server", agents[0]]]
+    assert {file.read_text() for file in tmp_path.iterdir()} == {"-1"}
+    assert len(list(tmp_path.iterdir())) == len(ray_own.AGENTS_PORTS)
 
 
 def test_folders_of_processes_that_are_gone_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
