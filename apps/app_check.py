@@ -62,7 +62,8 @@ def _stage_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
 
 def _arguments(stage: Stage) -> tuple[str, ...]:
     value = "values" if stage.batch else "value"
-    return (value, "state") if stage.keeps_state else (value,)
+    state = "states" if stage.batch and stage.kind is StageKind.PARTITIONED else "state"
+    return (value, state) if stage.keeps_state else (value,)
 
 
 def _call_faults(stage: Stage, method: object) -> Iterator[str]:
@@ -94,8 +95,6 @@ def _key_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
         yield f"is partitioned, and its method {name} must take (self, value)"
     if not 1 <= stage.partitions <= MOST_PARTITIONS:
         yield f"has partitions = {stage.partitions}; must be 1 to {MOST_PARTITIONS}"
-    if stage.batch:
-        yield "is partitioned and a batch stage; it gets one value at a time, with the state of that value's key"
 
 
 def _column_faults(stage: Stage) -> Iterator[str]:

@@ -48,7 +48,8 @@ def main() -> None:
     given = parser.parse_args()
     rounds, seconds, items = (1, 2.0, 300_000) if given.quick else (3, 6.0, 2_000_000)
     about = {name: peer.about(given.peers) for name, peer in PEERS.items()}
-    own = {ONE: ours("keyed_sum", 1, {"items": given.items}), TWO: ours("keyed_sum", 2, {"items": given.items})}
+    apps = ((ONE, "keyed_sum", 1), (TWO, "keyed_sum", 2), (TOGETHER, "keyed_sums", 1))
+    own = {name: ours(app, replicas, {"items": given.items}) for name, app, replicas in apps}
     measures: dict[str, Callable[[], float]] = {name: partial(each.rate_per_s, seconds) for name, each in own.items()}
     measures |= {
         name: partial(peer.rate_per_s, items, given.peers) for name, peer in PEERS.items() if about[name].there

@@ -43,7 +43,8 @@ class Stage:
     kind: StageKind = StageKind.STATELESS
     time_limit_s: float | None = None
     batch: bool = False
-    """It gets the values of a bundle together, and returns as many."""
+    """It gets the values of a bundle together, and returns as many; of a partitioned stage with the states of their
+    keys, as a dict."""
     columns: tuple[tuple[str, str], ...] = ()
     """Names and Arrow types: a batch stage with these gets a record batch of values that are dicts."""
     concurrency: int = 1

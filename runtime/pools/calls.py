@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
-from runtime.pools.keyed import KeyedStage, KeyedStages
+from runtime.pools.keyed import KeyedStage, KeyedStages, Together
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +91,7 @@ class Calls:
                 raise AttributeError(f"app {self._app.name!r} has no stage {name!r}")
             method, stage = getattr(self._app, name), self._stages[name]
             partitioned = stage.kind is StageKind.PARTITIONED
-            made = partial(_by_key, self.keyed.of(name)) if partitioned else _call_of(method, stage)
+            made = _call_by_key(method, stage, self.keyed.of(name)) if partitioned else _call_of(method, stage)
             self._made[name] = made
         return made
 
@@ -103,10 +103,18 @@ class Calls:
         return inspect.iscoroutinefunction(getattr(self._app, name, None))
 
 
+def _call_by_key(method: Callable[..., Any], stage: Stage, keyed: KeyedStage) -> Call:
+    return partial(_all_by_key, stage.name, keyed, _together(method, stage)) if stage.batch else partial(_by_key, keyed)
+
+
+def _together(method: Callable[..., Any], stage: Stage) -> Callable[..., Any]:
+    return partial(_record_batch, method, _schema(stage.columns)) if stage.columns else method
+
+
 def _call_of(method: Callable[..., Any], stage: Stage) -> Call:
     stateful = stage.kind is StageKind.STATEFUL
     if stage.batch:
-        together = partial(_record_batch, method, _schema(stage.columns)) if stage.columns else method
+        together = _together(method, stage)
         return partial(_all_with_state, stage.name, together) if stateful else partial(_all, stage.name, together)
     if stateful:
         return partial(_in_turn, method)
@@ -173,6 +181,18 @@ async def _all_with_state(
         return Called(_as_many(name, results, count), state=state)
     except (Exception, SystemExit) as error:
         return _failed_together(values, error)
+
+
+async def _all_by_key(name: str, stage: KeyedStage, call: Together, values: list[Any], state: Any) -> Called:
+    if not values:
+        return Called([])
+    try:
+        results, error = stage.run_together(values, call)
+        if error is not None:
+            return Called([None] * len(values), {len(results): error})
+        return Called(_as_many(name, results, len(values)))
+    except (Exception, SystemExit) as raised:
+        return _failed_together(values, raised)
 
 
 def _failed_together(values: Sequence[Any], error: BaseException) -> Called:

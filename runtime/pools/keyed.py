@@ -20,6 +20,8 @@ from runtime.transport.outputs import any_outputs, spread
 _FIXED = frozenset({int, float, complex, str, bytes, bool, type(None)})
 """States of these types cannot be changed in place."""
 States = dict[Any, Any]
+Together = Callable[[list[Any], States], tuple[Any, Mapping[Any, Any]]]
+"""Values and the states of their keys, to results and the new states of some of these."""
 Encode = Callable[[list[Any]], Any]
 
 
@@ -76,15 +78,12 @@ class KeyedStage:
 
     def run(self, values: list[Any]) -> tuple[list[Any], BaseException | None]:
         """The results up to the first value on which it raises, and what was raised."""
-        out: list[Any] = []
-        try:
-            keys = list(map(self._key_of, values))
-            owners = self._partitions.of(keys)
-        except (Exception, SystemExit):
+        found = self._found(values)
+        if found is None:
             return self._first_without_key(values)
-        if owners != (self._routes or owners) or not self._tables.keys() >= set(owners):
-            return self._first_without_key(values)
+        keys, owners = found
         self._remember(dict(zip(keys, owners, strict=True)))
+        out: list[Any] = []
         try:
             call, tables = self._call, map(self._tables.__getitem__, owners)
             for value, key, table in zip(values, keys, tables, strict=True):
@@ -93,6 +92,32 @@ class KeyedStage:
         except (Exception, SystemExit) as error:
             return out, error
         return out, None
+
+    def run_together(self, values: list[Any], call: Together) -> tuple[Any, BaseException | None]:
+        """As ``run``, for a stage that gets all values, and the states of their keys, in one call: its results, however
+        many they are. Raises: what ``call`` raises, and RecomposeError for the state of a key that no value has."""
+        found = self._found(values)
+        if found is None:
+            return self._first_without_key(values)
+        touched = dict(zip(*found, strict=True))
+        self._remember(touched)
+        results, states = call(values, {key: self._tables[owner].get(key) for key, owner in touched.items()})
+        if strange := [key for key in states if key not in touched]:
+            raise RecomposeError(f"a state came back for the key {shown(strange[0])}, which none of its values has")
+        for key, owner in touched.items():
+            table = self._tables[owner]
+            table[key] = states[key] if key in states else table.get(key)
+        return results, None
+
+    def _found(self, values: list[Any]) -> tuple[list[Any], bytes] | None:
+        """Keys and partitions of the values; None: one of them is at fault."""
+        try:
+            keys = list(map(self._key_of, values))
+            owners = self._partitions.of(keys)
+        except (Exception, SystemExit):
+            return None
+        fit = owners == (self._routes or owners) and self._tables.keys() >= set(owners)
+        return (keys, owners) if fit else None
 
     def changes(self, wanted: Sequence[int]) -> dict[int, Change]:
         """What the task made of its partitions; of those ``wanted``, all. Raises: what pickle raises."""

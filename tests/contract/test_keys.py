@@ -38,7 +38,11 @@ def loop(numbers: range, fail_at: int | None = None) -> dict[int, list[str]]:
         if stage in ("spread", "show"):
             return getattr(app, stage)(value)
         key = stage, getattr(app, f"{stage}_key")(value)
-        result, states[key] = getattr(app, stage)(value, states.get(key))
+        if stage == "place":  # gets all values of a task, and the states of their keys
+            (result,), new = app.place([value], {key[1]: states.get(key)})
+            states[key] = new[key[1]]
+        else:
+            result, states[key] = getattr(app, stage)(value, states.get(key))
         return result
 
     out = {}

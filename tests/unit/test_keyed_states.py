@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apps.contract import App, Outputs
 from compositions.model import Stage, StageKind
@@ -234,3 +236,87 @@ def test_an_item_in_parts_of_which_one_value_is_broken_is_broken() -> None:
 
 def key_in(stage: Any, key: str) -> int:
     return stage.routes([(key, 1)]).partitions[0]
+
+
+class Together(App):
+    """Running sums, of all values of a task in one call; each state is a list that is changed in place."""
+
+    name = "together"
+    stages = (Stage("total", StageKind.PARTITIONED, partitions=PARTITIONS, batch=True),)
+
+    def total_key(self, value: Any) -> Any:
+        return value[0]
+
+    def total(self, values: Any, states: Any) -> Any:
+        out = []
+        for key, number in values:
+            state = states[key] = states[key] or [0]
+            state[0] += number
+            if number == 13:
+                raise ValueError("thirteen")
+            if number == 99:
+                states["stranger"] = 1
+            out.append((key, state[0]))
+        return out, {key: None if state == [0] else state for key, state in states.items()}
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([-1, 0, 1, 2, 13])), min_size=1, max_size=9))
+)
+def test_a_call_for_all_values_of_a_task_gives_what_a_plain_loop_gives_and_a_failed_one_leaves_no_trace(
+    bundles: list[list[tuple[str, int]]],
+) -> None:
+    calls, sums = Calls(Together()), dict[str, int]()
+    for number, bundle in enumerate(bundles):
+        keyed = KeyedTask() if number else KeyedTask(None, ALL)
+        if any(value == 13 for _, value in bundle):
+            with pytest.raises(StageError, match="thirteen") as caught:
+                run(calls, bundle, keyed)
+            assert caught.value.position == (0 if len(bundle) == 1 else None)
+            continue
+        expected = []
+        for key, value in bundle:
+            sums[key] = sums.get(key, 0) + value
+            expected.append((key, sums[key]))
+        done = run(calls, bundle, keyed)
+        assert CODEC.decode(done.payload) == expected
+        assert states(done) == {key: [sums[key]] if sums[key] else None for key, _ in bundle}
+
+
+def test_a_call_for_all_values_must_give_one_for_each_and_states_of_their_keys() -> None:
+    calls = Calls(Together())
+    run(calls, [("a", 1)], KeyedTask(None, ALL))
+    with pytest.raises(StageError, match="a state came back for the key 'stranger', which none of its values has"):
+        run(calls, [("a", 99), ("b", 1)], KeyedTask())
+    with pytest.raises(StageError, match=r"the key 1\.5 is of type float") as caught:
+        run(calls, [("a", 1), (1.5, 1)], KeyedTask())
+    assert caught.value.position == 1
+    assert CODEC.decode(run(calls, [("a", 1), ("b", 1)], KeyedTask()).payload) == [("a", 2), ("b", 1)]
+
+
+class Columns(App):
+    """States that the stage does not mention stay."""
+
+    name = "columns"
+    stages = (
+        Stage("total", StageKind.PARTITIONED, partitions=4, batch=True, columns=(("key", "string"), ("n", "int64"))),
+    )
+
+    def total_key(self, value: Any) -> Any:
+        return value["key"]
+
+    def total(self, batch: Any, states: Any) -> Any:
+        numbers: dict[str, int] = {}
+        for key, number in zip(batch["key"].to_pylist(), batch["n"].to_pylist(), strict=True):
+            numbers[key] = numbers.get(key, 0) + number
+        new = {key: (states[key] or 0) + number for key, number in numbers.items() if number}
+        return [new.get(key, states[key]) for key in batch["key"].to_pylist()], new
+
+
+def test_a_stage_by_key_may_get_columns() -> None:
+    calls = Calls(Columns())
+    rows = [{"key": "a", "n": 1}, {"key": "b", "n": 2}, {"key": "a", "n": 3}]
+    done = run(calls, rows, KeyedTask(None, ALL))
+    assert CODEC.decode(done.payload) == [4, 2, 4]
+    done = run(calls, [{"key": "a", "n": 0}, {"key": "b", "n": 5}], KeyedTask())
+    assert (CODEC.decode(done.payload), states(done)) == ([4, 7], {"a": 4, "b": 7})

@@ -219,7 +219,10 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
             {**KEYED, "stages": (Stage("two", StageKind.PARTITIONED, partitions=257),)},
             "partitions = 257; must be 1 to 256",
         ),
-        ({**KEYED, "stages": (keyed(batch=True),)}, "is partitioned and a batch stage"),
+        (
+            {**KEYED, "stages": (keyed(batch=True),), "two": lambda self, values: values},
+            "the method of partitioned batch stage 'two' must take (self, values, states)",
+        ),
         ({"two": generating}, "stage 'two' keeps a state and is a generator"),
         ({"stages": (Stage("one", columns=(("id", "int64"),)),)}, "has columns and is no batch stage"),
         ({"stages": (Stage("one", batch=True, columns=(("id", "text"),)),)}, "has column ('id', 'text'); must be"),

@@ -123,7 +123,7 @@ class Keys(App):
         Stage("seen", StageKind.PARTITIONED, partitions=8),
         Stage("spread"),
         Stage("count", StageKind.PARTITIONED, partitions=16),
-        Stage("place", StageKind.PARTITIONED, partitions=5),
+        Stage("place", StageKind.PARTITIONED, partitions=5, batch=True),
         Stage("show"),
     )
     options_model = KeysOptions
@@ -153,10 +153,13 @@ class Keys(App):
     def place_key(self, value):
         return value[2]
 
-    def place(self, value, state):
-        state = {} if state is None else state
-        state[value[0]] = state.get(value[0], 0) + 1
-        return (*value, sum(state.values())), state
+    def place(self, values, states):
+        placed = []
+        for value in values:
+            state = states[value[2]] = states[value[2]] or {}
+            state[value[0]] = state.get(value[0], 0) + 1
+            placed.append((*value, sum(state.values())))
+        return placed, states
 
     def show(self, value):
         return "/".join(map(str, value))
