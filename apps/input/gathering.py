@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from apps.input.pacing import FrequencyManager
 from apps.input.portions import Portion, weight_bytes
+from apps.input.positions import part_of
 from apps.input.sources import Clock, Reader
 from compositions.batching import BundleLimits
 
@@ -104,7 +105,7 @@ def _due(portion: Portion, turns: list[float] | None) -> Portion:
 def _joined(first: Portion, second: Portion) -> Portion:
     """Both know since when they are due, or neither does."""
     due_s = first.due_s and second.due_s and first.due_s + second.due_s
-    marks = first.marks and second.marks and first.marks + second.marks
+    marks = first.marks and second.marks and (*first.marks, *second.marks)
     return Portion(first.values + second.values, first.arrived_s + second.arrived_s, due_s, marks)
 
 
@@ -125,5 +126,5 @@ def _cut(portion: Portion, max_bytes: int) -> Iterator[Portion]:
 
 def _piece(portion: Portion, begin: int, end: int) -> Portion:
     due_s = None if portion.due_s is None else portion.due_s[begin:end]
-    marks = None if portion.marks is None else portion.marks[begin:end]
+    marks = None if portion.marks is None else part_of(portion.marks, begin, end)
     return Portion(portion.values[begin:end], portion.arrived_s[begin:end], due_s, marks)

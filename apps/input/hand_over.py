@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, NamedTuple
 
-from apps.input.positions import Mark
+from apps.input.positions import Marks
 from apps.input.sources import Clock
 
 PATIENT_ITEMS = 64
@@ -24,7 +24,7 @@ class Encoded(NamedTuple):
     payload: Any
     arrived_s: tuple[float, ...]
     due_s: tuple[float, ...]
-    marks: tuple[Mark, ...] | None = None
+    marks: Marks | None = None
     """Where the source goes on behind each item; None: it has no positions."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from apps.input.positions import Mark
+from apps.input.positions import Marks
 
 SCALARS = frozenset({bool, int, float, type(None)})
 SMALL_BYTES = 32
@@ -21,8 +21,7 @@ class Portion(NamedTuple):
     values: list[Any]
     arrived_s: tuple[float, ...]
     due_s: tuple[float, ...] | None = None
-    marks: tuple[Mark, ...] | None = None
-    """One an item."""
+    marks: Marks | None = None
 
 
 class Portions:

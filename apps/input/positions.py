@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 Position = int | str | tuple[int, int]
@@ -10,6 +11,34 @@ Position = int | str | tuple[int, int]
 stored."""
 Mark = tuple[str, Position]
 """A partition, and where it goes on behind one item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Marks of items that were counted: ``(partition, (times, number))`` each. Made when somebody asks for them: a pair
+    of tuples an item costs as much as the rest of reading it."""
+
+    partition: str
+    times: int
+    numbers: range
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[Mark]:
+        return ((self.partition, (self.times, number)) for number in self.numbers)
+
+    def part(self, begin: int, end: int) -> Counted:
+        return Counted(self.partition, self.times, self.numbers[begin:end])
+
+
+Marks = tuple[Mark, ...] | Counted
+"""One an item."""
+
+
+def part_of(marks: Marks, begin: int, end: int) -> Marks:
+    """Those of items ``begin`` to before ``end``."""
+    return marks.part(begin, end) if isinstance(marks, Counted) else marks[begin:end]
 
 
 @runtime_checkable

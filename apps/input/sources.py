@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from apps.contract import App
 from apps.input.portions import Portion, Portions
-from apps.input.positions import Position
+from apps.input.positions import Counted, Position
 from apps.input.schedule import Offer
 from apps.input.video import Capture, Frames, open_capture
 from compositions.errors import RecomposeError
@@ -117,8 +117,7 @@ class Replay:
     def _marked(self, portion: Portion) -> Portion:
         begin = self._read
         self._read += len(portion.values)
-        marks = tuple(("items", (self._passes, behind)) for behind in range(begin + 1, self._read + 1))
-        return portion._replace(marks=marks)
+        return portion._replace(marks=Counted("items", self._passes, range(begin + 1, self._read + 1)))
 
     def seek(self, positions: Mapping[str, Position]) -> None:
         """What was read is read again, and passed over."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from apps.input.positions import Mark
+from apps.input.positions import Marks
 from apps.input.rates import Rate
 from apps.input.source_thread import SourceThread
 from profiler.monitor import Monitor
@@ -35,7 +35,7 @@ class Intake:
     ) -> None:
         self._source, self._engine, self._monitor, self._bundling = source, engine, monitor, bundling
         self._workers, self._pushed = workers, pushed
-        self.admitted: Callable[[int, tuple[Mark, ...] | None], None] = lambda first, marks: None
+        self.admitted: Callable[[int, Marks | None], None] = lambda first, marks: None
         """Is told of items that came in: the serial number of the first, and where the source goes on behind each."""
         self._stopped = False
         self.reading = False

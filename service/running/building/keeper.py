@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from apps.input.positions import Mark, Position, Positioned
+from apps.input.positions import Marks, Position, Positioned, part_of
 from apps.input.sources import Source
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.events import Payload
@@ -30,7 +30,7 @@ class Keeper:
     def __init__(self, release: Release) -> None:
         self._release = release
 
-    def admitted(self, first: int, marks: tuple[Mark, ...] | None) -> None:
+    def admitted(self, first: int, marks: Marks | None) -> None:
         """Items from serial number ``first`` on came in."""
 
     def take(self, run: Run) -> None:
@@ -73,16 +73,16 @@ class Tracker:
 
     def __init__(self, positions: Mapping[str, Position]) -> None:
         self._known = dict(positions)
-        self._ahead: deque[tuple[int, tuple[Mark, ...]]] = deque()
+        self._ahead: deque[tuple[int, Marks]] = deque()
 
-    def admitted(self, first: int, marks: tuple[Mark, ...]) -> None:
+    def admitted(self, first: int, marks: Marks) -> None:
         self._ahead.append((first, marks))
 
     def behind(self, next_serial: int) -> dict[str, Position]:
         """Where the source goes on when all items before have left."""
         while self._ahead and self._ahead[0][0] < next_serial:
             first, marks = self._ahead[0]
-            self._known.update(marks[: next_serial - first])
+            self._known.update(part_of(marks, 0, next_serial - first))
             if first + len(marks) > next_serial:
                 break
             self._ahead.popleft()
@@ -122,7 +122,7 @@ class RestartKeeper(Keeper):
         """To be stored when the sink has what left."""
         self._next_s = -math.inf
 
-    def admitted(self, first: int, marks: tuple[Mark, ...] | None) -> None:
+    def admitted(self, first: int, marks: Marks | None) -> None:
         if marks:
             self._tracker.admitted(first, marks)
 
