@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from runtime.dispatch.assembly import Assembly, Piece, marked
 from runtime.dispatch.events import Change, Payload, WorkerId
 from runtime.dispatch.pipeline import Bundle, GroupState
+from runtime.dispatch.skew import Loads, moves
 
 LEAST_BYTES = 65_536
 """Changes below this are kept as they are: a snapshot would cost more than it saves."""
@@ -45,7 +46,7 @@ class Partitions:
     """Of one stage. An *owner* runs the values of a partition from now on; a *holder* has its state. A partition that
     is in work stays where it is until the task is over; then its next owner gets what is kept. None waits meanwhile."""
 
-    __slots__ = ("count", "entered", "group", "holders", "in_work", "kept", "owned", "owners", "stale")
+    __slots__ = ("count", "entered", "group", "holders", "in_work", "kept", "loads", "owned", "owners", "stale")
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -56,6 +57,7 @@ class Partitions:
         self.stale: dict[WorkerId, set[int]] = {}
         """Those that a worker has states of, and are held by another since."""
         self.kept = [Kept() for _ in range(count)]
+        self.loads = Loads(count)
         self.in_work = bytes(256)
         """1 for each that a task may change now."""
         self.entered: list[Assembly] = []
@@ -98,6 +100,8 @@ class Partitions:
 
     def enter(self, assembly: Assembly, group: GroupState) -> None:
         """A bundle, in its turn."""
+        if len(self.owned) > 1:
+            self.loads.note(assembly.routes.partitions)
         self.entered.append(assembly)
         self.group = group
 
@@ -128,8 +132,11 @@ class Partitions:
         self.holders = [None if each == worker else each for each in self.holders]
 
     def share(self, workers: Sequence[WorkerId]) -> None:
-        """From now on these own all, evenly; only those move that must, and those that have a state stay with it."""
+        """From now on these own all, evenly by number; only those move that must, and those that have a state stay with
+        it. Where the same own them already, those move that make it even by load, where they must."""
         if set(workers) == self.owned.keys():
+            if self.loads.due:
+                self._level(self.loads.look())
             return
         fair, more = divmod(self.count, len(workers))
         owned: dict[WorkerId, list[int]] = {worker: [] for worker in workers}
@@ -147,10 +154,22 @@ class Partitions:
                 if homeless and len(mine) < fair + (more > 0):
                     more -= len(mine) == fair
                     mine.append(homeless.pop())
-        self.owned = {worker: marked(mine) for worker, mine in owned.items()}
         for worker, mine in owned.items():
             for each in mine:
                 self.owners[each] = worker
+        self._own(workers)
+
+    def _level(self, loads: Sequence[int]) -> None:
+        """Keys are skewed: who has too much of the work gives partitions away."""
+        owned = {worker: [each for each, owner in enumerate(self.owners) if owner == worker] for worker in self.owned}
+        for each, worker in moves(owned, loads).items():
+            self.owners[each] = worker
+        self._own(list(owned))
+
+    def _own(self, workers: Sequence[WorkerId]) -> None:
+        self.owned = {
+            worker: marked(each for each, owner in enumerate(self.owners) if owner == worker) for worker in workers
+        }
 
     def _mark(self, partitions: Sequence[int], sign: int) -> None:
         marks = bytearray(self.in_work)

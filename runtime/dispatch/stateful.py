@@ -16,6 +16,7 @@ from runtime.dispatch.ordering import OrderGate
 from runtime.dispatch.partitions import Kept, Partitions
 from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork
 from runtime.dispatch.routes import Mosaic, Routes
+from runtime.dispatch.skew import Loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,5 +107,5 @@ class StatefulStages:
         return {name: kept[0].payload for name, kept in self._versions.items() if kept[0].turn <= next_turn}
 
 
-PARTS: tuple[type, ...] = (Assembly, Kept, Mosaic, OrderGate, Part, Partitions, Routes, StatefulStages, Version)
+PARTS: tuple[type, ...] = (Assembly, Kept, Loads, Mosaic, OrderGate, Part, Partitions, Routes, StatefulStages, Version)
 """What its state is made of."""
