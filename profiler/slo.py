@@ -70,6 +70,11 @@ class Slo:
         return QUANTILES.get(self.statistic)
 
     @property
+    def share_asked(self) -> float | None:
+        """The share of the items that is wanted within a time, by the first that asks so; ``None``: none does."""
+        return next((each.quantile for each in self.each if each.statistic == "share"), None)
+
+    @property
     def measured(self) -> str:
         """What is judged, in words: ``latency``, ``p95 latency``, ``latency of 95 % of the items``."""
         if self.statistic == "share":

@@ -19,6 +19,7 @@ LATE_S = 15.0
 COLUMNS = (
     *("at", "composition", "input_rate_per_s", "throughput_per_s", "latency_mean_ms", "latency_p95_ms", "queued"),
     *("slo_metric", "slo_target", "slo_bound", "slo_status", "stages", "offered_per_s", "workers"),
+    *("latency_p50_ms", "latency_p99_ms", "latency_share_ms"),
 )
 
 

@@ -84,6 +84,9 @@ SNAPSHOTS = [
     _field("admitted_per_s", pa.float64(), "items/s, over the monitor's window"),
     _field("missed", pa.int64(), "items that were due and never read, since the start"),
     _field("lag_s", pa.float64(), "s for which the next item to be read has been due"),
+    _field("latency_p50_ms", pa.float64(), "ms, over the monitor's window"),
+    _field("latency_p99_ms", pa.float64(), "ms, over the monitor's window"),
+    _field("latency_share_ms", pa.float64(), "ms, within which the share of the items is that the SLO asks for"),
     EPOCH,
 ]
 

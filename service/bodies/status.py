@@ -155,6 +155,14 @@ def resting(app: type[App], state: State, spec: RunSpec, last_decision: Decision
 class SampledLatency(Answer):
     mean: float | None
     p95: float | None
+    p50: float | None = None
+    p99: float | None = None
+    share: float | None = None
+    """Within which the share of the items is that the SLO asks for."""
+
+    @classmethod
+    def of(cls, latency: Latency) -> SampledLatency:
+        return cls(mean=latency.mean, p50=latency.p50, p95=latency.p95, p99=latency.p99, share=latency.share)
 
 
 class Sample(Answer):
@@ -194,6 +202,6 @@ class Sample(Answer):
             slo=status.slo,
             input_rate_per_s=status.input_rate_per_s,
             throughput_per_s=status.throughput_per_s,
-            latency_ms=SampledLatency(mean=status.latency_ms.mean, p95=status.latency_ms.p95),
+            latency_ms=SampledLatency.of(status.latency_ms),
             service_time_ms={stage.name: stage.service_time_ms for stage in status.stages},
         )

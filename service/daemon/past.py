@@ -80,7 +80,9 @@ def _sample(row: Mapping[str, Any]) -> Sample:
         slo=_slo(row),
         input_rate_per_s=rounded(row["input_rate_per_s"]),
         throughput_per_s=rounded(row["throughput_per_s"]),
-        latency_ms=SampledLatency(mean=rounded(row["latency_mean_ms"]), p95=rounded(row["latency_p95_ms"])),
+        latency_ms=SampledLatency(
+            **{name: rounded(row.get(f"latency_{name}_ms")) for name in SampledLatency.model_fields}
+        ),
         service_time_ms={stage["stage"]: rounded(stage["service_ms"]) for stage in row["stages"] or ()},
         offered_per_s=rounded(row.get("offered_per_s")),
         queued=row["queued"],

@@ -1,6 +1,6 @@
 // A chart over time in SVG: lines, a zone that is fine, gaps where nothing was measured, and a cursor.
 
-import { h, s, say } from "./dom.js";
+import { h, s, say, shown } from "./dom.js";
 import { clock } from "./format.js";
 
 const PAD = { left: 52, right: 10, top: 8, bottom: 22 };
@@ -15,21 +15,38 @@ export function scale(value) {
 }
 
 export class Chart {
-  /** `lines`: {key, label, of(sample)}; `limits(sample)`: the bounds of the SLO; `fine`: which side of the first is, "below" or "above". */
+  /** `lines`: {key, label, of(sample)}, with `off` one that is drawn only when it is asked for in the legend; `limits(sample)`: the bounds of the SLO; `fine`: which side of the first is, "below" or "above". */
   constructor({ title, unit, lines, limits = null, fine = "below", format, height = 170 }) {
     Object.assign(this, { title, unit, limits, fine, format, height, lines, log: false });
     this.values = lines.map(() => h("b"));
-    this.labels = lines.map((line, index) => h("span", { class: `key ${line.key}` }, h("i"), line.label, " ", this.values[index]));
+    this.off = new Set(lines.filter((line) => line.off));
+    this.labels = lines.map((line, index) => this.key(line, [h("i"), line.label, " ", this.values[index]]));
     this.bound = h("span", { class: "key limit", hidden: true }, h("i"), "bound ", h("b"));
     this.svg = s("svg", { class: "chart", height, role: "img", tabindex: "0" });
     this.element = h("figure", {}, h("figcaption", {}, h("h3", {}, title), h("span", { class: "keys" }, this.labels, limits ? this.bound : null)), this.svg);
+  }
+
+  /** In the legend; where there are many lines, a button that takes its own out of the picture and back. */
+  key(line, inside) {
+    if (this.lines.length <= 2) return h("span", { class: `key ${line.key}` }, inside);
+    return h("button", { type: "button", class: `key ${line.key}`, "aria-pressed": String(!this.off.has(line)), onclick: () => this.turn(line, this.off.has(line)) }, inside);
+  }
+
+  turn(line, on) {
+    this.off[on ? "delete" : "add"](line);
+    this.labels[this.lines.indexOf(line)].setAttribute("aria-pressed", String(on));
+    if (this.view) this.draw(this.view);
+  }
+
+  get drawn() {
+    return this.lines.filter((line) => !this.off.has(line));
   }
 
   /** View: {samples, from, to, marks, cursor}, times in seconds. */
   draw(view) {
     const width = Math.max(200, Math.floor(this.element.clientWidth));
     const { samples } = view;
-    this.gap = view.gap;
+    Object.assign(this, { view, gap: view.gap });
     const { steps, top, y } = this.scaled(samples);
     const x = (t) => PAD.left + ((width - PAD.left - PAD.right) * (t - view.from)) / (view.to - view.from);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
@@ -59,7 +76,7 @@ export class Chart {
   }
 
   reach() {
-    return [...this.lines.map((line) => line.of), ...(this.limits ? [(sample) => Math.max(0, ...this.limits(sample))] : [])];
+    return [...this.drawn.map((line) => line.of), ...(this.limits ? [(sample) => Math.max(0, ...this.limits(sample))] : [])];
   }
 
   grid(width, steps, y) {
@@ -80,7 +97,7 @@ export class Chart {
   }
 
   paths(samples, x, y) {
-    return this.lines.map((line) => {
+    return this.drawn.map((line) => {
       const d = pieces(samples, line.of, this.gap).map((run) => `M${run.map(([t, value]) => `${x(t).toFixed(1)} ${y(value).toFixed(1)}`).join("L")}`).join("");
       return s("path", { class: `line ${line.key}`, d });
     });
@@ -101,7 +118,8 @@ export class Chart {
     const bounds = (this.limits && at ? this.limits(at) : []).filter((bound) => bound !== null && bound !== undefined);
     this.bound.hidden = bounds.length === 0;
     say(this.bound.lastElementChild, bounds.map((bound) => this.format(bound, true)).join(", "));
-    const words = this.lines.map((line, index) => `${line.label} ${texts[index]}`).join(", ");
+    this.lines.forEach((line, index) => shown(this.labels[index], !line.rare || view.samples.some((sample) => line.of(sample) !== null)));
+    const words = this.drawn.map((line) => `${line.label} ${texts[this.lines.indexOf(line)]}`).join(", ");
     this.svg.setAttribute("aria-label", `${this.title}, ${this.unit}${at ? `, at ${clock(at.t)}: ${words}` : ": nothing measured yet"}`);
   }
 }

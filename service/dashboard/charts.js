@@ -12,6 +12,14 @@ const LEAST_S = 2; // a click that slips is no range
 const BAND_HEIGHT = 58;
 const HOLES_TOLD = 3;
 
+const LATENCIES = [
+  { key: "mean", label: "mean", of: (sample) => sample.mean },
+  { key: "p50", label: "p50", of: (sample) => sample.p50, off: true },
+  { key: "p95", label: "p95", of: (sample) => sample.p95 },
+  { key: "p99", label: "p99", of: (sample) => sample.p99, off: true },
+  { key: "share", label: "share asked for", of: (sample) => sample.share, rare: true },
+];
+
 const axisTime = (value) => (value === 0 ? "0" : value >= 1000 ? `${format.number(value / 1000, value % 1000 ? 1 : 0)} s` : `${Number(value.toPrecision(3))} ms`);
 const axisRate = (value) => String(Number(value.toPrecision(3)));
 
@@ -24,7 +32,7 @@ export class Charts {
     this.told = h("span", { class: "hint" });
     this.length = h("select", { id: "length", onchange: () => this.lengthen() }, Object.entries(LENGTHS_S).map(([label, value]) => h("option", { value, selected: value === 300 }, label)));
     this.rates = new Chart({ title: "Offered and delivered", unit: "items per second", lines: [{ key: "input", label: "offered", of: (sample) => sample.offered }, { key: "output", label: "delivered", of: (sample) => sample.output }], limits: (sample) => [sample.rateBound], fine: "above", format: (value, exact) => (exact ? `${format.rate(value)}/s` : axisRate(value)) });
-    this.latency = new Chart({ title: "Latency", unit: "milliseconds", lines: [{ key: "mean", label: "mean", of: (sample) => sample.mean }, { key: "p95", label: "p95", of: (sample) => sample.p95 }], limits: (sample) => sample.latencyBounds, format: (value, exact) => (exact ? format.time(value) : axisTime(value)) });
+    this.latency = new Chart({ title: "Latency", unit: "milliseconds", lines: LATENCIES, limits: (sample) => sample.latencyBounds, format: (value, exact) => (exact ? format.time(value) : axisTime(value)) });
     this.bundles = new Chart({ title: "Items that may travel together", unit: "items", lines: [{ key: "output", label: "size", of: (sample) => sample.bundle }], format: (value, exact) => (exact ? format.whole(value) : axisRate(value)), height: 110 });
     this.backlog = new Chart({ title: "Backlog", unit: "items", lines: [{ key: "p95", label: "waiting", of: (sample) => sample.queued }], format: (value, exact) => (exact ? format.whole(value) : axisRate(value)), height: 110 });
     this.workers = new Chart({ title: "Workers in use and cores they keep busy", unit: "workers, cores", lines: [{ key: "hue4", label: "workers", of: (sample) => sample.workers }, { key: "hue1", label: "busy cores", of: (sample) => sample.cpu }], format: (value, exact) => (exact ? format.number(value, Number.isInteger(value) ? 0 : 2) : axisRate(value)), height: 110 });
@@ -49,10 +57,18 @@ export class Charts {
   }
 
   /** What the charts cannot tell by their samples: the names of the stages, in the app's order, and the present runner. */
-  know({ stages: each, began_at: began, started_again: again }) {
+  know({ stages: each, slo, began_at: began, started_again: again }) {
+    this.judge(format.goals(slo, "latency").map((goal) => goal.statistic));
     const stages = each.map((stage) => stage.name);
     Object.assign(this, { began: began ? Date.parse(began) / 1000 : null, again });
     if (renew(this.stagePlace, stages.join(), () => this.stageChart(stages))) this.draw();
+  }
+
+  /** The curve that an objective judges is drawn without being asked for. */
+  judge(statistics) {
+    if (statistics.join() === this.judged) return;
+    this.judged = statistics.join();
+    for (const line of LATENCIES) if (statistics.includes(line.key)) this.latency.turn(line, true);
   }
 
   stageChart(stages) {

@@ -13,7 +13,10 @@ function fromHistory(sample) {
     input: sample.input_rate_per_s,
     output: sample.delivered_per_s ?? sample.throughput_per_s, // the other begins anew with each switch: false dips
     mean: sample.latency_ms.mean,
+    p50: sample.latency_ms.p50 ?? null,
     p95: sample.latency_ms.p95,
+    p99: sample.latency_ms.p99 ?? null,
+    share: sample.latency_ms.share ?? null,
     target: waits[0]?.target ?? null,
     latencyBounds: waits.map((each) => each.bound),
     rateBound: rate?.bound ?? null,

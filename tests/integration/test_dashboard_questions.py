@@ -13,6 +13,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from compositions.hue import hue_of
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
+CLASSES = "return [...document.querySelectorAll(arguments[0])].map((each) => each.getAttribute('class'))"
 COMPOSITIONS = "#act-compositions"
 
 
@@ -129,6 +130,10 @@ def test_all_objectives_a_gap_the_workers_and_the_log_are_shown(ferret: Browser,
     ferret.sees("95th percentile, 5 % above its bound 240 ms; mean", ".tile")
     ferret.sees("In force: mean latency ≤ 480 ms and 95th percentile latency ≤ 240 ms and throughput", "#act-slo")
     ferret.until(lambda: len(ferret.all(".charts figure:nth-child(2) path.limit")) == 2, "both bounds")
+    drawn = ".charts figure:nth-child(2) path.line"
+    assert [each.split()[-1] for each in ferret.run(CLASSES, drawn)] == ["mean", "p95", "share"]
+    ferret.find("button.key.p99").click()
+    ferret.until(lambda: "line p99" in ferret.run(CLASSES, drawn), "the curve that was asked for")
     ferret.driver.refresh()
     ferret.sees("Nothing measured from", ".lost")
     assert ferret.all(".charts .hole")

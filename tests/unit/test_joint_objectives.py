@@ -99,6 +99,11 @@ def test_a_budget_in_words() -> None:
     assert together([parse_slo("p95=1s")], Budget()).budget is None
 
 
+def test_the_share_that_is_asked_for_is_known_wherever_it_stands() -> None:
+    assert together([parse_slo("latency=1s"), parse_slo("share90=2s")]).share_asked == 0.9
+    assert together([parse_slo("latency=1s"), parse_slo("p99=2s")]).share_asked is None
+
+
 @pytest.mark.parametrize(
     "text", ["workers", "money=3", "workers=many", "workers=0", "cores=nan", "workers=1,workers=2"]
 )

@@ -27,6 +27,7 @@ def row(at_s: float) -> dict[str, Any]:
     stage = {"stage": "rank", "service_ms": 96.4, "cpu_ms": 90.0, "bottleneck": True}
     known = {"app": "ferret", "run": "r", "composition": "13", "state": "stable", "switching": False, "queued": 3}
     figures = {"input_rate_per_s": 10.0, "throughput_per_s": 9.9, "latency_mean_ms": 181.0, "latency_p95_ms": None}
+    figures |= {"latency_p99_ms": 300.0}
     slo = {"slo_metric": "latency", "slo_target": 400.0, "slo_bound": 480.0, "slo_status": "met", "workers": 5}
     return {**known, **figures, **slo, "at": datetime.fromtimestamp(at_s, UTC), "stages": [stage]}
 
@@ -63,6 +64,7 @@ def test_samples_are_those_that_charts_know(tmp_path: Path) -> None:
     telemetry = TelemetrySpec(folder=str(tmp_path))
     sample = samples_between(telemetry, "ferret", BEGAN_S, BEGAN_S + 9)[0]
     assert (sample.composition, sample.queued, sample.workers, sample.service_time_ms) == ("13", 3, 5, {"rank": 96.4})
+    assert (sample.latency_ms.p95, sample.latency_ms.p99, sample.latency_ms.share) == (None, 300.0, None)
     assert sample.slo is not None
     assert (sample.slo.bound, sample.slo.threshold, sample.slo_status) == (480.0, 0.2, "met")
     assert samples_between(None, "ferret", BEGAN_S, BEGAN_S + 9) == []

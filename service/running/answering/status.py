@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compositions.model import Stage
-from profiler.slo import Slo
 from service.bodies.base import Clock, rounded
 from service.bodies.compositions import ActiveComposition
 from service.bodies.decisions import Decision, Switch
@@ -42,7 +41,7 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         slo_status=loop.result.slo_status if loop.result else known.slo_status,
         input_rate_per_s=rounded(input_rate),
         throughput_per_s=rounded(snapshot.throughput_per_s) if snapshot else None,
-        latency_ms=Latency.of(snapshot.latency if snapshot else None, _share(slo)),
+        latency_ms=Latency.of(snapshot.latency if snapshot else None, slo.share_asked if slo else None),
         stages=StageStatus.all_of(stages, snapshot),
         queued=view.queued,
         in_flight=view.in_flight,
@@ -67,10 +66,6 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         spark=beside.spark,
         **{name: getattr(known, name) for name in Origin.model_fields},
     )
-
-
-def _share(slo: Slo | None) -> float | None:
-    return slo.quantile if slo is not None and slo.statistic == "share" else None
 
 
 def last_decision(loop: ControlLoop, at: Clock, run: str | None) -> Decision | None:

@@ -90,6 +90,7 @@ SNAPSHOT_FIELDS = (
     "at", "composition", "state", "switching", "input_rate_per_s", "throughput_per_s", "latency_mean_ms",
     "latency_p95_ms", "queued", "in_flight", "workers", "slo_metric", "slo_target", "slo_bound", "slo_status",
     "drain_estimate_ms", "stages", "offered_per_s", "admitted_per_s", "missed", "lag_s",
+    "latency_p50_ms", "latency_p99_ms", "latency_share_ms",
 )  # fmt: skip
 SNAPSHOT_STAGE_FIELDS = ("stage", "service_ms", "cpu_ms", "bottleneck")
 

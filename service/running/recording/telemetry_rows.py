@@ -12,6 +12,7 @@ from profiler.service_time import bottlenecks
 from profiler.snapshot import Snapshot
 from service.bodies import decisions as bodies
 from service.bodies.base import ms, plain, time_text
+from service.bodies.figures import Latency
 from service.running.loop import ControlLoop
 
 Record = tuple[Any, ...]
@@ -24,20 +25,21 @@ class Rows:
         self._run, self._epoch_s = run, epoch_s
 
     def snapshot(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> Record:
-        objective, latency, demand = loop.manager.objective, snapshot.latency, snapshot.demand
+        objective, demand = loop.manager.objective, snapshot.demand
         tagged = bottlenecks(snapshot.stages)
         stages = [(s.name, s.service_time_s * 1e3, s.cpu_time_s * 1e3, s.name in tagged) for s in snapshot.stages]
         rate = snapshot.input_rate_per_s
+        told = Latency.of(snapshot.latency, objective.slo.share_asked if objective else None)
         return (
             self._micros(snapshot.now_s), snapshot.composition, str(result.state), snapshot.switching,
             snapshot.input_rate_per_s, demand.delivered_per_s if demand else snapshot.throughput_per_s,
-            latency and latency.mean_s * 1e3, latency and latency.p95_s * 1e3,
+            told.mean, told.p95,
             snapshot.queued, snapshot.in_flight, snapshot.workers_alive,
             objective and objective.slo.metric, objective and objective.target(rate),
             objective and objective.bound(rate), str(result.slo_status),
             ms(loop.handovers.drain.status().estimate_s), stages,
             demand and demand.offered_per_s, demand and demand.admitted_per_s, demand and demand.missed,
-            demand and demand.lag_s,
+            demand and demand.lag_s, told.p50, told.p99, told.share,
         )  # fmt: skip
 
     def decision(self, loop: ControlLoop, decision: Decision) -> Record:
