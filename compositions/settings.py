@@ -11,6 +11,7 @@ from dataclasses import Field, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from compositions.errors import RecomposeError, shown
+from compositions.wording import figure
 
 Group = TypeVar("Group")
 
@@ -110,5 +111,6 @@ def _fault(limits: Field[Any], value: object) -> str | None:
     if isinstance(limits.default, int) and not isinstance(value, int):
         return f"{limits.name} = {shown(value)}, must be a whole number"
     if not low <= value <= high:
-        return f"{limits.name} = {shown(value)}, must be in [{low:g}, {high:g}]{f' {unit}' if unit else ''}"
+        accepted = f"[{figure(low, 6)}, {figure(high, 6)}]{f' {unit}' if unit else ''}"
+        return f"{limits.name} = {shown(value)}, must be in {accepted}"
     return None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compositions.model import Stage
+from compositions.wording import figure
 from control.objectives.objective import Objective, Ruling
 from control.reading import drained_in_s, held_s, waiting
 from control.settings import Measuring
@@ -69,7 +70,7 @@ def too_few(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> s
     """Why ``objective`` cannot be judged on ``snapshot`` yet, or ``None`` when it can."""
     window_s = snapshot.now_s - snapshot.window_start_s
     if window_s < measuring.min_window_s:
-        return f"too few samples: the window is {window_s:.1f} of {measuring.min_window_s:g} s long"
+        return f"too few samples: the window is {window_s:.1f} of {figure(measuring.min_window_s, 6)} s long"
     needed = measuring.min_samples if window_s < measuring.patience_s else measuring.patience_samples
     if snapshot.delivered >= needed or _asked(objective, snapshot, window_s) >= needed:
         return None

@@ -11,6 +11,7 @@ from typing import Any
 from apps.input.rates import Binary, Custom, Decreasing, Fixed, Increasing, Rate, Spike, Trace, Wave
 from apps.input.traces import read_arrivals
 from compositions.errors import RecomposeError
+from compositions.wording import figure
 
 _RANGED: dict[str, Callable[..., Rate]] = {
     "wave": Wave,
@@ -58,7 +59,9 @@ def from_spec(spec: RateSpec, module_of: ModuleOf = no_module) -> Rate | None:
         _refuse(ranged | {"path": path}, what)
         return None if rate_per_s is None else Fixed(rate_per_s)
     if rate_per_s is not None:
-        raise RecomposeError(f"input has both rate_per_s = {rate_per_s:g} and pattern = {pattern!r}; give one of them")
+        raise RecomposeError(
+            f"input has both rate_per_s = {figure(rate_per_s, 6)} and pattern = {pattern!r}; give one of them"
+        )
     if pattern.startswith(CUSTOM):
         _refuse(ranged | {"path": path}, f"input pattern {pattern!r}")
         return _custom(pattern, module_of)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compositions.errors import RecomposeError
+from compositions.wording import figure
 
 Rate = Callable[[float], float]
 """Elapsed seconds since the pattern was set, to items/s (0 or more, finite)."""
@@ -44,7 +45,8 @@ class _Ranged:
         _require_positive("period_s", self.period_s)
         if not 0 <= self.min_per_s < self.max_per_s < math.inf:
             raise RecomposeError(
-                f"min_per_s = {self.min_per_s:g}, max_per_s = {self.max_per_s:g}: must be 0 <= min_per_s < max_per_s"
+                f"min_per_s = {figure(self.min_per_s, 6)}, max_per_s = {figure(self.max_per_s, 6)}: "
+                "must be 0 <= min_per_s < max_per_s"
             )
 
     @property
@@ -94,7 +96,7 @@ class Spike(_Ranged):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.size_percent <= 100:
-            raise RecomposeError(f"size_percent = {self.size_percent:g}: must be above 0 and at most 100")
+            raise RecomposeError(f"size_percent = {figure(self.size_percent, 6)}: must be above 0 and at most 100")
 
     def __call__(self, elapsed_s: float) -> float:
         size = self.size_percent / 100
@@ -150,11 +152,12 @@ class Custom:
         rate_per_s = self.function(elapsed_s)
         if not (isinstance(rate_per_s, int | float) and 0 <= rate_per_s < math.inf):
             raise RecomposeError(
-                f"the custom pattern returned {rate_per_s!r} at {elapsed_s:g} s; must be items/s, 0 or more and finite"
+                f"the custom pattern returned {rate_per_s!r} at {figure(elapsed_s, 6)} s; "
+                "must be items/s, 0 or more and finite"
             )
         return rate_per_s
 
 
 def _require_positive(name: str, value: float) -> None:
     if not 0 < value < math.inf:
-        raise RecomposeError(f"{name} = {value:g}: must be above 0 and finite")
+        raise RecomposeError(f"{name} = {figure(value, 6)}: must be above 0 and finite")

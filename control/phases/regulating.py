@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from compositions.wording import figure
 from control.decisions import ResetWindow, Trigger
 from control.desk import Desk
 from control.episode import Episode
@@ -18,7 +19,7 @@ def step(sight: Sight, desk: Desk, interval_s: float) -> Answer:
     """Asks when the step is over; the next one is measured from here, or from where a resize ends."""
     since_s = max(sight.snapshot.window_start_s, sight.snapshot.stable_since_s)
     if sight.now_s - since_s < interval_s - _ROUNDING_S:
-        return remain(sight, f"the control step lasts {interval_s:g} s; {sight.seen.reason}")
+        return remain(sight, f"the control step lasts {figure(interval_s, 6)} s; {sight.seen.reason}")
     desk.due = None
     trigger = Trigger.VIOLATION if sight.seen.meets is False else Trigger.PROFILE
     answer = advance(sight, desk, Episode(trigger, sight.seen.reason, sight.now_s, desk.choices.active))

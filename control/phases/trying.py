@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from compositions.wording import figure
 from control.assess import Assessment
 from control.decisions import State
 from control.desk import Desk
@@ -33,7 +34,7 @@ class Trying(Running):
         situation = desk.situation(sight, self.episode.trigger)
         clear = desk.strategy.clear(situation, elapsed_s)
         if clear is None and not _time_up(elapsed_s, tried.limit_s, seen, desk.settings.measuring):
-            progress = f"{elapsed_s:.1f} of {tried.limit_s:g} s"
+            progress = f"{elapsed_s:.1f} of {figure(tried.limit_s, 6)} s"
             return remain(sight, f"trying {tried.composition.name}: {progress}; {seen.reason}")
         desk.strategy.learn(situation)
         ended = Trial(tried.composition, seen, elapsed_s, clear or "time up")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from compositions.wording import figure
 from runtime.dispatch.events import WorkerId, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import KillWorker
 from runtime.dispatch.outcomes import StartFailed, WorkersChanged
@@ -60,7 +61,7 @@ class Failures:
             if not hung:
                 continue
             names = ", ".join(hung[0].group.stages_from(hung[0].bundle.next_stage))
-            why = f"{names} did not return within its time limit of {self._limit_s(hung[0]):g} s"
+            why = f"{names} did not return within its time limit of {figure(self._limit_s(hung[0]), 6)} s"
             self._turn.instructions.append(KillWorker(worker.worker, why))
             self._turn.outcomes.append(WorkersChanged(now_s, lost=(worker.worker,), reason=why))
             self._give_up(worker.worker, why, hung)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compositions.model import Group, TransitionKind
+from compositions.wording import figure
 from runtime.dispatch.events import SwitchRequested
 from runtime.dispatch.outcomes import SwitchOverdue
 from runtime.dispatch.phases import Awaiting, Draining, Preparing, Resizing
@@ -126,7 +127,7 @@ class Transition:
         """Looks at the limits of the phase."""
         phase, now_s = self._course.phase, self._turn.now_s
         if isinstance(phase, Awaiting) and now_s >= phase.limit_at_s:
-            self._fail(phase, f"its workers were not ready after {self._settings.prepare_limit_s:g} s")
+            self._fail(phase, f"its workers were not ready after {figure(self._settings.prepare_limit_s, 6)} s")
         elif isinstance(phase, Draining) and now_s >= phase.limit_at_s:
             self._give_up_drain(phase)
         elif isinstance(phase, Draining) and now_s >= phase.overdue_at_s:

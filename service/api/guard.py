@@ -16,6 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from compositions.wording import figure
 from service.api import strict_json
 from service.api.problems import problem
 from service.bodies.problems import FieldError
@@ -73,7 +74,7 @@ class Guard:
                     return await _read(receive, headers, self._access.max_item_bytes, LARGER_ITEMS)
                 return await _read(receive, headers, self._access.max_body_bytes, "")
         except TimeoutError:
-            detail = f"the body of the request took longer than {self._access.body_s:g} s; send it at once"
+            detail = f"the body of the request took longer than {figure(self._access.body_s, 6)} s; send it at once"
             return problem(408, detail, headers={"Connection": "close"})
 
 

@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import AwareDatetime, BeforeValidator
 from sse_starlette.sse import EventSourceResponse
 
-from service.api import problems
+from service.api import problems, runs
 from service.api.deps import ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
@@ -25,6 +25,7 @@ from service.running.asking.requests import ReadResults
 from service.running.recording.history import KEPT_S
 
 router = APIRouter(tags=["observation"])
+router.include_router(runs.router)
 GRACE_S = 2.0
 """At shutdown a stream ends by itself after its next status; only then its connection is cut."""
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]

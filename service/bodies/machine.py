@@ -8,6 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, model_validator
 
+from compositions.wording import figure
 from control.arbitration.machine import MachineBudget, Terms
 from control.decisions import Grant
 from profiler.budget import MOST, Budget
@@ -48,7 +49,9 @@ class MachineBudgetRequest(Frozen):
         most, unit = (self.cores, "cores") if self.workers is None else (self.workers, "workers")
         floors = sum(each.floor if self.workers is None else ceil(each.floor) for each in self.apps.values())
         if most is not None and floors > most:
-            raise ValueError(f"the floors are {floors:g} {unit} together; the budget is {most:g} {unit}")
+            raise ValueError(
+                f"the floors are {figure(floors, 6)} {unit} together; the budget is {figure(most, 6)} {unit}"
+            )
         return self
 
     def budget(self) -> MachineBudget:

@@ -23,6 +23,8 @@ COMMANDS = {
     "apps": "listing:apps",
     "logs": "listing:logs",
     "trace": "trace:trace",
+    "runs": "runs:runs",
+    "compare": "runs:compare",
     "slo": "slo_command:slo",
     "budget": "budget_command:budget",
     "alerts": "alerts:alerts",

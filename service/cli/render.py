@@ -65,7 +65,7 @@ def judged_latency(status: Status) -> str:
     statistic = status.slo.statistic if status.slo is not None and status.slo.statistic else "mean"
     value = number(getattr(status.latency_ms, statistic), " ms", 0)
     if statistic == "share" and status.slo is not None and status.slo.share is not None:
-        return f"{100 * status.slo.share:g} % within {value}"
+        return f"{figure(100 * status.slo.share, 6)} % within {value}"
     return value if statistic == "mean" else f"{statistic} {value}"
 
 
@@ -97,7 +97,7 @@ def slo_line(slo: StoredSlo) -> str:
 
 def _in_full(slo: ObjectiveInForce) -> str:
     name = slo.metric if slo.statistic in (None, "mean") else f"{slo.statistic} {slo.metric}"
-    name = f"{slo.metric} of {100 * slo.share:g} % of the items" if slo.share is not None else name
+    name = f"{slo.metric} of {figure(100 * slo.share, 6)} % of the items" if slo.share is not None else name
     unit = _UNITS[slo.metric]
     target = slo.target if isinstance(slo.target, str) else f"{figure(slo.target, 6)} {unit}"
     bound = "" if slo.bound is None else f", violated beyond {figure(slo.bound, 6)} {unit}"
@@ -112,7 +112,7 @@ def budget_table(found: MachineShares) -> RenderableType:
     for app in sorted({*found.apps, *found.shares}):
         terms, share = found.apps.get(app, TermsBody()), found.shares.get(app)
         figures = ("–", "–", "–") if share is None else (share.told(), f"{share.reached:.0%}", share.reason)
-        made.add_row(app, f"{terms.priority:g}", f"{terms.floor:g}", *figures)
+        made.add_row(app, f"{figure(terms.priority, 6)}", f"{figure(terms.floor, 6)}", *figures)
     return Group(f"{BudgetBody(workers=found.workers, cores=found.cores).budget().told()} for all apps together", made)
 
 

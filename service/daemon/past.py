@@ -69,10 +69,11 @@ def samples_between(telemetry: TelemetrySpec | None, app: str, from_s: float, to
         return []
     from datapipe.telemetry.past import snapshots_between  # imported here: a daemon without telemetry needs no Arrow
 
-    return [_sample(row) for row in snapshots_between(Path(telemetry.folder), app, from_s, to_s)]
+    return [sample_of(row) for row in snapshots_between(Path(telemetry.folder), app, from_s, to_s)]
 
 
-def _sample(row: Mapping[str, Any]) -> Sample:
+def sample_of(row: Mapping[str, Any]) -> Sample:
+    """``row``: of ``datapipe.telemetry.past``."""
     return Sample(
         at=time_text(row["at"].timestamp()),
         composition=row["composition"],

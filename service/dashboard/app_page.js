@@ -26,7 +26,7 @@ export class AppPage {
     this.heading = h("h1", { "data-app": app }, app);
     this.chips = h("p", { class: "chips" });
     this.description = h("p", { class: "hint" });
-    this.run = h("p", { class: "hint run" });
+    this.run = h("span");
     this.lost = h("div");
     this.astray = h("div", { role: "status" });
     this.notice = new Notice();
@@ -41,7 +41,7 @@ export class AppPage {
     this.slowest = new Slowest(app);
     this.log = new LogView(app);
     this.act = new Act(app, () => this.learn());
-    const head = h("div", { class: "head" }, h("div", { class: "row" }, this.heading, this.chips), this.description, this.run, this.jumps());
+    const head = h("div", { class: "head" }, h("div", { class: "row" }, this.heading, this.chips), this.description, h("p", { class: "hint run" }, this.run, " ", h("a", { href: `#/app/${segment(app)}/runs` }, "Compare runs")), this.jumps());
     const course = h("div", { class: "course" }, this.pipeline.element, this.charts.element, this.decisions.element, this.whatIf.element, this.workers.element, this.slowest.element, this.log.element);
     this.body = h("div", { class: "columns" }, course, this.act.element);
     this.element = h("div", { class: "app" }, head, this.lost, this.astray, this.notice.element, loading(), this.notice.load, this.figures.element, this.why.element, this.body);

@@ -42,7 +42,7 @@ export class Chart {
     return this.lines.filter((line) => !this.off.has(line));
   }
 
-  /** View: {samples, from, to, marks, cursor}, times in seconds. */
+  /** View: {samples, from, to, marks, cursor}, times in seconds; `apart`: each line has samples of its own. */
   draw(view) {
     const width = Math.max(200, Math.floor(this.element.clientWidth));
     const { samples } = view;
@@ -87,7 +87,7 @@ export class Chart {
     if (!this.limits) return [];
     const edge = this.fine === "below" ? y(0) : y(top);
     const count = Math.max(0, ...samples.map((sample) => this.limits(sample).length));
-    return Array.from({ length: count }, (_, index) => pieces(samples, (sample) => this.limits(sample)[index], this.gap)).flatMap((runs, index) =>
+    return Array.from({ length: count }, (_, index) => pieces(samples, (sample) => this.limits(sample)[index] ?? null, this.gap)).flatMap((runs, index) =>
       runs.flatMap((run) => {
         const line = run.map(([t, value]) => `${x(t).toFixed(1)} ${y(value).toFixed(1)}`);
         const area = `M${x(run[0][0]).toFixed(1)} ${edge}L${line.join("L")}L${x(run[run.length - 1][0]).toFixed(1)} ${edge}Z`;
@@ -107,20 +107,23 @@ export class Chart {
     if (view.cursor === null) return [];
     const at = x(view.cursor);
     const end = at > x(view.to) - 60;
-    return [s("line", { class: "cursor", x1: at, x2: at, y1: PAD.top, y2: this.height - PAD.bottom }), s("text", { class: "moment", x: at + (end ? -4 : 4), y: PAD.top + 9, "text-anchor": end ? "end" : "start" }, clock(view.cursor))];
+    return [s("line", { class: "cursor", x1: at, x2: at, y1: PAD.top, y2: this.height - PAD.bottom }), s("text", { class: "moment", x: at + (end ? -4 : 4), y: PAD.top + 9, "text-anchor": end ? "end" : "start" }, (view.clock ?? clock)(view.cursor))];
   }
 
   /** Values at the cursor, else the latest, in the legend and in words. */
   tell(view) {
     const at = nearest(view.samples, view.cursor);
-    const texts = this.lines.map((line) => (at ? this.format(line.of(at), true) : "–"));
+    const texts = this.lines.map((line) => {
+      const mine = view.apart ? nearest(view.samples.filter((sample) => line.of(sample) !== undefined), view.cursor) : at;
+      return mine ? this.format(line.of(mine), true) : "–";
+    });
     this.values.forEach((value, index) => say(value, texts[index]));
     const bounds = (this.limits && at ? this.limits(at) : []).filter((bound) => bound !== null && bound !== undefined);
     this.bound.hidden = bounds.length === 0;
     say(this.bound.lastElementChild, bounds.map((bound) => this.format(bound, true)).join(", "));
     this.lines.forEach((line, index) => shown(this.labels[index], !line.rare || view.samples.some((sample) => line.of(sample) !== null)));
     const words = this.drawn.map((line) => `${line.label} ${texts[this.lines.indexOf(line)]}`).join(", ");
-    this.svg.setAttribute("aria-label", `${this.title}, ${this.unit}${at ? `, at ${clock(at.t)}: ${words}` : ": nothing measured yet"}`);
+    this.svg.setAttribute("aria-label", `${this.title}, ${this.unit}${at ? `, at ${(view.clock ?? clock)(at.t)}: ${words}` : ": nothing measured yet"}`);
   }
 }
 
@@ -130,14 +133,14 @@ export function nearest(samples, cursor) {
   return samples.reduce((best, sample) => (Math.abs(sample.t - cursor) < Math.abs(best.t - cursor) ? sample : best));
 }
 
-/** Runs of [time, value] without a hole. */
+/** Runs of [time, value] without a hole. A value that is null was not measured; undefined is no concern of this line. */
 function pieces(samples, of, gap) {
   const runs = [];
   let last = null;
   for (const sample of samples) {
     const value = of(sample);
-    if (value === null || value === undefined) last = null;
-    else {
+    if (value === null) last = null;
+    else if (value !== undefined) {
       if (last === null || sample.t - last > gap) runs.push([]);
       runs[runs.length - 1].push([sample.t, value]);
       last = sample.t;
@@ -153,7 +156,7 @@ function timeAxis(view, x, height) {
   const ticks = [];
   for (let t = Math.ceil(view.from / step) * step; t <= view.to; t += step) ticks.push(t);
   const edge = x(view.to) + PAD.right;
-  return ticks.map((t) => s("text", { x: Math.min(x(t), edge - (step < 60 ? 25 : 16)), y: height - 5, "text-anchor": "middle" }, clock(t, step < 60)));
+  return ticks.map((t) => s("text", { x: Math.min(x(t), edge - (step < 60 ? 25 : 16)), y: height - 5, "text-anchor": "middle" }, (view.clock ?? clock)(t, step < 60)));
 }
 
 /** Stretches of which nothing is known. */

@@ -20,8 +20,7 @@ const LATENCIES = [
   { key: "share", label: "share asked for", of: (sample) => sample.share, rare: true },
 ];
 
-const axisTime = (value) => (value === 0 ? "0" : value >= 1000 ? `${format.number(value / 1000, value % 1000 ? 1 : 0)} s` : `${Number(value.toPrecision(3))} ms`);
-const axisRate = (value) => String(Number(value.toPrecision(3)));
+const { axisRate, axisTime } = format;
 
 export class Charts {
   constructor(app) {

@@ -6,6 +6,7 @@ const DASH = "–";
 const NUMBERS = [0, 1, 2].map((count) => new Intl.NumberFormat("en", { minimumFractionDigits: count, maximumFractionDigits: count }));
 const TO_THE_MINUTE = { hour: "2-digit", minute: "2-digit", hour12: false };
 const MINUTES = new Intl.DateTimeFormat("en-GB", TO_THE_MINUTE);
+const DAYS = new Intl.DateTimeFormat("en-GB", { ...TO_THE_MINUTE, day: "numeric", month: "short" });
 const SECONDS = new Intl.DateTimeFormat("en-GB", { ...TO_THE_MINUTE, second: "2-digit" });
 
 function digits(value, count) {
@@ -76,6 +77,26 @@ function ordinal(ratio) {
 export function clock(at, seconds = true) {
   const date = typeof at === "number" ? new Date(at * 1000) : new Date(at);
   return (seconds ? SECONDS : MINUTES).format(date);
+}
+
+/** Local day and time: of what may be long ago. */
+export function day(at) {
+  return DAYS.format(new Date(at));
+}
+
+/** Seconds since a beginning as 0:05, 12:30 or 1:12:30. */
+export function elapsed(t) {
+  const [hours, minutes, seconds] = [Math.floor(t / 3600), Math.floor(t / 60) % 60, Math.floor(t) % 60].map(String);
+  return hours === "0" ? `${minutes}:${seconds.padStart(2, "0")}` : `${hours}:${minutes.padStart(2, "0")}:${seconds.padStart(2, "0")}`;
+}
+
+/** Milliseconds and rates at the steps of an axis. */
+export function axisTime(value) {
+  return value === 0 ? "0" : value >= 1000 ? `${number(value / 1000, value % 1000 ? 1 : 0)} s` : `${Number(value.toPrecision(3))} ms`;
+}
+
+export function axisRate(value) {
+  return Number(value.toPrecision(3)).toLocaleString("en");
 }
 
 export const STATISTIC = { mean: "mean", p50: "median", p95: "95th percentile", p99: "99th percentile", share: "time of 95 % of the items" };

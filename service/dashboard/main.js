@@ -6,6 +6,7 @@ import { follow } from "./stream.js";
 import { fillGap, samplesOf } from "./samples.js";
 import { Overview } from "./overview.js";
 import { AppPage } from "./app_page.js";
+import { ComparePage } from "./compare.js";
 
 const main = document.getElementById("main");
 const connection = document.getElementById("connection");
@@ -26,10 +27,11 @@ function route() {
 
 function open() {
   const { app, place, query } = route();
-  if (app !== null && page instanceof AppPage && page.app === app) return page.visit(place, query);
+  const Page = place?.[0] === "runs" ? ComparePage : AppPage;
+  if (app !== null && page instanceof Page && page.app === app) return page.visit(place, query);
   leave();
   page?.close();
-  page = app === null ? new Overview() : new AppPage(app);
+  page = app === null ? new Overview() : new Page(app);
   main.replaceChildren(page.element);
   main.removeAttribute("aria-busy");
   document.title = app === null ? "Recompose" : `${app} · Recompose`;

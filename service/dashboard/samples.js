@@ -5,7 +5,7 @@ import { get, segment } from "./service.js";
 
 export const KEPT = 900;
 
-function fromHistory(sample) {
+export function fromHistory(sample) {
   const [waits, [rate]] = ["latency", "throughput"].map((metric) => goals(sample.slo, metric));
   return {
     t: Math.floor(Date.parse(sample.at) / 1000),

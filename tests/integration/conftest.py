@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "unit"))  # written_telemetry
 
 from browser import Browser
 from dashboard_rig import SceneDaemon, page, scenes

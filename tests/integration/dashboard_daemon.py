@@ -29,7 +29,7 @@ from service.bodies.base import plain, time_text
 from service.bodies.compositions import ActiveComposition, WhatIf
 from service.bodies.decisions import Decision
 from service.bodies.slo import SloInForce
-from service.bodies.spec import RunSpec
+from service.bodies.spec import RunSpec, TelemetrySpec
 from service.bodies.status import Sample, Status
 from service.daemon.daemon import Daemon
 from service.daemon.fakes.fake_daemon import PromptTicker
@@ -279,7 +279,8 @@ def main() -> None:
     with closing(DaemonStore(asked.state)) as store:
         _know_a_third()
         apps = {name: registry.find(name) for name in names}
-        daemon = Daemon(apps, LocalHost(Scene), store, make_ticker=PromptTicker)
+        written = RunSpec(app="", telemetry=TelemetrySpec(folder=str(asked.state / "telemetry")))
+        daemon = Daemon(apps, LocalHost(Scene), store, written, make_ticker=PromptTicker)
         recent = logs.Recent()
         logs.configure(console=False, recent=recent)
         app = create_app(daemon, Access(token=os.environ.get("RECOMPOSE_TOKEN")), recent)

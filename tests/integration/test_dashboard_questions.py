@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from time import time
 from urllib.parse import quote
 
 import pytest
@@ -9,6 +11,7 @@ from browser import CHROMIUM, DRIVER, Browser
 from dashboard_rig import LATENCY, SceneDaemon
 from dashboard_scenes import NOTICES, SCENES
 from selenium.webdriver.common.action_chains import ActionChains
+from written_telemetry import write, write_items
 
 from compositions.hue import hue_of
 
@@ -132,7 +135,7 @@ def test_all_objectives_a_gap_the_workers_and_the_log_are_shown(ferret: Browser,
     ferret.until(lambda: len(ferret.all(".charts figure:nth-child(2) path.limit")) == 2, "both bounds")
     drawn = ".charts figure:nth-child(2) path.line"
     assert [each.split()[-1] for each in ferret.run(CLASSES, drawn)] == ["mean", "p95", "share"]
-    ferret.find("button.key.p99").click()
+    ferret.run("document.querySelector('button.key.p99').click()")
     ferret.until(lambda: "line p99" in ferret.run(CLASSES, drawn), "the curve that was asked for")
     ferret.driver.refresh()
     ferret.sees("Nothing measured from", ".lost")
@@ -144,3 +147,25 @@ def test_all_objectives_a_gap_the_workers_and_the_log_are_shown(ferret: Browser,
     ferret.unfold("#fold-log")
     ferret.sees("runner up", ".log")
     assert ferret.faults_of_access() == []
+
+
+def test_slow_items_and_earlier_runs_are_told_from_telemetry(ferret: Browser, tmp_path: Path) -> None:
+    written = tmp_path / "telemetry"
+    for run, began_s, verdict in (("before", time() - 600, "violated"), ("after", time() - 60, "met")):
+        for number in range(3):
+            write(written, number, began_s=began_s, run=run, slo_status=verdict, latency_p95_ms=250.0)
+            write_items(written, number, [0.3, 1.5], run=run, began_s=began_s)
+    ferret.unfold("#fold-slowest")
+    ferret.sees("1,354 ms", "#fold-slowest table")
+    assert "rank 96.0 ms" in ferret.texts("#fold-slowest tbody tr")[0]
+    ferret.run("document.querySelector('.head .run a').click()")
+    ferret.sees("SLO met 0 % then 100 % of the time", ".compare")
+    assert "+100 %" not in ferret.texts(".beside")[0]
+    ferret.until(lambda: ferret.all(".chart .line.output[d*=L]"), "the second run's curve")
+    assert ferret.attribute(".chart .line.input", "d").count("M") == 1, (
+        "the first one's, whole between the other's samples"
+    )
+    assert ferret.faults_of_access() == []
+    ferret.choose("with", next(each for each in ferret.texts("[name=other] option") if "before" in each))
+    ferret.sees("SLO met 0 % then 0 % of the time", ".compare")
+    assert "one=before&other=before" in str(ferret.run("return location.hash"))

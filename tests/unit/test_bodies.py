@@ -43,6 +43,8 @@ READS = {
     "/decisions/{app}": "/decisions/synthetic",
     "/decisions/{app}/{number}": "/decisions/synthetic/1",
     "/traces/{app}": "/traces/synthetic",
+    "/runs/{app}": "/runs/synthetic",
+    "/comparison/{app}": "/comparison/synthetic",
     "/logs": "/logs",
     "/results/{app}": "/results/synthetic",
     "/compositions": "/compositions",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from fastapi.testclient import TestClient
+from written_telemetry import write, write_items
 
 from service.api import create_app
+from service.bodies.spec import TelemetrySpec
 from service.bodies.status import Status
 from service.cli import clients, main
 from service.cli.http import Client, ServiceError, read
@@ -23,10 +26,12 @@ Invoke = Callable[..., Result]
 
 
 @pytest.fixture
-def invoke(monkeypatch: pytest.MonkeyPatch) -> Iterator[Invoke]:
-    """Runs a command line; its requests go to an application in this process."""
+def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Invoke]:
+    """Runs a command line; its requests go to an application in this process, whose telemetry is in ``tmp_path``."""
     state = DaemonStore(None)
-    application = create_app(fake_daemon(state))
+    daemon = fake_daemon(state)
+    daemon.telemetry = TelemetrySpec(folder=str(tmp_path))
+    application = create_app(daemon)
     with TestClient(application, base_url="http://127.0.0.1:8080") as http:
 
         class InProcess(Client):
@@ -183,3 +188,27 @@ def test_a_budget_that_is_none_says_what_would_be_accepted(invoke: Invoke) -> No
     assert "a budget needs workers, cores or both" in told(invoke("budget", "synthetic=2"), 1)
     assert "there is no app 'words'" in told(invoke("budget", "--workers", "8", "words=2"), 1)
     assert "--lift goes with nothing else" in told(invoke("budget", "--lift", "--workers", "8"), 2)
+
+
+def test_an_item_is_traced_by_its_number_and_the_slowest_are_listed(invoke: Invoke, tmp_path: Path) -> None:
+    write_items(tmp_path, 0, [0.3, 1.5], app="synthetic", began_s=time.time() - 30)
+    one = told(invoke("trace", "synthetic", "1"))
+    assert re.search(r"^1 .+ 1,500\.0 ms +50\.0 ms +1,354\.0 ms +rank 96\.0 ms +13 +delivered", one, re.MULTILINE), one
+    slowest = json.loads(told(invoke("trace", "synthetic", "--slowest", "2", "--json")))
+    assert [each["serial"] for each in slowest] == [1, 0]
+    assert "item 7 of synthetic is not in the telemetry" in told(invoke("trace", "synthetic", "7"), 1)
+    assert len(told(invoke("trace", "synthetic", "--last", "1")).splitlines()) == 1, "nothing but the heads"
+
+
+def test_runs_are_listed_and_compared(invoke: Invoke, tmp_path: Path) -> None:
+    write(tmp_path, 0, "synthetic", run="old", slo_status="violated")
+    write(tmp_path, 9, "synthetic", run="new")
+    listed = told(invoke("runs", "synthetic")).splitlines()
+    assert [line.split()[0] for line in listed[1:]] == ["new", "old"]
+    beside = told(invoke("compare", "synthetic"))
+    assert re.search(r"^ +old +new", beside, re.MULTILINE), beside
+    assert re.search(r"^objective +latency 400 ms, violated beyond 480 ms", beside, re.MULTILINE), beside
+    assert re.search(r"^met +0\.0% of the time +100\.0% of the time", beside, re.MULTILINE), beside
+    (new,) = json.loads(told(invoke("compare", "synthetic", "new", "--json")))
+    assert (new["run"], new["slo_met_share"]) == ("new", 1.0)
+    assert "run 'x' of synthetic is not in the telemetry" in told(invoke("compare", "synthetic", "x"), 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from compositions.wording import figure
 from control.decisions import State
 from profiler.slo import SloStatus
 from service.bodies.alerts import BacklogRule, ObjectiveRule, Rule
@@ -37,7 +38,7 @@ def after(rule: Rule, judged: Judged, status: Status, now_s: float) -> Judged:
     counted = _counted(judged, status, now_s, rule.within_s)
     count = sum(number for _, number in counted.restarts)
     restarts = f"{count:,} {'restart' if count == 1 else 'restarts'}"
-    told = f"{restarts} within {rule.within_s:g} s, which is more than {rule.above:,}"
+    told = f"{restarts} within {figure(rule.within_s, 6)} s, which is more than {rule.above:,}"
     return _lasting(counted, told if count > rule.above else "", 0.0, now_s)
 
 
@@ -58,7 +59,7 @@ def _lasting(judged: Judged, told: str | None, for_s: float, now_s: float) -> Ju
         return replace(judged, since_s=None, raised=False)
     since_s = now_s if judged.since_s is None else judged.since_s
     raised = judged.raised or now_s - since_s >= for_s
-    lasts = f" for {for_s:g} s" if for_s else ""
+    lasts = f" for {figure(for_s, 6)} s" if for_s else ""
     return replace(judged, since_s=since_s, raised=raised, told=told if judged.raised else told + lasts)
 
 

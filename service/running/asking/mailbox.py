@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from compositions.wording import figure
 from service.running.asking.requests import Handler, Request
 
 A = TypeVar("A")
@@ -60,7 +61,7 @@ class Mailbox:
         except TimeoutError:
             if not future.cancel():
                 raise
-        raise TimeoutError(f"the loop did not come to {type(request).__name__} within {timeout_s:g} s")
+        raise TimeoutError(f"the loop did not come to {type(request).__name__} within {figure(timeout_s, 6)} s")
 
     def serve(self) -> None:
         """Answers what waits."""

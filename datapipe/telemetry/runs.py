@@ -1,0 +1,130 @@
+"""Whole runs of an app, from their telemetry: which there are, and what each came to. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from datapipe.telemetry.past import COLUMNS
+from datapipe.telemetry.schema import SEPARATOR, SUFFIX
+
+FILES = 120
+"""Of a kind that are read at most of a run; of more, every so many-th."""
+RUNS = 50
+"""That are listed at most, the latest."""
+PERIOD_S = 10.0
+"""What a file of snapshots has, at most: it is closed so long after it was begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRun:
+    """Seconds since 1970, to ten seconds: when its files were closed."""
+
+    run: str
+    began_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFigures:
+    """Of the items that were looked at; milliseconds, ``None`` where none was delivered."""
+
+    delivered: int = 0
+    failed: int = 0
+    shed: int = 0
+    all_of_them: bool = True
+    """No file was left out."""
+    mean_ms: float | None = None
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    cpu_ms_per_item: float | None = None
+    """CPU time of its stages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecords:
+    """Snapshots (rows of ``past.COLUMNS``) one a second, oldest first; how many decisions and switches there were."""
+
+    snapshots: Sequence[dict[str, Any]]
+    items: ItemFigures
+    decisions: int
+    switches: int
+
+
+def runs_of(folder: Path, app: str, most: int = RUNS) -> list[KnownRun]:
+    """The latest first."""
+    closed: dict[str, list[float]] = {}
+    for path in (folder / "snapshots").glob(f"{app}{SEPARATOR}*{SUFFIX}"):
+        try:
+            closed.setdefault(_run_of(path, app), []).append(path.stat().st_mtime)
+        except OSError:  # a sweep was faster
+            continue
+    known = [KnownRun(run, min(times) - PERIOD_S, max(times)) for run, times in closed.items()]
+    return sorted(known, key=lambda each: each.ended_s, reverse=True)[:most]
+
+
+def records_of(folder: Path, app: str, run: str, most: int = FILES) -> RunRecords | None:
+    """``None`` for a run of which nothing is written."""
+    found = {kind: _files(folder, kind, app, run) for kind in ("snapshots", "items", "decisions", "switches")}
+    if not found["snapshots"]:
+        return None
+    snapshots = _read(found["snapshots"], most, COLUMNS)
+    by_second = {int(row["at"].timestamp()): row for row in (snapshots.to_pylist() if snapshots is not None else ())}
+    items = _read(found["items"], most, ("arrived", "delivered", "outcome", "stages"))
+    figures = ItemFigures() if items is None else _figures(items, len(found["items"]) <= most)
+    counts = (len(set(_column(_read(found[kind], len(found[kind]), (key,)), key))) for kind, key in NUMBERED.items())
+    return RunRecords([by_second[second] for second in sorted(by_second)], figures, *counts)
+
+
+def _figures(items: Any, all_of_them: bool) -> ItemFigures:
+    fates = items.column("outcome").to_pylist()
+    counted = ItemFigures(fates.count("delivered"), fates.count("failed"), fates.count("shed"), all_of_them)
+    if not counted.delivered:
+        return counted
+    delivered = items.filter(pc.equal(items.column("outcome"), "delivered"))
+    out_us, came_us = (delivered.column(name).cast(pa.int64()) for name in ("delivered", "arrived"))
+    took_us = pc.subtract(out_us, came_us)
+    p50, p95, p99 = (value / 1e3 for value in pc.quantile(took_us, [0.5, 0.95, 0.99]).to_pylist())
+    stages: Any = delivered.column("stages").combine_chunks().flatten()
+    cpu_ns = pc.sum(stages.field("cpu_ns")).as_py() or 0
+    mean = pc.mean(took_us).as_py() / 1e3
+    known = {"mean_ms": mean, "p50_ms": p50, "p95_ms": p95, "p99_ms": p99}
+    return replace(counted, **known, cpu_ms_per_item=cpu_ns / 1e6 / counted.delivered)
+
+
+NUMBERED = {"decisions": "id", "switches": "number"}
+
+
+def _run_of(path: Path, app: str) -> str:
+    return path.name.removeprefix(app + SEPARATOR).rsplit("-", 1)[0]
+
+
+def _files(folder: Path, kind: str, app: str, run: str) -> list[Path]:
+    """In the order in which they were written; what a run is called stands before the last hyphen of their names."""
+    return sorted(path for path in (folder / kind).glob(f"{app}{SEPARATOR}*{SUFFIX}") if _run_of(path, app) == run)
+
+
+def _read(paths: Sequence[Path], most: int, columns: Sequence[str]) -> Any:
+    """One table of every so many-th file; ``None`` where none could be read."""
+    step = -(-len(paths) // max(1, most)) or 1
+    tables = [table for table in (_table(path, columns) for path in paths[::step]) if table is not None]
+    return pa.concat_tables(tables, promote_options="default") if tables else None
+
+
+def _table(path: Path, columns: Sequence[str]) -> Any:
+    try:
+        table = pq.ParquetFile(path).read()
+        return table.select([name for name in columns if name in table.column_names])
+    except (pa.ArrowException, OSError):  # torn, or gone meanwhile
+        return None
+
+
+def _column(table: Any, name: str) -> list[Any]:
+    return [] if table is None else list(table.column(name).to_pylist())
