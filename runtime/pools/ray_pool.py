@@ -15,7 +15,6 @@ from ray.util import get_node_ip_address
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from compositions.wording import figure
 from runtime.dispatch.events import Event, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
 from runtime.pools.blocking_calls import BlockingCalls
@@ -158,8 +157,7 @@ class RayPool:
     def _give_up_late_starts(self, now_s: float) -> list[Event | None]:
         late = [worker for worker, start_by_s in self._start_by_s.items() if now_s >= start_by_s]
         limit_s = self._settings.start_timeout_s
-        late_for = f"a worker was not ready within {figure(limit_s, 6)} s"
-        reason = f"{late_for}; the cluster may lack resources, or setup takes longer"
+        reason = f"a worker was not ready within {limit_s:g} s; the cluster may lack resources, or setup takes longer"
         return [self._note_end(now_s, worker, reason) for worker in late]
 
     def _kill(self, worker: WorkerId, member: _Member) -> None:
