@@ -1,4 +1,4 @@
-"""Where the load is and where it goes: a bank of filters, of which the one that foresaw best lately is asked.
+"""Where the load is and where it goes: a bank of filters, which have the more say the better they foresaw lately.
 
 Each is an α–β filter of the logarithm of the load over the serial number of items: a level, and a slope an item. What a
 filter is scored by is what matters: what it said when a bundle was opened, against what that bundle took.
@@ -7,7 +7,7 @@ filter is scored by is what matters: what it said when a bundle was opened, agai
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log, sqrt
+from math import exp, log, sqrt
 
 STEEPEST = log(2.0)
 """No slope is followed further than to twice the load, or half of it."""
@@ -15,6 +15,10 @@ CAP = 0.1
 """Largest squared error that counts: a jump that nobody could foresee says nothing of the filters."""
 FORGET = 0.95
 """An error counts half after about 14 more bundles."""
+SAY = 0.2
+"""How soon one that foresees worse has no say. Half is the likelihood of errors that are normal and have nothing to do
+with each other; those of bundles in flight at the same time have."""
+LEAST_VARIANCE = 1e-9
 GAINS = (0.5, 0.25, 0.12, 0.06, 0.03)
 
 
@@ -82,10 +86,12 @@ class Level:
         """What each filter expects at item ``at``."""
         return tuple(each.told(at) for each in self._filters)
 
-    def best(self) -> int:
-        """Which of ``forecasts`` to go by."""
-        losses = [each.loss for each in self._filters]
-        return losses.index(min(losses))
+    def expected(self, forecasts: tuple[float, ...]) -> float:
+        """What to go by: the mean of ``forecasts``, each with the weight that its filter has earned."""
+        least = min(each.loss for each in self._filters)
+        variance = max(self._variance, LEAST_VARIANCE)
+        weights = [exp(SAY * (least - each.loss) / variance) for each in self._filters]
+        return sum(weight * told for weight, told in zip(weights, forecasts, strict=True)) / sum(weights)
 
     def learn(self, at: float, value: float, forecasts: tuple[float, ...]) -> bool:
         """Takes the load of a bundle and what was forecast of it; whether it has jumped."""

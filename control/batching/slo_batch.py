@@ -71,7 +71,7 @@ class SloBatch(BatchController):
         middle = opening.first + self._choice.items / 2
         forecasts = self._level.forecasts(middle)
         foreseen = self._recurrence.change(self._level.at, middle)
-        load_s = exp(self._level.now + foreseen if foreseen > self.FORESEEN else forecasts[self._level.best()])
+        load_s = exp(self._level.now + foreseen if foreseen > self.FORESEEN else self._level.expected(forecasts))
         self._opened[opening.first] = Expected(forecasts, load_s)
         items = self._items(load_s, opening)
         if items != self._choice.items:

@@ -78,10 +78,11 @@ def rows_of(setup: Setup, workload: Workload, pipeline: Pipeline, repetition: in
     """A row for every threshold that the run tells of."""
     trace = trace_of(setup, workload, pipeline, repetition)
     thresholds = THRESHOLDS if setup.threshold is None else (setup.threshold,)
-    return [_row(setup, threshold, repetition, trace, workload) for threshold in thresholds]
+    return [row_of(setup, threshold, repetition, trace, workload) for threshold in thresholds]
 
 
-def _row(setup: Setup, threshold: float, repetition: int, trace: Trace, workload: Workload) -> Row:
+def row_of(setup: Setup, threshold: float, repetition: int, trace: Trace, workload: Workload) -> Row:
+    """What ``trace`` comes to, in all and by pattern."""
     figures = _figures(trace, slice(None), threshold)
     assert figures is not None, "a workload has tuples"
     by_pattern = {}

@@ -8,7 +8,7 @@ order. They keep the size that they were opened with.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,12 +43,22 @@ class CostLaw:
 
     def noise(self, seed: int) -> Iterator[float]:
         """A factor a bundle, without end; mean about 1."""
+        for drift, own in self._drawn(seed):
+            yield from (drift * own).tolist()
+
+    def drift(self, seed: int) -> Iterator[float]:
+        """The part of ``noise`` that stays for a while."""
+        for drift, _ in self._drawn(seed):
+            yield from drift.tolist()
+
+    def _drawn(self, seed: int) -> Iterator[tuple[Floats, Floats]]:
+        """Drift, and what is a bundle's own."""
         chance = np.random.default_rng(seed)
         while True:
-            factors = _lognormal(chance, self.cv, self.drift_bundles * AT_A_TIME)
+            own = _lognormal(chance, self.cv, self.drift_bundles * AT_A_TIME)
             drift = np.repeat(_lognormal(chance, self.drift_cv, AT_A_TIME), self.drift_bundles)
-            held_up = np.where(chance.random(len(factors)) < self.outliers, self.held_up, 1.0)
-            yield from (factors * drift * held_up).tolist()
+            own[chance.random(len(own)) < self.outliers] *= self.held_up
+            yield drift, own
 
 
 def _lognormal(chance: np.random.Generator, cv: float, count: int) -> Floats:
@@ -80,7 +90,7 @@ class Trace:
 
 def simulate(controller: BatchController, loads: Floats, pipeline: Pipeline, seed: int = 1) -> Trace:
     """All of ``loads`` through ``pipeline``, in bundles as ``controller`` has them. Same arguments, same trace."""
-    source, work_s = pipeline.source, _work(loads, pipeline.law, seed)
+    source, mean_s, noise = pipeline.source, Work(loads, pipeline.law).mean_s, pipeline.law.noise(seed)
     done_s = deque([0.0] * pipeline.in_flight, maxlen=pipeline.in_flight)
     """When each of the bundles in flight leaves, oldest first."""
     untold: deque[tuple[float, Delivered]] = deque()
@@ -93,7 +103,7 @@ def simulate(controller: BatchController, loads: Floats, pipeline: Pipeline, see
         choice = controller.next(Opening(first, source.rate_per_s, source.waiting(first, opened_s)))
         size = min(choice.items, len(loads) - first)
         closed_s = max(opened_s, source.arrived_s(first + size - 1, opened_s))
-        work = work_s(first, size)
+        work = mean_s(first, size) * next(noise)
         done = max(closed_s + work, done_s[-1] + work / pipeline.in_flight)
         arrived_s = source.arrived_s(first, opened_s)
         done_s.append(done)
@@ -104,16 +114,16 @@ def simulate(controller: BatchController, loads: Floats, pipeline: Pipeline, see
     return Trace(np.array(firsts), np.array(sizes), np.array(latencies_s), done_s[-1])
 
 
-def _work(loads: Floats, law: CostLaw, seed: int) -> Callable[[int, int], float]:
-    """Seconds of work on the bundle of the ``size`` tuples from ``first`` on; to be asked once a bundle, in order."""
-    a_s, b_s = (_summed(np.interp(loads, law.loads, each_ms) / 1e3) for each_ms in (law.a_ms, law.b_ms))
-    noise = law.noise(seed)
+class Work:
+    """What bundles of a stream take on average, in seconds."""
 
-    def work_s(first: int, size: int) -> float:
+    def __init__(self, loads: Floats, law: CostLaw) -> None:
+        self._a_s, self._b_s = (_summed(np.interp(loads, law.loads, each_ms) / 1e3) for each_ms in (law.a_ms, law.b_ms))
+
+    def mean_s(self, first: int, size: int) -> float:
+        """The ``size`` tuples from ``first`` on, together."""
         end = first + size
-        return ((a_s[end] - a_s[first]) / size + b_s[end] - b_s[first]) * next(noise)
-
-    return work_s
+        return (self._a_s[end] - self._a_s[first]) / size + self._b_s[end] - self._b_s[first]
 
 
 def _summed(values: Floats) -> list[float]:
