@@ -238,7 +238,7 @@ def test_drawn_workloads_are_the_seeds_and_can_be_met() -> None:
 
 def test_noise_leaves_a_share_to_hit() -> None:
     """3 % of noise put 5 % at 1.7 standard deviations: about nine of ten, whatever the drift, for it is known."""
-    for cv, least, most in ((0.005, 0.95, 1.0), (0.03, 0.85, 0.97), (0.28, 0.05, 0.2)):
+    for cv, least, most in ((0.005, 0.95, 1.0), (0.03, 0.85, 0.97), (0.28, 0.05, 0.35)):
         law = CostLaw(cv=cv, drift_cv=0.1, outliers=0.0, drift_bundles=20)
         assert least <= itemized_hit(reachable(SMALL, Pipeline(law))) <= most
 
