@@ -4,6 +4,7 @@ lasted (docs/decisions/0029-changing-load.md)."""
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
 
@@ -51,9 +52,9 @@ class Lookout:
         self._rate_then = 0.0
         """At least, when more was last asked for."""
 
-    def announce(self, announcement: Announcement) -> None:
-        """It is believed: there will be workers for it, a worker's start before it begins."""
-        self._announced.add(announcement)
+    def announce(self, announcements: Iterable[Announcement]) -> None:
+        """All that there are. They are believed: there will be workers for each, a worker's start before it begins."""
+        self._announced.set(announcements)
 
     def seen(self, snapshot: Snapshot, wanted_s: float | None) -> Snapshot:
         """``snapshot`` with what is expected of the rate; as it is where nobody counts. ``wanted_s``: the time in which

@@ -119,9 +119,9 @@ class Manager:
         """What the arbiter of the machine leaves to it."""
         return self._desk.choices.grant
 
-    def announce(self, announcement: Announcement) -> None:
-        """Somebody knows what load is to come."""
-        self._desk.lookout.announce(announcement)
+    def announce(self, announcements: Iterable[Announcement]) -> None:
+        """Somebody knows what loads are to come: these, and no others."""
+        self._desk.lookout.announce(announcements)
 
     def switch_failed(self, reason: str) -> None:
         """The switch under way ended with an error; the old composition is still running."""

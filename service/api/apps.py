@@ -43,10 +43,18 @@ def set_input(app: str, daemon: ThisDaemon, input: InputSpec) -> Response:
     return problems.Body(daemon.apps.set_input(app, input))
 
 
-@router.post("/apps/{app}/announce", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503)})
+@router.post(
+    "/apps/{app}/announce", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)}
+)
 def announce(app: str, daemon: ThisDaemon, request: AnnounceRequest) -> Response:
     """Says what load is to come: it is believed, and there are workers for it when it begins."""
-    return problems.Body(daemon.objectives.announce(app, request))
+    return problems.Body(daemon.announcements.announce(app, request))
+
+
+@router.delete("/apps/{app}/announce", responses={**STATUS, **documented(404, 409, 503, 507)})
+def take_back(app: str, daemon: ThisDaemon) -> Response:
+    """Takes back all loads that were announced."""
+    return problems.Body(daemon.announcements.take_back(app))
 
 
 @router.put(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Self
+
+from pydantic import Field
 
 from compositions.model import Stage
 from control.output_gaps import OutputGaps
@@ -10,7 +13,8 @@ from profiler.drain import DrainStatus
 from profiler.service_time import bottlenecks
 from profiler.snapshot import LatencyStats, Snapshot
 from runtime.dispatch.views import DispatcherView, WorkerView
-from service.bodies.base import Answer, ms, rounded
+from service.bodies.base import Answer, Time, ms, rounded, time_text
+from service.bodies.spec import Coming
 
 
 class StageStatus(Answer):
@@ -205,3 +209,21 @@ class Gaps(Answer):
     @classmethod
     def of(cls, gaps: OutputGaps) -> Gaps:
         return cls(p50=ms(gaps.steady_s(50)), p99=ms(gaps.steady_s(99)), max=ms(gaps.steady_s(100)))
+
+
+class ComingBody(Answer):
+    """A load that is to come, or has come, as somebody said."""
+
+    from_: Annotated[Time, Field(alias="from")]
+    until: Time
+    rate_per_s: float
+
+    @classmethod
+    def of(cls, coming: Coming) -> Self:
+        began, ends = time_text(coming.from_epoch_s), time_text(coming.until_epoch_s)
+        return cls(from_=began, until=ends, rate_per_s=coming.rate_per_s)
+
+    @classmethod
+    def all_of(cls, coming: Iterable[Coming], now_epoch_s: float) -> list[Self]:
+        """Those that are not over."""
+        return [cls.of(each) for each in coming if each.until_epoch_s > now_epoch_s]

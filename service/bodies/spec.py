@@ -189,6 +189,14 @@ class TelemetrySpec(Frozen):
     keep_mb: float = 1000.0
 
 
+class Coming(Frozen):
+    """A load that is to come, as somebody said; seconds since 1970."""
+
+    from_epoch_s: Number
+    until_epoch_s: Number
+    rate_per_s: Annotated[Number, Field(gt=0)]
+
+
 class Beginning(Frozen):
     """Which of the runs of an app it is."""
 
@@ -242,6 +250,8 @@ class RunSpec(Beginning, Ending, Durable):
     slo: Slo | None = None
     mode: Mode = Mode.AUTO
     strategy: str = "model"
+    announced: tuple[Coming, ...] = ()
+    """Loads that are to come."""
     switch_style: SwitchStyle | None = None
     """How one composition follows another; None: as the strategy has it."""
     latency_from: Literal["due", "read"] | None = None

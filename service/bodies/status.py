@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import time
 from typing import Any
 
 from apps.contract import App
@@ -12,7 +13,7 @@ from service.bodies.base import Answer, Time, utc_now
 from service.bodies.batching import BatchingStatus
 from service.bodies.compositions import ActiveComposition
 from service.bodies.decisions import Decision, Switch
-from service.bodies.figures import Budgets, Cost, Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
+from service.bodies.figures import Budgets, ComingBody, Cost, Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
 from service.bodies.machine import GrantBody
 from service.bodies.slo import SloInForce
 from service.bodies.spec import DurabilityName, RunSpec
@@ -82,6 +83,8 @@ class _Beside(Answer):
     budgets: Budgets | None = None
     grant: GrantBody | None = None
     """What the arbiter of the machine's budget leaves to it; null: nobody counts."""
+    announced: list[ComingBody] | None = None
+    """Loads that are to come, or have come, as somebody said."""
     batching: BatchingStatus | None = None
     """How many items travel together."""
     cost: Cost | None = None
@@ -118,6 +121,7 @@ def _wanted(spec: RunSpec) -> dict[str, Any]:
         "slo": slo,
         "slo_status": SloStatus.UNKNOWN if slo else SloStatus.NONE,
         "batching": BatchingStatus.of(spec.batching.batching),
+        "announced": ComingBody.all_of(spec.announced, time()),
     }
 
 

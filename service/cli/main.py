@@ -26,6 +26,7 @@ COMMANDS = {
     "runs": "runs:runs",
     "compare": "runs:compare",
     "slo": "slo_command:slo",
+    "announce": "announce_command:announce",
     "budget": "budget_command:budget",
     "alerts": "alerts:alerts",
     "status": "clients:status",

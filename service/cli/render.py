@@ -10,6 +10,7 @@ from rich.text import Text
 
 from compositions.model import TransitionKind
 from compositions.wording import figure
+from service.bodies.base import read_time
 from service.bodies.budget import BudgetBody
 from service.bodies.compositions import Choice
 from service.bodies.decisions import Entry, NoChange, Resized
@@ -127,10 +128,24 @@ def _figures(status: Status) -> Text:
     line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {switches}"
     together = batching_text(status)
     line += f"\ntogether: {together}" if together else ""
+    line += f"\nannounced: {coming_text(status)}" if status.announced else ""
     shared = None if status.grant is None else status.grant.reason
     alerts = [(f"alert since {clock(each.at)}: {each.told}", "red") for each in status.alerts or ()]
     told = (*alerts, (shared, ""), (status.held_up, "yellow"), (status.failure, "red"))
     return Text.assemble(line, _begin(status), *(("\n" + text, style) for text, style in told if text))
+
+
+def coming_text(status: Status) -> str:
+    """Loads that were announced, in this place's time."""
+    told = (
+        f"{each.rate_per_s:,g} items/s from {_instant(each.from_)} to {_instant(each.until)}"
+        for each in status.announced or ()
+    )
+    return "; ".join(told) or "nothing is announced"
+
+
+def _instant(text: str) -> str:
+    return read_time(text).astimezone().isoformat(sep=" ", timespec="minutes")[:16]
 
 
 def batching_text(status: Status) -> str | None:

@@ -47,6 +47,7 @@ class Daemon:
         self.telemetry = base.telemetry if base else None
         self.apps = Apps(self._runs, choices, specs, store, self.observation)
         self.objectives = Objectives(self._runs, store, self.observation)
+        self.announcements = self.objectives.announcements
         self.alerts = self.objectives.alerts
         self._look_at_alerts = make_ticker("alerts")
         self.compositions = Compositions(self._runs, choices, specs, self.observation)

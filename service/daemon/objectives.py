@@ -1,22 +1,19 @@
-"""Objectives of the apps: stored for the next run, in force at once in the present one. And loads that are to come, and
-who is told when something is missed."""
+"""Objectives of the apps: stored for the next run, in force at once in the present one. And what goes with them: loads that
+are to come, and who is told when something is missed."""
 
 from __future__ import annotations
 
-from time import time
-
 from profiler.slo import INPUT_RATE, Slo
-from service.bodies.refusals import BadValueError, NotFoundError
-from service.bodies.requests import AnnounceRequest
+from service.bodies.refusals import NotFoundError
 from service.bodies.slo import AcceptedSlo, StoredSlo
-from service.bodies.status import Status
 from service.daemon.alerting.alerts import Alerts
+from service.daemon.announcements import Announcements
 from service.daemon.checks import check_objectives
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.storing.store import DaemonStore
 from service.daemon.storing.undo import undone_by_failure
-from service.running.asking.requests import Announce, SetSlo
+from service.running.asking.requests import SetSlo
 
 
 class Objectives:
@@ -24,6 +21,7 @@ class Objectives:
 
     def __init__(self, runs: Runs, store: DaemonStore, observation: Observation) -> None:
         self._runs, self._store, self._observation = runs, store, observation
+        self.announcements = Announcements(runs, observation)
         self.alerts = Alerts(list(runs.apps), observation.status, store.alerts)
 
     def set(self, name: str, slo: Slo) -> StoredSlo:
@@ -54,15 +52,6 @@ class Objectives:
             self._store.remove_slo(name)
             with undone_by_failure(lambda: self._store.put_back_slo(name, before)):
                 self._tell(name, None)
-
-    def announce(self, name: str, coming: AnnounceRequest) -> Status:
-        """A load that is to come, which is believed. Raises: ConflictError, BadValueError, UnavailableError."""
-        now, until_s = time(), coming.until.timestamp()
-        if until_s <= now:
-            raise BadValueError(f"until {coming.until.isoformat()} is over; an announcement is of what is to come")
-        from_s = now if coming.from_ is None else coming.from_.timestamp()
-        self._runs.expect(name).ask(Announce(from_s, until_s, coming.rate_per_s))
-        return self._observation.status(name)
 
     def _accepted(self, name: str) -> AcceptedSlo:
         self._runs.app(name)

@@ -26,6 +26,7 @@ from service.running.asking.requests import (
     ReadSpec,
     ReadStatus,
     Request,
+    SetComing,
     Start,
     Stop,
     Taken,
@@ -158,6 +159,7 @@ class Runner:
         record = record_of(self.spec, run)
         closing.callback(record.close)
         answers = answers_of(run, record, self._standing)
+        answers.answer(SetComing(run.announced))
         self._mailbox.open(answers, run.wake)
         closing.callback(self._mailbox.close)
         self._at_once = Answers(*self._handlers())

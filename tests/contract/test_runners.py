@@ -17,7 +17,7 @@ from profiler.budget import Budget
 from profiler.slo import Slo
 from runtime.pools import ray_cluster
 from service.bodies.refusals import ResultsGoneError
-from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec
+from service.bodies.spec import BatchingSpec, Coming, InputSpec, RunSpec, SourceSpec
 from service.bodies.status import Status
 from service.daemon.fakes.fake_runner import FakeRunner
 from service.daemon.keeping.ray_host import RayHost
@@ -91,7 +91,7 @@ READS: list[ask.Request[Any]] = [
 ]  # fmt: skip
 CHANGES: list[ask.Request[None]] = [
     ask.SetSlo(Slo("latency", 400.0)), ask.SetInput(InputSpec(rate_per_s=20)), ask.SetRate(Fixed(20.0)),
-    ask.Announce(1e9, 2e9, 80.0), ask.SetGrant(GRANT),
+    ask.SetComing((Coming(from_epoch_s=1e9, until_epoch_s=2e9, rate_per_s=80.0),)), ask.SetGrant(GRANT),
     ask.SetBatching(BatchingSpec(items=8)), ask.SetMode(Mode.AUTO), ask.SetCompositions(CHOICES), ask.ResetGaps(),
 ]  # fmt: skip
 

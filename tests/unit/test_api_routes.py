@@ -413,10 +413,13 @@ def test_the_cap_of_a_push_is_explained(running: TestClient) -> None:
 
 def test_a_load_that_is_to_come_is_announced(running: TestClient) -> None:
     coming = {"from": "2999-01-01T10:00:00Z", "until": "2999-01-01T11:00:00Z", "rate_per_s": 80}
-    assert running.post("/apps/synthetic/announce", json=coming).json()["app"] == "synthetic"
+    kept = {"from": "2999-01-01T10:00:00.000Z", "until": "2999-01-01T11:00:00.000Z", "rate_per_s": 80}
+    assert running.post("/apps/synthetic/announce", json=coming).json()["announced"] == [kept]
     assert running.post("/apps/synthetic/announce", json={**coming, "from": None}).status_code == 200
     over = running.post("/apps/synthetic/announce", json={"until": "2001-01-01T10:00:00Z", "rate_per_s": 80})
     assert "is over; an announcement is of what is to come" in detail(over, 422)
+    assert len(running.get("/status/synthetic").json()["announced"]) == 2
+    assert running.delete("/apps/synthetic/announce").json()["announced"] == []
     turned = running.post("/apps/synthetic/announce", json={**coming, "until": "2999-01-01T09:00:00Z"})
     assert "until must be after from" in detail(turned, 422)
     assert "rate_per_s = 0" in detail(running.post("/apps/synthetic/announce", json={**coming, "rate_per_s": 0}), 422)

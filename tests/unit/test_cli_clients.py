@@ -182,6 +182,15 @@ def test_a_budget_is_set_piece_by_piece_shown_and_lifted(invoke: Invoke) -> None
     assert told(invoke("budget", "--lift")) == "no budget: each app plans with all that there is\n"
 
 
+def test_a_load_that_is_to_come_is_announced_shown_and_taken_back(invoke: Invoke) -> None:
+    said = told(invoke("announce", "synthetic", "80", "--from", "2999-01-01T10:00", "--until", "2999-01-01T11:00"))
+    assert said == "80 items/s from 2999-01-01 10:00 to 2999-01-01 11:00\n"
+    assert f"announced: {said}" in told(invoke("status", "synthetic"))
+    assert told(invoke("announce", "synthetic", "--take-back")) == "nothing is announced\n"
+    assert "say RATE and --until" in told(invoke("announce", "synthetic", "80"), 2)
+    assert "--take-back goes with nothing else" in told(invoke("announce", "synthetic", "80", "--take-back"), 2)
+
+
 def test_a_budget_that_is_none_says_what_would_be_accepted(invoke: Invoke) -> None:
     for terms in ("synthetic=high", "synthetic=2:nan", "synthetic=2:1e9"):
         assert f"'{terms}' is not understood; accepted are ferret=2 (priority 2)" in told(invoke("budget", terms), 2)

@@ -82,16 +82,15 @@ def test_what_has_gathered_at_the_start_is_caught_up_with_for_a_while() -> None:
 
 def test_what_was_announced_is_expected_before_it_comes_and_until_it_is_over() -> None:
     lookout, _ = after((60, 10.0))
-    lookout.announce(Announcement(100.0, 110.0, 70.0))
+    lookout.announce([Announcement(100.0, 110.0, 70.0)])
     needs = {at_s: upper(lookout.seen(shot(at_s, 10.0), 0.25)) for at_s in (97.5, 98.5, 105.0, 110.0)}
     assert needs == pytest.approx({97.5: 10.0, 98.5: 70.0, 105.0: 70.0, 110.0: 10.0})
 
 
-def test_a_later_word_on_the_same_time_counts() -> None:
+def test_of_what_was_announced_the_most_counts_and_what_is_announced_anew_is_all_that_counts() -> None:
     announced = Announced()
-    announced.add(Announcement(100.0, 110.0, 70.0))
-    announced.add(Announcement(100.0, 110.0, 30.0))
-    announced.add(Announcement(105.0, 120.0, 40.0))
+    announced.set([Announcement(0.0, 200.0, 90.0)])
+    announced.set([Announcement(100.0, 110.0, 30.0), Announcement(105.0, 120.0, 40.0)])
     assert [announced.within(at_s, 0.0) for at_s in (99.0, 101.0, 106.0, 115.0, 120.0)] == [
         None,
         30.0,

@@ -17,7 +17,7 @@ from profiler.slo import Slo
 from service.bodies.figures import Items
 from service.bodies.refusals import DiskFullError, UnavailableError
 from service.bodies.results import Result
-from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec
+from service.bodies.spec import BatchingSpec, Coming, InputSpec, RunSpec, SourceSpec
 from service.bodies.status import Status
 from service.daemon.fakes.fake_runner import FakeRunner
 from service.daemon.keeping.berth import Berth
@@ -493,6 +493,7 @@ WANTED = PUSH.model_copy(
     update={
         "slo": Slo("latency", 250.0),
         "input": InputSpec(rate_per_s=9),
+        "announced": (Coming(from_epoch_s=4e9, until_epoch_s=4.1e9, rate_per_s=80),),
         "compositions": (*PUSH.compositions, OTHER),
         "mode": Mode.PINNED,
         "composition": "other",

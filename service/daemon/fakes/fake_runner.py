@@ -56,7 +56,7 @@ class FakeRunner(FakeRun):
             r.SetBatching.by(self._note),
             r.SetCompositions.by(self._note),
             r.SetRate.by(lambda _: None),
-            r.Announce.by(lambda _: None),
+            r.SetComing.by(self._note),
             r.SetGrant.by(self.share.keep_to),
             r.ResetGaps.by(lambda _: None),
         )
@@ -77,7 +77,7 @@ class FakeRunner(FakeRun):
             r.ReadSummary.by(lambda _: Summary(app=self.spec.app, run=self.spec.run, composition=self.active.name)),
         )
 
-    def _note(self, request: r.SetInput | r.SetBatching | r.SetCompositions) -> None:
+    def _note(self, request: r.SetInput | r.SetBatching | r.SetComing | r.SetCompositions) -> None:
         self.spec = r.changed(self.spec, request)
 
     def status(self) -> Status:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from compositions.model import Composition
 from control.decisions import Mode
 from service.bodies.spec import RunSpec
-from service.running.asking.requests import Change, SetBatching, SetCompositions, SetInput, SetMode, SetSlo
+from service.running.asking.requests import Change, SetBatching, SetComing, SetCompositions, SetInput, SetMode, SetSlo
 
 
 def differences(has: RunSpec, wanted: RunSpec) -> Iterator[Change]:
@@ -18,6 +18,8 @@ def differences(has: RunSpec, wanted: RunSpec) -> Iterator[Change]:
         yield SetInput(wanted.input)
     if wanted.batching != has.batching:
         yield SetBatching(wanted.batching)
+    if wanted.announced != has.announced:
+        yield SetComing(wanted.announced)
     if wanted.compositions != has.compositions:
         yield SetCompositions(wanted.compositions)
     if (wanted.mode, _pinned(wanted)) != (has.mode, _pinned(has)):

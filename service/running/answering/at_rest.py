@@ -50,7 +50,7 @@ class AtRest:
             ask.SetMode.by(self._set_mode),
             ask.SetCompositions.by(self._set_compositions),
             ask.SetRate.by(self._later),
-            ask.Announce.by(self._later),
+            ask.SetComing.by(self._set_coming),
             ask.ResetGaps.by(lambda _: None),
         )
 
@@ -70,6 +70,9 @@ class AtRest:
     def _set_batching(self, request: ask.SetBatching) -> None:
         _ = request.batching.batching
         self._later(request, batching=request.batching)
+
+    def _set_coming(self, request: ask.SetComing) -> None:
+        self._later(request, announced=request.coming)
 
     def _set_grant(self, request: ask.SetGrant) -> None:
         self._bid = Bid(None, grant=request.grant)

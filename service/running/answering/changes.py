@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from profiler.snapshot import Announcement
+from service.bodies.coming import seen_from
 from service.running.asking.requests import (
-    Announce,
     Handler,
     ResetGaps,
     SetBatching,
+    SetComing,
     SetCompositions,
     SetInput,
     SetMode,
@@ -32,7 +32,7 @@ class Changes:
             SetInput.by(self._set_input),
             SetBatching.by(self._set_batching),
             SetRate.by(self._set_rate),
-            Announce.by(self._announce),
+            SetComing.by(self._set_coming),
             SetMode.by(self._set_mode),
             SetCompositions.by(self._set_compositions),
             ResetGaps.by(self._reset_gaps),
@@ -50,10 +50,10 @@ class Changes:
     def _set_rate(self, request: SetRate) -> None:
         self._run.intake.set_rate(request.rate)
 
-    def _announce(self, request: Announce) -> None:
-        since_s = WallClock.now().epoch_s
-        from_s, until_s = request.from_epoch_s - since_s, request.until_epoch_s - since_s
-        self._manager.announce(Announcement(from_s, until_s, request.rate_per_s))
+    def _set_coming(self, request: SetComing) -> None:
+        self._run.announced = request.coming
+        began_epoch_s = WallClock.now().epoch_s
+        self._manager.announce([seen_from(began_epoch_s, each) for each in request.coming])
 
     def _set_mode(self, request: SetMode) -> None:
         self._manager.set_mode(request.mode, request.composition)

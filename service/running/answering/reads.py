@@ -43,7 +43,7 @@ class Reads:
         beside = Beside(
             self._record.summary.slo_met_share, telemetry.status() if telemetry else None, spark, self._run.unstored
         )
-        spec = self._checked.spec.model_copy(update={"slo": self._loop.manager.slo})
+        spec = self._checked.spec.model_copy(update={"slo": self._loop.manager.slo, "announced": self._run.announced})
         known = self._standing.status(type(self._checked.app), spec)
         status = running_status(known, self._checked.stages, self._loop, beside, self._at)
         run = self._run

@@ -61,6 +61,7 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         output_gap_ms=Gaps.of(loop.handovers.gaps),
         no_change=journal.no_changes[-1].reason if journal.no_changes else None,
         held_up=held_up(view, snapshot.demand if snapshot else None, beside.unstored),
+        announced=known.announced,
         slo_met_share=beside.slo_met_share,
         telemetry=beside.telemetry,
         spark=beside.spark,

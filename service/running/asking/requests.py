@@ -19,7 +19,7 @@ from service.bodies.batching import SizeChange
 from service.bodies.compositions import Choice, WhatIf
 from service.bodies.decisions import Decision, QuietRun, Switch
 from service.bodies.results import Result, Summary
-from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
+from service.bodies.spec import BatchingSpec, Coming, InputSpec, RunSpec
 from service.bodies.status import Sample, Status
 
 A_co = TypeVar("A_co", covariant=True)
@@ -87,13 +87,10 @@ class SetRate(Request[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Announce(Request[None]):
-    """So many items a second are to come in a span of time, seconds since 1970. A runner that is started again has
-    forgotten it."""
+class SetComing(Request[None]):
+    """All loads that are to come, in place of those that were announced before."""
 
-    from_epoch_s: float
-    until_epoch_s: float
-    rate_per_s: float
+    coming: tuple[Coming, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +154,7 @@ class ResetGaps(Request[None]):
     """Starts the statistics of gaps between outputs anew; for measurements."""
 
 
-Change = SetSlo | SetInput | SetBatching | SetMode | SetCompositions
+Change = SetSlo | SetInput | SetBatching | SetComing | SetMode | SetCompositions
 """What the spec of a run is another one after."""
 
 
@@ -170,6 +167,8 @@ def changed(spec: RunSpec, change: Change) -> RunSpec:
             return spec.model_copy(update={"input": input})
         case SetBatching(batching):
             return spec.model_copy(update={"batching": batching})
+        case SetComing(coming):
+            return spec.model_copy(update={"announced": coming})
         case SetCompositions(compositions):
             return spec.model_copy(update={"compositions": compositions})
         case SetMode(mode, composition):

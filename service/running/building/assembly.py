@@ -47,7 +47,18 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
         intake = Intake(source, loop.engine, loop.monitor, bundling, workers, waiting)
         intake.admitted = keeper.admitted
         undoing.pop_all()
-        return Run(checked, intake, bundling, sink, loop, keeper, outlet, pool.wake, checked.compositions)
+        return Run(
+            checked,
+            intake,
+            bundling,
+            sink,
+            loop,
+            keeper,
+            outlet,
+            pool.wake,
+            checked.compositions,
+            checked.spec.announced,
+        )
 
 
 def _limits(checked: CheckedSpec, done: int) -> SourceLimits:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from compositions.model import Composition
 from service.bodies.figures import Budget, Budgets, Items
+from service.bodies.spec import Coming
 from service.running.asking.window import Window
 from service.running.building.intake import Intake
 from service.running.building.keeper import Keeper
@@ -34,6 +35,8 @@ class Run:
     """Ends a wait of the loop; from any thread."""
     compositions: tuple[Composition, ...]
     """Those that can be chosen."""
+    announced: tuple[Coming, ...]
+    """Loads that are to come."""
 
     def feed(self) -> None:
         self.intake.feed(lambda: self.sink.has_room and self.keeper.has_room)

@@ -6,6 +6,7 @@ from collections import deque
 
 from control.decisions import Mode
 from control.manager import Manager
+from profiler.snapshot import Announcement
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.pools.simulated import SimulatedPool
 from service.running.bundling import Bundling
@@ -36,6 +37,7 @@ class SimulatedRun:
         door = SimulatedDoor(loop.engine, inlet, bundling.admitted)
         self._source = scenario.stream.source(door, loop.monitor, from_due=scenario.from_due)
         self._happenings = deque(sorted(scenario.happenings, key=lambda happening: happening.at_s))
+        self._announced: list[Announcement] = []
         self._trace = Trace(loop.journal, bundling.runs)
         self._engine.start()
 
@@ -90,7 +92,8 @@ class SimulatedRun:
             case "slo":
                 self._manager.set_slo(happening.slo)
             case "announce" if happening.announcement is not None:
-                self._manager.announce(happening.announcement)
+                self._announced.append(happening.announcement)
+                self._manager.announce(self._announced)
             case "compositions":
                 self._manager.set_compositions(happening.compositions)
             case "pin":

@@ -1,0 +1,105 @@
+"""Loads that were announced: which are remembered, and how they are told."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from time import monotonic, sleep, time
+
+import pytest
+from click import UsageError
+
+from control.decisions import Mode
+from profiler.slo import Slo
+from profiler.snapshot import Announcement
+from service.bodies.base import plain
+from service.bodies.coming import MOST, seen_from, with_another
+from service.bodies.figures import ComingBody
+from service.bodies.spec import Coming, InputSpec, RunSpec
+from service.cli.announce_command import _asked
+from service.running.asking.requests import ReadDecisions, ReadStatus, Start, Stop
+from service.running.runner import Runner
+
+NOON = datetime.fromisoformat("2026-11-22T12:00:00+00:00")
+PATIENCE_S = 30.0
+
+
+def coming(from_s: float, until_s: float, rate_per_s: float = 80.0) -> Coming:
+    return Coming(from_epoch_s=from_s, until_epoch_s=until_s, rate_per_s=rate_per_s)
+
+
+def test_a_later_word_on_the_same_span_replaces_the_one_before_and_what_is_over_is_forgotten() -> None:
+    known = with_another((), coming(100, 110), 0)
+    known = with_another(known, coming(50, 60), 0)
+    known = with_another(known, coming(100, 110, 30), 0)
+    assert known == (coming(50, 60), coming(100, 110, 30))
+    assert with_another(known, coming(105, 120), 60) == (coming(100, 110, 30), coming(105, 120))
+
+
+def test_of_too_many_those_that_begin_first_are_remembered() -> None:
+    known = tuple(coming(at_s, at_s + 1) for at_s in range(MOST))
+    assert with_another(known, coming(0.5, 9), 0)[-1] == coming(MOST - 2, MOST - 1)
+
+
+def test_it_is_told_by_the_clock_of_who_asks() -> None:
+    one = coming(1_000_100, 1_000_110)
+    assert seen_from(1_000_000, one) == Announcement(100, 110, 80)
+    told = [plain(each) for each in ComingBody.all_of((coming(0, 9), one), now_epoch_s=10)]
+    assert told == [{"from": "1970-01-12T13:48:20.000Z", "until": "1970-01-12T13:48:30.000Z", "rate_per_s": 80}]
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "from_", "until"),
+    [
+        (None, "18:30", None, "2026-11-22T18:30"),
+        ("11:00", "12:30", "2026-11-23T11:00", "2026-11-23T12:30"),
+        ("23:00", "01:00", "2026-11-22T23:00", "2026-11-23T01:00"),
+        ("2026-12-24T18:00+0100", "2026-12-24T20:00+0100", "2026-12-24T17:00", "2026-12-24T19:00"),
+    ],
+)
+def test_a_time_of_the_day_is_the_next_one(begins: str | None, ends: str, from_: str | None, until: str) -> None:
+    asked = _asked(80.0, _read(begins), _read(ends), NOON)
+    assert [asked.from_, asked.until] == [each and datetime.fromisoformat(f"{each}+00:00") for each in (from_, until)]
+
+
+def _read(text: str | None) -> datetime | None:
+    """As click reads it."""
+    if text is None:
+        return None
+    return datetime.strptime(text, "%H:%M") if len(text) == 5 else datetime.fromisoformat(text)
+
+
+def test_what_is_missing_is_said() -> None:
+    with pytest.raises(UsageError, match="say RATE and --until, such as 80 --until 18:30"):
+        _asked(80.0, None, None, NOON)
+    early, late = datetime(2026, 12, 24, 18), datetime(2026, 12, 24, 20)
+    with pytest.raises(UsageError, match="until must be after from"):
+        _asked(80.0, late, early, NOON)
+
+
+def test_a_runner_that_is_started_again_believes_what_was_announced() -> None:
+    now = time()
+    spec = RunSpec(
+        app="synthetic",
+        options={"total_ms": 30.0, "compute": "wait"},
+        input=InputSpec(rate_per_s=5),
+        slo=Slo("throughput", "input_rate"),
+        mode=Mode.OBSERVE,
+        pool="local",
+        announced=(coming(now, now + 3600, 90.0),),
+        settings={"min_samples": 5},
+    )
+    runner = Runner(spec)
+    runner.ask(Start())
+    try:
+        until_s = monotonic() + PATIENCE_S
+        while not (decided := runner.ask(ReadDecisions(-1, 10))):
+            assert monotonic() < until_s, runner.ask(ReadStatus())
+            sleep(0.1)
+        foreseen = {each.name: each.predicted_throughput_per_s for each in decided[0].candidates}[decided[0].to]
+        assert foreseen is not None
+        assert foreseen > 90.0, "no more than 5 items/s come"
+        announced = runner.ask(ReadStatus()).announced
+        assert announced is not None
+        assert [each.rate_per_s for each in announced] == [90.0]
+    finally:
+        runner.ask(Stop(drain=False))
