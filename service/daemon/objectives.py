@@ -1,5 +1,5 @@
-"""Objectives of the apps: stored for the next run, in force at once in the present one. And what goes with them: loads that
-are to come, and who is told when something is missed."""
+"""Objectives of the apps: stored for the next run, in force at once in the present one. And what goes with them: loads
+that are to come, and who is told when something is missed."""
 
 from __future__ import annotations
 
