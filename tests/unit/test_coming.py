@@ -8,15 +8,14 @@ from time import monotonic, sleep, time
 import pytest
 from click import UsageError
 
-from control.decisions import Mode
-from profiler.slo import Slo
+from control.manager import Manager
 from profiler.snapshot import Announcement
 from service.bodies.base import plain
 from service.bodies.coming import MOST, seen_from, with_another
 from service.bodies.figures import ComingBody
-from service.bodies.spec import Coming, InputSpec, RunSpec
+from service.bodies.spec import Coming, RunSpec
 from service.cli.announce_command import _asked
-from service.running.asking.requests import ReadDecisions, ReadStatus, Start, Stop
+from service.running.asking.requests import ReadStatus, Start, Stop
 from service.running.runner import Runner
 
 NOON = datetime.fromisoformat("2026-11-22T12:00:00+00:00")
@@ -76,30 +75,23 @@ def test_what_is_missing_is_said() -> None:
         _asked(80.0, late, early, NOON)
 
 
-def test_a_runner_that_is_started_again_believes_what_was_announced() -> None:
+def test_a_runner_that_is_started_again_believes_what_was_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    believed: list[Announcement] = []
+    monkeypatch.setattr(Manager, "announce", lambda _, announced: believed.extend(announced))
     now = time()
-    spec = RunSpec(
-        app="synthetic",
-        options={"total_ms": 30.0, "compute": "wait"},
-        input=InputSpec(rate_per_s=5),
-        slo=Slo("throughput", "input_rate"),
-        mode=Mode.OBSERVE,
-        pool="local",
-        announced=(coming(now, now + 3600, 90.0),),
-        settings={"min_samples": 5},
-    )
+    spec = RunSpec(app="synthetic", pool="local", announced=(coming(now, now + 3600, 90.0),))
     runner = Runner(spec)
     runner.ask(Start())
     try:
         until_s = monotonic() + PATIENCE_S
-        while not (decided := runner.ask(ReadDecisions(-1, 10))):
+        while not believed:
             assert monotonic() < until_s, runner.ask(ReadStatus())
-            sleep(0.1)
-        foreseen = {each.name: each.predicted_throughput_per_s for each in decided[0].candidates}[decided[0].to]
-        assert foreseen is not None
-        assert foreseen > 90.0, "no more than 5 items/s come"
+            sleep(0.02)
         announced = runner.ask(ReadStatus()).announced
-        assert announced is not None
-        assert [each.rate_per_s for each in announced] == [90.0]
     finally:
         runner.ask(Stop(drain=False))
+    assert announced is not None
+    assert [each.rate_per_s for each in announced] == [90.0]
+    (one,) = believed
+    assert one.until_s - one.from_s == pytest.approx(3600)
+    assert one.rate_per_s == 90.0
