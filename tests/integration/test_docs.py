@@ -57,7 +57,7 @@ RUN_ELSEWHERE = {
 """Commands (whole, as patterns) that are not run here, and what runs them, or as much of them as can be run."""
 CLIENTS = (
     r"(printf .+ \| |eval \"\$\()?(\.venv/bin/)?recompose (run|check|serve|start|stop|push|results|apps|logs|new|doctor"
-    r"|completion|slo|status|watch|decisions|compositions|budget|alerts|trace|runs|compare)\b|curl "
+    r"|completion|slo|status|watch|decisions|compositions|budget|announce|alerts|trace|runs|compare)\b|curl "
 )
 """Commands that are run here."""
 OWN_APP = ROOT / "docs" / "own-app"
