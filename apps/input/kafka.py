@@ -39,7 +39,12 @@ class KafkaFeed:
             raise RecomposeError("source kafka needs confluent-kafka: pip install 'recompose[kafka]'") from error
         self._kafka: Any = confluent_kafka
         self._tells = "group.id" in settings
-        own = {"bootstrap.servers": parts.netloc, "enable.auto.commit": False, "group.id": GROUP}
+        own = {
+            "enable.metrics.push": False,
+            "bootstrap.servers": parts.netloc,
+            "enable.auto.commit": False,
+            "group.id": GROUP,
+        }
         try:
             self._consumer = confluent_kafka.Consumer({"auto.offset.reset": "error", **own, **settings})
         except confluent_kafka.KafkaException as error:

@@ -9,10 +9,11 @@ from typing import Any, Literal
 from apps.output.parquet_files import ParquetFiles
 from apps.output.port import Sink
 from apps.output.sql import TABLE, SqlSink
+from apps.output.to_kafka import KafkaSink
 from apps.output.to_redis import RedisSink
 from apps.output.webhook import Webhook
 
-KindName = Literal["spark", "sql", "parquet", "redis", "webhook"]
+KindName = Literal["spark", "sql", "parquet", "redis", "kafka", "webhook"]
 """What a start body may name; the table ``KINDS`` below has a row for each but Spark's (``datapipe.live``)."""
 
 
@@ -31,9 +32,12 @@ class SinkKind:
     name: KindName
     open: Callable[[Opening], Sink]
     """Reaches for nothing yet. Raises: RecomposeError for a path that can be none, or where a library is missing."""
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...] | None = ()
+    """None: whatever its library takes."""
 
     def fault(self, options: Mapping[str, Any]) -> str | None:
+        if self.options is None:
+            return None
         strange = [option for option in options if option not in self.options]
         has = f"it has {', '.join(self.options)}" if self.options else "it has none"
         return f"sink {self.name} has no option {strange[0]!r}; {has}" if strange else None
@@ -51,6 +55,10 @@ def _redis(opening: Opening) -> Sink:
     return RedisSink(opening.path, opening.run, opening.epoch)
 
 
+def _kafka(opening: Opening) -> Sink:
+    return KafkaSink(opening.path, opening.run, opening.epoch, opening.options)
+
+
 def _webhook(opening: Opening) -> Sink:
     authorization = opening.options.get("authorization")
     return Webhook(opening.path, opening.run, opening.epoch, None if authorization is None else str(authorization))
@@ -59,5 +67,6 @@ def _webhook(opening: Opening) -> Sink:
 SQL = SinkKind("sql", _sql, ("table",))
 PARQUET = SinkKind("parquet", _parquet)
 REDIS = SinkKind("redis", _redis)
+KAFKA = SinkKind("kafka", _kafka, None)
 WEBHOOK = SinkKind("webhook", _webhook, ("authorization",))
-KINDS: Mapping[str, SinkKind] = {kind.name: kind for kind in (SQL, PARQUET, REDIS, WEBHOOK)}
+KINDS: Mapping[str, SinkKind] = {kind.name: kind for kind in (SQL, PARQUET, REDIS, KAFKA, WEBHOOK)}

@@ -69,12 +69,13 @@ class SinkSpec(Frozen):
     kind: SinkName = "spark"
     format: Literal["parquet", "orc", "json", "csv"] = "parquet"
     path: str = Field(min_length=1)
-    """Folder of the table, or its URL; of ``sql`` the URL of the database, as SQLAlchemy takes it; of ``redis`` and
-    ``webhook`` where it is."""
+    """Folder of the table, or its URL; of ``sql`` the URL of the database, as SQLAlchemy takes it; of ``redis``,
+    ``kafka`` and ``webhook`` where it is."""
     schema_: str | None = Field(default=None, alias="schema")
     """Fields of a result as a DDL string; None: one column with JSON."""
     options: dict[str, str | bool | int | Number] = Field(default_factory=dict)
-    """Of the format's writer; of ``sql`` the name of the ``table``; of ``webhook`` the ``authorization``."""
+    """Of the format's writer; of ``sql`` the name of the ``table``; of ``webhook`` the ``authorization``;
+    of ``kafka`` librdkafka's."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 

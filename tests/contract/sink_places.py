@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
-from servers import RedisServer, free_port
+from servers import KafkaBroker, RedisServer, free_port
 
 from apps.output.kinds import KINDS, Opening
 from apps.output.port import Sink
@@ -30,6 +30,9 @@ class Place(ABC):
     port = 0
     """Of the server on loopback, where it is one."""
     is_server = False
+    """That can be reached through another port; Kafka's tells its clients where it is."""
+    forgets = True
+    """What is to come again is taken out; else it is there twice."""
 
     @abstractmethod
     def there(self) -> list[There]:
@@ -109,11 +112,38 @@ class ARedis(Place):
         self.server.close()
 
 
+class AKafka(Place):
+    kind, forgets = "kafka", False
+
+    def __init__(self, folder: Path) -> None:
+        self.server = KafkaBroker(folder)
+        self.port, self.end, self.start = self.server.port, self.server.end, self.server.start
+        self.path = f"kafka://127.0.0.1:{self.port}/results"
+
+    def there(self) -> list[There]:
+        """What is committed, in the order of the topic's partition."""
+        import confluent_kafka as kafka
+
+        how = {"bootstrap.servers": f"127.0.0.1:{self.port}", "group.id": "reader", "fetch.wait.max.ms": 10}
+        consumer = kafka.Consumer({**how, "isolation.level": "read_committed", "enable.partition.eof": True})
+        consumer.assign([kafka.TopicPartition("results", 0, kafka.OFFSET_BEGINNING)])
+        rows: list[There] = []
+        while (message := consumer.poll(10.0)) is not None and message.error() is None:
+            told = {name: value.decode() for name, value in message.headers()}
+            body = None if message.value() is None else message.value().decode()
+            rows.append(as_read(int(told["serial"]), told.get("part"), body, told.get("error")))
+        consumer.close()
+        return rows
+
+    def close(self) -> None:
+        self.server.end()
+
+
 class AWebhook(Place):
     """A server that keeps what it gets first under a key, as its kind is asked to."""
 
     kind, is_server = "webhook", True
-    shuts_out = False
+    shuts_out = forgets = False
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
@@ -161,4 +191,4 @@ def as_read(serial: int, part: Any, value: str | None, error: str | None) -> The
     return serial, int(part or 0), None if value is None else json.loads(value), error
 
 
-PLACES: dict[str, type[Any]] = {each.kind: each for each in (ADatabase, AFolderOfParquet, ARedis, AWebhook)}
+PLACES: dict[str, type[Any]] = {each.kind: each for each in (ADatabase, AFolderOfParquet, ARedis, AKafka, AWebhook)}

@@ -58,6 +58,7 @@ def test_the_command_line_reads_the_source_from_a_file_and_the_sink_from_a_text(
     assert parse_sink("orc:out") == SinkSpec(format="orc", path="out")
     assert parse_sink("sql:sqlite:///a.db") == SinkSpec(kind="sql", path="sqlite:///a.db")
     assert parse_sink("redis://h:1/0?stream=a") == SinkSpec(kind="redis", path="redis://h:1/0?stream=a")
+    assert parse_sink("kafka://h:9092/a") == SinkSpec(kind="kafka", path="kafka://h:9092/a")
     assert parse_sink("https://h/x") == SinkSpec(kind="webhook", path="https://h/x")
 
 

@@ -1,0 +1,127 @@
+"""A Kafka topic as a sink, against librdkafka's mock cluster: what it can show. It keeps no offsets of transactions and
+shuts nobody out; for that the contract of sinks has a broker."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from apps.output import to_kafka
+from apps.output.kinds import KINDS, Opening
+from apps.output.port import Row
+from apps.output.to_kafka import KafkaSink
+from compositions.errors import RecomposeError
+
+kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed; it is in extra kafka")
+
+
+@pytest.fixture
+def broker() -> Iterator[str]:
+    producer = kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none"})
+    found = next(iter(producer.list_topics(timeout=10).brokers.values()))
+    yield f"{found.host}:{found.port}"
+    del producer
+    gc.collect()
+
+
+@pytest.fixture
+def sink(broker: str) -> Iterator[KafkaSink]:
+    made = KafkaSink(f"kafka://{broker}/results", "r", 1, {})
+    assert made.begin(0, 0) == 0
+    yield made
+    made.close()
+
+
+def messages(broker: str, count: int) -> list[Any]:
+    consumer = kafka.Consumer({"bootstrap.servers": broker, "group.id": "reader", "auto.offset.reset": "earliest"})
+    consumer.assign([kafka.TopicPartition("results", each, kafka.OFFSET_BEGINNING) for each in range(4)])
+    found: list[Any] = []
+    while len(found) < count:
+        found += consumer.consume(count, 1.0)
+    consumer.close()
+    return found
+
+
+def fails(sink: KafkaSink, monkeypatch: pytest.MonkeyPatch, how: Callable[..., Any]) -> None:
+    monkeypatch.setattr(sink, "_commit", how)
+
+
+def raising(code: int) -> Callable[..., Any]:
+    def commit(until: int, rows: Sequence[Row]) -> None:
+        raise kafka.KafkaException(kafka.KafkaError(code))
+
+    return commit
+
+
+def test_results_of_a_run_are_in_one_partition_in_order_with_what_they_are(broker: str, sink: KafkaSink) -> None:
+    rows = [Row(0, None, '"ä"', None), Row(1, 0, "1", None), Row(1, 1, "2", None), Row(2, None, None, "it broke")]
+    sink.write(3, rows)
+    sink.write(3, rows)
+    found = messages(broker, 4)
+    assert [(each.key(), each.value()) for each in found] == [
+        (b"r", '"ä"'.encode()),
+        (b"r", b"1"),
+        (b"r", b"2"),
+        (b"r", None),
+    ]
+    assert len({each.partition() for each in found}) == 1
+    assert dict(found[2].headers()) == {"run": b"r", "serial": b"1", "part": b"1"}
+    assert dict(found[3].headers()) == {"run": b"r", "serial": b"2", "error": b"it broke"}
+
+
+def test_a_write_that_fails_is_looked_up_before_it_is_tried_again(
+    sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        fails(sink, broken, raising(kafka.KafkaError._TIMED_OUT))
+        with pytest.raises(OSError, match="sink kafka cannot be written"):
+            sink.write(2, [Row(0, None, "1", None), Row(1, None, "1", None)])
+    committed: list[int] = []
+    monkeypatch.setattr(sink, "_look", lambda: 2)  # it was done, and its answer was lost
+    fails(sink, monkeypatch, lambda until, rows: committed.append(until))
+    sink.write(2, [Row(0, None, "1", None), Row(1, None, "1", None)])
+    sink.write(3, [Row(2, None, "1", None)])
+    assert committed == [3]
+
+
+@pytest.mark.parametrize("code", ["TOPIC_AUTHORIZATION_FAILED", "MSG_SIZE_TOO_LARGE"])
+def test_a_broker_that_will_never_take_it_ends_the_run(
+    sink: KafkaSink, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    fails(sink, monkeypatch, raising(getattr(kafka.KafkaError, code)))
+    with pytest.raises(RecomposeError, match="sink kafka cannot be written"):
+        sink.write(1, [Row(0, None, "1", None)])
+
+
+def test_who_is_shut_out_looks_whether_another_epoch_goes_on(sink: KafkaSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    fails(sink, monkeypatch, raising(kafka.KafkaError._FENCED))
+    with pytest.raises(OSError, match="sink kafka cannot be written"):  # by itself: it took too long
+        sink.write(1, [Row(0, None, "1", None)])
+    mark = kafka.TopicPartition("results", 0, 5, metadata="2")
+    marks = type("Marks", (), {"committed": lambda *_: [mark], "close": sink._marks.close})
+    monkeypatch.setattr(sink, "_marks", marks())
+    with pytest.raises(RecomposeError, match="another epoch goes on with run r; this one writes nothing any more"):
+        sink.write(1, [Row(0, None, "1", None)])
+
+
+def test_a_broker_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(to_kafka, "ANSWER_S", 0.2)
+    sink = KafkaSink("kafka://127.0.0.1:1/results", "r", 1, {"log_level": 0})
+    with pytest.raises(OSError, match="sink kafka cannot be written"):
+        sink.begin(0, 0)
+    sink.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"transactional.id": "mine"}, "option 'transactional.id' is set by sink kafka itself"),
+        ({"no.such": 1}, "sink kafka refuses its options"),
+    ],
+)
+def test_options_that_do_not_go_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(RecomposeError, match=said):
+        KINDS["kafka"].open(Opening("kafka://h:9092/a", "r", 1, options))
