@@ -88,7 +88,10 @@ class AFolderOfParquet(Place):
     def there(self) -> list[There]:
         if not Path(self.path).is_dir():
             return []
-        found = pyarrow.dataset.dataset(self.path, format="parquet").to_table()
+        try:
+            found = pyarrow.dataset.dataset(self.path, format="parquet").to_table()
+        except FileNotFoundError:  # what comes again was taken out between the listing and the reading
+            return []
         return sorted(as_read(r["serial"], r["part"], r["value"], r["error"]) for r in found.to_pylist())
 
     def close(self) -> None:
