@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 
 UP_S = 60.0
+SERVE = ("-m", "service.cli", "serve")
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Daemon:
     state: Path
     arguments: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
+    program: tuple[str, ...] = SERVE
 
     def __post_init__(self) -> None:
         token = os.environ.get("RECOMPOSE_TOKEN")
@@ -34,7 +36,7 @@ class Daemon:
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=120.0)
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "service.cli", "serve", "--port", str(self.port), "--state", str(self.state)]
+        command = [sys.executable, *self.program, "--port", str(self.port), "--state", str(self.state)]
         log = (self.state / "daemon.log").open("ab")
         self.process = subprocess.Popen([*command, *self.arguments], stdout=log, stderr=log, start_new_session=True)
         log.close()
@@ -96,12 +98,12 @@ class Daemon:
 
 
 @contextmanager
-def daemon(state: Path, *arguments: str) -> Iterator[Daemon]:
+def daemon(state: Path, *arguments: str, program: tuple[str, ...] = SERVE) -> Iterator[Daemon]:
     """A daemon on a free loopback port with its state in ``state``; ended, and all it started, on the way out."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    running = Daemon(port, state, arguments)
+    running = Daemon(port, state, arguments, program=program)
     try:
         running.start()
         yield running

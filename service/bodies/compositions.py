@@ -8,6 +8,7 @@ from typing import Literal
 
 from compositions import model as compositions
 from compositions.capacity.prediction import Prediction
+from compositions.dynamic import Dyn, SchedulerName
 from compositions.model import Composition
 from compositions.notation import format_notation
 from control.forecast.expect import Unmeasured, expect
@@ -26,6 +27,17 @@ class Group(Answer):
         return cls(stages=list(group.stages), pattern=group.pattern.value, replicas=group.replicas)
 
 
+class Roaming(Answer):
+    """Workers that go from group to group."""
+
+    workers: int
+    scheduler: SchedulerName
+
+    @classmethod
+    def of(cls, dyn: Dyn | None) -> Roaming | None:
+        return None if dyn is None else Roaming(workers=dyn.workers, scheduler=dyn.scheduler)
+
+
 class ActiveComposition(Answer):
     name: str
     notation: str
@@ -33,6 +45,8 @@ class ActiveComposition(Answer):
     groups: list[Group]
     batch: Batch | None = None
     """How many items travel together while it is active; null: as is asked for the app."""
+    dyn: Roaming | None = None
+    """Null: workers are bound to a group. Else ``replicas`` of a group are the most that may be at it."""
 
     @classmethod
     def of(cls, composition: Composition) -> ActiveComposition:
@@ -42,6 +56,7 @@ class ActiveComposition(Answer):
             workers=composition.workers,
             groups=[Group.of(group) for group in composition.groups],
             batch=None if composition.batch is None else Batch.of(composition.batch),
+            dyn=Roaming.of(composition.dyn),
         )
 
 

@@ -5,21 +5,25 @@ import * as format from "./format.js";
 import { SIZE, behind, layout } from "./layout.js";
 
 const DOTS = 8;
+const LANE = { gap: 14, height: 30 };
 
 /** What is drawn of a status: everything that changes the picture, and nothing else. */
 export function pictureOf(status) {
   const stages = new Map(status.stages.map((stage) => [stage.name, stage]));
   const composition = status.composition ?? asWritten(status);
+  const dyn = composition.dyn ?? null;
+  const bound = status.workers.filter((worker) => worker.group !== null);
   const groups = composition.groups.map((group, index) => {
     const workers = status.workers.filter((worker) => worker.group === index);
     const inside = group.stages.reduce((sum, name) => sum + (status.in_flight_by_stage?.[name] ?? 0), 0);
     const busy = workers.filter((worker) => worker.outstanding > 0).length;
     const waiting = index === 0 ? status.queued : Math.max(0, inside - workers.reduce((sum, worker) => sum + worker.outstanding, 0));
-    return { ...group, workers: workers.length, busy, waiting, pressed: pressed(waiting, busy, workers.length), stages: group.stages.map((name) => stageOf(stages.get(name), name)) };
+    return { ...group, workers: workers.length, busy, waiting, pressed: dyn ? pressed(waiting, bound.length, dyn.workers) : pressed(waiting, busy, workers.length), replicas: dyn ? 1 : group.replicas, dyn: dyn !== null, stages: group.stages.map((name) => stageOf(stages.get(name), name)) };
   });
-  const spare = status.workers.filter((worker) => worker.group === null).length;
+  const between = dyn ? Math.max(0, dyn.workers - bound.length) : 0;
+  const spare = Math.max(0, status.workers.length - bound.length - between);
   const still = status.composition === null;
-  return { groups, spare, still, queued: status.queued, input: format.rate(status.offered_per_s ?? status.input_rate_per_s), output: format.rate(status.throughput_per_s), state: status.state };
+  return { groups, dyn, between, spare, still, queued: status.queued, input: format.rate(status.offered_per_s ?? status.input_rate_per_s), output: format.rate(status.throughput_per_s), state: status.state };
 }
 
 /** How hard the items press that a group holds back: 0 not, 1 some wait and all its workers are at work, 2 many do. */
@@ -82,19 +86,36 @@ function noteOf(picture, status) {
 function inWords(picture) {
   const groups = picture.groups.map((group) => {
     const stages = group.stages.map((stage) => `${stage.name} ${stage.time}${stage.bottleneck ? ", the bottleneck" : ""}`).join(" merged with ");
-    return `${stages}, ${group.pattern === "par" ? "parallel" : "sequential"} with ${group.replicas} ${group.replicas === 1 ? "worker" : "workers"}, ${group.waiting} waiting${group.pressed ? ", it holds items back" : ""}`;
+    const who = group.dyn ? `${group.workers} workers at it` : `${group.pattern === "par" ? "parallel" : "sequential"} with ${group.replicas} ${group.replicas === 1 ? "worker" : "workers"}`;
+    return `${stages}, ${who}, ${group.waiting} waiting${group.pressed ? ", it holds items back" : ""}`;
   });
-  return `Pipeline. Input ${picture.input} items per second, ${picture.queued} waiting; ${groups.join("; then ")}; output ${picture.output} items per second.`;
+  const roaming = picture.dyn ? ` ${roamers(picture)}.` : "";
+  return `Pipeline. Input ${picture.input} items per second, ${picture.queued} waiting; ${groups.join("; then ")}; output ${picture.output} items per second.${roaming}`;
+}
+
+/** Of a dynamic composition: where its workers are that are at no stage. */
+function roamers({ dyn, between }) {
+  return `${dyn.workers} workers go from stage to stage as scheduler ${dyn.scheduler} says, ${between} between stages`;
+}
+
+/** The workers that look for work, in a lane under the stages that they go to. */
+function drawLane(picture, plan) {
+  const [x, y, width] = [SIZE.margin, plan.height + LANE.gap, plan.width - 2 * SIZE.margin];
+  const dots = Array.from({ length: Math.min(DOTS, picture.between) }, (_, index) => s("circle", { class: "worker", cx: x + 16 + index * 12, cy: y + LANE.height / 2, r: 4 }));
+  const words = s("text", { class: "busy", x: x + 22 + dots.length * 12, y: y + LANE.height / 2 + 4 }, width < 460 ? `${picture.between} of ${picture.dyn.workers} between stages (${picture.dyn.scheduler})` : roamers(picture));
+  return s("g", { class: "lane" }, s("rect", { x, y, width, height: LANE.height, rx: 10 }), dots, words);
 }
 
 function draw(picture, width) {
   const plan = layout(picture.groups, width);
+  const lane = picture.dyn && !picture.still ? drawLane(picture, plan) : null;
+  if (lane) plan.height += LANE.gap + LANE.height + SIZE.margin;
   const size = { viewBox: `0 0 ${plan.width} ${plan.height}`, width: plan.width, height: plan.height };
   const groups = [...picture.groups, null];
   const marker = s("marker", { id: "head", viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path", { d: "M0 0L8 4L0 8z" }));
   const label = inWords(picture);
   const flow = plan.arrows.map((arrow, index) => drawArrow(arrow, picture.still ? null : groups[index], index === 0));
-  return s("svg", { ...size, role: "img", "aria-label": label, class: picture.still ? "still" : "" }, s("defs", {}, marker), flow, plan.boxes.map((box) => drawBox(box, picture)));
+  return s("svg", { ...size, role: "img", "aria-label": label, class: picture.still ? "still" : "" }, s("defs", {}, marker), flow, plan.boxes.map((box) => drawBox(box, picture)), lane);
 }
 
 /** `group`: the one it leads to, where there is one. */
@@ -120,7 +141,7 @@ function drawBox(box, picture) {
   const copies = Array.from({ length: behind(group.replicas) }, (_, index) => behind(group.replicas) - index);
   const level = ["", " pressed", " pressed much"][group.pressed];
   const outline = (offset) => s("rect", { class: offset ? "copy" : `group${level}`, x: x + offset * SIZE.stack, y: y - offset * SIZE.stack, width, height, rx: 10 });
-  const name = group.pattern === "par" ? `Par × ${group.replicas}` : "Seq";
+  const name = group.dyn ? "Dyn" : group.pattern === "par" ? `Par × ${group.replicas}` : "Seq";
   return s("g", {}, copies.map(outline), outline(0), s("text", { class: "pattern", x: x + SIZE.padding, y: y + 17 }, name), group.stages.length > 1 && s("text", { class: "merged", x: x + width - SIZE.padding, y: y + 17, "text-anchor": "end" }, "merged"), group.stages.map((stage, index) => drawStage(stage, place(box, index))), picture.still ? null : drawWorkers(group, box));
 }
 
@@ -140,7 +161,7 @@ function drawWorkers(group, box) {
   const y = box.y + box.height - 13;
   const count = Math.min(DOTS, group.workers);
   const dots = Array.from({ length: count }, (_, index) => s("circle", { class: index < group.busy ? "worker busy" : "worker", cx: box.x + SIZE.padding + 5 + index * 12, cy: y, r: 4 }));
-  const text = `${group.busy} of ${group.workers} busy`;
+  const text = group.dyn ? `${group.workers} at it` : `${group.busy} of ${group.workers} busy`;
   return [s("g", {}, s("title", {}, text), dots), s("text", { class: "busy", x: box.x + box.width - SIZE.padding, y: y + 4, "text-anchor": "end" }, text)];
 }
 

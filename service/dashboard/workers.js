@@ -22,7 +22,7 @@ export class Workers {
 
 function cells(worker, composition) {
   const group = worker.group === null ? null : composition?.groups[worker.group];
-  const place = worker.group === null ? "spare" : (group?.stages.join(" + ") ?? String(worker.group));
+  const place = worker.group === null ? (composition?.dyn ? "between stages" : "spare") : (group?.stages.join(" + ") ?? String(worker.group));
   const cpu = format.known(worker.cpu_cores) ? `${format.number(worker.cpu_cores, 2)} cores` : "–";
   return [worker.id, place, `${worker.outstanding}`, cpu, format.bytes(worker.memory_bytes), `${worker.restarts}`, `${worker.pid} on ${worker.node}`];
 }

@@ -87,6 +87,25 @@ def test_how_many_items_travel_together_is_drawn_where_it_is_more_than_one(
     ferret.sees("Up to 64 items travel together", ".pipeline")
 
 
+def test_workers_of_a_dynamic_composition_are_drawn_between_stages(ferret: Browser, daemon: SceneDaemon) -> None:
+    stages = ("segment", "extract", "vectorize", "rank")
+    groups = [{"stages": [stage], "pattern": "par", "replicas": 4} for stage in stages]
+    dyn = {"workers": 4, "scheduler": "lp"}
+    free = {"name": "free", "notation": "Dyn*4", "workers": 4, "groups": groups, "dyn": dyn}
+    at = {"pid": 1, "node": "here", "outstanding": 1, "restarts": 0}
+    workers = [{**at, "id": f"w{number}", "group": group} for number, group in enumerate((3, 3, 1, None))]
+    daemon.ferret(composition=free, workers=workers)
+    ferret.sees("4 workers go from stage to stage as scheduler lp says, 1 between stages", ".drawing .lane")
+    assert len(ferret.all(".drawing .lane .worker")) == 1
+    assert not ferret.all(".drawing .copy")
+    assert "rank 9" in ferret.attribute(".drawing svg", "aria-label")
+    assert "2 workers at it" in ferret.attribute(".drawing svg", "aria-label")
+    ferret.unfold("#fold-workers")
+    ferret.sees("between stages", "#fold-workers table")
+    if folder := os.environ.get("RECOMPOSE_PICTURES"):
+        ferret.picture(Path(folder) / "dynamic.png", 1200)
+
+
 @pytest.mark.parametrize("ferret", [(422,)], indirect=True)
 def test_refusals_are_the_sentences_of_the_service(ferret: Browser, daemon: SceneDaemon) -> None:
     ferret.write("Target", "fast", SLO)

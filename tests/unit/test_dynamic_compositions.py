@@ -25,6 +25,7 @@ from runtime.dispatch.outcomes import Delivered
 from runtime.engine import Engine
 from runtime.pools.local import LocalPool, PickleCodec
 from runtime.pools.simulated_machine import Machine
+from service.bodies.compositions import ActiveComposition
 from service.running.simulated.scenario import Happening, Scenario, SimulatedStage
 from service.running.simulated.simulation import simulate
 
@@ -45,6 +46,9 @@ def test_a_group_a_stage_with_as_many_as_may_be_at_it() -> None:
     ]
     assert found.workers == 4
     assert format_notation(found) == short_notation(found) == "Dyn*4(ct)"
+    told = ActiveComposition.of(found)
+    assert told.dyn is not None
+    assert (told.dyn.workers, told.dyn.scheduler) == (4, "ct")
     assert parse(format_notation(found), STAGES, name="free") == found
 
 
