@@ -115,7 +115,7 @@ def share_of_core(driver: Any, url: str, seconds: float) -> float:
 
 
 def growth_mb(driver: Any, url: str, minutes: float) -> tuple[float, float]:
-    """Megabytes an hour, by least squares over ``minutes`` after the first half of one, and megabytes in use at the end."""
+    """Megabytes an hour, by least squares over ``minutes``, and megabytes in use at the end."""
     first_s(driver, url)
     time.sleep(WARM_S)
     times, heaps = [], []
