@@ -5,7 +5,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: setup run test check lint quick-tests browser setup-java setup-net setup-brokers setup-promtool lock clean
+.PHONY: setup run test check lint quick-tests browser pictures setup-java setup-net setup-brokers setup-promtool lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test   everything CI runs"
 	@echo "make check  the fast part: linters, types, import contracts, unit tests"
 	@echo "make browser installs Debian's Chromium for the tests of the dashboard; without it they are skipped"
+	@echo "make pictures takes the pictures of README and docs anew, from the running product"
 	@echo "make setup-java installs Debian's Java 17 for Spark; without it the tests of the data pipeline are skipped"
 	@echo "make setup-net installs Debian's iproute2 for the tests over a network; without it they are skipped"
 	@echo "make setup-promtool installs Debian's prometheus for the test of its rules; without it that is skipped"
@@ -73,6 +74,10 @@ test: setup check
 browser:
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver; }
+
+# Of the dashboard, for README and docs: from a daemon with real workers, in some four minutes.
+pictures: setup browser
+	$(BIN)/python tests/integration/dashboard_pictures.py
 
 # Spark runs on Java 17 or 21. Needs root and Debian's packages; does nothing where there is a Java.
 setup-java:

@@ -98,8 +98,9 @@ class Card {
     this.figures = ["Input", "Output", "Latency", "Workers", "SLO met"].map((label) => ({ value: h("dd"), element: null, label }));
     const figures = h("dl", { class: "mini" }, this.figures.map((each) => h("div", {}, h("dt", {}, each.label), each.value)));
     this.words = h("p", { class: "hint" });
+    this.last = h("p", { class: "last" });
     this.spark = s("svg", { class: "spark", viewBox: "0 0 300 56", preserveAspectRatio: "none", role: "img", "aria-label": "Input rate and throughput of the last 5 minutes" });
-    this.element = h("article", { class: "card" }, h("h2", {}, this.name), this.chips, this.composition, figures, this.spark, this.words);
+    this.element = h("article", { class: "card" }, h("h2", {}, this.name), this.chips, this.composition, figures, this.spark, this.last, this.words);
   }
 
   show(status) {
@@ -114,6 +115,7 @@ class Card {
     const values = [`${format.rate(status.offered_per_s ?? status.input_rate_per_s)}/s`, `${format.rate(status.throughput_per_s)}/s`, format.time(latency) + bound, workersOf(status), share];
     this.figures.forEach((figure, index) => say(figure.value, values[index]));
     say(this.words, words(status));
+    renew(this.last, JSON.stringify(status.last_decision), () => lastOf(status.last_decision));
   }
 
   draw() {
@@ -164,6 +166,13 @@ function tell(line, texts) {
 function workersOf({ cost, composition }) {
   if (!cost) return format.whole(composition?.workers);
   return `${cost.workers}${cost.spares ? ` + ${cost.spares}` : ""} on ${cost.cores} ${cost.cores === 1 ? "core" : "cores"}`;
+}
+
+/** Why it runs as it does: the last decision. */
+function lastOf(decision) {
+  if (!decision) return [];
+  const moved = decision.from === decision.to ? `stays with ${decision.to}` : `${decision.from} → ${decision.to}`;
+  return [h("time", { datetime: decision.at }, format.clock(decision.at, false)), " ", h("b", {}, moved), ` · ${decision.reason}`];
 }
 
 function words(status) {

@@ -76,7 +76,7 @@ function noteOf(picture, status) {
     const drain = last.transition === "resize" ? "in place" : `drain expected within ${format.time(last.drain_estimate_ms)}, took ${format.time(last.drain_actual_ms)}`;
     const how = last.error ? `failed: ${last.error}` : `gap ${format.time(last.gap_ms)}, ${drain}`;
     const resizes = status.resizes ? `, ${status.resizes} in place` : "";
-    parts.push(`Last ${last.transition ?? "switch"} (of ${status.switches} switches${resizes}): ${last.from} → ${last.to} at ${format.clock(last.at)}, ${how}. `);
+    parts.push(`Last ${last.transition ?? "switch"} (of ${format.whole(status.switches)} ${status.switches === 1 ? "switch" : "switches"}${resizes}): ${last.from} → ${last.to} at ${format.clock(last.at)}, ${how}. `);
   }
   if (!picture.still && status.drain.estimate_ms !== null) parts.push(`A drain now would end within ${format.time(status.drain.estimate_ms)}.`);
   return parts;

@@ -32,6 +32,7 @@ FLAGS = (
     "--disable-default-apps",
     "--enable-precise-memory-info",
     "--force-color-profile=srgb",
+    "--hide-scrollbars",
 )
 WAIT_S = 20.0
 AXE = Path(str(files("axe_core_python"))) / "axe.min.js"

@@ -100,12 +100,27 @@ def test_a_range_is_marked_by_dragging_and_has_an_address(ferret: Browser) -> No
 PROBE = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>'
 
 
+LISTED = """
+const [entry, done] = arguments;
+const parts = ["decision_views", "names"].map((name) => import(`${location.origin}/dashboard/${name}.js`));
+Promise.all(parts).then(([views, names]) => {
+  const shown = views.decision(entry, { app: entry.to, names: new names.Names() }, true);
+  document.body.append(shown);
+  done(shown.innerText);
+}, (error) => done(String(error)));
+"""
+"""A decision as the page would list it, with what no service would store."""
+
+
 @pytest.mark.parametrize("ferret", [(422, 404)], indirect=True)
 def test_what_the_service_tells_is_text_and_never_run(ferret: Browser, daemon: SceneDaemon) -> None:
     daemon.send("POST", "/slo", LATENCY)
     last = {**daemon.status("ferret")["last_decision"], "from": PROBE, "to": PROBE, "reason": PROBE}
     told = {"held_up": PROBE, "failure": PROBE, "no_change": PROBE, "last_decision": last, "run": PROBE}
+    told["workers"] = [{"id": PROBE, "pid": 1, "node": PROBE, "group": 0, "outstanding": 1, "restarts": 0}]
     daemon.ferret(**told)
+    ferret.unfold("#fold-workers")
+    ferret.sees("<img src=x", "#fold-workers table")
     ferret.sees("<img src=x", ".why")
     ferret.sees("<img src=x", ".notices")
     ferret.unfold(COMPOSITIONS)
@@ -116,8 +131,11 @@ def test_what_the_service_tells_is_text_and_never_run(ferret: Browser, daemon: S
     ferret.sees("<img src=x", ".faults")
     ferret.open(f"#/app/{quote(PROBE, safe='')}")
     ferret.sees("Not here", "main")
+    candidate = {"name": PROBE, "status": PROBE, "reason": PROBE, "workers": 1}
+    entry = {**last, "candidates": [candidate], "trigger": PROBE, "outcome": PROBE, "transition": PROBE}
+    assert "<img src=x" in ferret.driver.execute_async_script(LISTED, entry)
     assert ferret.run("return window.ran ?? null") is None
-    assert not ferret.all("main img, main script")
+    assert not ferret.all("main img, main script, body > details img")
 
 
 def test_all_objectives_a_gap_the_workers_and_the_log_are_shown(ferret: Browser, daemon: SceneDaemon) -> None:
