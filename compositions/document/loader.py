@@ -189,6 +189,8 @@ class _Reader(Fields):
         max_workers = self.count(entry.get("max_workers", 1), "generate.max_workers")
         offered = self.list(entry.get("replicas", []), "generate.replicas")
         replicas: Sequence[int] = [self.count(each, f"generate.replicas[{i}]") for i, each in enumerate(offered)]
+        if entry.get("replicas") == []:
+            self.fault("generate.replicas", "is empty; list a number, or leave it out for each up to max_workers")
         if self._stages is None or len(self.faults) > before:
             return ()
         replicas = replicas if "replicas" in entry else range(1, min(max_workers, MAX_GENERATED) + 1)

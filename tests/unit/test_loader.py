@@ -170,6 +170,7 @@ generate: {replicas: [1, -1, two]}
         ("a: &x 1\nb: *x", "", "line 2, column 4: alias 'x' is not accepted"),
         ("app: !!python/object/apply:os.getcwd []", "", "tag 'tag:yaml.org,2002:python/object/apply:os.getcwd' is not"),
         ("app: 2020-13-45", "", "a value that cannot be read: month must be in 1..12"),
+        ("app: ferret\ngenerate: {max_workers: 2, replicas: []}", "generate.replicas", "is empty; list a number"),
         ("app: ferret\ngenerate: {max_workers: 0x" + "F" * 5000 + "}", "generate.max_workers", "too many digits"),
         (
             "app: ferret\ngenerate: {max_workers: 99, replicas: [1,2,3,4,5,6,7,8,9,10,11,12]}",
