@@ -310,7 +310,7 @@ def test_a_batch_is_no_part_of_the_shape_and_is_dumped() -> None:
         ("{size: 5}", ".size", "unknown key; accepted are items, bytes, linger_ms, controller, settings"),
         ("{controller: wild}", ".controller", f"must be {ONE_OF}, not the text 'wild'"),
         ("{controller: }", ".controller", f"must be {ONE_OF}, not nothing"),
-        ("{controller: pid, settings: {kp: -1}}", ".settings", "kp = -1, must be in [0, 100000]"),
+        ("{controller: pid, settings: {kp: -1}}", ".settings", "kp = -1, must be in [0, 100,000]"),
         (
             "{controller: pid, settings: {k: 1}}",
             ".settings.k",
