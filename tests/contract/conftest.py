@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "hosts")]
 
 from hosts import kill  # noqa: E402
+from kept_actors import KeptActors, keep_actors  # noqa: E402
 from rig import Rig  # noqa: E402
 
 from apps.registry import create  # noqa: E402
@@ -41,7 +42,8 @@ def make_local(name: str, options: dict[str, object]) -> Made:
 def make_ray(name: str, options: dict[str, object]) -> Made:
     ray_cluster.connect(os.environ.get("RAY_ADDRESS"))
     names = tuple(stage.name for stage in create(name, options, [APPS]).stages)
-    pool = RayPool(partial(create, name, options, [APPS]), names)
+    make_app = partial(create, name, options, [APPS])
+    pool = keep_actors(RayPool(make_app, names), make_app, names)
     return pool, pool.codec, lambda lost: kill(lost.pid, lost.node)
 
 
@@ -68,15 +70,25 @@ def make_simulated(name: str, options: dict[str, object]) -> Made:
 MAKERS = {"local": make_local, "ray": make_ray, "simulated": make_simulated}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def kept_actors_end_with_their_ray() -> Iterator[None]:
+    yield
+    KeptActors.free.clear()
+
+
 @pytest.fixture(params=sorted(MAKERS))
 def make_rig(request: pytest.FixtureRequest) -> Iterator[MakeRig]:
-    """``make_rig(app, settings=…, **app_options)`` gives an unopened rig on the pool of this run of the suite."""
+    """``make_rig(app, settings=…, **app_options)`` gives an unopened rig on the pool of this run of the suite.
+
+    Who loses no worker needs no spare one, which takes a second of CPU to start on Ray; who does says so in
+    ``settings``.
+    """
     rigs: list[Rig] = []
 
     def make(name: str = "chain", settings: DispatcherSettings | None = None, **options: object) -> Rig:
         pool, codec, lose = MAKERS[request.param](name, options)
         app = create(name, options, [APPS])
-        rig = Rig(tuple(app.stages), pool, codec, lose, settings=settings or DispatcherSettings(), app=app)
+        rig = Rig(tuple(app.stages), pool, codec, lose, settings=settings or DispatcherSettings(spares=0), app=app)
         rigs.append(rig)
         return rig
 

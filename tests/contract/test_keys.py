@@ -12,6 +12,7 @@ from rig import Rig
 
 from apps.contract import Outputs
 from runtime.dispatch.events import SwitchStyle
+from runtime.dispatch.settings import DispatcherSettings
 
 sys.path.append(str(Path(__file__).parent / "apps"))
 
@@ -83,7 +84,7 @@ def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, sh
 def test_a_mixed_run(make_rig):
     """Switches, resizes, kills, and bundles of several sizes."""
     chance, fed = random.Random(5), 0
-    rig: Rig = make_rig("keys").open(SPLIT)
+    rig: Rig = make_rig("keys", settings=DispatcherSettings()).open(SPLIT)
     rig.patience_s = 120.0  # a worker of Ray's takes seconds to start where the machine is busy
     for round_ in range(10):
         for size in chance.choices([1, 2, 30, 64, 500], k=4):

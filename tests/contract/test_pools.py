@@ -123,7 +123,7 @@ def test_an_item_whose_stage_raises_is_retried_then_dead_lettered_and_the_stream
 
 
 def test_a_lost_worker_loses_no_item_and_is_replaced(make_rig):
-    rig: Rig = make_rig(work_s=0.005).open("Par-Par-Seq-Par")
+    rig: Rig = make_rig(work_s=0.005, settings=DispatcherSettings()).open("Par-Par-Seq-Par")
     for burst in range(4):
         rig.feed(range(burst * 15, burst * 15 + 15))
         rig.lose_a_busy_worker()
@@ -135,7 +135,7 @@ def test_a_lost_worker_loses_no_item_and_is_replaced(make_rig):
 
 
 def test_losing_the_only_worker_of_a_group_during_a_switch(make_rig):
-    rig: Rig = make_rig(work_s=0.005).open(SHAPES[0])
+    rig: Rig = make_rig(work_s=0.005, settings=DispatcherSettings()).open(SHAPES[0])
     rig.feed(range(20))
     rig.switch(SHAPES[1], SwitchStyle.SEAMLESS, drain_estimate_s=0.05, drain_mean_s=0.04)
     rig.lose_a_busy_worker()
@@ -147,7 +147,7 @@ def test_losing_the_only_worker_of_a_group_during_a_switch(make_rig):
 
 
 def test_a_hanging_stage_is_stopped_at_its_time_limit(make_rig):
-    rig: Rig = make_rig(hang_at=5).open("Par(f1,f2)-Seq-Seq")
+    rig: Rig = make_rig(hang_at=5, settings=DispatcherSettings()).open("Par(f1,f2)-Seq-Seq")
     rig.feed(range(12))
     rig.finish()
     rig.check_order(12)
@@ -157,7 +157,7 @@ def test_a_hanging_stage_is_stopped_at_its_time_limit(make_rig):
 
 
 def test_shedding_drops_the_oldest_unstarted_item_and_counts_it(make_rig):
-    settings = DispatcherSettings(buffer_items=4, overload="shed")
+    settings = DispatcherSettings(buffer_items=4, overload="shed", spares=0)
     rig: Rig = make_rig(settings=settings, work_s=0.02).open(SHAPES[0])
     rig.feed(range(40))
     rig.finish()
@@ -169,7 +169,7 @@ def test_shedding_drops_the_oldest_unstarted_item_and_counts_it(make_rig):
 
 
 def test_a_full_buffer_says_so(make_rig):
-    rig: Rig = make_rig(settings=DispatcherSettings(buffer_items=3), work_s=0.02).open(SHAPES[0])
+    rig: Rig = make_rig(settings=DispatcherSettings(buffer_items=3, spares=0), work_s=0.02).open(SHAPES[0])
     while rig.engine.has_room:
         rig.engine.admit(rig.codec.encode([1]), (rig.engine.now_s,))
     assert rig.engine.view().queued == 3
@@ -202,7 +202,7 @@ def test_workers_that_cannot_start_are_reported_with_the_reason(make_rig, tmp_pa
 
 
 def test_a_source_may_use_its_buffer_again_while_its_items_wait(make_rig):
-    rig: Rig = make_rig(settings=DispatcherSettings(buffer_items=20)).open(SHAPES[0])
+    rig: Rig = make_rig(settings=DispatcherSettings(buffer_items=20, spares=0)).open(SHAPES[0])
     buffer = np.zeros(1, np.int64)
     for number in range(20):
         buffer[:] = number

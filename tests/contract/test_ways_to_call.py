@@ -10,6 +10,7 @@ from rig import Rig
 
 from apps.contract import Outputs
 from runtime.dispatch.events import SwitchStyle
+from runtime.dispatch.settings import DispatcherSettings
 
 SHAPES = ["Seq-Seq-Seq-Seq-Seq", "Par*2(spread,odd)-Par*2(ask,pairs)-Seq", "Seq(spread,odd,ask,pairs,total)"]
 RESIZED = "Par*3(spread,odd)-Seq(ask,pairs)-Seq"
@@ -57,7 +58,7 @@ def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, sh
 
 
 def test_across_losses_and_switches(make_rig):
-    rig: Rig = make_rig("calls").open(SHAPES[0])
+    rig: Rig = make_rig("calls", settings=DispatcherSettings()).open(SHAPES[0])
     rig.patience_s = 120.0  # a worker of Ray's takes seconds to start where the machine is busy
     for round_, shape in enumerate([*SHAPES[1:], *SHAPES]):
         for first in range(round_ * 30, round_ * 30 + 30, 10):
@@ -74,7 +75,7 @@ def test_across_losses_and_switches(make_rig):
 def test_a_mixed_run(make_rig):
     """Switches, resizes, kills, and bundles of several sizes."""
     chance, fed = random.Random(11), 0
-    rig: Rig = make_rig("calls").open(SHAPES[0])
+    rig: Rig = make_rig("calls", settings=DispatcherSettings()).open(SHAPES[0])
     for round_ in range(12):
         for size in chance.choices([1, 2, 30, 64, 500], k=4):
             rig.feed_bundle(range(fed, fed + size))
