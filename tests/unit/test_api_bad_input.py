@@ -193,7 +193,7 @@ def test_a_bad_mode(client: TestClient, body: Any, sentence: str) -> None:
         ({"linger_ms": "5"}, "body.linger_ms = '5': must be a number"),
         ({"size": 5}, "body.size = 5: unknown field"),
         ({"controller": "wild"}, "body.controller = 'wild': must be 'auto', 'fixed', 'faf'"),
-        ({"controller": "pid", "settings": {"kp": -1}}, "kp = -1, must be in [0, 100000]"),
+        ({"controller": "pid", "settings": {"kp": -1}}, "kp = -1, must be in [0, 100,000]"),
         ({"controller": "faf", "settings": {"sample": 2.5}}, "sample = 2.5, must be a whole number"),
         ({"controller": "faf", "settings": {"step": "10"}}, "step = '10', must be a number"),
         ({"controller": "faf", "settings": {"stride": 1}}, "unknown setting 'stride'; there are threshold, least,"),

@@ -149,7 +149,7 @@ def test_a_run_takes_a_controller_of_the_size(asked: Callable[..., RunSpec]) -> 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("pid:kp=-1", "kp = -1, must be in [0, 100000]"),
+        ("pid:kp=-1", "kp = -1, must be in [0, 100,000]"),
         ("pid:kp", "kp = '' is not a number, such as pid:kp=10,ki=15"),
         ("pid:k=1", "unknown setting 'k'; there are threshold"),
         ("pod:kp=1", "or one of faf, pbaf, pbaf-wt, mbaf, pmbaf, pid, slo-batch, such as pid:kp=10,ki=15"),
