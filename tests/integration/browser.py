@@ -143,8 +143,11 @@ class Browser:
 
     def faults_of_access(self) -> list[str]:
         """axe-core's serious and critical violations."""
-        self.run(AXE.read_text())
-        found = self.driver.execute_async_script("const done = arguments[0]; axe.run().then(done)")
+        if not self.run("return 'axe' in window"):
+            self.run(AXE.read_text())
+        found = self.driver.execute_async_script(
+            "const done = arguments[0]; axe.run({resultTypes: ['violations']}).then(done)"
+        )
         grave = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
         return [f"{each['id']}: {node['target']} {node['failureSummary']}" for each in grave for node in each["nodes"]]
 
@@ -163,7 +166,7 @@ class Browser:
 
 
 @contextmanager
-def browser(base: str, profile: Path, width: int = 1360, height: int = 900) -> Iterator[Browser]:
+def chromium(profile: Path, width: int = 1360, height: int = 900) -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
     for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}", "about:blank"):
@@ -171,6 +174,37 @@ def browser(base: str, profile: Path, width: int = 1360, height: int = 900) -> I
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=str(DRIVER)))
     try:
-        yield Browser(driver, base)
+        yield driver
     finally:
         driver.quit()
+
+
+@contextmanager
+def browser(base: str, where: Path | webdriver.Chrome) -> Iterator[Browser]:
+    """One of its own, with its profile in a folder, or as good as that: a tab of one that runs, with storage, cookies
+    and cache of its own."""
+    if isinstance(where, Path):
+        with chromium(where) as driver:
+            yield Browser(driver, base)
+    else:
+        with _tab(where, base):
+            yield Browser(where, base)
+
+
+@contextmanager
+def _tab(driver: webdriver.Chrome, base: str) -> Iterator[None]:
+    first = driver.current_window_handle
+    driver.switch_to.new_window("window")
+    for kind in ("browser", "performance"):
+        driver.get_log(kind)  # what an earlier tab said is not this one's
+    try:
+        yield
+    finally:
+        driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": base, "storageTypes": "all"})
+        for kept in ("Cookies", "Cache"):
+            driver.execute_cdp_cmd(f"Network.clearBrowser{kept}", {})
+        for handle in driver.window_handles:
+            if handle != first:
+                driver.switch_to.window(handle)
+                driver.close()
+        driver.switch_to.window(first)

@@ -16,8 +16,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "unit"))  # written_telemetry
 
 from browser import Browser
-from dashboard_rig import SceneDaemon, page, scenes
+from browser import chromium as started_chromium
+from dashboard_rig import Nursery, SceneDaemon, page, scenes
 from image_steps import ROOT, Image, Stage, build, parse_dockerfile
+from selenium.webdriver import Chrome as Driver
 
 
 @pytest.fixture(scope="session")
@@ -36,17 +38,31 @@ def image(stages: list[Stage], tmp_path_factory: pytest.TempPathFactory) -> Iter
     shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """A browser that lends each test a tab as good as a browser of its own (``page``)."""
+    with started_chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    made = Nursery()
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[SceneDaemon]:
-    with scenes(tmp_path) as playing:
+def daemon(tmp_path: Path, nursery: Nursery) -> Iterator[SceneDaemon]:
+    with scenes(tmp_path, nursery=nursery) as playing:
         yield playing
 
 
 @pytest.fixture
-def ferret(daemon: SceneDaemon, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Browser]:
+def ferret(daemon: SceneDaemon, chromium: Driver, request: pytest.FixtureRequest) -> Iterator[Browser]:
     """The page of a running Ferret; ``refused`` statuses come as the fixture's parameter."""
     daemon.ferret()
-    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile", getattr(request, "param", ())) as opened:
+    with page(f"http://127.0.0.1:{daemon.port}", chromium, getattr(request, "param", ())) as opened:
         opened.open("#/app/ferret")
         opened.sees("rank", ".drawing")
         yield opened

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -10,31 +11,66 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import psutil
 from browser import Browser, browser
+from selenium import webdriver
 
 from benchmarks.daemon import UP_S, Daemon
 
-PROGRAM = Path(__file__).with_name("dashboard_daemon.py")
+PROGRAM, NURSERY = (Path(__file__).with_name(f"dashboard_{name}.py") for name in ("daemon", "nursery"))
 PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}, "composition": "1"}
 LATENCY = {"app": "ferret", "metric": "latency", "target": 400}
 
 
+class Forked(psutil.Process):
+    """As much of ``Popen`` as is used of it, for a process that is no child of ours."""
+
+    def poll(self) -> int | None:
+        return None if self.is_running() else 0
+
+
+class Nursery:
+    """``dashboard_nursery.py`` in a process of its own."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, str(NURSERY)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def start(self, **asked: Any) -> Forked:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(asked) + "\n")
+        self.process.stdin.flush()
+        return Forked(int(self.process.stdout.readline()))
+
+    def close(self) -> None:
+        self.process.communicate()
+
+
 class SceneDaemon(Daemon):
-    """``dashboard_daemon.py`` in a process of its own."""
+    """``dashboard_daemon.py`` in a process of its own, which the ``nursery`` forks if there is one."""
 
     token: str | None = None
+    nursery: Nursery | None = None
 
     def start(self) -> None:
-        command = [sys.executable, str(PROGRAM), "--port", str(self.port), "--state", str(self.state), *self.arguments]
-        environment = {**os.environ, **({"RECOMPOSE_TOKEN": self.token} if self.token else {})}
+        arguments = ["--port", str(self.port), "--state", str(self.state), *self.arguments]
+        environment = {"RECOMPOSE_TOKEN": self.token} if self.token else {}
         if self.token:
             self.http.headers["authorization"] = f"Bearer {self.token}"
-        log = (self.state / "daemon.log").open("ab")
-        self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-        log.close()
+        if self.nursery:
+            log_path = str(self.state / "daemon.log")
+            forked = self.nursery.start(arguments=arguments, environment=environment, log=log_path)
+            self.process = cast("subprocess.Popen[bytes]", forked)
+        else:
+            self._start_alone([sys.executable, str(PROGRAM), *arguments], {**os.environ, **environment})
         self.wait_for(self._ready, UP_S, "the daemon to be ready")
+
+    def _start_alone(self, command: list[str], environment: dict[str, str]) -> None:
+        with (self.state / "daemon.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
 
     def ferret(self, **told: Any) -> None:
         """Ferret runs, and its status says ``told``."""
@@ -45,12 +81,14 @@ class SceneDaemon(Daemon):
 
 
 @contextmanager
-def scenes(state: Path, *arguments: str, token: str | None = None) -> Iterator[SceneDaemon]:
+def scenes(
+    state: Path, *arguments: str, token: str | None = None, nursery: Nursery | None = None
+) -> Iterator[SceneDaemon]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     playing = SceneDaemon(port, state, arguments)
-    playing.token = token
+    playing.token, playing.nursery = token, nursery
     try:
         playing.start()
         yield playing
@@ -62,10 +100,12 @@ def scenes(state: Path, *arguments: str, token: str | None = None) -> Iterator[S
 
 
 @contextmanager
-def page(base: str, profile: Path, refused: tuple[int, ...] = (), *, lost: bool = False) -> Iterator[Browser]:
+def page(
+    base: str, where: Path | webdriver.Chrome, refused: tuple[int, ...] = (), *, lost: bool = False
+) -> Iterator[Browser]:
     """A browser that must ask nobody else and complain of nothing but answers ``refused`` and a service that is
     ``lost``, where a test means them."""
-    with browser(base, profile) as opened:
+    with browser(base, where) as opened:
         yield opened
         opened.note_requests()
         outside = [url for url in opened.asked if not url.startswith((base, "data:", "chrome:"))]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
-from dashboard_rig import LATENCY, SceneDaemon, page, scenes
+from dashboard_rig import LATENCY, Nursery, SceneDaemon, page, scenes
 from dashboard_scenes import NOTICES, SCENES
+from selenium.webdriver import Chrome as Driver
 from selenium.webdriver.common.keys import Keys
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
@@ -17,10 +18,10 @@ WIDE = "return document.documentElement.scrollWidth"
 SLO, MODE, INPUT, RUN, COMPOSITIONS = "#act-slo", "#act-mode", "#act-input", "#act-run", "#act-compositions"
 
 
-def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, tmp_path: Path) -> None:
+def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, chromium: Driver) -> None:
     daemon.send("POST", "/slo", LATENCY)
     daemon.ferret()
-    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
+    with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
         seen.open()
         seen.sees("SLO violated", ".card[data-state=stable]")
         card = seen.texts(".card[data-state=stable]")[0]
@@ -33,23 +34,26 @@ def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, tmp_path: Pa
         seen.sees("bottleneck", ".drawing")
 
 
-def test_the_overview_has_the_shares_of_a_budget_in_a_line(daemon: SceneDaemon, tmp_path: Path) -> None:
+def test_the_overview_has_the_shares_of_a_budget_in_a_line(daemon: SceneDaemon, chromium: Driver) -> None:
     five, one, eight = ({"workers": count, "cores": None} for count in (5, 1, 8))
     more = {"more": one, "reached_with_more": 1.0, "composition_with_more": "13", "reason": "it gains most"}
     daemon.ferret(grant={**five, "total": eight, "reached": 0.83, **more})
-    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
+    with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
         seen.open()
         seen.sees("Budget 8 workers · ferret 5 workers: 83 % of its objective, 100 % with 1 worker more", ".shares")
 
 
-def test_without_apps_it_says_what_to_do(tmp_path: Path) -> None:
-    with scenes(tmp_path, "--apps", "") as nothing, page(f"http://127.0.0.1:{nothing.port}", tmp_path / "p") as seen:
+def test_without_apps_it_says_what_to_do(tmp_path: Path, chromium: Driver, nursery: Nursery) -> None:
+    with (
+        scenes(tmp_path, "--apps", "", nursery=nursery) as nothing,
+        page(f"http://127.0.0.1:{nothing.port}", chromium) as seen,
+    ):
         seen.open()
         seen.sees("recompose serve --apps FOLDER")
 
 
-def test_an_app_that_is_not_there(daemon: SceneDaemon, tmp_path: Path) -> None:
-    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile", refused=(404,)) as seen:
+def test_an_app_that_is_not_there(daemon: SceneDaemon, chromium: Driver) -> None:
+    with page(f"http://127.0.0.1:{daemon.port}", chromium, refused=(404,)) as seen:
         seen.open("#/app/nothing")
         seen.sees("there is no app 'nothing'; registered are ferret, synthetic")
 
@@ -123,10 +127,10 @@ def test_refusals_are_the_sentences_of_the_service(ferret: Browser, daemon: Scen
     assert daemon.http.get("/slo/ferret").status_code == 404
 
 
-def test_an_slo_is_shown_in_the_form_and_can_be_removed(daemon: SceneDaemon, tmp_path: Path) -> None:
+def test_an_slo_is_shown_in_the_form_and_can_be_removed(daemon: SceneDaemon, chromium: Driver) -> None:
     daemon.send("POST", "/slo", {"app": "ferret", "metric": "throughput", "target": 8.5, "threshold": 0.1})
     daemon.ferret()
-    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
+    with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
         seen.open("#/app/ferret")
         seen.until(lambda: seen.field("Target", SLO).get_attribute("value") == "8.5", "the target")
         seen.press("Remove", SLO)
@@ -236,9 +240,9 @@ def test_a_runner_that_was_started_again_is_told_with_what_it_means(ferret: Brow
     ferret.sees("(ConnectionError: gone). Serial numbers begin at 0 with it.", ".notices")
 
 
-def test_the_daemon_goes_and_comes_back(daemon: SceneDaemon, tmp_path: Path) -> None:
+def test_the_daemon_goes_and_comes_back(daemon: SceneDaemon, chromium: Driver) -> None:
     daemon.ferret()
-    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile", (503,), lost=True) as seen:
+    with page(f"http://127.0.0.1:{daemon.port}", chromium, (503,), lost=True) as seen:
         seen.open("#/app/ferret")
         seen.sees("live", "#connection")
         daemon.kill()
@@ -260,10 +264,10 @@ def _asked_since(seen: Browser, before: int, text: str) -> bool:
     return any(text in url for url in seen.asked[before:])
 
 
-def test_with_a_token_there_is_nothing_without_it(tmp_path: Path) -> None:
+def test_with_a_token_there_is_nothing_without_it(tmp_path: Path, chromium: Driver, nursery: Nursery) -> None:
     with (
-        scenes(tmp_path, token="s3cret") as guarded,
-        page(f"http://127.0.0.1:{guarded.port}", tmp_path / "profile", refused=(401,)) as seen,
+        scenes(tmp_path, token="s3cret", nursery=nursery) as guarded,
+        page(f"http://127.0.0.1:{guarded.port}", chromium, refused=(401,)) as seen,
     ):
         guarded.ferret()
         seen.open("#/app/ferret")
@@ -285,9 +289,9 @@ def test_with_a_token_there_is_nothing_without_it(tmp_path: Path) -> None:
         seen.sees("Sign in", "form")
 
 
-def test_by_keyboard_alone(daemon: SceneDaemon, tmp_path: Path) -> None:
+def test_by_keyboard_alone(daemon: SceneDaemon, chromium: Driver) -> None:
     daemon.ferret()
-    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
+    with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
         seen.open()
         seen.sees("ferret", ".card")
         assert _tab_to(seen, "Skip to content", 1)
@@ -319,11 +323,11 @@ def _tab_to(seen: Browser, what: str, within: int) -> bool:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, tmp_path: Path, scheme: str) -> None:
+def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, chromium: Driver, scheme: str) -> None:
     """By axe-core, and nothing wider than the page; pictures for who names a folder (RECOMPOSE_PICTURES)."""
     daemon.ferret()
     daemon.send("POST", "/slo", LATENCY)
-    with page(f"http://127.0.0.1:{daemon.port}", tmp_path / "profile") as seen:
+    with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
         seen.colours(scheme)
         for name, told in SCENES.items():
             daemon.ferret(**told)
