@@ -8,10 +8,10 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from control.batching.port import BatchController, Choice, Delivered, Opening
-from service.experiments.batching.grid import TARGET_MS, Row, Setup, row_of
-from service.experiments.batching.plant import CostLaw, Pipeline, Work, simulate
+from service.experiments.batching.grid import TARGET_MS, Row, Setup, row_of, work_of
+from service.experiments.batching.plant import CostLaw, Pipeline, simulate
 from service.experiments.batching.published import THRESHOLDS
-from service.experiments.batching.workload import Floats, Workload
+from service.experiments.batching.workload import Workload
 
 AIMS = (0.94, 0.96, 0.98, 1.0)
 """As shares of the target. A bundle is later than its own work now and then, behind a slow one, never earlier: so the
@@ -24,8 +24,8 @@ class Clairvoyant(BatchController):
 
     name = "clairvoyant"
 
-    def __init__(self, loads: Floats, law: CostLaw, seed: int, aim_s: float) -> None:
-        self._work, self._tuples, self._aim_s = Work(loads, law), len(loads), aim_s
+    def __init__(self, workload: Workload, law: CostLaw, seed: int, aim_s: float) -> None:
+        self._work, self._tuples, self._aim_s = work_of(workload, law), len(workload.loads), aim_s
         self._drift = law.drift(seed)
 
     def delivered(self, bundle: Delivered) -> None:
@@ -47,6 +47,6 @@ def reachable(workload: Workload, pipeline: Pipeline, repetition: int = 0) -> Ro
 
 def _aimed(aim: float, workload: Workload, pipeline: Pipeline, repetition: int) -> Row:
     seed = 1 + repetition
-    controller = Clairvoyant(workload.loads, pipeline.law, seed, aim * TARGET_MS / 1e3)
-    trace = simulate(controller, workload.loads, pipeline, seed)
+    controller = Clairvoyant(workload, pipeline.law, seed, aim * TARGET_MS / 1e3)
+    trace = simulate(controller, workload.loads, pipeline, seed, work_of(workload, pipeline.law))
     return row_of(Setup(controller.name, (("aim", aim),)), THRESHOLDS[0], repetition, trace, workload)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any
 
 from compositions.batch_settings import BatchSettings
 from control.batching import make_batch_controller
 from profiler.slo_hits import BundleFigures, bundle_figures
-from service.experiments.batching.plant import Pipeline, Trace, simulate
+from service.experiments.batching.plant import CostLaw, Pipeline, Trace, Work, simulate
 from service.experiments.batching.published import THRESHOLDS
 from service.experiments.batching.workload import Workload
 
@@ -71,7 +71,13 @@ def setups(
 
 def trace_of(setup: Setup, workload: Workload, pipeline: Pipeline, repetition: int) -> Trace:
     controller = make_batch_controller(setup.controller, setup.settings())
-    return simulate(controller, workload.loads, pipeline, seed=1 + repetition)
+    return simulate(controller, workload.loads, pipeline, 1 + repetition, work_of(workload, pipeline.law))
+
+
+@lru_cache(maxsize=2)
+def work_of(workload: Workload, law: CostLaw) -> Work:
+    """Summed up once for all runs of a grid, as it takes a quarter of a run."""
+    return Work(workload.loads, law)
 
 
 def rows_of(setup: Setup, workload: Workload, pipeline: Pipeline, repetition: int = 0) -> list[Row]:

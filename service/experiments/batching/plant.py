@@ -88,9 +88,15 @@ class Trace:
     """When the last was delivered."""
 
 
-def simulate(controller: BatchController, loads: Floats, pipeline: Pipeline, seed: int = 1) -> Trace:
-    """All of ``loads`` through ``pipeline``, in bundles as ``controller`` has them. Same arguments, same trace."""
-    source, mean_s, noise = pipeline.source, Work(loads, pipeline.law).mean_s, pipeline.law.noise(seed)
+def simulate(
+    controller: BatchController, loads: Floats, pipeline: Pipeline, seed: int = 1, known: Work | None = None
+) -> Trace:
+    """All of ``loads`` through ``pipeline``, in bundles as ``controller`` has them. Same arguments, same trace.
+
+    ``known``: their work, where it was summed up before.
+    """
+    source, noise = pipeline.source, pipeline.law.noise(seed)
+    mean_s = (known or Work(loads, pipeline.law)).mean_s
     done_s = deque([0.0] * pipeline.in_flight, maxlen=pipeline.in_flight)
     """When each of the bundles in flight leaves, oldest first."""
     untold: deque[tuple[float, Delivered]] = deque()

@@ -12,9 +12,9 @@ from apps.military_server.phases import Loads as Floats
 __all__ = ["PATTERNS", "PHASES", "Floats", "Phase", "Workload"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """Phases one after the other."""
+    """Phases one after the other. Equal to itself only, so that what follows from it can be kept by it."""
 
     phases: Sequence[Phase]
     loads: Floats
