@@ -1,6 +1,6 @@
-"""A latency that is asked for, and the size of bundles that nobody set: four stages of 50 µs each on the ray pool.
+"""A latency that is asked for, and the size of bundles that nobody set: four light stages on the ray pool.
 
-    python -m benchmarks.bundle_latency [--quick] [--json] [--rate 1000] [--target-ms 2]
+    python -m benchmarks.bundle_latency [--quick] [--json] [--rate 1000] [--target-ms 2] [--stage-us 50]
 
 The whole way that a user gets, from source to results; latency counts from when an item was due to its delivery, as
 `/status` has it. The rule is what was in force before a controller chose: as many as a quarter of the target bears.
@@ -13,12 +13,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import log2
 from typing import Any
 
 from benchmarks.harness import Goal, Table, report
 from compositions.enumeration import generate
 from compositions.model import Composition, Group, Stage
 from control.decisions import Mode
+from control.grain import PATIENCE_SHARE
 from profiler.slo import Slo
 from runtime.housekeeping import settle
 from runtime.pools import ray_cluster
@@ -28,20 +30,12 @@ from service.running.asking.requests import ReadStatus, Start, Stop
 from service.running.runner import Runner
 
 STAGES = ("f1", "f2", "f3", "f4")
-STAGE_MS = 0.05
 CHAIN = Composition("chain", tuple(Group((name,)) for name in STAGES))
 UP_S = 60.0
 SETTLE_S = 5.0
 """Until stages are profiled and a controller has found its size."""
 OPEN, DEFAULT, ONE = "nothing asked for", "four groups, the size left open", "four groups, one at a time"
-RULE, MANY = "four groups, two at most (rule)", "four groups, 64 at most"
-ASKED: Mapping[str, Mapping[str, Any]] = {
-    OPEN: {},
-    DEFAULT: {},
-    ONE: {"items": 1},
-    RULE: {"items": 2},
-    MANY: {"items": 64},
-}
+RULE, MANY = "four groups, what a quarter of the target bears (rule)", "four groups, 64 at most"
 
 
 @dataclass(frozen=True)
@@ -51,6 +45,14 @@ class Load:
     rate_per_s: float
     target_ms: float
     seconds: float
+    stage_ms: float = 0.05
+
+    @property
+    def asked(self) -> Mapping[str, Mapping[str, Any]]:
+        """Who is compared, and what each asks of bundles."""
+        bears = PATIENCE_SHARE * self.target_ms / (self.stage_ms * len(STAGES))
+        rule = 1 << int(log2(max(bears, 1.0)))
+        return {OPEN: {}, DEFAULT: {}, ONE: {"items": 1}, RULE: {"items": rule}, MANY: {"items": 64}}
 
 
 def p95_ms(load: Load, batching: Mapping[str, Any], *, pinned: bool) -> float:
@@ -58,7 +60,7 @@ def p95_ms(load: Load, batching: Mapping[str, Any], *, pinned: bool) -> float:
     every = generate([Stage(name) for name in STAGES], max_workers=len(STAGES), replicas=[1])
     spec = RunSpec(
         app="synthetic",
-        options={"weights": ":".join("1" for _ in STAGES), "total_ms": STAGE_MS * len(STAGES)},
+        options={"weights": ":".join("1" for _ in STAGES), "total_ms": load.stage_ms * len(STAGES)},
         mode=Mode.PINNED if pinned else Mode.AUTO,
         compositions=(CHAIN,) if pinned else (CHAIN, *every),
         composition=CHAIN.name,
@@ -96,8 +98,8 @@ def _told(status: Status) -> float:
 
 def measure(load: Load, rounds: int) -> list[Table]:
     goals = [Goal(f"of the target: {name}", name, "target", 1.0, True) for name in (OPEN, DEFAULT)]
-    table = Table(f"p95 at {load.rate_per_s:g} items/s, four stages of 50 µs", "ms", goals)
-    contenders = {name: partial(p95_ms, load, asked, pinned=name != OPEN) for name, asked in ASKED.items()}
+    table = Table(f"p95 at {load.rate_per_s:g} items/s, four stages of {load.stage_ms * 1e3:g} µs", "ms", goals)
+    contenders = {name: partial(p95_ms, load, asked, pinned=name != OPEN) for name, asked in load.asked.items()}
     table.run({**contenders, "target": lambda: load.target_ms}, rounds)
     return [table]
 
@@ -108,9 +110,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     parser.add_argument("--rate", type=float, default=1000.0, help="items a second")
     parser.add_argument("--target-ms", type=float, default=2.0, help="of the p95")
+    parser.add_argument("--stage-us", type=float, default=50.0, help="work of each of the four stages")
     arguments = parser.parse_args()
     ray_cluster.connect()
-    load = Load(arguments.rate, arguments.target_ms, 5.0 if arguments.quick else 15.0)
+    load = Load(arguments.rate, arguments.target_ms, 5.0 if arguments.quick else 15.0, arguments.stage_us / 1e3)
     try:
         report(measure(load, 1 if arguments.quick else 3), arguments.json)
     finally:

@@ -1,6 +1,6 @@
 """Military Server, its source always full: what bundles give over single items, and what a bundle costs.
 
-    python -m benchmarks.military_server [--quick] [--json] [--composition 2] [--kernel numpy] [--law FILE]
+    python -m benchmarks.military_server [--quick] [--json] [--composition 2] [--kernel compiled] [--law FILE]
 
 Throughput on the phase workload by the size of bundles (Leonarczyk 2024, figure 5.1), all results of a short run the
 same as in single items; and latency and throughput at single widths, to each of which ``a + b · n`` is fitted.
@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one short round, few sizes and widths")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     parser.add_argument("--composition", default="2", help="of compositions/military_server.yaml")
-    parser.add_argument("--kernel", default="numpy", choices=["numpy", "compiled", "gpu"])
+    parser.add_argument("--kernel", default="compiled", choices=["numpy", "compiled", "gpu"])
     parser.add_argument("--law", type=Path, metavar="FILE", help="measure the cost of bundles, and write it there")
     given = parser.parse_args()
     rounds, seconds, sizes = (1, 1.0, QUICK_SIZES) if given.quick else (3, 2.5, SIZES)

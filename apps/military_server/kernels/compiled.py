@@ -1,4 +1,7 @@
-"""With numba on a core. Importing this costs half a second; the first run on a machine compiles for some seconds."""
+"""With numba on a core. Importing this costs half a second; the first run on a machine compiles for some seconds.
+
+The code is kept beside the sources or, where those cannot be written, in the user's cache folder (numba's own rule).
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,21 @@ from numba import njit
 
 from apps.military_server.kernels import loops
 from apps.military_server.records import COORDINATES, FEATURES, UNITS, Ints
-from apps.military_server.terrain import WANTED, WEIGHTS, Terrain
+from apps.military_server.terrain import WANTED, WEIGHTS, WIDEST, Terrain
 
-_explore_one = njit(nogil=True)(loops.explore_one)
-_place_one = njit(nogil=True)(loops.place_one)
-_fit_one = njit(nogil=True)(loops.fit_one)
+_explore_one = njit(nogil=True, cache=True)(loops.explore_one)
+_place_one = njit(nogil=True, cache=True)(loops.place_one)
+_fit_one = njit(nogil=True, cache=True)(loops.fit_one)
 
 
-@njit(nogil=True)
+@njit(nogil=True, cache=True)
 def _explore(heights: Ints, ground: Ints, widths: Ints, coordinates: Ints, features: Ints) -> None:
     for tuple_ in range(len(widths)):
         for number in range(COORDINATES):
             _explore_one(heights, ground, widths[tuple_], coordinates[tuple_, number], features[tuple_, number])
 
 
-@njit(nogil=True)
+@njit(nogil=True, cache=True)
 def _place(features: Ints, kinds: Ints, best: Ints, penalties: Ints) -> None:
     for tuple_ in range(len(kinds)):
         for unit in range(UNITS):
@@ -30,7 +33,7 @@ def _place(features: Ints, kinds: Ints, best: Ints, penalties: Ints) -> None:
             best[tuple_, unit], penalties[tuple_, unit] = found
 
 
-@njit(nogil=True)
+@njit(nogil=True, cache=True)
 def _fit(penalties: Ints, counts: Ints) -> None:
     for tuple_ in range(len(penalties)):
         counts[tuple_] = _fit_one(penalties[tuple_])
@@ -41,6 +44,12 @@ class CompiledKernel:
 
     def __init__(self, terrain: Terrain) -> None:
         self._terrain = terrain
+        self._compile()
+
+    def _compile(self) -> None:
+        """One tuple, so that compiling is part of the setup and not of the first bundle's service time."""
+        features = self.explore(np.ones(1, np.int32), np.full((1, COORDINATES, 2), WIDEST, np.int32))
+        self.fit(self.place(features, np.zeros((1, UNITS), np.int32))[1])
 
     def explore(self, widths: Ints, coordinates: Ints) -> Ints:
         features = np.empty((len(widths), COORDINATES, FEATURES), np.int32)
