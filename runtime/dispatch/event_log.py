@@ -18,11 +18,12 @@ from typing import Any
 
 from compositions.errors import RecomposeError
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import BundleAdmitted, Change, Event, KeyedDone, SizeOf, TaskDone
+from runtime.dispatch.events import BundleAdmitted, Event, KeyedDone, KeyStates, SizeOf, TaskDone
 from runtime.dispatch.plain import Blob, Reader, Writer
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 
+_NO_STATES: KeyStates = {}
 PART_CELLS = 50_000
 """Length of a part: some 8,000 events, a second of the fastest stream and minutes of a slow one. Two take 3 MB."""
 
@@ -75,7 +76,7 @@ class EventLog:
     def note_done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
         states = tuple(event.states) if event.states else ()
         cells = (TaskDone, event.at_s, event.worker, event.task_id, busy_s, size_bytes, states, event.faults)
-        self._noted.extend((*cells, _sizes_of(event.keyed)))
+        self._noted.extend((*cells, _without_states(event.keyed)))
         self._noted_count += 1
         if event.keyed.routes is not None:
             self._times += len(event.keyed.routes.partitions) // 8
@@ -133,15 +134,11 @@ def _events(cells: Iterable[Any]) -> Iterator[Event]:
             yield first
 
 
-def _sizes_of(keyed: KeyedDone) -> KeyedDone:
-    """Without the states."""
+def _without_states(keyed: KeyedDone) -> KeyedDone:
+    """Which partitions changed."""
     if not keyed.changes:
         return keyed
-    changes = {
-        stage: {each: Change(change.whole, Blob(len(change.blob))) for each, change in made.items()}
-        for stage, made in keyed.changes.items()
-    }
-    return KeyedDone(keyed.routes, changes)
+    return KeyedDone(keyed.routes, {stage: dict.fromkeys(made, _NO_STATES) for stage, made in keyed.changes.items()})
 
 
 def read(lines: Iterable[str]) -> Recording:

@@ -42,22 +42,17 @@ class Started:
     at_s: float
 
 
-class Change(NamedTuple):
-    """What a task made of a partition: the states of the keys that it touched, or (``whole``) of all its keys."""
-
-    whole: bool
-    blob: Payload
-
-
+KeyStates = Mapping[Any, Payload | None]
+"""The state of each key, pickled by a worker and never read elsewhere; None: the key is forgotten."""
 _NONE: Mapping[str, Any] = {}  # it is pickled, which a proxy cannot be
 
 
 class KeyedDone(NamedTuple):
     """What a result says beside its values: ``routes`` of them, if the next stage is partitioned; ``changes`` by
-    stage and partition."""
+    stage and partition: the states of the keys that the task touched."""
 
     routes: Routes | None = None
-    changes: Mapping[str, Mapping[int, Change]] = _NONE
+    changes: Mapping[str, Mapping[int, KeyStates]] = _NONE
 
 
 NOTHING_KEYED = KeyedDone()

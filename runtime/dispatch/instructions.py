@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, NamedTuple
 
-from runtime.dispatch.events import NO_STATES, Payload, WorkerId
+from runtime.dispatch.events import NO_STATES, KeyStates, Payload, WorkerId
 from runtime.dispatch.routes import Routes
 
 _NONE: Mapping[str, Any] = {}  # it is pickled, which a proxy cannot be
@@ -20,14 +20,12 @@ class KeyedTask(NamedTuple):
     """What a task of partitioned stages needs beside its payload.
 
     ``picked``: a byte for each value of its items, 1 for those to run; None: all items are. ``kept`` holds what brings
-    back the partitions that the worker has not, by stage: it replaces what the worker may have of them. Of ``wanted``,
-    by stage, the result is to bring whole partitions. ``routes``: where the values of its items were said to belong,
-    which a worker holds against their keys; None: nobody said.
+    back the partitions that the worker has not, by stage: it replaces what the worker may have of them. ``routes``:
+    where the values of its items were said to belong, which a worker holds against their keys; None: nobody said.
     """
 
     picked: bytes | None = None
-    kept: Mapping[str, Mapping[int, tuple[Payload, ...]]] = _NONE
-    wanted: Mapping[str, bytes] = _NONE
+    kept: Mapping[str, Mapping[int, KeyStates]] = _NONE
     routes: Routes | None = None
 
     @property

@@ -6,47 +6,41 @@ for another's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from itertools import compress
+from typing import Any
 
 from runtime.dispatch.assembly import Assembly, Piece, marked
-from runtime.dispatch.events import Change, Payload, WorkerId
+from runtime.dispatch.events import KeyStates, Payload, WorkerId
 from runtime.dispatch.pipeline import Bundle, GroupState
 from runtime.dispatch.skew import Loads, moves
 
-LEAST_BYTES = 65_536
-"""Changes below this are kept as they are: a snapshot would cost more than it saves."""
-MOST_CHANGES = 500
-
-
-class Kept:
-    """What brings a partition back: a snapshot, and the changes since, as the worker wrote them. Never read here."""
-
-    __slots__ = ("blobs", "changes_bytes", "snapshot_bytes")
-
-    def __init__(self) -> None:
-        self.blobs: list[Payload] = []
-        self.snapshot_bytes = self.changes_bytes = 0
-
-    @property
-    def outgrown(self) -> bool:
-        """The changes take half as much as the snapshot: the owner is to make a new one. So they never take more than
-        that, and a snapshot is written for every two times its size that changes took."""
-        return self.changes_bytes > max(LEAST_BYTES, self.snapshot_bytes // 2) or len(self.blobs) > MOST_CHANGES
-
-    def commit(self, change: Change) -> None:
-        size_bytes = len(change.blob)
-        if change.whole:
-            self.blobs, self.snapshot_bytes, self.changes_bytes = [change.blob], size_bytes, 0
-        else:
-            self.blobs.append(change.blob)
-            self.changes_bytes += size_bytes
+_NOTHING: KeyStates = {}
+STEPS = 64
+"""In so many steps, at least, partitions with states move to another owner while they have one: a bundle waits for
+those of one step alone."""
+AT_ONCE = 16
+"""A task brings no more than that part of all partitions with their states: messages have a size that can be borne."""
 
 
 class Partitions:
     """Of one stage. An *owner* runs the values of a partition from now on; a *holder* has its state. A partition that
     is in work stays where it is until the task is over; then its next owner gets what is kept. None waits meanwhile."""
 
-    __slots__ = ("count", "entered", "group", "holders", "in_work", "kept", "loads", "owned", "owners", "stale")
+    __slots__ = (
+        "count",
+        "entered",
+        "group",
+        "holders",
+        "in_work",
+        "kept",
+        "known",
+        "loads",
+        "moving",
+        "owned",
+        "owners",
+        "stale",
+    )
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -56,7 +50,12 @@ class Partitions:
         self.holders: list[WorkerId | None] = [None] * count
         self.stale: dict[WorkerId, set[int]] = {}
         """Those that a worker has states of, and are held by another since."""
-        self.kept = [Kept() for _ in range(count)]
+        self.kept: list[dict[Any, Payload]] = [{} for _ in range(count)]
+        """What brings a partition back: the state of each key as a worker pickled it. Never read here."""
+        self.known: set[int] = set()
+        """Those of which something is or was kept: they cost something to move."""
+        self.moving: dict[int, WorkerId] = {}
+        """Those that are to have another owner, and have not yet."""
         self.loads = Loads(count)
         self.in_work = bytes(256)
         """1 for each that a task may change now."""
@@ -69,7 +68,7 @@ class Partitions:
         """256 bytes with 1 for each that ``worker`` owns and that is not in work."""
         return self.owned.get(worker, 0) & ~int.from_bytes(self.in_work)
 
-    def begin(self, worker: WorkerId, piece: Piece) -> dict[int, tuple[Payload, ...]]:
+    def begin(self, worker: WorkerId, piece: Piece) -> dict[int, KeyStates]:
         """A piece goes to ``worker``: as ``lend``, and its partitions stay there until ``end``."""
         self._mark(piece.partitions, 1)
         return self.lend(worker, piece.partitions)
@@ -78,25 +77,29 @@ class Partitions:
         """Its task is over."""
         self._mark(piece.partitions, 0)
 
-    def lend(self, worker: WorkerId, partitions: Sequence[int]) -> dict[int, tuple[Payload, ...]]:
+    def lend(self, worker: WorkerId, partitions: Sequence[int]) -> dict[int, KeyStates]:
         """A task of ``worker`` may change these; returns what is kept of those whose state it has not, and nothing for
         those that it has no more: their memory is freed."""
-        missing = {each: tuple(self.kept[each].blobs) for each in partitions if self.holders[each] != worker}
+        missing: dict[int, KeyStates] = {
+            each: dict(self.kept[each]) for each in partitions if self.holders[each] != worker
+        }
         for each in missing:
             if (former := self.holders[each]) is not None:
                 self.stale.setdefault(former, set()).add(each)
             self.holders[each] = worker
         moved = {each for each in self.stale.pop(worker, ()) if self.holders[each] != worker}
-        return dict.fromkeys(sorted(moved), ()) | missing
+        return dict.fromkeys(sorted(moved), _NOTHING) | missing
 
-    def outgrown(self, partitions: Sequence[int]) -> bytes:
-        """Those of which a snapshot is wanted."""
-        return bytes(each for each in partitions if self.kept[each].outgrown)
-
-    def commit(self, changes: Mapping[int, Change]) -> None:
+    def commit(self, changes: Mapping[int, KeyStates]) -> None:
         """A task succeeded, and made these."""
-        for each, change in changes.items():
-            self.kept[each].commit(change)
+        self.known.update(changes)
+        for each, states in changes.items():
+            kept = self.kept[each]
+            for key, state in states.items():
+                if state is None:
+                    kept.pop(key, None)
+                else:
+                    kept[key] = state
 
     def enter(self, assembly: Assembly, group: GroupState) -> None:
         """A bundle, in its turn."""
@@ -115,7 +118,14 @@ class Partitions:
         """What ``worker`` may run now: of the oldest bundle that has values for it, so that each partition has its
         values in order."""
         mine = self.mine(worker)
-        return next((piece for each in self.entered if (piece := each.take(mine)) is not None), None)
+        first = next((each for each in self.entered if each.wanted & mine), None)
+        return None if first is None else first.take(self._bearable(worker, first.wanted & mine))
+
+    def _bearable(self, worker: WorkerId, mine: int) -> int:
+        """Of these so many that not too many states go with a task."""
+        wanted = compress(range(256), mine.to_bytes(256))
+        missing = [each for each in wanted if each in self.known and self.holders[each] != worker]
+        return mine & ~marked(missing[-(-self.count // AT_ONCE) :])
 
     def piece(self, bundle: Bundle, picked: bytes) -> Piece:
         """The one of ``bundle`` that was given out with these values."""
@@ -133,10 +143,13 @@ class Partitions:
 
     def share(self, workers: Sequence[WorkerId]) -> None:
         """From now on these own all, evenly by number; only those move that must, and those that have a state stay with
-        it. Where the same own them already, those move that make it even by load, where they must."""
+        it. Where the same own them already, those move that make it even by load, where they must. Who has states of
+        a partition, and stays, has it until it is its turn to move."""
         if set(workers) == self.owned.keys():
-            if self.loads.due:
+            if self.loads.due and not self.moving:
                 self._level(self.loads.look())
+            if self.moving:
+                self._move()
             return
         fair, more = divmod(self.count, len(workers))
         owned: dict[WorkerId, list[int]] = {worker: [] for worker in workers}
@@ -154,17 +167,36 @@ class Partitions:
                 if homeless and len(mine) < fair + (more > 0):
                     more -= len(mine) == fair
                     mine.append(homeless.pop())
+        self.moving = {}
         for worker, mine in owned.items():
             for each in mine:
-                self.owners[each] = worker
+                self._give(each, worker, workers)
         self._own(workers)
+        self._move()
+
+    def _give(self, partition: int, worker: WorkerId, workers: Container[WorkerId]) -> None:
+        """The worker is to own it: at once, if it costs nothing or the present owner is no more among ``workers``."""
+        owner = self.owners[partition]
+        if owner is None or partition not in self.known or owner not in workers or owner != self.holders[partition]:
+            self.owners[partition] = worker
+        elif worker != owner:
+            self.moving[partition] = worker
 
     def _level(self, loads: Sequence[int]) -> None:
         """Keys are skewed: who has too much of the work gives partitions away."""
         owned = {worker: [each for each, owner in enumerate(self.owners) if owner == worker] for worker in self.owned}
         for each, worker in moves(owned, loads).items():
-            self.owners[each] = worker
+            self._give(each, worker, owned)
         self._own(list(owned))
+
+    def _move(self) -> None:
+        """The next of those that are to move do, once those before are where they belong."""
+        under_way = sum(self.holders[each] != owner for each, owner in enumerate(self.owners) if each in self.known)
+        now = list(self.moving)[: max(0, -(-self.count // STEPS) - under_way)]
+        for each in now:
+            self.owners[each] = self.moving.pop(each)
+        if now:
+            self._own(list(self.owned))
 
     def _own(self, workers: Sequence[WorkerId]) -> None:
         self.owned = {

@@ -41,7 +41,6 @@ CLASSES: tuple[type, ...] = (
         events.WorkerLost,
     ),
     *(
-        events.Change,
         events.ItemFault,
         events.KeyedDone,
         events.WorkerLost,
@@ -96,10 +95,8 @@ class Writer:
             return self.plain(self._blob(value))
         if name == "states":
             return self.plain({stage: None if state is None else self._blob(state) for stage, state in value.items()})
-        if name == "blob":
-            return self.plain(Blob(len(value)))
-        if name == "blobs":
-            return {"$": "blobs", "sizes": [len(each) for each in value]}  # there are thousands
+        if name == "kept":
+            return [self.plain({}) for _ in value]
         return self.plain(value)
 
     def _blob(self, payload: Any) -> Blob:
@@ -122,8 +119,6 @@ class Reader:
             return self._objects[plain["number"]]
         if kind == "bytes":
             return bytes.fromhex(plain["hex"])
-        if kind == "blobs":
-            return [Blob(size_bytes) for size_bytes in plain["sizes"]]
         if kind == "float":
             return float(plain["text"])
         if kind == "dict":

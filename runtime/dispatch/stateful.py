@@ -13,7 +13,7 @@ from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.events import Payload, TaskDone, WorkerId
 from runtime.dispatch.instructions import KeyedTask
 from runtime.dispatch.ordering import OrderGate
-from runtime.dispatch.partitions import Kept, Partitions
+from runtime.dispatch.partitions import Partitions
 from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork
 from runtime.dispatch.routes import Mosaic, Routes
 from runtime.dispatch.skew import Loads
@@ -66,13 +66,12 @@ class StatefulStages:
 
     def keys_needed_by(self, group: GroupState, bundle: Bundle, worker: WorkerId) -> KeyedTask | None:
         """What ``worker`` lacks of the partitions that a task of the group may change, which are all."""
-        kept, wanted = {}, {}
+        kept = {}
         for index in self._run(group, bundle):
             if (keys := self.partitioned.get(index)) is not None:
                 every = range(keys.count)
                 kept[self._names[index]] = keys.lend(worker, every)
-                wanted[self._names[index]] = keys.outgrown(every)
-        return KeyedTask(None, kept, wanted) if kept else None
+        return KeyedTask(None, kept) if kept else None
 
     def commit(self, done: TaskDone, task: TaskInWork) -> None:
         """A result came with the states that it leaves: from now on they are the ones."""
@@ -107,5 +106,5 @@ class StatefulStages:
         return {name: kept[0].payload for name, kept in self._versions.items() if kept[0].turn <= next_turn}
 
 
-PARTS: tuple[type, ...] = (Assembly, Kept, Loads, Mosaic, OrderGate, Part, Partitions, Routes, StatefulStages, Version)
+PARTS: tuple[type, ...] = (Assembly, Loads, Mosaic, OrderGate, Part, Partitions, Routes, StatefulStages, Version)
 """What its state is made of."""

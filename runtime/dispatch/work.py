@@ -137,10 +137,9 @@ class Work:
 
     def _send_piece(self, worker: WorkerState, group: GroupState, piece: Piece) -> None:
         keys, name = self._stateful.partitioned[group.first], group.group.stages[0]
-        bundle, wanted = piece.assembly.bundle, keys.outgrown(piece.partitions)
+        bundle = piece.assembly.bundle
         picked = None if piece.whole else piece.picked
-        kept, routes = keys.begin(worker.worker, piece), piece.assembly.bundle.routes
-        keyed = KeyedTask(picked, {name: kept}, {name: wanted} if wanted else {}, routes)
+        keyed = KeyedTask(picked, {name: keys.begin(worker.worker, piece)}, bundle.routes)
         task_id = self._tasks.give(worker, group, bundle, self._turn.now_s, piece.picked)
         stages, payload = group.group.stages, bundle.payload
         task = Task(task_id, bundle.serial, stages, payload, NO_STATES, bundle.start, bundle.count, keyed)

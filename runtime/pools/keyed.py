@@ -12,7 +12,7 @@ from apps.contract import App
 from apps.keys import Partitions
 from compositions.errors import RecomposeError, shown
 from compositions.model import Stage, StageKind
-from runtime.dispatch.events import NOTHING_KEYED, Change, KeyedDone
+from runtime.dispatch.events import NOTHING_KEYED, KeyedDone, KeyStates
 from runtime.dispatch.instructions import KeyedTask
 from runtime.dispatch.routes import Routed, Routes
 from runtime.transport.outputs import any_outputs, spread
@@ -47,7 +47,7 @@ class KeyedStage:
         self._partitions = Partitions(stage.partitions)
         self._tables: dict[int, States] = {}
         """Of the partitions that it was lent, and not told to forget."""
-        self._unread: dict[int, Sequence[Any]] = {}
+        self._unread: dict[int, KeyStates] = {}
         """What brings back partitions that could not be unpickled."""
         self._routes: bytes | None = None
         """The partitions of the present task's values, as they were said where these were made; None: nothing was."""
@@ -57,15 +57,12 @@ class KeyedStage:
         """Their states as they were: pickled, where one may be changed in place."""
 
     def load(self) -> None:
-        """Has partitions anew, from a snapshot and the changes since. Raises: what unpickling does."""
-        for partition, blobs in list(self._unread.items()):
-            table: States = {}
-            for blob in blobs:
-                table.update(pickle.loads(blob))
-            self._tables[partition] = {key: state for key, state in table.items() if state is not None}
+        """Has partitions anew. Raises: what unpickling does."""
+        for partition, kept in list(self._unread.items()):
+            self._tables[partition] = {key: pickle.loads(state) for key, state in kept.items() if state is not None}
             del self._unread[partition]
 
-    def begin(self, kept: Mapping[int, Sequence[Any]], routes: bytes | None) -> None:
+    def begin(self, kept: Mapping[int, KeyStates], routes: bytes | None) -> None:
         """The next task. ``kept`` brings partitions, and has nothing of those that went elsewhere, which no value of
         the task falls into."""
         self._forget()
@@ -119,16 +116,17 @@ class KeyedStage:
         fit = owners == (self._routes or owners) and self._tables.keys() >= set(owners)
         return (keys, owners) if fit else None
 
-    def changes(self, wanted: Sequence[int]) -> dict[int, Change]:
-        """What the task made of its partitions; of those ``wanted``, all. Raises: what pickle raises."""
-        made: dict[int, States] = {}
+    def changes(self) -> dict[int, KeyStates]:
+        """What the task made of the keys that it touched, each pickled by itself. Raises: what pickle raises."""
+        made: dict[int, dict[Any, bytes | None]] = {partition: {} for partition in set(self._touched.values())}
         for key, partition in self._touched.items():
-            table = self._tables[partition]
-            state = made.setdefault(partition, {})[key] = table[key]
-            if state is None:
-                del table[key]
-        told = {each: Change(False, _pickled(new)) for each, new in made.items() if each not in wanted}
-        return told | {each: Change(True, _pickled(self._tables[each])) for each in wanted}
+            state = self._tables[partition][key]
+            made[partition][key] = None if state is None else pickle.dumps(state, protocol=5)
+        for partition, states in made.items():
+            for key, pickled in states.items():
+                if pickled is None:
+                    del self._tables[partition][key]
+        return dict(made)
 
     def undo(self) -> None:
         """The task came to nothing."""
@@ -234,18 +232,17 @@ class KeyedStages:
             if (stage := self._stages.get(name)) is not None:
                 stage.undo()
 
-    def done(self, stages: Sequence[str], task: KeyedTask | None, items: Sequence[Any]) -> KeyedDone:
+    def done(self, stages: Sequence[str], items: Sequence[Any]) -> KeyedDone:
         """Raises: StatesError for those that cannot be pickled."""
         after = self._after.get(stages[-1])
         own = [name for name in stages if name in self._stages]
         if not own and after is None:
             return NOTHING_KEYED
-        wanted = task.wanted if task else {}
-        changes = {name: self._changes(name, wanted.get(name, b"")) for name in own}
+        changes = {name: self._changes(name) for name in own}
         return KeyedDone(None if after is None else after.routes(items), changes)
 
-    def _changes(self, name: str, wanted: bytes) -> dict[int, Change]:
+    def _changes(self, name: str) -> dict[int, KeyStates]:
         try:
-            return self._stages[name].changes(wanted)
+            return self._stages[name].changes()
         except Exception:
             raise StatesError(name, f"the state after {name} cannot be pickled") from None

@@ -56,7 +56,7 @@ async def _perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     faults = tuple(sorted((*broken, *done.faults, *unfit), key=lambda fault: fault.position))
     if faults and task.items == 1:
         raise StageError(faults[0].stage, faults[0].error)
-    keyed = calls.keyed.done(task.stages, task.keyed, done.values) if calls.keyed else NOTHING_KEYED
+    keyed = calls.keyed.done(task.stages, done.values) if calls.keyed else NOTHING_KEYED
     return Performed(payload, done.timings, _encoded_states(done, codec), faults, keyed)
 
 

@@ -6,7 +6,6 @@ field becomes a test by being put into ``logs/``.
 
 from __future__ import annotations
 
-from ast import literal_eval
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,13 +20,12 @@ from hypothesis import strategies as st
 from compositions.dynamic import SCHEDULER_NAMES, Dyn, SchedulerName
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.rules import groups_of_dyn, most_replicas
-from runtime.dispatch import event_log, partitions
+from runtime.dispatch import event_log, skew
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
     NOTHING_KEYED,
     BundleAdmitted,
-    Change,
     Event,
     ItemFault,
     KeyedDone,
@@ -250,13 +248,11 @@ class World:
         return Routes(bytes(key_of(serial_of(each), name) % count if each else 0 for each in payload))
 
     def load(self, worker: str, task: Task) -> None:
-        """The blobs are what another worker wrote: text that is read here."""
+        """What is kept is what another worker wrote: text that is read here."""
         assert task.keyed is not None
         for name, kept in task.keyed.kept.items():
-            for partition, blobs in kept.items():
-                table = self.tables[worker, name, partition] = {}
-                for blob in blobs:
-                    table.update(literal_eval(blob.decode()))
+            for partition, states in kept.items():
+                self.tables[worker, name, partition] = {key: int(state) for key, state in states.items()}
 
     def count_keys(
         self, worker: str, task: Task, payload: list[tuple[object, ...]]
@@ -274,22 +270,12 @@ class World:
                     table[key] = table.get(key, 0) + 1
                     made.setdefault(partition, {})[key] = table[key]
                     payload[at] = (*history, (name, key, table[key]))
-        return payload, KeyedDone(
-            self.routes(payload, NAMES.index(task.stages[-1]) + 1), self.told(worker, task, changes)
-        )
-
-    def told(
-        self, worker: str, task: Task, changes: dict[str, dict[int, dict[int, int]]]
-    ) -> dict[str, dict[int, Change]]:
         assert task.keyed is not None or not changes
-        told: dict[str, dict[int, Change]] = {}
-        for name, made in changes.items():
-            wanted = task.keyed.wanted.get(name, b"") if task.keyed else b""
-            told[name] = {each: Change(False, str(new).encode()) for each, new in made.items() if each not in wanted}
-            for each in wanted:
-                whole = self.tables.get((worker, name, each), {})
-                told[name][each] = Change(True, str(whole).encode())
-        return told
+        told = {
+            name: {partition: {key: str(count) for key, count in new.items()} for partition, new in made.items()}
+            for name, made in changes.items()
+        }
+        return payload, KeyedDone(self.routes(payload, NAMES.index(task.stages[-1]) + 1), told)
 
     def resize(self, composition: Composition) -> None:
         """With the workers at hand it is over at once; nothing that runs is taken back, whatever there is."""
@@ -344,7 +330,7 @@ def test_every_item_leaves_once_in_order_and_complete(stages: tuple[Stage, ...],
     )
     with (
         patch.object(event_log, "PART_CELLS", data.draw(st.sampled_from([60, 50_000]))),
-        patch.object(partitions, "LEAST_BYTES", data.draw(st.sampled_from([20, 50_000]))),
+        patch.object(skew, "COUNTED", data.draw(st.sampled_from([1, 64]))),
     ):
         world = World(data.draw(compositions(stages)), limits, stages)
         play(world, data)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from apps.contract import App, Outputs
 from compositions.model import Stage, StageKind
-from runtime.dispatch.events import Change
 from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.routes import Mosaic, Routes
 from runtime.pools.calls import Calls
@@ -23,7 +22,7 @@ from runtime.pools.perform import Performed, perform
 from runtime.transport.broken import Broken
 
 PARTITIONS = 4
-ALL = {"total": dict.fromkeys(range(PARTITIONS), ())}
+ALL = {"total": {key: {} for key in range(PARTITIONS)}}
 
 
 class Sums(App):
@@ -59,9 +58,8 @@ def run(calls: Calls, values: list[Any], keyed: KeyedTask, stages: tuple[str, ..
 
 def states(done: Performed) -> dict[Any, Any]:
     read: dict[Any, Any] = {}
-    for change in done.keyed.changes["total"].values():
-        assert not change.whole
-        read |= pickle.loads(change.blob)
+    for made in done.keyed.changes["total"].values():
+        read |= {key: None if state is None else pickle.loads(state) for key, state in made.items()}
     return read
 
 
@@ -94,20 +92,14 @@ def test_a_task_that_fails_leaves_no_trace(bad: Any, sentence: str) -> None:
 
 def test_what_was_kept_brings_the_states_back() -> None:
     calls, other = Calls(Sums()), Calls(Sums())
-    blobs = [
-        run(calls, [("a", each)], KeyedTask(None, {} if each else ALL)).keyed.changes["total"] for each in range(3)
-    ]
-    (partition,) = blobs[0]
-    kept = {"total": {partition: tuple(change[partition].blob for change in blobs)}}
-    done = run(other, [("a", 3)], KeyedTask(None, kept, {"total": bytes([partition])}))
-    change = done.keyed.changes["total"][partition]
-    assert change == Change(True, change.blob)
-    assert pickle.loads(change.blob) == {"a": [0, 1, 2, 3]}
+    for number in range(3):
+        made = run(calls, [("a", number)], KeyedTask(None, {} if number else ALL)).keyed.changes["total"]
+    assert states(run(other, [("a", 3)], KeyedTask(None, {"total": made}))) == {"a": [0, 1, 2, 3]}
 
 
 def test_states_that_cannot_be_read_are_a_fault_of_each_task_that_needs_them() -> None:
     calls = Calls(Sums())
-    kept = {"total": dict.fromkeys(range(PARTITIONS), (b"no pickle",))}
+    kept = {"total": {key: {"a": b"no pickle"} for key in range(PARTITIONS)}}
     for keyed in (KeyedTask(None, kept), KeyedTask()):
         with pytest.raises(StageError, match="the states that went in cannot be unpickled"):
             run(calls, [("a", 1)], keyed)
@@ -157,11 +149,11 @@ def test_a_key_that_is_another_one_at_the_stage_is_a_fault_of_its_value(lent: An
     calls = Calls(app)
     routes = routing(runner, CODEC.encode)(["x", "y"]).routes
     assert calls.keyed.of("total").routes(["x", "y"]).partitions != routes.partitions
-    keyed = KeyedTask(None, {"total": dict.fromkeys(lent, ())}, {}, routes)
+    keyed = KeyedTask(None, {"total": {key: {} for key in lent}}, routes)
     with pytest.raises(StageError, match="the key 'k2' of this value is another one here") as caught:
         run(calls, ["x", "y"], keyed)
     assert caught.value.position == 1
-    assert states(run(calls, ["x", "y"], KeyedTask(b"\1\0", {}, {}, routes))) == {"k1": 1}
+    assert states(run(calls, ["x", "y"], KeyedTask(b"\1\0", {}, routes))) == {"k1": 1}
 
 
 def test_who_was_told_to_forget_a_partition_takes_no_values_of_it() -> None:
@@ -169,8 +161,8 @@ def test_who_was_told_to_forget_a_partition_takes_no_values_of_it() -> None:
     stage = calls.keyed.of("total")
     first, second = ("a", 1), next((key, 1) for key in "bcdefgh" if key_in(stage, key) != key_in(stage, "a"))
     run(calls, [first, second], KeyedTask(None, ALL))
-    told = {"total": {key_in(stage, second[0]): ()}}
-    run(calls, [first], KeyedTask(None, told, {}, stage.routes([first])))
+    told = {"total": {key_in(stage, second[0]): {}}}
+    run(calls, [first], KeyedTask(None, told, stage.routes([first])))
     with pytest.raises(StageError, match="is another one here"):
         run(calls, [second], KeyedTask())
 
@@ -196,9 +188,9 @@ class Twice(App):
 
 def test_states_of_one_stage_that_cannot_be_read_leave_those_of_the_next_as_they_are() -> None:
     calls, both = Calls(Twice()), ("once", "again")
-    every = dict.fromkeys(range(PARTITIONS), ())
+    every: dict[int, Any] = {key: {} for key in range(PARTITIONS)}
     run(calls, [1], KeyedTask(None, {"once": every, "again": every}), both)
-    bad = dict.fromkeys(range(PARTITIONS), (b"no pickle",))
+    bad = {key: {"a": b"no pickle"} for key in range(PARTITIONS)}
     with pytest.raises(StageError, match="cannot be unpickled"):
         run(calls, [1], KeyedTask(None, {"once": bad}), both)
     with pytest.raises(StageError, match="cannot be unpickled"):
@@ -219,9 +211,9 @@ def test_an_item_that_is_broken_stands_for_all_its_values_and_its_neighbours_are
     payload = CODEC.encode([Outputs([("a", 1), Unreadable()]), ("b", 2), ("c", 3)])
     for mask, key in ((b"\0\0\1\0", "b"), (b"\0\0\0\1", "c")):
         own = Routes(bytes([0, 0, *(key_in(calls.keyed.of("total"), each) for each in "bc")]), routes.counts)
-        task = Task(0, 0, ("total",), payload, {}, 0, 3, KeyedTask(mask, ALL, {}, own))
+        task = Task(0, 0, ("total",), payload, {}, 0, 3, KeyedTask(mask, ALL, own))
         assert CODEC.decode(run_now(perform(calls, task, CODEC)).payload) == [(key, 1)]
-    task = Task(0, 0, ("total",), payload, {}, 0, 3, KeyedTask(b"\1\0\0\0", ALL, {}, routes))
+    task = Task(0, 0, ("total",), payload, {}, 0, 3, KeyedTask(b"\1\0\0\0", ALL, routes))
     with pytest.raises(StageError, match="the value that went in cannot be unpickled"):
         run_now(perform(calls, task, CODEC))
 

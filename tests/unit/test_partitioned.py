@@ -11,12 +11,12 @@ from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from runtime.dispatch.assembly import Assembly, marked
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError
-from runtime.dispatch.events import BundleAdmitted, Change, Event, KeyedDone, SwitchRequested, TaskDone, WorkerJoined
+from runtime.dispatch.events import BundleAdmitted, Event, KeyedDone, SwitchRequested, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Outcome
-from runtime.dispatch.partitions import LEAST_BYTES, Kept, Partitions
+from runtime.dispatch.partitions import Partitions
 from runtime.dispatch.pipeline import Bundle
-from runtime.dispatch.plain import Blob, Reader, Writer
+from runtime.dispatch.plain import Reader, Writer
 from runtime.dispatch.routes import Routes
 from runtime.dispatch.settings import DispatcherSettings
 
@@ -48,7 +48,7 @@ class Bench:
     def done(self, worker: str, blob: bytes = b"new") -> None:
         task = self.tasks.pop(worker)
         values = [value for value, mine in zip(task.payload, self.picked(task), strict=True) if mine]
-        changes = {"by": {partition: Change(False, blob) for partition in set(values)}}
+        changes = {"by": {partition: {"key": blob} for partition in set(values)}}
         self.handle(TaskDone(0.0, worker, task.task_id, values, keyed=KeyedDone(None, changes)))
 
     def picked(self, task: Task) -> bytes:
@@ -79,7 +79,7 @@ def test_a_partition_in_work_moves_when_its_task_is_over_and_brings_what_is_kept
     bench.done(stays)
     assert stays not in bench.tasks
     bench.done(leaves, b"last word")
-    assert bench.tasks[stays].keyed.kept == {"by": {moving: (b"last word",)}}
+    assert bench.tasks[stays].keyed.kept == {"by": {moving: {"key": b"last word"}}}
     bench.done(stays)
     assert sum(each.count for each in bench.out if isinstance(each, Delivered)) == 4
 
@@ -115,38 +115,61 @@ def test_partitions_are_shared_out_in_turns_and_those_in_work_are_not_to_be_had(
     assert keys.next_piece(keys.owners[0]).picked == b"\1\0\1"
 
 
-def test_a_snapshot_is_wanted_when_the_changes_take_half_as_much():
-    kept = Kept()
-    kept.commit(Change(True, bytes(4 * LEAST_BYTES)))
-    kept.commit(Change(False, bytes(2 * LEAST_BYTES)))
-    assert not kept.outgrown
-    kept.commit(Change(False, b"more"))
-    assert kept.outgrown
-    kept.commit(Change(True, b"all"))
-    assert (kept.blobs, kept.outgrown) == ([b"all"], False)
+def test_what_is_kept_is_the_last_state_of_each_key_and_a_log_has_none_of_it():
+    keys = Partitions(2)
+    keys.commit({0: {"a": b"secret", "b": b"one"}, 1: {"c": b"two"}})
+    keys.commit({0: {"a": b"hidden", "b": None, "d": None}})
+    assert keys.kept == [{"a": b"hidden"}, {"c": b"two"}]
+    plain = json.dumps(Writer(len).plain(keys))
+    assert not any(text in plain for text in ("secret", "hidden", "two"))
+    read = Reader().value(json.loads(plain))
+    assert (read.kept, read.known) == ([{}, {}], {0, 1})
 
 
-def test_what_is_kept_is_written_to_a_log_as_sizes_alone():
-    kept = Kept()
-    for blob in (b"snap", b"a", b"bc"):
-        kept.commit(Change(blob == b"snap", blob))
-    plain = json.loads(json.dumps(Writer(len).plain(kept)))
-    assert plain["blobs"] == {"$": "blobs", "sizes": [4, 1, 2]}
-    read = Reader().value(plain)
-    assert ([len(each) for each in read.blobs], read.changes_bytes) == ([4, 1, 2], 3)
-    read.commit(Change(False, Blob(9)))
-    assert Writer(len).plain(read)["blobs"]["sizes"] == [4, 1, 2, 9]
+def test_partitions_with_states_move_step_by_step_while_their_owner_is_there():
+    keys = Partitions(128)
+    keys.share(["a"])
+    assert keys.lend("a", range(128)) == {key: {} for key in range(128)}
+    keys.commit({each: {each: b"state"} for each in range(128)})
+    keys.share(["a", "b"])
+    moved = [each for each, owner in enumerate(keys.owners) if owner == "b"]
+    assert len(moved) == 2
+    keys.share(["a", "b"])
+    assert [each for each, owner in enumerate(keys.owners) if owner == "b"] == moved, "those before are on their way"
+    for _ in range(31):
+        keys.lend("b", [each for each, owner in enumerate(keys.owners) if owner == "b"])
+        keys.share(["a", "b"])
+    assert Counter(keys.owners) == {"a": 64, "b": 64}
+    assert not keys.moving
+    keys.share(["b"])
+    assert keys.owners == ["b"] * 128, "who has left has none"
+
+
+def test_a_task_brings_a_part_of_the_states_and_the_values_of_the_others_come_after_it_in_order():
+    keys = Partitions(32)
+    keys.share(["a"])
+    keys.commit({each: {each: b"state"} for each in range(32)})
+    first = Assembly(Bundle(0, (0.0,) * 4, None), Routes(bytes([9, 5, 9, 7])))
+    later = Assembly(Bundle(4, (0.0,) * 2, None), Routes(bytes([7, 9])))
+    for each in (first, later):
+        keys.enter(each, None)
+    pieces = []
+    while (piece := keys.next_piece("a")) is not None:
+        assert len(keys.begin("a", piece)) <= 2
+        keys.end(piece)
+        pieces.append((piece.assembly, piece.picked))
+    assert pieces == [(first, b"\0\1\0\1"), (first, b"\1\0\1\0"), (later, b"\1\1")]
 
 
 def test_who_has_lost_a_partition_is_told_to_forget_it_with_the_next_task():
     keys = Partitions(2)
-    assert keys.lend("a", [0, 1]) == {0: (), 1: ()}
-    keys.commit({0: Change(False, b"zero"), 1: Change(False, b"one")})
-    assert keys.lend("b", [1]) == {1: (b"one",)}
-    assert keys.lend("a", [0]) == {1: ()}
+    assert keys.lend("a", [0, 1]) == {0: {}, 1: {}}
+    keys.commit({0: {"x": b"zero"}, 1: {"y": b"one"}})
+    assert keys.lend("b", [1]) == {1: {"y": b"one"}}
+    assert keys.lend("a", [0]) == {1: {}}
     assert keys.lend("a", [0]) == {}
-    assert keys.lend("a", [1]) == {1: (b"one",)}
-    assert keys.lend("b", []) == {1: ()}
+    assert keys.lend("a", [1]) == {1: {"y": b"one"}}
+    assert keys.lend("b", []) == {1: {}}
 
 
 def test_a_piece_changes_no_partition_but_its_own():
@@ -154,7 +177,7 @@ def test_a_piece_changes_no_partition_but_its_own():
     bench.admit(0, 1)
     worker, task = next((each, task) for each, task in bench.tasks.items() if bench.picked(task) == b"\1\0")
     assert task.keyed.routes == Routes(b"\0\1")
-    stolen = KeyedDone(None, {"by": {1: Change(False, b"stolen")}})
+    stolen = KeyedDone(None, {"by": {1: {"key": b"stolen"}}})
     with pytest.raises(DispatcherError, match="changes of \\[1\\]"):
         bench.handle(TaskDone(0.0, worker, task.task_id, [0], keyed=stolen))
 

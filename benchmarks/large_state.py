@@ -1,0 +1,152 @@
+"""A gigabyte of state by key, a kilobyte for each of a million keys, beside a megabyte: throughput, memory, the time
+until a lost worker's partitions are back, and the longest pause at a resize.
+
+    python -m benchmarks.large_state [--keys 1000000] [--seconds 8] [--items 2048] [--json]
+
+A measurement begins when each key has its state. Each result is checked by its serial number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.delivering import delivering
+from benchmarks.harness import metadata, tell
+from compositions.model import Composition, Group, Pattern
+from control.decisions import Mode
+from runtime.pools import ray_cluster
+from service.bodies.spec import RunSpec
+from service.running.asking.requests import ReadResults, ReadStatus, SetMode
+from service.running.runner import Runner
+
+APPS = Path(__file__).parent / "keyed" / "apps"
+SMALL_KEYS, STATE_BYTES = 1_000, 1_000
+UP_S, LIMIT_S, LOOK_S = 60.0, 240.0, 0.02
+MB = 1e6
+
+
+def composition(replicas: int) -> Composition:
+    pattern = Pattern.PAR if replicas > 1 else Pattern.SEQ
+    return Composition(f"{replicas} at it", (Group(("count",), pattern, replicas),))
+
+
+class Run:
+    """A run that is watched from here."""
+
+    def __init__(self, runner: Runner, keys: int) -> None:
+        self._runner, self._keys = runner, keys
+
+    @property
+    def delivered(self) -> int:
+        return self._runner.ask(ReadStatus()).items.delivered
+
+    def wait_for(self, delivered: int) -> float:
+        """Seconds until so many are out. Raises: TimeoutError."""
+        began_s = time.perf_counter()
+        while self.delivered < delivered:
+            if time.perf_counter() - began_s > LIMIT_S:
+                raise TimeoutError(f"{self.delivered} of {delivered} items are out after {LIMIT_S:g} s")
+            time.sleep(LOOK_S)
+        return time.perf_counter() - began_s
+
+    def rate_per_s(self, seconds: float) -> float:
+        before, began_s = self.delivered, time.perf_counter()
+        time.sleep(seconds)
+        rate = (self.delivered - before) / (time.perf_counter() - began_s)
+        self.check()
+        return rate
+
+    def check(self) -> None:
+        """Raises: ValueError when a key did not come as often as in a plain loop."""
+        for result in self._runner.ask(ReadResults(after=None, limit=1000)):
+            if result.value != result.serial // self._keys + 1:
+                raise ValueError(f"item {result.serial}: {result.value}, error {result.error}")
+
+    def memory_bytes(self) -> int:
+        """Of this process, which has the runner, and all workers."""
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        workers = self._runner.ask(ReadStatus()).workers
+        return pages * resource.getpagesize() + sum(each.memory_bytes or 0 for each in workers)
+
+    def back_s(self) -> float:
+        """The only worker is killed: seconds until what waited before it and a round of all partitions are out."""
+        status = self._runner.ask(ReadStatus())
+        os.kill(next(each.pid for each in status.workers if each.group is not None and each.pid), signal.SIGKILL)
+        took_s = self.wait_for(status.items.accepted + 1)
+        self.check()
+        return took_s
+
+    def resize_gap_s(self, replicas: int, seconds: float) -> float:
+        """The longest pause without an output while the group gets so many workers."""
+        self._runner.ask(SetMode(Mode.PINNED, composition(replicas).name))
+        gap_s, before = 0.0, self.delivered
+        began_s = since_s = time.perf_counter()
+        while (now_s := time.perf_counter()) < began_s + seconds:
+            if (out := self.delivered) > before:
+                before, since_s = out, now_s
+            gap_s = max(gap_s, now_s - since_s)
+            time.sleep(LOOK_S / 4)
+        now = self._runner.ask(ReadStatus()).composition
+        if now is None or now.workers != replicas:
+            raise TimeoutError(f"after {seconds:g} s there is {now}")
+        self.check()
+        return gap_s
+
+
+@contextmanager
+def running(keys: int, items: int | str) -> Iterator[Run]:
+    """Each key has its state."""
+    spec = RunSpec(
+        app="keyed_blobs", apps_dirs=(str(APPS),), options={"keys": keys, "state_bytes": STATE_BYTES}, mode=Mode.PINNED,
+        compositions=(composition(1), composition(2)), composition=composition(1).name, batching={"items": items},
+    )  # fmt: skip
+    with delivering(spec, UP_S) as runner:
+        run = Run(runner, keys)
+        run.wait_for(2 * keys)
+        yield run
+
+
+def measured(keys: int, seconds: float, items: int | str) -> dict[str, float]:
+    with running(SMALL_KEYS, items) as small:
+        time.sleep(1)
+        small_per_s, base = small.rate_per_s(seconds), small.memory_bytes()
+    state = keys * STATE_BYTES
+    with running(keys, items) as large:
+        large_per_s, more = large.rate_per_s(seconds), large.memory_bytes() - base
+        back_s = large.back_s()
+        return {
+            "state_mb": state / MB,
+            "items_per_s_small": round(small_per_s),
+            "items_per_s_large": round(large_per_s),
+            "of_small": round(large_per_s / small_per_s, 3),
+            "memory_of_state": round(more / state, 2),
+            "back_s": round(back_s, 2),
+            "gap_to_two_s": round(large.resize_gap_s(2, seconds), 2),
+            "gap_to_one_s": round(large.resize_gap_s(1, seconds), 2),
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=8.0, help="a measurement")
+    parser.add_argument("--items", type=int, default=2048, help="in a bundle")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    given = parser.parse_args()
+    ray_cluster.connect()
+    try:
+        figures = measured(given.keys, given.seconds, given.items)
+    finally:
+        ray_cluster.shutdown()
+    tell({**metadata(), **figures}, given.json)
+
+
+if __name__ == "__main__":
+    main()
