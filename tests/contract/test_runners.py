@@ -33,6 +33,7 @@ SPEC = RunSpec(
     source=SourceSpec(kind="push"),
     compositions=CHOICES,
     options={"compute": "wait", "total_ms": 6},
+    settings={"spares": 0},  # nobody loses a worker here
 )
 MakeRunner = Callable[[RunSpec], RunnerPort]
 
