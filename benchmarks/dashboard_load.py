@@ -22,7 +22,8 @@ import uvicorn
 from apps import registry
 from datapipe.telemetry.schema import SCHEMAS, SEPARATOR
 from service.api import create_app
-from service.bodies.base import plain, time_text
+from service.bodies.base import time_text
+from service.bodies.figures import Latency
 from service.bodies.spec import RunSpec, TelemetrySpec
 from service.bodies.status import Sample, Status
 from service.daemon.daemon import Daemon
@@ -40,19 +41,17 @@ class Moving(FakeRunner):
     """Rates and latency go up and down; each status differs from the last."""
 
     def status(self) -> Status:
-        return Status.model_validate({**plain(super().status()), **self._figures(time())})
+        return self._at(time())
 
     def history(self, last_s: float) -> list[Sample]:
         """As long as the page keeps, whenever it is asked: its memory is full from the beginning."""
-        known, now_s = plain(super().status()), time()
-        return [
-            Sample.of(Status.model_validate({**known, **self._figures(now_s - back)}), time_text(now_s - back))
-            for back in range(int(min(last_s, KEPT_S)), 0, -1)
-        ]
+        now_s = time()
+        times = [now_s - back for back in range(int(min(last_s, KEPT_S)), 0, -1)]
+        return [Sample.of(self._at(at_s), time_text(at_s)) for at_s in times]
 
-    def _figures(self, at_s: float) -> dict[str, Any]:
+    def _at(self, at_s: float) -> Status:
         rate, mean = _rate(at_s), _latency_ms(at_s)
-        latency = {"mean": mean, "p50": 0.9 * mean, "p95": 1.6 * mean, "p99": 2.2 * mean}
+        latency = Latency(mean=mean, p50=0.9 * mean, p95=1.6 * mean, p99=2.2 * mean)
         known = {"offered_per_s": rate, "delivered_per_s": rate, "throughput_per_s": rate, "input_rate_per_s": rate}
         return {
             **known,

@@ -107,11 +107,20 @@ def share_of_core(driver: Any, url: str, seconds: float) -> float:
     """Of the process that runs the page, after its first seconds."""
     first_s(driver, url)
     time.sleep(5)
-    family = psutil.Process(driver.service.process.pid).children(recursive=True)
-    pages = [each for each in family if "--type=renderer" in each.cmdline()]
-    before = [sum(each.cpu_times()[:2]) for each in pages]
+    browser = psutil.Process(driver.service.process.pid)
+    before = dict(_pages(browser))
     time.sleep(seconds)
-    return max(sum(each.cpu_times()[:2]) - was for each, was in zip(pages, before, strict=True)) / seconds
+    return max(cpu_s - before.get(pid, 0.0) for pid, cpu_s in _pages(browser)) / seconds
+
+
+def _pages(browser: psutil.Process) -> Iterator[tuple[int, float]]:
+    """Processes that run pages, and the CPU that each has taken. Those of pages that were left end by themselves."""
+    for each in browser.children(recursive=True):
+        try:
+            if "--type=renderer" in each.cmdline():
+                yield each.pid, sum(each.cpu_times()[:2])
+        except psutil.NoSuchProcess:
+            continue
 
 
 def growth_mb(driver: Any, url: str, minutes: float) -> tuple[float, float]:

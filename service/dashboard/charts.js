@@ -103,7 +103,9 @@ export class Charts {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
       const view = this.view();
-      shown(this.gone, view.samples.length === 0);
+      const measured = view.samples.some(({ offered, output, mean }) => (offered ?? output ?? mean) !== null);
+      shown(this.gone, !measured);
+      shown(this.figures, measured);
       say(this.lost, view.holes.slice(-HOLES_TOLD).map((hole) => `${hole.told}.`).join(" "));
       const together = view.samples.some((sample) => sample.bundle > 1);
       const waiting = view.samples.some((sample) => sample.queued > 0);

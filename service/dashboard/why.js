@@ -16,7 +16,7 @@ export class Why {
     else if (last && last.id !== this.key) this.look(last.id);
     const quiet = status.state === "stopped" || status.state === "failed" ? null : status.no_change;
     const told = this.change ?? last;
-    renew(this.element, JSON.stringify([told, quiet, this.names.notations.size]), () => [told ? this.line(told) : null, quiet ? h("span", { class: "since" }, `Since then no change: ${quiet}`) : null]);
+    renew(this.element, JSON.stringify([told, quiet, this.names.notations.size]), () => [told ? this.line(told) : null, quiet ? h("span", { class: "since" }, `${told ? "Since then no change" : "No change"}: ${quiet}`) : null]);
   }
 
   /** The last decision changed nothing: an earlier one did. */

@@ -120,7 +120,10 @@ class Browser:
         return next((each for each in buttons if each.text == label and each.is_displayed()), None)
 
     def unfold(self, selector: str) -> None:
-        self.run("const it = arguments[0]; it.open = true; it.scrollIntoView({block: 'center'})", self.find(selector))
+        """At once: what is drawn anew between two questions is another element."""
+        self.find(selector)
+        unfold = "const it = document.querySelector(arguments[0]); it.open = true; it.scrollIntoView({block: 'center'})"
+        self.run(unfold, selector)
 
     def settle(self) -> None:
         """Until two pictures have been drawn: what depends on the size has been drawn anew."""

@@ -100,7 +100,7 @@ def test_workers_of_a_dynamic_composition_are_drawn_between_stages(ferret: Brows
     at = {"pid": 1, "node": "here", "outstanding": 1, "restarts": 0}
     workers = [{**at, "id": f"w{number}", "group": group} for number, group in enumerate((3, 3, 1, None))]
     daemon.ferret(composition=free, workers=workers)
-    ferret.sees("4 workers go from stage to stage as scheduler lp says, 1 between stages", ".drawing .lane")
+    ferret.sees("4 workers go from stage to stage as scheduler lp says, 1 between stages", ".drawing")
     assert len(ferret.all(".drawing .lane .worker")) == 1
     assert not ferret.all(".drawing .copy")
     assert "rank 9" in ferret.attribute(".drawing svg", "aria-label")
