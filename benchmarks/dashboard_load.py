@@ -53,12 +53,8 @@ class Moving(FakeRunner):
         rate, mean = _rate(at_s), _latency_ms(at_s)
         latency = Latency(mean=mean, p50=0.9 * mean, p95=1.6 * mean, p99=2.2 * mean)
         known = {"offered_per_s": rate, "delivered_per_s": rate, "throughput_per_s": rate, "input_rate_per_s": rate}
-        return {
-            **known,
-            "latency_ms": latency,
-            "queued": int(5 + 5 * math.sin(at_s / 7)),
-            "updated_at": time_text(at_s),
-        }
+        moved = {"latency_ms": latency, "queued": int(5 + 5 * math.sin(at_s / 7)), "updated_at": time_text(at_s)}
+        return super().status().model_copy(update=known | moved)
 
 
 def _rate(at_s: float) -> float:
