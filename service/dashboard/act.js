@@ -36,8 +36,10 @@ export class Act {
   show(status) {
     const running = !["stopped", "failed"].includes(status.state);
     const first = this.running === undefined;
-    if (this.running === running && this.sloKey === JSON.stringify(status.slo)) return;
-    this.sloKey = JSON.stringify(status.slo);
+    const asked = JSON.stringify(status.slo, (name, value) => (name === "bound" ? undefined : value)); // it follows the input
+    if (this.running === running && this.asked === asked) return;
+    if (status.slo && this.asked !== asked && !this.touched) this.fill(status.slo);
+    this.asked = asked;
     shown(this.start.element, !running);
     shown(this.stop.element, running);
     this.parts.run.querySelector("h3").textContent = running ? "Stop" : "Start";
@@ -47,7 +49,6 @@ export class Act {
     say(this.inForce, status.slo?.objectives ? `In force: ${format.objective(status.slo)}. Setting one here replaces them all.` : "");
     if (first || this.running !== running) this.parts.run.open = !running;
     if (first) this.parts.slo.open = running;
-    if (first && status.slo) this.fill(status.slo);
     this.running = running;
   }
 
@@ -62,6 +63,8 @@ export class Act {
     this.remove = action("Remove", () => this.slo, () => this.removeSlo());
     this.slo = new Form({ fields: [this.metric, this.statistic, this.follows, this.target, this.threshold], submit: "Set SLO", more: [this.remove], send: () => this.setSlo() });
     this.units();
+    // What somebody is writing stays; else the form has the objective in force, whoever set it.
+    this.slo.element.addEventListener("input", () => (this.touched = true));
     this.inForce = h("p", { class: "hint" });
     return part("slo", "Service-level objective", this.inForce, this.slo.element);
   }
@@ -93,6 +96,7 @@ export class Act {
     if (tolerated !== null) body.threshold = typeof tolerated === "number" ? tolerated / 100 : tolerated;
     if (metric === "latency") body.statistic = this.statistic.value;
     const stored = await call("POST", "slo", body);
+    this.touched = false;
     return `Set: ${format.objective(stored)}.`;
   }
 
