@@ -174,8 +174,9 @@ class Course:
         self._take("dynamic")
 
     def _pinned(self, notation: str, name: str) -> None:
-        document = {"app": APP, "compositions": [{"name": name, "notation": notation}]}
-        self._served.send("POST", "/compositions", document)
+        document = f'app: {APP}\ncompositions: [{{name: {name}, notation: "{notation}"}}]\n'
+        answer = self._served.http.post("/compositions", content=document, headers={"content-type": "application/yaml"})
+        answer.raise_for_status()
         self._served.send("PUT", f"/apps/{APP}/mode", {"mode": "pinned", "composition": name})
 
     def _overloaded(self) -> None:
