@@ -12,11 +12,12 @@ from apps.contract import App
 from apps.input.fed import Fed, Feed
 from apps.input.folder import FolderFeed
 from apps.input.kafka import KafkaFeed
+from apps.input.nats_stream import NatsFeed
 from apps.input.redis_streams import RedisFeed
 from apps.input.sources import Clock, Push, Replay, Source, Video
 from compositions.errors import RecomposeError
 
-KindName = Literal["replay", "video", "push", "spark", "folder", "redis", "kafka"]
+KindName = Literal["replay", "video", "push", "spark", "folder", "redis", "kafka", "nats"]
 """What a start body may name; the table ``KINDS`` below has a row for each."""
 
 
@@ -112,6 +113,10 @@ def _kafka(opening: Opening) -> Feed:
     return KafkaFeed(opening.path or "", opening.options)
 
 
+def _nats(opening: Opening) -> Feed:
+    return NatsFeed(opening.path or "", opening.options)
+
+
 REPLAY = SourceKind("replay", PathMeans.FILES, _replay, durable=True, written=("replay", "replay:PATH"))
 VIDEO = SourceKind("video", PathMeans.PLACE, _video, written=("video:FILE", "video:CAMERA", "video:URL"))
 PUSH = SourceKind("push", PathMeans.NOTHING, _push, pushed=True, durable=True)
@@ -146,7 +151,17 @@ KAFKA = SourceKind(
     such_as="kafka://HOST:9092/TOPIC",
     written=("kafka://HOST:PORT/TOPIC",),
 )
-KINDS: Mapping[str, SourceKind] = {kind.name: kind for kind in (REPLAY, VIDEO, PUSH, SPARK, FOLDER, REDIS, KAFKA)}
+NATS = SourceKind(
+    "nats",
+    PathMeans.PLACE,
+    _fed(_nats),
+    durable=True,
+    own=("options",),
+    needs="path",
+    such_as="nats://HOST:4222/STREAM",
+    written=("nats://HOST:PORT/STREAM",),
+)
+KINDS: Mapping[str, SourceKind] = {kind.name: kind for kind in (REPLAY, VIDEO, PUSH, SPARK, FOLDER, REDIS, KAFKA, NATS)}
 
 
 def open_source(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import shutil
@@ -9,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,37 @@ class RedisServer:
     def close(self) -> None:
         self.client.close()
         self.end()
+
+
+class NatsServer:
+    """Debian's, with a stream on its disk."""
+
+    def __init__(self, folder: Path) -> None:
+        if shutil.which("nats-server") is None:
+            pytest.skip("nats-server is not installed; make setup-brokers installs it")
+        self.nats: Any = pytest.importorskip("nats", reason="nats-py is not installed; it is in extra nats")
+        self.folder, self.port = folder, free_port()
+        self.start()
+
+    def start(self) -> None:
+        where = ["-p", str(self.port), "-a", "127.0.0.1", "-sd", str(self.folder)]
+        self.server = subprocess.Popen(["nats-server", "-js", *where], stderr=subprocess.DEVNULL)
+        wait_until(lambda: answers(self.port))
+
+    def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
+        async def all_of_them() -> None:
+            client = await self.nats.connect(f"nats://127.0.0.1:{self.port}")
+            jetstream = client.jetstream()
+            await jetstream.add_stream(name=stream, subjects=[stream])
+            for body in bodies:
+                await jetstream.publish(stream, body)
+            await client.close()
+
+        asyncio.run(all_of_them())
+
+    def end(self) -> None:
+        self.server.terminate()
+        self.server.wait()
 
 
 class KafkaBroker:

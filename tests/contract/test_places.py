@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import RedisServer, wait_until
+from servers import NatsServer, RedisServer, wait_until
 
 from apps.contract import App
 from apps.input.fed import MOST, Fed
@@ -115,7 +115,26 @@ class AKafka(Place):
         gc.collect()
 
 
-PLACES: dict[str, type[Any]] = {each.kind: each for each in (AFolder, ARedis, AKafka)}
+class ANats(Place):
+    kind = "nats"
+
+    def __init__(self, folder: Path) -> None:
+        self.server = NatsServer(folder)
+        self.path = f"nats://127.0.0.1:{self.server.port}/numbers"
+
+    def put(self, bodies: Sequence[bytes]) -> None:
+        self.server.publish("numbers", bodies)
+
+    def restart(self) -> None:
+        self.server.end()
+        time.sleep(0.3)  # reads fail meanwhile
+        self.server.start()
+
+    def close(self) -> None:
+        self.server.end()
+
+
+PLACES: dict[str, type[Any]] = {each.kind: each for each in (AFolder, ARedis, AKafka, ANats)}
 
 
 @pytest.fixture(params=sorted(PLACES))
@@ -236,6 +255,9 @@ def test_a_run_goes_on_where_the_runner_before_it_was(
         ("redis", "redis://:secret@h:1/0", "names no stream; give redis://HOST:PORT/0"),
         ("redis", "redis://:secret@h:port/0?stream=a", "is no URL; give redis://HOST:PORT/0"),
         ("redis", "redis://:secret@h:1/0?stream=a&db=3", "has a parameter 'db'; it takes stream only"),
+        ("nats", "nats://me:secret@h:4222", "names no server and stream; give nats://HOST:4222/STREAM"),
+        ("nats", "nats://me:secret@h:port/a", "is no URL; give nats://HOST:4222/STREAM"),
+        ("nats", "nats://h:4222/a?subject=b", "has parameters 'subject=b'; it takes none"),
         ("kafka", "kafka://[secret", "is no URL; give kafka://HOST:9092/TOPIC"),
         ("kafka", "kafka://h:9092", "names no broker and topic; give kafka://HOST:9092/TOPIC"),
     ],

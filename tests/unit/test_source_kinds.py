@@ -24,7 +24,7 @@ def test_a_field_of_another_kind_is_refused_by_name(kind: str) -> None:
     for field in others:
         value = {"rows": 1} if field == "options" else "x"
         said = SourceSpec.model_validate({"kind": kind, **needed, field: value}).fault
-        owners = "kinds spark, redis and kafka" if field == "options" else "kind spark"
+        owners = "kinds spark, redis, kafka and nats" if field == "options" else "kind spark"
         assert said == f"{field} goes with source {owners} only, not with {kind}"
 
 
@@ -37,6 +37,6 @@ def test_the_command_line_takes_every_kind_with_a_path_where_it_has_one(kind) ->
 
 def test_an_unknown_kind_is_answered_with_all_forms() -> None:
     with pytest.raises(
-        ValueError, match=r"give replay, replay:PATH, video:FILE, .*, redis:.* or kafka://HOST:PORT/TOPIC"
+        ValueError, match=r"give replay, replay:PATH, video:FILE, .*, kafka:.* or nats://HOST:PORT/STREAM"
     ):
         parse_source("tape")

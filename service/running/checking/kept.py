@@ -15,7 +15,7 @@ from service.running.durable.group_writer import GroupWriter
 from service.running.durable.opening import open_journal
 from service.running.durable.values import Resumption
 
-WHY = "it cannot be read again from a position; replay, push, folder, redis and kafka can"
+WHY = "it cannot be read again from a position; replay, push, folder, redis, kafka and nats can"
 STATES = "the states of its keys end with the runner"
 OWN = "which keeps a checkpoint of its own"
 

@@ -1,0 +1,127 @@
+"""A JetStream stream of NATS, over ``nats-py``: ``nats://HOST:4222/STREAM``. A message's payload is the item.
+
+Read by a consumer that the server forgets when nobody asks: where a run goes on is said by its journal alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from apps.input.fed import Message, without_user
+from apps.input.positions import Position
+from compositions.errors import RecomposeError
+
+T = TypeVar("T")
+ANSWER_S = 5.0
+SHORTEST_S = 0.005
+"""A shorter wait is refused by the library."""
+FORGET_S = 300.0
+"""Without a question in so long the server drops the consumer."""
+ONCE = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0, "connect_timeout": ANSWER_S}
+"""Who asks tries again, from where it was."""
+FORM = "give nats://HOST:4222/STREAM"
+
+
+class NatsFeed:
+    """A stream is one partition, its position the sequence number of the next message.
+
+    Option ``subject``: of those that the stream has, wildcards as the server takes them. Raises: RecomposeError for a
+    URL without a stream, an unknown option, or where the library is missing.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        try:
+            parts = urlsplit(url, scheme="nats")
+            _ = parts.port  # looked at here: the library would say less of it
+        except ValueError:
+            raise RecomposeError(f"the path of source nats is no URL; {FORM}") from None
+        self._stream = parts.path.strip("/")
+        if not parts.hostname or not self._stream or "/" in self._stream:
+            raise RecomposeError(f"{without_user(url)!r} names no server and stream; {FORM}")
+        if parts.query:
+            raise RecomposeError(f"the path of source nats has parameters {parts.query!r}; it takes none")
+        if strange := sorted(set(options) - {"subject"}):
+            raise RecomposeError(f"source nats has no option {strange[0]!r}; it has subject")
+        try:
+            import nats
+        except ModuleNotFoundError as error:
+            raise RecomposeError("source nats needs nats-py: pip install 'recompose[nats]'") from error
+        self._nats: Any = nats
+        self._server = parts._replace(path="").geturl()
+        self._subject = str(options["subject"]) if "subject" in options else None
+        self._loop = asyncio.new_event_loop()
+        """Run by whoever asks, while it asks."""
+        self._client: Any = None
+        self._messages: Any = None
+        self.ended = False
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        self._asked(self._begin(positions.get(self._stream)))
+
+    def poll(self, most: int, wait_s: float) -> Sequence[Message]:
+        return self._asked(self._fetch(most, max(wait_s, SHORTEST_S)))
+
+    def commit(self, positions: Mapping[str, Position]) -> None:
+        """What the stream keeps is a matter of its own limits."""
+
+    def close(self) -> None:
+        try:
+            self._asked(self._end())
+        finally:
+            self._loop.close()
+
+    def _asked(self, question: Coroutine[Any, Any, T]) -> T:
+        try:
+            return self._loop.run_until_complete(question)
+        except self._nats.js.errors.NotFoundError as error:
+            raise OSError(f"nats does not have stream {self._stream!r} now") from error
+        except self._nats.errors.Error as error:
+            kind = RecomposeError if isinstance(error, self._nats.errors.AuthorizationError) else OSError
+            raise kind(f"nats does not answer: {error}") from error
+
+    async def _begin(self, position: Position | None) -> None:
+        await self._leave()
+        self._client = await self._nats.connect(self._server, error_cb=_told_by_answers, **ONCE)
+        stream = self._client.jetstream(timeout=ANSWER_S)
+        first = (await stream.stream_info(self._stream)).state.first_seq
+        if position is not None and int(str(position)) < first:
+            raise RecomposeError(f"nats has no longer what comes next in stream {self._stream!r}; start a new run")
+        api = self._nats.js.api
+        how = api.ConsumerConfig(
+            deliver_policy=api.DeliverPolicy.ALL if position is None else api.DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=None if position is None else int(str(position)),
+            ack_policy=api.AckPolicy.NONE,
+            inactive_threshold=FORGET_S,
+            filter_subject=self._subject,
+            mem_storage=True,
+        )
+        self._messages = await stream.pull_subscribe(self._subject or "", stream=self._stream, config=how)
+
+    async def _fetch(self, most: int, wait_s: float) -> Sequence[Message]:
+        try:
+            messages = await self._messages.fetch(most, wait_s)
+        except self._nats.errors.TimeoutError:
+            if self._client.is_closed:
+                raise OSError("nats has closed the connection") from None
+            return ()
+        return [Message(self._stream, each.metadata.sequence.stream + 1, each.data) for each in messages]
+
+    async def _leave(self) -> None:
+        if self._client is not None and not self._client.is_closed:
+            await self._client.close()
+        self._client = None
+
+    async def _end(self) -> None:
+        """The library leaves tasks behind that a loop must see to their end."""
+        await self._leave()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+
+async def _told_by_answers(_: Exception) -> None:
+    """Whatever it is, the next answer says so."""
