@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from mmap import PAGESIZE
 from typing import Any
 
@@ -32,8 +32,10 @@ class Loans:
         """By block. A block on loan is not lent again: a stage that keeps its frame may have written on it."""
         self._faults = faults()
 
-    def open(self, frames: Iterable[Any]) -> list[Any]:
+    def open(self, frames: Sequence[Any]) -> Sequence[Any]:
         """The frames, those by reference as memory that may be written on."""
+        if Reference not in map(type, frames):
+            return frames
         return [self._lend(frame) if isinstance(frame, Reference) else frame for frame in frames]
 
     def holds(self, frame: Any) -> bool:

@@ -15,8 +15,8 @@ from runtime.arena.segment import Segment
 
 
 class Shelf(Protocol):
-    def keep(self, frames: Sequence[Any]) -> list[Any]:
-        """Frames that can be carried, for frames that share the memory of a value."""
+    def keep(self, frames: list[Any]) -> list[Any]:
+        """Frames that can be carried, for frames of which all but the first, a pickle, share the memory of a value."""
 
     def open(self, frames: Sequence[Any]) -> Sequence[Any]:
         """Bytes-like frames, for what was carried; whoever gets them may write on them."""
@@ -37,7 +37,7 @@ class TaskShelf(Shelf, Protocol):
 class Copies:
     """For who has no arena and whose values may change while their frames wait."""
 
-    def keep(self, frames: Sequence[Any]) -> list[Any]:
+    def keep(self, frames: list[Any]) -> list[Any]:
         return list(map(bytes, frames))
 
     def open(self, frames: Sequence[Any]) -> Sequence[Any]:
@@ -53,8 +53,8 @@ class AsTheyAre:
     def let_go(self) -> list[int]:
         return []
 
-    def keep(self, frames: Sequence[Any]) -> list[Any]:
-        return [*frames]
+    def keep(self, frames: list[Any]) -> list[Any]:
+        return frames
 
     def open(self, frames: Sequence[Any]) -> Sequence[Any]:
         return frames
@@ -68,7 +68,7 @@ class RunnerShelf:
         self._holds = Holds()
         self._loans = Loans(arena.segment, self._holds.drop)
 
-    def keep(self, frames: Sequence[Any]) -> list[Any]:
+    def keep(self, frames: list[Any]) -> list[Any]:
         """Large ones in the arena, or copied where it has no room."""
         store = self._arena.store
         return [(store(frame) if len(frame) >= LARGE_BYTES else None) or bytes(frame) for frame in frames]
@@ -85,6 +85,7 @@ class WorkerShelf:
         self._segment = segment
         self._let_go: deque[int] = deque()
         self._loans = Loans(segment, self._let_go.append)
+        self.open = self._loans.open
         self._room_at = self._room_to = 0
 
     def enter(self, room: Sequence[int]) -> None:
@@ -94,12 +95,11 @@ class WorkerShelf:
     def let_go(self) -> list[int]:
         return [self._let_go.popleft() for _ in range(len(self._let_go))] if self._let_go else []
 
-    def keep(self, frames: Sequence[Any]) -> list[Any]:
+    def keep(self, frames: list[Any]) -> list[Any]:
         """What is large by reference: to where it came, if it is passed on unchanged; else to the room, as it goes."""
+        if len(frames) == 1 and len(frames[0]) < LARGE_BYTES:  # by itself it is a pickle, and no memory on loan
+            return frames
         return [self._kept(frame) for frame in frames]
-
-    def open(self, frames: Sequence[Any]) -> Sequence[Any]:
-        return self._loans.open(frames)
 
     def _kept(self, frame: Any) -> Any:
         if len(frame) >= LARGE_BYTES:

@@ -26,8 +26,8 @@ class Admission:
 
     def take(self, event: BundleAdmitted, size_bytes: int) -> list[Bundle]:
         """Queues the items under the next serial numbers; returns those that must go for them, the oldest first."""
-        bundle = Bundle(self.accepted, event.arrived_s, event.payload, size_bytes=size_bytes, due_s=event.due_s)
-        bundle.routes = event.routes
+        _, arrived_s, payload, due_s, routes = event
+        bundle = Bundle(self.accepted, arrived_s, payload, size_bytes=size_bytes, due_s=due_s, routes=routes)
         self.queue.append(bundle)
         self.accepted += bundle.count
         self._count(bundle, 1)

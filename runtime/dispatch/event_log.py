@@ -18,7 +18,7 @@ from typing import Any
 
 from compositions.errors import RecomposeError
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import BundleAdmitted, Event, KeyedDone, KeyStates, SizeOf, TaskDone
+from runtime.dispatch.events import NOTHING_KEYED, BundleAdmitted, Event, KeyedDone, KeyStates, SizeOf, TaskDone
 from runtime.dispatch.plain import Blob, Reader, Writer
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
@@ -74,12 +74,13 @@ class EventLog:
         self._noted_count += 1
 
     def note_done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
-        states = tuple(event.states) if event.states else ()
-        cells = (TaskDone, event.at_s, event.worker, event.task_id, busy_s, size_bytes, states, event.faults)
-        self._noted.extend((*cells, _without_states(event.keyed)))
+        at_s, worker, task_id, _, _, states, faults, keyed = event
+        names = tuple(states) if states else ()
+        if keyed is not NOTHING_KEYED:
+            keyed = _without_states(keyed)
+            self._times += len(keyed.routes.partitions) // 8 if keyed.routes is not None else 0
+        self._noted.extend((TaskDone, at_s, worker, task_id, busy_s, size_bytes, names, faults, keyed))
         self._noted_count += 1
-        if event.keyed.routes is not None:
-            self._times += len(event.keyed.routes.partitions) // 8
 
     def lines(self) -> Iterator[str]:
         """The log as JSON lines: the opening, then an event a line."""

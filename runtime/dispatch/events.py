@@ -58,8 +58,7 @@ class KeyedDone(NamedTuple):
 NOTHING_KEYED = KeyedDone()
 
 
-@dataclass(frozen=True, slots=True)
-class BundleAdmitted:
+class BundleAdmitted(NamedTuple):
     """The source offers items that travel together; the dispatcher gives them the next serial numbers."""
 
     at_s: float

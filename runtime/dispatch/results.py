@@ -40,15 +40,16 @@ class Results:
         if worker is None or back is None:
             return
         task, since_s = back
-        bundle, group = task.bundle, task.group
-        count = task.count
+        at_s, bundle, group, pipeline = event.at_s, task.bundle, task.group, task.group.pipeline
+        count, in_bytes = bundle.count, bundle.size_bytes
+        if task.picked is not None:
+            count, in_bytes = task.count, in_bytes * task.count // count
         group.note_busy(busy_s, count)
-        if group.pipeline.roaming is not None:
-            group.pipeline.roaming.note(group.index, since_s, event.at_s, count, busy_s)
+        if pipeline.roaming is not None:
+            pipeline.roaming.note(group.index, since_s, at_s, count, busy_s)
         overlapped = task.with_others or (group.at_once > 1 and count > 1)
-        hop_s = None if overlapped else max(0.0, event.at_s - since_s - busy_s)
-        name, in_bytes = group.pipeline.composition.name, bundle.size_bytes * count // bundle.count
-        timed = TaskTimed(event.at_s, name, event.timings, hop_s, in_bytes, bundle.serial, count)
+        hop_s = None if overlapped else max(0.0, at_s - since_s - busy_s)
+        timed = TaskTimed(at_s, pipeline.composition.name, event.timings, hop_s, in_bytes, bundle.serial, count)
         self._turn.outcomes.append(timed)
         if group.ordered:
             self._stateful.commit(event, task)

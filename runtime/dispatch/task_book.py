@@ -20,9 +20,12 @@ class TaskBook:
         """Books a task to a worker; returns its number. ``picked``: it is a piece of the bundle."""
         task_id = self.given
         self.given += 1
-        task = TaskInWork(task_id, bundle, group, with_others=bool(worker.outstanding), picked=picked)
-        worker.outstanding.append(task)
-        _note_begun(worker, now_s)
+        with_others = bool(worker.outstanding)
+        worker.outstanding.append(
+            TaskInWork(task_id, bundle, group, with_others, None if with_others else now_s, picked)
+        )
+        if with_others:
+            _note_begun(worker, now_s)
         return task_id
 
     def take_back(self, worker: WorkerState | None, task_id: int, now_s: float) -> tuple[TaskInWork, float] | None:
@@ -33,7 +36,8 @@ class TaskBook:
             return None
         worker.outstanding.remove(task)
         worker.idle_since_s = now_s
-        _note_begun(worker, now_s)
+        if worker.outstanding:
+            _note_begun(worker, now_s)
         if task.picked is None:
             task.group.load -= 1
         return task, task.since_s

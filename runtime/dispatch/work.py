@@ -43,12 +43,9 @@ class Work:
         if group.keyed:
             self._dispatch_pieces(group)
             return
-        if not group.waiting and (group.index or not self._admission.queue):
-            return
-        depth = group.depth(self._prefetch_below_s)
-        while (worker := group.free_worker(depth)) is not None:
-            bundle = self._next_bundle(group)
-            if bundle is None:
+        while group.waiting or (self._admission.queue and not group.index):
+            worker = group.free_worker(group.depth(self._prefetch_below_s))
+            if worker is None or (bundle := self._next_bundle(group)) is None:
                 return
             self._send(worker, group, bundle)
 
@@ -99,11 +96,13 @@ class Work:
         return not group.ordered or self._stateful.open_for(group, self._outbox.turns_taken, 0)
 
     def _send(self, worker: WorkerState, group: GroupState, bundle: Bundle) -> None:
-        states = self._stateful.needed_by(group, bundle) if group.ordered else {}
+        states, keyed = NO_STATES, None
+        if group.ordered:
+            states = self._stateful.needed_by(group, bundle)
+            keyed = self._stateful.keys_needed_by(group, bundle, worker.worker)
         task_id = self._tasks.give(worker, group, bundle, self._turn.now_s)
-        stages, count = group.stages_from(bundle.next_stage), bundle.count
-        keyed = self._stateful.keys_needed_by(group, bundle, worker.worker) if group.ordered else None
-        task = Task(task_id, bundle.serial, stages, bundle.payload, states, bundle.start, count, keyed)
+        stages = group.stages_from(bundle.next_stage)
+        task = Task(task_id, bundle.serial, stages, bundle.payload, states, bundle.start, bundle.count, keyed)
         self._turn.instructions.append(SendTask(worker.worker, task))
 
     # --- by key -----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 
 from apps.contract import App
 from runtime.dispatch.events import (
+    BundleAdmitted,
     Event,
     Payload,
     TaskDone,
@@ -147,4 +148,4 @@ async def run_task(calls: Calls, worker: WorkerId, task: Task, clock: Callable[[
 
 
 def _heard(now_s: float, event: Event) -> Event:
-    return event._replace(at_s=now_s) if isinstance(event, TaskDone) else replace(event, at_s=now_s)
+    return event._replace(at_s=now_s) if isinstance(event, TaskDone | BundleAdmitted) else replace(event, at_s=now_s)

@@ -21,13 +21,14 @@ class Bench:
 
     def __init__(self, app: App, stages: tuple[str, ...], shelf: TaskShelf) -> None:
         self.calls, self._shelf = Calls(app), shelf
-        self._language = Language(stages, FrameCodec(shelf))
+        self._codec = FrameCodec(shelf)
+        self._language = Language(stages, self._codec)
 
     def work_alone(self, task: Message) -> Message | None:
         """The same at once, for a task of one item through plain stages; None: it is another one."""
         self._shelf.enter(task.blocks)
         try:
-            performed = perform_alone(self.calls, self._language.task(task), self._language.codec)
+            performed = perform_alone(self.calls, self._language.task(task), self._codec)
             return self._with_let_go(self._language.answer(task, performed)) if performed else None
         except StageError as error:
             return self._with_let_go(self._language.refusal(task, error))
@@ -43,7 +44,7 @@ class Bench:
     async def _answer(self, task: Message) -> Message:
         """DONE, PARTLY or FAILED."""
         try:
-            codec = _TaskCodec(self._language.codec, self._shelf, task.blocks)
+            codec = _TaskCodec(self._codec, self._shelf, task.blocks)
             performed = await perform(self.calls, self._language.task(task), codec)
             return self._language.answer(task, performed)
         except StageError as error:

@@ -6,11 +6,12 @@ import json
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
+from operator import itemgetter
 from typing import Any
 
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import NOTHING_KEYED, ItemFault, TaskDone, TaskFailed, WorkerId
+from runtime.dispatch.events import NO_STATES, NOTHING_KEYED, ItemFault, TaskDone, TaskFailed, WorkerId
 from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.routes import Mosaic
 from runtime.pools.execute import StageError
@@ -18,6 +19,8 @@ from runtime.pools.perform import Performed
 from runtime.transport.values import Carried, Frame, FrameCodec
 from runtime.transport.wire import Kind, Message, plain_text
 
+_SECONDS = itemgetter(1, 2)
+"""Wall and CPU time of a ``StageTiming``."""
 _LETTER = 0xFFFF
 """Stands among the states, where no stage has that number: what partitioned stages need, pickled."""
 
@@ -60,18 +63,18 @@ class Language:
 
     def task(self, message: Message) -> Task:
         """Inverse of ``message``, but for the serial number, which no worker needs."""
-        stages = self._stages[message.first : message.first + message.span]
-        given, payload = dict(message.states), message.payload
-        keyed, payload = _read(given.pop(_LETTER), payload) if _LETTER in given else (None, payload)
-        states = {self._stages[index]: state for index, state in given.items()}
-        return Task(message.task_id, -1, stages, payload, states, message.start, message.items, keyed)
+        _, task_id, first, span, payload, given, _, start, items, _ = message
+        stages = self._stages[first : first + span]
+        if not given:
+            return Task(task_id, -1, stages, payload, NO_STATES, start, items)
+        keyed, payload = _read(given[_LETTER], payload) if _LETTER in given else (None, payload)
+        states = {self._stages[index]: state for index, state in given.items() if index != _LETTER}
+        return Task(task_id, -1, stages, payload, states, start, items, keyed)
 
     def answer(self, task: Message, performed: Performed) -> Message:
         """DONE with the values, the new states and the timings; or PARTLY."""
-        timings: list[float] = []
-        for timing in performed.timings:
-            timings += timing.wall_s, timing.cpu_s
-        payload, _, given, faults, keyed = performed
+        payload, timed, given, faults, keyed = performed
+        timings = [*chain.from_iterable(map(_SECONDS, timed))]
         states = {self._index[name]: state for name, state in given.items()} if given else {}
         if keyed is not NOTHING_KEYED:
             states[_LETTER] = [pickle.dumps(keyed, protocol=5)]
@@ -88,13 +91,12 @@ class Language:
         return Message(Kind.FAILED, task.task_id, self._index[error.stage], 1, [text], start=at, items=items)
 
     def done(self, now_s: float, worker: WorkerId, message: Message) -> TaskDone:
-        kind, task_id, first, span, payload, given, times, *_ = message
-        each = iter(times)
-        timings = tuple(map(StageTiming, self._stages[first : first + span], each, each))
-        keyed = NOTHING_KEYED
-        if given and _LETTER in given:
-            keyed = pickle.loads(plain_text(given[_LETTER][0]))
-        states = {self._stages[index]: state for index, state in given.items() if index != _LETTER} if given else {}
+        kind, task_id, first, span, payload, given, times, _, _, _ = message
+        timings = tuple(map(StageTiming, self._stages[first : first + span], times[::2], times[1::2]))
+        if not given and kind != Kind.PARTLY:
+            return TaskDone(now_s, worker, task_id, payload, timings)
+        keyed = pickle.loads(plain_text(given[_LETTER][0])) if _LETTER in given else NOTHING_KEYED
+        states = {self._stages[index]: state for index, state in given.items() if index != _LETTER}
         if kind != Kind.PARTLY:
             return TaskDone(now_s, worker, task_id, payload, timings, states, (), keyed)
         return TaskDone(now_s, worker, task_id, payload[1:], timings, states, self._faults(payload[0]), keyed)

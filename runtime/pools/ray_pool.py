@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,7 +21,7 @@ from runtime.pools.blocking_calls import BlockingCalls
 from runtime.pools.places import NodeId, Places
 from runtime.pools.processes import Process
 from runtime.pools.ray_actors import Actors
-from runtime.pools.ray_language import Language, Whereabouts
+from runtime.pools.ray_language import Language
 from runtime.pools.ray_settings import RayPoolSettings, ways_of
 from runtime.transport.hub import Hub
 from runtime.transport.wire import Kind, Message
@@ -66,7 +66,11 @@ class RayPool:
         """Workers whose actor ended, and why; filled by a thread of Ray's as well."""
         self._numbers = itertools.count(1)
         self._closed = False
-        self.codec = self._language.codec
+        self.codec, language = self._language.codec, self._language
+        self._readers: Mapping[int, Callable[[float, WorkerId, Message], Event]] = {
+            **{Kind.DONE: language.done, Kind.PARTLY: language.done},
+            **{Kind.FAILED: language.failed, Kind.READY: self._joined},
+        }
 
     def now_s(self) -> float:
         return time.monotonic()
@@ -183,17 +187,11 @@ class RayPool:
         if message is None:
             # A worker that has not joined yet ends with an answer of its actor that says more.
             return self._note_end(now_s, worker, "its connection closed") if self._members[worker].pid else None
-        match message.kind:
-            case Kind.DONE | Kind.PARTLY:
-                return self._language.done(now_s, worker, message)
-            case Kind.FAILED:
-                return self._language.failed(now_s, worker, message)
-            case Kind.READY:
-                return self._joined(now_s, worker, self._language.whereabouts(message))
-        return None
+        read = self._readers.get(message.kind)
+        return read(now_s, worker, message) if read is not None else None
 
-    def _joined(self, now_s: float, worker: WorkerId, here: Whereabouts) -> WorkerJoined:
-        member = self._members[worker]
+    def _joined(self, now_s: float, worker: WorkerId, ready: Message) -> WorkerJoined:
+        member, here = self._members[worker], self._language.whereabouts(ready)
         member.pid, member.node = here.pid, here.node
         del self._start_by_s[worker]
         member.process = Process(here.pid, here.pid_space)

@@ -22,20 +22,17 @@ class Habits:
     """How much the latest tasks of the same stages have written for an item: so much room the next one gets."""
 
     def __init__(self) -> None:
-        self._written: dict[tuple[int, int], deque[int]] = {}
-
-    def __bool__(self) -> bool:
-        """Whether there is any: small frames are none."""
-        return bool(self._written)
+        self.written: dict[tuple[int, int], deque[int]] = {}
+        """By the stages; those that write small frames only are not in it."""
 
     def note(self, answer: Message, written_bytes: int) -> None:
         stages = answer.first, answer.span
-        if answer.kind != Kind.FAILED and (written_bytes or stages in self._written):
+        if answer.kind != Kind.FAILED and (written_bytes or stages in self.written):
             per_item = -(-written_bytes // max(1, answer.items))
-            self._written.setdefault(stages, deque(maxlen=_REMEMBERED)).append(per_item)
+            self.written.setdefault(stages, deque(maxlen=_REMEMBERED)).append(per_item)
 
     def expected_bytes(self, task: Message) -> int:
-        return task.items * max(self._written.get((task.first, task.span), ()), default=0)
+        return task.items * max(self.written.get((task.first, task.span), ()), default=0)
 
 
 class Accounts:
@@ -63,7 +60,7 @@ class Accounts:
 
     def in_full(self, message: Message) -> Message:
         """With bytes in place of references, to be sent at once."""
-        if Reference not in set(map(type, _frames(message))):
+        if Reference not in map(type, _frames(message)):
             return message
         payload, states = map(self._read, message.payload), message.states.items()
         return message._replace(payload=[*payload], states={k: [*map(self._read, v)] for k, v in states})
@@ -83,18 +80,16 @@ class Account:
     """Of one worker, with the hub. Messages pass through it on their way out and in."""
 
     def __init__(self, arena: Arena, habits: Habits) -> None:
-        self._arena, self._habits = arena, habits
+        self._arena, self._habits, self._written = arena, habits, habits.written
         self._holds = Holds()
         self._rooms: dict[int, Block] = {}
         """By task."""
 
     def going(self, message: Message) -> Message:
         """A message to the worker, with room for what it will write."""
-        if message.kind != Kind.TASK:
+        if (not self._written and _is_light(message)) or message.kind != Kind.TASK:
             return message
         self._holds.add(_frames(message))
-        if not self._habits:
-            return message
         expected_bytes = self._habits.expected_bytes(message)
         room = self._arena.take(expected_bytes) if expected_bytes else None
         if room is None:
@@ -107,7 +102,9 @@ class Account:
 
         Raises: OSError when it refers to what the worker does not have.
         """
-        room = self._rooms.pop(message.task_id, None) if self._rooms else None
+        if not self._rooms and _is_light(message):
+            return message
+        room = self._rooms.pop(message.task_id, None)
         large = [frame for frame in _frames(message) if len(frame) >= LARGE_BYTES]
         if large or room is not None:
             self._settle(message, room, large)
@@ -141,6 +138,12 @@ class Account:
         if block is None or not block.start <= reference.start <= stop <= block.start + block.size:
             raise OSError(f"a worker refers to {reference}, which it was not given")
         return block
+
+
+def _is_light(message: Message) -> bool:
+    """One small frame and no more, as most of a light stream: nothing of it is in the arena."""
+    payload = message.payload
+    return len(payload) == 1 and len(payload[0]) < LARGE_BYTES and not message.states and not message.blocks
 
 
 def _frames(message: Message) -> Iterable[Carried]:

@@ -71,7 +71,8 @@ class StreamChannel:
         self.socket = sock
         sock.settimeout(None)
         prepare(sock)
-        self._reader, self._writer = MessageReader(sock), MessageWriter(sock)
+        self._reader = MessageReader(sock)
+        self.send = MessageWriter(sock).send
         self._received: deque[Message] = deque()
         self.handed: int | None = None
         self._introduce(invitation)
@@ -82,7 +83,7 @@ class StreamChannel:
         challenge = self.receive()
         if challenge is not None and len(challenge.payload[0]) == CHALLENGE_BYTES:
             proof = invitation.proof(plain_text(challenge.payload[0]))
-            self._writer.send(Message(Kind.HELLO, payload=[invitation.worker.encode(), proof]))
+            self.send(Message(Kind.HELLO, payload=[invitation.worker.encode(), proof]))
             if self.receive() is not None:
                 self._reader.receive = self.socket.recv_into
                 self.handed = next(iter(handed.descriptors), None)
@@ -111,9 +112,6 @@ class StreamChannel:
             except (EOFError, OSError):
                 return None
         return self._received.popleft()
-
-    def send(self, message: Message) -> None:
-        self._writer.send(message)
 
     def close(self) -> None:
         self.socket.close()

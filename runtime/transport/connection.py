@@ -40,7 +40,7 @@ class Connection:
         """Raises: OSError when the connection is broken; ``lost`` is called as well, by the next poll."""
         writer = self._writer
         writer.send(message)
-        if writer.pending:
+        if writer.backlog:
             self._readiness.watch_writing(self._socket.fileno(), True)
 
     def close(self) -> None:
@@ -65,5 +65,5 @@ class Connection:
 
     def _flush(self) -> None:
         self._writer.flush()
-        if not self._writer.pending:
+        if not self._writer.backlog:
             self._readiness.watch_writing(self._socket.fileno(), False)

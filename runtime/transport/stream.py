@@ -54,31 +54,30 @@ class Handed:
 
 
 class MessageWriter:
-    """Sends messages in order; what the socket does not take at once waits in a backlog for ``flush``."""
+    """Sends messages in order; what the socket does not take at once waits in ``backlog`` for ``flush``."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
-        self._backlog: deque[memoryview] = deque()
-
-    @property
-    def pending(self) -> bool:
-        return bool(self._backlog)
+        self.backlog: deque[memoryview] = deque()
 
     def send(self, message: Message) -> None:
         """Raises: OSError when the connection is gone."""
         parts, size = pack(message)
-        if size <= _JOIN_UP_TO_BYTES:
+        if size <= _JOIN_UP_TO_BYTES and not self.backlog:
             data = b"".join(parts)
-            written = 0 if self._backlog else self._send_some(data)
+            try:
+                written = self._socket.send(data)
+            except BlockingIOError:
+                written = 0
             if written == size:
                 return
             parts = [memoryview(data)[written:]]
-        self._backlog.extend(map(memoryview, parts))
+        self.backlog.extend(map(memoryview, parts))
         self.flush()
 
     def flush(self) -> None:
         """Writes what the socket takes (all of it when it blocks). Raises: OSError when the connection is gone."""
-        backlog = self._backlog
+        backlog = self.backlog
         while backlog:
             try:
                 written = self._socket.sendmsg(list(islice(backlog, _PARTS_A_CALL)))
@@ -88,12 +87,6 @@ class MessageWriter:
                 written -= len(backlog.popleft())
             if written:
                 backlog[0] = backlog[0][written:]
-
-    def _send_some(self, data: bytes) -> int:
-        try:
-            return self._socket.send(data)
-        except BlockingIOError:
-            return 0
 
 
 class MessageReader:

@@ -39,10 +39,8 @@ def frames_of(values: Sequence[Any]) -> list[Frame]:
     Raises: whatever pickle raises on a value that cannot be pickled.
     """
     buffers: list[pickle.PickleBuffer] = []
-    frames: list[Frame] = [pickled(values, buffers.append)]
-    for buffer in buffers:
-        frames.append(buffer.raw())  # noqa: PERF401 - mostly there is none
-    return frames
+    first = pickled(values, buffers.append)
+    return [first, *(buffer.raw() for buffer in buffers)] if buffers else [first]
 
 
 def pickled(values: Sequence[Any], keep: KeepBuffer | None = None) -> bytes:
@@ -71,14 +69,14 @@ def unpickled(pickle_: Frame, buffers: Sequence[Frame], start: int = 0, stop: in
     """The values from ``start`` to before ``stop`` (None: to the end); those that cannot be had are ``Broken``."""
     try:
         read = pickle.loads(pickle_, buffers=buffers)
+        if type(read) is list:
+            return read if start == 0 and (stop is None or stop >= len(read)) else read[start:stop]
         if isinstance(read, dict) and "shape" in read:
-            read = [array_of(read, buffers[0])]
+            return [array_of(read, buffers[0])][start:stop]
     except Exception:
         return [Broken(traceback.format_exc())]  # it is alone: several have a pickle each
     if isinstance(read, dict):
-        read = gathered(read["values"], read["counts"])
-    if isinstance(read, list):
-        return read if start == 0 and stop is None else read[start:stop]
+        return gathered(read["values"], read["counts"])[start:stop]
     stop = len(read) if stop is None else stop
     left = iter(buffers[sum(count for _, count in read[:start]) :])
     return [_load(own, list(islice(left, count))) for own, count in read[start:stop]]
@@ -140,5 +138,5 @@ class FrameCodec:
         """Large arrays share the memory of their frame; a value that cannot be unpickled is ``Broken``."""
         if isinstance(payload, Mosaic):
             return put_together(payload, self.decode)[start:stop]
-        frames = self._shelf.open(payload)
-        return unpickled(frames[0], frames[1:], start, stop)
+        first, *buffers = self._shelf.open(payload)
+        return unpickled(first, buffers, start, stop)

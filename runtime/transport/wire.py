@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from functools import cache
 from itertools import chain
 from typing import NamedTuple, cast
 
@@ -74,9 +75,11 @@ def pack(message: Message) -> tuple[list[Frame], int]:
     """The parts of a message, to be sent one after the other, and their size; frames are among them, not copied."""
     kind, task_id, first, span, payload, states, timings, start, items, blocks = message
     if len(payload) == 1 and not (states or blocks) and not isinstance(frame := payload[0], Reference):
-        table = struct.pack(f"<Q{len(timings)}d", len(frame), *timings)
-        size, counts = len(table) + len(frame), (len(table), 1, start, items)
-        return [HEAD.pack(size, task_id, *counts, kind, first, span, len(timings), 0) + table, frame], HEAD.size + size
+        timing_count, length = len(timings), len(frame)
+        table_size = 8 + 8 * timing_count
+        size, numbers = table_size + length, (kind, first, span, timing_count, 0, length)
+        head = _head_of_one(timing_count).pack(size, task_id, table_size, 1, start, items, *numbers, *timings)
+        return [head, frame], HEAD.size + size
     lengths, frames = _plain([*payload, *chain.from_iterable(states.values())] if states else payload)
     table = struct.pack(f"<{len(frames)}Q{len(timings)}d{len(blocks)}Q", *lengths, *timings, *blocks)
     for stage, state in states.items():
@@ -92,7 +95,7 @@ def unpack(head: tuple[int, ...], body: memoryview) -> Message:
     """Inverse of ``pack``, given the unpacked head and all that followed it; the frames share the body's memory."""
     _, task_id, table_size, payload_frames, start, items, kind, first, span, timing_count, state_count = head
     if not state_count and payload_frames == 1 and table_size == 8 * (1 + timing_count) and body[7] < _MARKED:
-        timings = struct.unpack_from(f"<{timing_count}d", body, 8)
+        timings = _doubles(timing_count).unpack_from(body, 8) if timing_count else ()
         return Message(kind, task_id, first, span, [body[table_size:]], _NO_STATES, timings, start, items)
     states_at = table_size - state_count * _STATE.size
     entries = list(_STATE.iter_unpack(body[states_at:table_size]))
@@ -108,9 +111,20 @@ def unpack(head: tuple[int, ...], body: memoryview) -> Message:
     return Message(kind, task_id, first, span, frames[:payload_frames], states, timings, start, items, blocks)
 
 
+@cache
+def _head_of_one(timings: int) -> struct.Struct:
+    """Head and table of a message with one frame."""
+    return struct.Struct(f"{HEAD.format}Q{timings}d")
+
+
+@cache
+def _doubles(count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}d")
+
+
 def _plain(frames: Sequence[Carried]) -> tuple[Sequence[int], Frames]:
     """The lengths for the table, and what is sent: of a frame by reference three numbers, and a length that says so."""
-    if Reference not in set(map(type, frames)):
+    if Reference not in map(type, frames):
         return list(map(len, frames)), cast(Frames, frames)
     lengths: list[int] = []
     sent: list[Frame] = []

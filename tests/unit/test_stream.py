@@ -47,7 +47,7 @@ def test_any_sizes_arrive_in_order_when_neither_side_blocks(sizes: list[list[int
         got: list[Message] = []
         for each in sent:
             writer.send(each)
-        while writer.pending or len(got) < len(sent):
+        while writer.backlog or len(got) < len(sent):
             writer.flush()
             got += reader.read()
         assert told(got) == told(sent)
@@ -72,13 +72,13 @@ def test_a_full_socket_keeps_the_rest_and_the_order(pair: Pair) -> None:
     sent = [message(number, 9_000_000 if number == 0 else 10) for number in range(5)]
     for each in sent:
         writer.send(each)
-    assert writer.pending
+    assert writer.backlog
     got: list[Message] = []
     while len(got) < len(sent):
         got += reader.read()
         writer.flush()
     assert told(got) == told(sent)
-    assert not writer.pending
+    assert not writer.backlog
 
 
 def test_a_blocking_side_gets_large_messages_from_a_blocking_side(pair: Pair) -> None:
