@@ -39,7 +39,7 @@ class Bench:
 
     def _with_let_go(self, answer: Message) -> Message:
         let_go = self._shelf.let_go()
-        return Message(*answer[:-1], let_go) if let_go else answer
+        return answer._replace(blocks=let_go) if let_go else answer
 
     async def _answer(self, task: Message) -> Message:
         """DONE, PARTLY or FAILED."""

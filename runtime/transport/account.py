@@ -87,7 +87,9 @@ class Account:
 
     def going(self, message: Message) -> Message:
         """A message to the worker, with room for what it will write."""
-        if (not self._written and _is_light(message)) or message.kind != Kind.TASK:
+        if not self._written and not message.states and Reference not in map(type, message.payload):
+            return message
+        if message.kind != Kind.TASK:
             return message
         self._holds.add(_frames(message))
         expected_bytes = self._habits.expected_bytes(message)
@@ -102,8 +104,13 @@ class Account:
 
         Raises: OSError when it refers to what the worker does not have.
         """
-        if not self._rooms and _is_light(message):
-            return message
+        payload = message.payload
+        if (
+            len(payload) == 1
+            and len(payload[0]) < LARGE_BYTES
+            and not (self._rooms or message.states or message.blocks)
+        ):
+            return message  # one small frame, as most of a light stream
         room = self._rooms.pop(message.task_id, None)
         large = [frame for frame in _frames(message) if len(frame) >= LARGE_BYTES]
         if large or room is not None:
@@ -138,12 +145,6 @@ class Account:
         if block is None or not block.start <= reference.start <= stop <= block.start + block.size:
             raise OSError(f"a worker refers to {reference}, which it was not given")
         return block
-
-
-def _is_light(message: Message) -> bool:
-    """One small frame and no more, as most of a light stream: nothing of it is in the arena."""
-    payload = message.payload
-    return len(payload) == 1 and len(payload[0]) < LARGE_BYTES and not message.states and not message.blocks
 
 
 def _frames(message: Message) -> Iterable[Carried]:

@@ -137,14 +137,14 @@ class Hub:
     def _admit_plain(self, connection: Connection, worker: WorkerId, challenge: bytes, proof: bytes) -> Sequence[int]:
         self._check(worker, challenge, proof)
         account = self.accounts.open()
-        self._welcome(connection, worker, PlainLink(connection, partial(self._deliver, worker), account))
+        self._welcome(connection, worker, PlainLink(connection, worker, self._inbox.append, account))
         return self.accounts.handed
 
     def _admit_encrypted(
         self, router: Router, connection: Connection, worker: WorkerId, challenge: bytes, proof: bytes
     ) -> Sequence[int]:
         route = partial(router.send, self._check(worker, challenge, proof).identity)
-        link = EncryptedLink(connection, route, partial(self._deliver, worker), self.accounts.in_full)
+        link = EncryptedLink(connection, worker, route, self._inbox.append, self.accounts.in_full)
         self._welcome(connection, worker, link)
         return ()
 
@@ -164,9 +164,6 @@ class Hub:
                 link.came(message)
             except OSError:
                 self._lose(worker)
-
-    def _deliver(self, worker: WorkerId, message: Message) -> None:
-        self._inbox.append((worker, message))
 
     def _lose(self, worker: WorkerId) -> None:
         if worker in self._links:

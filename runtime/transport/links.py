@@ -6,11 +6,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from runtime.dispatch.events import WorkerId
 from runtime.transport.account import Account
 from runtime.transport.connection import Connection
 from runtime.transport.wire import Kind, Message
 
 _ANSWERS = (Kind.DONE, Kind.PARTLY, Kind.FAILED)
+
+
+Deliver = Callable[[tuple[WorkerId, Message]], None]
+"""Gets each message with the worker that it is from."""
 
 
 class Link(Protocol):
@@ -26,10 +31,8 @@ class Link(Protocol):
 class PlainLink:
     """Items travel on the stream connection itself, large frames by reference if the worker has an account."""
 
-    def __init__(
-        self, connection: Connection, deliver: Callable[[Message], None], account: Account | None = None
-    ) -> None:
-        self._connection, self._deliver, self._account = connection, deliver, account
+    def __init__(self, connection: Connection, worker: WorkerId, deliver: Deliver, account: Account | None) -> None:
+        self._connection, self._worker, self._deliver, self._account = connection, worker, deliver, account
         connection.heard = self.came
 
     def send(self, message: Message) -> None:
@@ -41,7 +44,7 @@ class PlainLink:
             pass  # what the worker said before it died is read first, and then its end
 
     def came(self, message: Message) -> None:
-        self._deliver(message if self._account is None else self._account.came(message))
+        self._deliver((self._worker, message if self._account is None else self._account.came(message)))
 
     def close(self) -> None:
         if self._account is None:
@@ -62,14 +65,15 @@ class EncryptedLink:
     def __init__(
         self,
         connection: Connection,
+        worker: WorkerId,
         route: Callable[[Message], None],
-        deliver: Callable[[Message], None],
+        deliver: Deliver,
         in_full: Callable[[Message], Message],
     ) -> None:
         """``in_full``: a message as it is where there is no shared memory."""
         self._connection = connection
         connection.heard = self._refuse
-        self._route, self._deliver, self._in_full = route, deliver, in_full
+        self._worker, self._route, self._deliver, self._in_full = worker, route, deliver, in_full
         self._asked: deque[int] = deque()
         """Tasks without an answer, in the order sent."""
         self._in_order = True
@@ -87,7 +91,7 @@ class EncryptedLink:
             self._asked.remove(message.task_id)
             if self._in_order and head != message.task_id:
                 raise OSError(f"task {head} was lost on its way: the answer to {message.task_id} came first")
-        self._deliver(message)
+        self._deliver((self._worker, message))
 
     def close(self) -> None:
         self._connection.close()

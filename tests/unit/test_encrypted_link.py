@@ -14,7 +14,12 @@ from runtime.transport.wire import Kind, Message
 def link(ready: Message) -> tuple[EncryptedLink, list[Message]]:
     """One that has sent tasks 1, 2 and 3, and what it delivers."""
     came: list[Message] = []
-    made = EncryptedLink(cast(Any, SimpleNamespace()), lambda _: None, came.append, lambda message: message)
+
+    def deliver(received: tuple[str, Message]) -> None:
+        assert received[0] == "w1"
+        came.append(received[1])
+
+    made = EncryptedLink(cast(Any, SimpleNamespace()), "w1", lambda _: None, deliver, lambda message: message)
     made.came(ready)
     for task_id in (1, 2, 3):
         made.send(Message(Kind.TASK, task_id))
