@@ -57,11 +57,10 @@ class Bundle:
     """The most that it weighed since it was started."""
     routes: Routes | None = None
     """Where its values go, if the next stage is partitioned."""
-    count: int = field(init=False)
-    """Of its items."""
 
-    def __post_init__(self) -> None:
-        self.count = len(self.arrived_s)
+    @property
+    def count(self) -> int:
+        return len(self.arrived_s)
 
     def advance(self, next_stage: int, payload: Payload, start: int = 0, routes: Routes | None = None) -> None:
         """A task of it succeeded: ``payload`` from ``start`` on is what the next stage gets."""

@@ -29,6 +29,12 @@ from runtime.transport.wire import Kind, Message
 __all__ = ["RayPool", "RayPoolSettings"]
 
 
+_ANSWERS: Mapping[int, Callable[[Language, float, WorkerId, Message], Event]] = {
+    **{Kind.DONE: Language.done, Kind.PARTLY: Language.done},
+    Kind.FAILED: Language.failed,
+}
+
+
 @dataclass(slots=True)
 class _Member:
     """A worker from its request to its end."""
@@ -66,11 +72,7 @@ class RayPool:
         """Workers whose actor ended, and why; filled by a thread of Ray's as well."""
         self._numbers = itertools.count(1)
         self._closed = False
-        self.codec, language = self._language.codec, self._language
-        self._readers: Mapping[int, Callable[[float, WorkerId, Message], Event]] = {
-            **{Kind.DONE: language.done, Kind.PARTLY: language.done},
-            **{Kind.FAILED: language.failed, Kind.READY: self._joined},
-        }
+        self.codec = self._language.codec
 
     def now_s(self) -> float:
         return time.monotonic()
@@ -187,8 +189,9 @@ class RayPool:
         if message is None:
             # A worker that has not joined yet ends with an answer of its actor that says more.
             return self._note_end(now_s, worker, "its connection closed") if self._members[worker].pid else None
-        read = self._readers.get(message.kind)
-        return read(now_s, worker, message) if read is not None else None
+        if (read := _ANSWERS.get(message.kind)) is not None:
+            return read(self._language, now_s, worker, message)
+        return self._joined(now_s, worker, message) if message.kind == Kind.READY else None
 
     def _joined(self, now_s: float, worker: WorkerId, ready: Message) -> WorkerJoined:
         member, here = self._members[worker], self._language.whereabouts(ready)
