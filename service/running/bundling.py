@@ -114,13 +114,13 @@ class Bundling(Bundler):
         steering = self._steering
         if steering is None or not steering.due(now_s):
             return
-        before = steering.choice
+        before, behind = steering.choice, self._source.offer().behind
         rate = self._source.offered_per_s(now_s) if self.in_force.linger_ms else None
-        seen = Circumstances(now_s, rate, self._source.offer().behind)
-        choice = steering.admitted(first, items, seen)
-        if choice is not before:
+        choice = steering.admitted(first, items, Circumstances(now_s, rate, behind))
+        borne = self._borne(choice.items, behind)
+        if choice is not before or borne != self.grain.items:
             self._now_s = now_s
-            self._hold(Grain(self._borne(choice.items), choice.reason))
+            self._hold(Grain(borne, choice.reason))
 
     def timed(self, task: TaskTimed) -> None:
         if self._steering is not None:
@@ -138,14 +138,16 @@ class Bundling(Bundler):
         elif self._steering is None or self._steering.control != control:
             begin = left_open.items if self.in_force.control is None else control.settings.sizes.first
             self._steering = Steering(control, begin)
-            self._hold(Grain(self._borne(self._steering.choice.items), self._steering.choice.reason))
+            self._hold(Grain(self._borne(self._steering.choice.items, 0), self._steering.choice.reason))
 
-    def _borne(self, items: int) -> int:
-        """A controller that nobody named goes from what the rule says to so many times that."""
+    def _borne(self, items: int, behind: int) -> int:
+        """A controller that nobody named goes from what the rule says to so many times that, and where more items than
+        that are ``behind`` to a quarter of them: these are late already, and larger bundles are what catches up."""
         if self.in_force.control is not None:
             return items
         rule = self._left_open.items
-        return min(max(items, rule), BEYOND_RULE * rule)
+        pile = 1 << max((behind // BEYOND_RULE).bit_length() - 1, 0)  # in powers of two, so that it rests
+        return min(max(items, rule), max(BEYOND_RULE * rule, pile))
 
     def _fixed(self) -> Grain | None:
         items = self.in_force.items

@@ -38,12 +38,13 @@ class Source:
     """Keeps what it was told."""
 
     rate_per_s: float | None = 1000.0
+    behind = 0
 
     def set_batching(self, limits: BundleLimits) -> None:
         self.limits = limits
 
     def offer(self) -> Offer:
-        return Offer(0, 0, 0, 0.0)
+        return Offer(0, 0, self.behind, 0.0)
 
     def offered_per_s(self, now_s: float) -> float | None:
         return self.rate_per_s
@@ -147,6 +148,22 @@ def test_ours_goes_from_the_rule_to_four_times_that(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Steering, "admitted", lambda *_: Choice(asked, "a law that was learned in noise"))
     bench.bundling.admitted(0, 8, 1.0)
     assert bench.bundling.grain == Grain(size, "a law that was learned in noise")
+
+
+@pytest.mark.parametrize(("behind", "size"), [(0, 32), (160, 32), (1100, 256), (100_000, 1000)])
+def test_where_items_pile_up_ours_goes_to_a_quarter_of_the_pile(
+    monkeypatch: pytest.MonkeyPatch, behind: int, size: int
+) -> None:
+    bench = Bench(Batching(), slo=Slo("latency", 4.0))
+    bench.look(each_s=50e-6)
+    choice = Choice(1000, "whole bundles wait")
+    monkeypatch.setattr(Steering, "admitted", lambda *_: choice)
+    bench.source.behind = behind
+    bench.bundling.admitted(0, 8, 1.0)
+    assert bench.bundling.grain.items == size
+    bench.source.behind = 0
+    bench.bundling.admitted(8, 8, 2.0)
+    assert bench.bundling.grain.items == 32, "what had piled up is gone"
 
 
 def test_where_bundles_do_not_pay_nothing_chooses_and_nothing_is_followed() -> None:
