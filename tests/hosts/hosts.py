@@ -72,6 +72,11 @@ def kill(pid: int, address: str) -> None:
     os.kill(_of_far(pid) if address == FAR else pid, signal.SIGKILL)
 
 
+def cut(yes: bool) -> None:
+    """The cable, or joins it; to be called on the near machine."""
+    os.kill(1, signal.SIGUSR1 if yes else signal.SIGUSR2)
+
+
 def _of_far(pid: int) -> int:
     """The number that the process has on the near machine, of which the far one is a part."""
     for status in Path("/proc").glob("[0-9]*/status"):
@@ -88,6 +93,8 @@ class Cable(threading.Thread):
     def __init__(self, near: str, far: str, delay_s: float) -> None:
         super().__init__(daemon=True)
         self.passed_bytes = 0
+        self.cut = False
+        """What is sent meanwhile is lost, and neither end is told."""
         self._delay_s = delay_s
         ends = _tunnel(near), _tunnel(far)
         self._others = dict(zip(ends, reversed(ends), strict=True))
@@ -99,7 +106,9 @@ class Cable(threading.Thread):
             ready, _, _ = select.select(list(self._others), [], [], wait_s)
             try:
                 for end in ready:
-                    on_the_way.append((time.monotonic() + self._delay_s, self._others[end], os.read(end, _MTU)))
+                    packet = os.read(end, _MTU)
+                    if not self.cut:
+                        on_the_way.append((time.monotonic() + self._delay_s, self._others[end], packet))
                 while on_the_way and on_the_way[0][0] <= time.monotonic():
                     _, end, packet = on_the_way.popleft()
                     self.passed_bytes += os.write(end, packet)
@@ -167,6 +176,8 @@ def main() -> int:
         os.environ["PYTHONPATH"] = f"{ROOT}:{ROOT / 'tests' / 'contract'}"
         far = Far(folder)
         cable = _connect(far)
+        signal.signal(signal.SIGUSR1, lambda *_: setattr(cable, "cut", True))
+        signal.signal(signal.SIGUSR2, lambda *_: setattr(cable, "cut", False))
         _do(
             *_ray(
                 "--head", f"--node-ip-address={NEAR}", f"--port={PORT}", "--include-dashboard=false", *_room("near", 2)

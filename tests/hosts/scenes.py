@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from hosts import FAR, FAR_PID
+from hosts import FAR, FAR_PID, cut
 from rig import Rig
 
 from benchmarks.kill_workers import judged, runner_of, wait_until_up
@@ -24,6 +25,7 @@ from runtime.pools.ray_settings import RayPoolSettings
 from service.running.asking.requests import ReadStatus, ResetGaps, Start, Stop
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
+PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
 
 
 def killed() -> dict[str, Any]:
@@ -45,6 +47,34 @@ def killed() -> dict[str, Any]:
     seen = judged(runner, out_path, 1, status.restarts or 0, gap_s)
     far = [worker for worker in workers if worker.node == FAR]
     return {**asdict(seen), "workers": len(workers), "workers_lost": len(far)}
+
+
+def parted() -> dict[str, Any]:
+    """The cable is cut until no far worker is left, and joined: what they still had to send may come then."""
+    out_path = os.path.join(os.environ["TMPDIR"], "results.jsonl")
+    runner = runner_of(out_path, settings={"worker_cpus": 1})  # so that two are near at most
+    runner.ask(Start())
+    try:
+        wait_until_up(runner)
+        far = {worker.pid for worker in runner.ask(ReadStatus()).workers if worker.node == FAR}
+        cut(True)
+        _wait_until(lambda: not any(worker.node == FAR for worker in runner.ask(ReadStatus()).workers))
+        before = runner.ask(ReadStatus()).items.delivered
+        cut(False)
+        time.sleep(JOINED_FOR_S)
+        _wait_until(lambda: runner.ask(ReadStatus()).items.delivered > before + 40)
+        status = runner.ask(ReadStatus())
+    finally:
+        runner.ask(Stop(drain=True, timeout_s=30.0))
+    return {**asdict(judged(runner, out_path, 0, status.restarts or 0, 0.0)), "far": len(far)}
+
+
+def _wait_until(what: Callable[[], bool]) -> None:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not what():
+        if time.monotonic() > give_up_s:
+            raise TimeoutError(f"it did not come within {PATIENCE_S:g} s")
+        time.sleep(0.2)
 
 
 def hops() -> dict[str, Any]:
@@ -75,7 +105,7 @@ def _hops(where: str, size: int) -> dict[str, float]:
 
 def main() -> None:
     ray_cluster.connect(os.environ["RAY_ADDRESS"])
-    print(json.dumps({"killed": killed, "hops": hops}[sys.argv[1]]()), flush=True)
+    print(json.dumps({"killed": killed, "parted": parted, "hops": hops}[sys.argv[1]]()), flush=True)
 
 
 if __name__ == "__main__":
