@@ -88,7 +88,7 @@ def _extend(
                 if workers + count > budget:
                     break
                 found.append((workers + count, (group, *groups)))
-                _refuse_too_many(len(found))
+                refuse_too_many(len(found))
             if len(found) == fitting:
                 break
     return found
@@ -99,7 +99,8 @@ def _choices(stages: Sequence[Stage], replicas: Sequence[int]) -> Sequence[int]:
     return [count for count in replicas if count <= most] or (1,) if most > 1 else (1,)
 
 
-def _refuse_too_many(found: int) -> None:
+def refuse_too_many(found: int) -> None:
+    """Raises: CompositionError for more than can be offered."""
     if found > MAX_GENERATED:
         raise _refusal(
             f"more than {MAX_GENERATED:,} compositions would be generated; lower max_workers or offer fewer replicas"

@@ -42,7 +42,8 @@ def schedule_sample(
     scheduling: the items of a group go first come, first served to its replicas, each takes the service time of the
     stages it still needs plus ``hop_s``, and then joins the next group. Where the size of an item tells its time
     (``laws``) that counts, else the mean. What is in work has the rest of it left. The last of several replicas is
-    later than each on average. Never below the CPU time that is left divided by ``cores``.
+    later than each on average. Never below the CPU time that is left divided by ``cores``, nor, where workers go from
+    group to group, below the time of workers that is left divided by their number: each group alone could have all.
 
     The published sample divides by all workers, also by those whose group is already empty; on a pipeline with one
     slow stage it is too low by the share of that stage's workers. And it takes all items for average ones.
@@ -50,17 +51,18 @@ def schedule_sample(
     if not any(pending.values()) or any(stage not in costs for stage in composition.iter_stages()):
         return None
     ready: list[float] = []
-    cpu_left_s = 0.0
+    cpu_left_s = worker_left_s = 0.0
     for group in composition.groups:
         cpu_left_s += len(ready) * _cpu_s(group.stages, costs)
         works = _works(group, pending, costs, laws)
         residuals, waiting = _split(works, group.replicas)
         cpu_left_s += sum(work.cpu_s * (1.0 if work.age_s is None else work.left_s / work.whole_s) for work in works)
         arriving = [(ready_s, _service_s(group.stages, costs) + hop_s) for ready_s in ready]
+        worker_left_s += sum(work_s for _, work_s in arriving) + sum(work.left_s + hop_s for work in works)
         jobs = [(0.0, work.whole_s + hop_s) for work in waiting] + arriving
         ready = _finish_times(group.replicas, [left_s + hop_s for left_s in residuals], jobs)
         ready = _spread(ready, group.replicas, _scatter_s(group.stages, costs, laws))
-    return max(*ready, cpu_left_s / cores)
+    return max(*ready, cpu_left_s / cores, worker_left_s / composition.workers if composition.dyn is not None else 0.0)
 
 
 def left_s(mean_s: float, cv: float, age_s: float) -> float:

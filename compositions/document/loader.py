@@ -11,7 +11,8 @@ from compositions.batching import Batching
 from compositions.document.batches import batch_plain, read_batch
 from compositions.document.fields import Fields, kind
 from compositions.document.safe_yaml import read_yaml
-from compositions.enumeration import MAX_GENERATED, generate
+from compositions.dynamic import SCHEDULER_NAMES
+from compositions.enumeration import MAX_GENERATED, generate, refuse_too_many
 from compositions.errors import CompositionError, shown
 from compositions.model import Composition, Group, Pattern, Stage
 from compositions.notation import DEFAULT_REPLICAS, format_notation, parse
@@ -185,18 +186,26 @@ class _Reader(Fields):
 
     def _generated(self, data: object, listed: Sequence[Composition]) -> Sequence[Composition]:
         before = len(self.faults)
-        entry = self.mapping(data, "generate", ("max_workers", "replicas"), needed=("max_workers",))
+        entry = self.mapping(data, "generate", ("max_workers", "replicas", "dyn"), needed=("max_workers",))
         max_workers = self.count(entry.get("max_workers", 1), "generate.max_workers")
         offered = self.list(entry.get("replicas", []), "generate.replicas")
         replicas: Sequence[int] = [self.count(each, f"generate.replicas[{i}]") for i, each in enumerate(offered)]
         if entry.get("replicas") == []:
             self.fault("generate.replicas", "is empty; list a number, or leave it out for each up to max_workers")
+        schedulers = [
+            self._scheduler(each, f"generate.dyn[{i}]")
+            for i, each in enumerate(self.list(entry.get("dyn", []), "generate.dyn"))
+        ]
         if self._stages is None or len(self.faults) > before:
             return ()
         replicas = replicas if "replicas" in entry else range(1, min(max_workers, MAX_GENERATED) + 1)
         known = {each.shape for each in listed}
         try:
-            every = generate(self._stages, max_workers=max_workers, replicas=replicas)
+            every = [*generate(self._stages, max_workers=max_workers, replicas=replicas)]
+            counts = [count for count in sorted(set(replicas)) if 1 < count <= max_workers]
+            roaming = [f"Dyn*{count}({scheduler})" for count in counts for scheduler in dict.fromkeys(schedulers)]
+            every += [parse(each, self._stages, name=each, app=self._app) for each in roaming]
+            refuse_too_many(len(every))
         except CompositionError as error:
             self.fault("generate", error.faults[0].message)
             return ()
@@ -204,6 +213,11 @@ class _Reader(Fields):
         for name in {each.name for each in listed} & {each.name for each in added}:
             self.fault("generate", f"the name {name!r} of a generated composition is taken by one of another shape")
         return added
+
+    def _scheduler(self, value: object, path: str) -> str:
+        if value not in SCHEDULER_NAMES:
+            self.fault(path, f"{shown(value)} is no scheduler; {', '.join(SCHEDULER_NAMES)} are")
+        return str(value)
 
     def _refuse_repeated_names(self, compositions: Sequence[Composition]) -> None:
         first: dict[str, int] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from compositions.dynamic import SCHEDULER_NAMES
 from compositions.model import Stage
 from compositions.rules import MAX_REPLICAS
 from service.api.problems import MEDIA_TYPE
@@ -95,7 +96,11 @@ def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> Json:
         "type": "object",
         "additionalProperties": False,
         "required": ["max_workers"],
-        "properties": {"max_workers": count, "replicas": {"type": "array", "items": count, "minItems": 1}},
+        "properties": {
+            "max_workers": count,
+            "replicas": {"type": "array", "items": count, "minItems": 1},
+            "dyn": {"type": "array", "items": {"type": "string", "enum": list(SCHEDULER_NAMES)}},
+        },
     }
     schema = {
         "type": "object",

@@ -9,6 +9,7 @@ from math import exp, log, sqrt
 import pytest
 
 from compositions.capacity.costs import StageCost
+from compositions.dynamic import Dyn
 from compositions.model import Composition, Group, Pattern
 from profiler.drain import DrainEstimate, DrainEstimator
 from profiler.drain_kinds import Conditions, InFlight, PaperSample
@@ -217,6 +218,18 @@ def test_few_cores_bound_it_from_below() -> None:
     pending = halfway(shape, known, {"a": 8})
     on_cores = [schedule_sample(shape, pending, known, cores=cores) for cores in (1, 2, 64)]
     assert on_cores == [pytest.approx(6.0), pytest.approx(3.0), pytest.approx(1.5)]
+
+
+def test_workers_that_go_from_group_to_group_share_all_that_is_left() -> None:
+    """Two workers, four items through two stages of a second each, of which any may be run by both."""
+    groups = composition(("a", 2), ("b", 2)).groups
+    known, pending = costs(a=1.0, b=1.0), {"a": [Pending()] * 4}
+    bound = schedule_sample(Composition("four", groups), pending, known, cores=8)
+    roaming = schedule_sample(Composition("two", groups, dyn=Dyn(2)), pending, known, cores=8)
+    assert (bound, roaming) == (pytest.approx(3.0), pytest.approx(4.0))
+    assert schedule_sample(
+        Composition("two", groups, dyn=Dyn(2)), {"b": [Pending(0.25)]}, known, cores=8, hop_s=0.1
+    ) == pytest.approx(0.85), "the last task has one worker"
 
 
 def test_items_of_known_size_are_told_apart() -> None:

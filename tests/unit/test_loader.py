@@ -170,6 +170,11 @@ generate: {replicas: [1, -1, two]}
         ("a: &x 1\nb: *x", "", "line 2, column 4: alias 'x' is not accepted"),
         ("app: !!python/object/apply:os.getcwd []", "", "tag 'tag:yaml.org,2002:python/object/apply:os.getcwd' is not"),
         ("app: 2020-13-45", "", "a value that cannot be read: month must be in 1..12"),
+        (
+            "app: ferret\ngenerate: {max_workers: 2, dyn: [lp, best]}",
+            "generate.dyn[1]",
+            "'best' is no scheduler; qst, lp, et, ct, kanban are",
+        ),
         ("app: ferret\ngenerate: {max_workers: 2, replicas: []}", "generate.replicas", "is empty; list a number"),
         ("app: ferret\ngenerate: {max_workers: 0x" + "F" * 5000 + "}", "generate.max_workers", "too many digits"),
         (
@@ -341,3 +346,10 @@ def test_generate_offers_as_many_replicas_as_workers_unless_it_is_told_which() -
     assert max(group.replicas for each in document.compositions for group in each.groups) == 12
     document = load("app: synthetic\ngenerate: {max_workers: 12, replicas: [1, 2]}", APPS)
     assert max(group.replicas for each in document.compositions for group in each.groups) == 2
+
+
+def test_compositions_whose_workers_choose_are_generated_where_they_are_asked_for() -> None:
+    text = "app: synthetic\ncompositions: [{{name: mine, notation: Dyn*3(lp)}}]\ngenerate: {{max_workers: 3{}}}"
+    bound, both = (load(text.format(more), APPS).compositions for more in ("", ", dyn: [lp, ct, lp]"))
+    assert [each.name for each in both if each not in bound] == ["Dyn*2(lp)", "Dyn*2(ct)", "Dyn*3(ct)"]
+    assert not any(each.dyn for each in bound[1:])
