@@ -92,16 +92,6 @@ def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> Json:
         "properties": {"name": text, "notation": text, "groups": {"type": "array", "items": group, "minItems": 1}},
         "oneOf": [{"required": ["notation"]}, {"required": ["groups"]}],
     }
-    generate = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["max_workers"],
-        "properties": {
-            "max_workers": count,
-            "replicas": {"type": "array", "items": count, "minItems": 1},
-            "dyn": {"type": "array", "items": {"type": "string", "enum": list(SCHEDULER_NAMES)}},
-        },
-    }
     schema = {
         "type": "object",
         "additionalProperties": False,
@@ -110,7 +100,7 @@ def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> Json:
             "app": {"type": "string", "enum": sorted(apps)},
             "defaults": {"type": "object", "additionalProperties": False, "properties": {"replicas": count}},
             "compositions": {"type": "array", "items": composition},
-            "generate": generate,
+            "generate": _generate(count),
         },
         "anyOf": [
             {"required": ["compositions"], "properties": {"compositions": {"minItems": 1}}},
@@ -118,3 +108,17 @@ def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> Json:
         ],
     }
     return {"required": True, "content": {"application/yaml": {"schema": schema}}}
+
+
+def _generate(count: Json) -> Json:
+    """What ``generate`` of such a file says; ``count``: of workers, as a schema."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["max_workers"],
+        "properties": {
+            "max_workers": count,
+            "replicas": {"type": "array", "items": count, "minItems": 1},
+            "dyn": {"type": "array", "items": {"enum": list(SCHEDULER_NAMES)}},
+        },
+    }
