@@ -149,8 +149,9 @@ def truth_of(case: Case) -> Truth:
     return Truth(slack, fewest, roomy=False)
 
 
-def static_slack(case: Case, composition: Composition) -> float:
-    """Slack of ``composition`` run by itself; what cannot keep up by its true costs is not run."""
+def static_slack(case: Case, composition: Composition, lasting_s: float | None = None) -> float:
+    """Slack of ``composition`` run by itself, for ``lasting_s`` (``None``: ``measured_s``); what cannot keep up by its
+    true costs is not run."""
     times = {stage.name: stage.service_s for stage in case.stages}
     cpu_s = {stage.name: stage.service_s * (1 - stage.wait_share) for stage in case.stages}
     groups = min(group.replicas / sum(times[stage] for stage in group.stages) for group in composition.groups)
@@ -159,7 +160,7 @@ def static_slack(case: Case, composition: Composition) -> float:
     needed = HELD_BACK * case.rate_per_s if asked is None else asked
     if capacity < 0.98 * needed:
         return capacity / needed - 1
-    run = simulate(case.scenario("static", measured_s(case) + WARM_UP_S, first=composition))
+    run = simulate(case.scenario("static", (lasting_s or measured_s(case)) + WARM_UP_S, first=composition))
     return _slack_after(case, run, WARM_UP_S)
 
 

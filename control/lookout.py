@@ -11,7 +11,7 @@ from math import inf
 from compositions.wording import figure
 from control.decisions import Trigger
 from control.forecast.load.announced import Announced
-from control.forecast.load.falls import LONGEST_S, Falls
+from control.forecast.load.falls import LONGEST_S, WRONG_S, Falls
 from control.forecast.load.looking_ahead import LookingAhead
 from control.watch import Due
 from profiler.monitor import AT_HAND
@@ -41,7 +41,7 @@ class Lookout:
         """``start_s``: what it takes to start a worker; ``hold_s``: how long a fall must last, to begin with."""
         self._start_s = start_s
         self._ahead = LookingAhead()
-        self._falls = Falls(hold_s)
+        self._falls = Falls(min(hold_s, WRONG_S))
         self._announced = Announced()
         self._recent: deque[tuple[float, float]] = deque()
         self._looked_s = self._pressed_s = -inf

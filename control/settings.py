@@ -49,7 +49,8 @@ class Rhythm:
     change_ratio: float = ranged(0.2, 0.01, 10)
     """Input rate or service time changed when it contrasts by more than this (Vogel et al., section 3.2, step 2)."""
     down_after_s: float = ranged(10.0, 0, 3600, "s")
-    """Workers are released only when the lower rate has lasted this long: that is cheap to delay, a miss is not."""
+    """Workers are released only when the lower rate has lasted this long: that is cheap to delay, a miss is not. While
+    the load moves, strategy ``model`` learns how long, and begins with 4 s or this, whichever is less."""
     recovery_s: float = ranged(3.0, 0, 600, "s")
     """After a lost worker nothing is judged for this long: starting another takes 1 to 2 s."""
     switch_limit_s: float = ranged(120.0, 1, 3600, "s")

@@ -21,6 +21,9 @@ from profiler.windows import input_rate_change
 
 _SETTLES_S = 30.0
 """Three looks at whether less would do."""
+_DRIFTED = 5.0
+"""Standard errors by which a service time must have changed: it is looked at over and over, and times that scatter as
+much as their mean have tails that make a few hundred of them tell less than that."""
 _MINOR_SHARE = 0.1
 """A stage below this share of the total service time changes no composition's worth."""
 
@@ -102,7 +105,7 @@ class Watch:
         profile, ratio = snapshot.stage(stage), self._rhythm.change_ratio
         if profile is None or not self._pace.foresees:
             return ratio
-        return max(ratio, CERTAIN * profile.cv * sqrt(2 / max(1, profile.samples)))
+        return max(ratio, _DRIFTED * profile.cv * sqrt(2 / max(1, profile.samples)))
 
     def _count_met(self, now_s: float, assessment: Assessment) -> None:
         if not assessment.meets:

@@ -14,6 +14,8 @@ from profiler.snapshot import Snapshot
 
 _SIMILAR = 0.97
 """Need within 3 % of what was seen: below the resolution of the measurements."""
+_FIRST_MISS_S = 120.0
+"""For how long a first miss is believed; each further one counts for twice as long."""
 _SHARED_WEIGHT = 0.5
 """How much of one composition's error is believed of others with the same limit."""
 
@@ -63,7 +65,11 @@ class _Verdict:
     cores: int
     at_s: float
     misses: int
-    """How often it missed so far; each makes it less welcome to release workers to."""
+    """How often it missed so far; each makes it less welcome to release workers to, and for longer."""
+
+    def lasts_s(self, most_s: float) -> float:
+        """How long it is believed: one miss may have been a run of slow items."""
+        return most_s if self.meets else min(most_s, _FIRST_MISS_S * 2.0 ** (self.misses - 1))
 
 
 class Verdicts:
@@ -95,7 +101,7 @@ class Verdicts:
             for shape, known in self._known.items()
             if not known.meets
             and known.objective == objective
-            and snapshot.now_s - known.at_s <= fades_s
+            and snapshot.now_s - known.at_s <= known.lasts_s(fades_s)
             and _need(snapshot, known) > _certainly_less(snapshot, change_ratio) ** known.misses
         )
 
@@ -106,7 +112,7 @@ class Verdicts:
             known is None
             or known.objective != objective
             or known.cores != snapshot.cores
-            or snapshot.now_s - known.at_s > fades_s
+            or snapshot.now_s - known.at_s > known.lasts_s(fades_s)
         ):
             return None
         need = _need(snapshot, known)

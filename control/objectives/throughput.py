@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from compositions.wording import figure
-from control.objectives.objective import Expectation, Ratios, Ruling, Wording
+from control.objectives.objective import Excess, Expectation, Ratios, Ruling, Wording
 from control.objectives.single import Single
 from control.reading import growing_per_s, grows, held_s, waiting
 from profiler.slo import INPUT_RATE, SloStatus, Statistic
 from profiler.snapshot import Snapshot
 
+_LEAST_CV = 0.2
+"""Of service times: below, a profile of few samples tells less."""
 _HORIZON_S = 2.0
 """What may wait for this long is the scatter of service times; a backlog beyond it that grows is one."""
 
@@ -59,6 +61,15 @@ class Throughput(Single):
     def follows_input(self) -> bool:
         """The target is whatever comes in."""
         return self.slo.target == INPUT_RATE
+
+    def excess(self, snapshot: Snapshot) -> Excess | None:
+        """Of arrivals that are counted: by which share less came out than is asked for, and how service times scatter,
+        which is how what comes out of a busy composition does."""
+        bound, throughput = self.bound(snapshot.input_rate_per_s), snapshot.throughput_per_s
+        windows = snapshot.input_rate_windows
+        if not bound or throughput is None or not (windows and windows[-1].counted):
+            return None
+        return Excess(1 - throughput / bound, max([_LEAST_CV, *(stage.cv for stage in snapshot.stages)]) ** 2)
 
     def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
         """The composition's only if something waits for it."""

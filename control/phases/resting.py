@@ -63,6 +63,8 @@ def _look_ahead(sight: Sight, desk: Desk) -> Answer | None:
     due = desk.lookout.due(sight.snapshot, enough)
     if due is not None:
         held = replace(sight, snapshot=desk.lookout.held(sight.snapshot))
+        if enough and desk.strategy.suffices(desk.situation(held, due.trigger)) is False:
+            return rest(sight, "what was needed a moment ago would take more than there is: nothing is given back")
         origin = desk.choices.active
         return advance(held, desk, Episode(due.trigger, due.reason, sight.now_s, origin, rising=due.rising))
     if outlook.moving:

@@ -71,12 +71,14 @@ class Model(Strategy):
             self._verdicts.record(situation.active, seen.meets, situation.objective, situation.snapshot)
         if seen.throughput_per_s and shows_capacity(seen, raw.throughput_per_s):
             ratio = seen.throughput_per_s / raw.throughput_per_s
-            self._correct(situation, ("capacity", shape), ("capacity", raw.limited_by), ratio)
+            believed = credible(ratio, situation)
+            self._correct(situation, ("capacity", shape), ("capacity", raw.limited_by), believed)
         expected_s = raw.at(situation.objective.quantile)
         clean = seen.meets is not None and not seen.saturated
         if expected_s and seen.latency_s and clean and is_expected(expected_s):
-            near_full = (raw.utilization or 0.0) > _NEAR_FULL
-            self._correct(situation, ("latency", shape), None if near_full else "latency", seen.latency_s / expected_s)
+            full = raw.utilization or 0.0
+            ratio = credible(seen.latency_s / expected_s, situation, full)
+            self._correct(situation, ("latency", shape), None if full > _NEAR_FULL else "latency", ratio)
 
     def fork(self) -> Model:
         """The table of compositions is shared, because it never changes."""
@@ -86,9 +88,7 @@ class Model(Strategy):
         return other
 
     def _correct(self, situation: Situation, own: Hashable, shared: Hashable | None, ratio: float) -> None:
-        self._corrections.learn(
-            own, shared, credible(ratio, situation), situation.now_s, situation.settings.trust.bias_limit
-        )
+        self._corrections.learn(own, shared, ratio, situation.now_s, situation.settings.trust.bias_limit)
 
     def _forecaster(self, situation: Situation) -> Forecaster:
         return Forecaster(situation, self._corrections, self._verdicts)

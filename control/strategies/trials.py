@@ -13,6 +13,8 @@ _CLEAR_SIGMAS = 3.0
 """A trial is looked at several times a second: at three standard errors one in a hundred ends early by chance."""
 _WAIT_TOGETHER = 4.0
 """Items of a rough load that wait together, so that they tell as much as one."""
+_LONGEST_RUN = 50.0
+"""Items of any load that are taken to wait together, however full a group is."""
 _SETTLING_S = 2.0
 """A miss is not clear before: the first results of a composition fill its groups."""
 
@@ -50,10 +52,18 @@ def surely_missed(situation: Situation) -> bool:
     return situation.trigger is Trigger.VIOLATION and situation.assessment.meets is False
 
 
-def credible(ratio: float, situation: Situation) -> float:
-    """How much of ``ratio`` = measured / predicted to believe: of a rough load what exceeds chance (James and Stein,
-    Estimation with quadratic loss, 1961, positive part)."""
-    if not situation.rough:
+def credible(ratio: float, situation: Situation, utilization: float | None = None) -> float:
+    """How much of ``ratio`` = measured / predicted to believe: what exceeds chance (James and Stein, Estimation with
+    quadratic loss, 1961, positive part). ``utilization``: of the fullest group, where ``ratio`` is of a latency."""
+    if utilization is None and not situation.rough:
         return ratio
-    off, error = log(ratio), sqrt(_WAIT_TOGETHER) * _standard_error(situation)
+    together = _WAIT_TOGETHER if situation.rough else _run(situation, utilization or 0.0)
+    off, error = log(ratio), sqrt(together) * _standard_error(situation)
     return exp(off * max(0.0, 1 - (error / off) ** 2)) if off else 1.0
+
+
+def _run(situation: Situation, utilization: float) -> float:
+    """Items that wait together in a queue: the sum of the correlations of their waits, as in heavy traffic (Whitt,
+    Planning queueing simulations, Management Science 1989)."""
+    scv = max((stage.cv for stage in situation.snapshot.stages), default=0.0) ** 2
+    return min(_LONGEST_RUN, 1 + 2 * scv / max(1e-3, 1 - utilization) ** 2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -120,7 +121,8 @@ def span_problems(document: dict[str, Any], trace: Trace) -> list[str]:
 
 
 def one_span(span: dict[str, Any], trace: Trace) -> list[str]:
-    """``from_s``, ``to_s`` and any of: compositions, workers, switches, met_share, statuses, latency_ms."""
+    """``from_s``, ``to_s`` and any of: compositions, workers, mean_workers, switches, met_share, statuses, latency_ms,
+    within_share, held_share."""
     start_s, end_s = span["from_s"], span["to_s"]
     moments = trace.between(start_s, end_s)
     assert moments, f"nothing was recorded between {start_s} and {end_s} s"
@@ -136,6 +138,7 @@ def one_span(span: dict[str, Any], trace: Trace) -> list[str]:
         ("switches", trace.switches_between(start_s, end_s)),
         ("met_share", trace.met_share(start_s, end_s)),
         ("workers", max(m.workers for m in moments)),
+        ("mean_workers", fmean(m.workers for m in moments)),
         ("within_share", within_share(span, trace)),
         ("held_share", held_share(span, trace)),
         ("latency_ms", max(latencies, default=0.0)),

@@ -53,11 +53,11 @@ def test_a_load_that_rests_is_left_to_what_is_measured() -> None:
 
 
 def test_what_was_needed_a_moment_ago_is_not_given_back() -> None:
-    _, seen = after((30, 40.0), (5, 10.0))
-    lookout, seen = after((30, 40.0), (5, 10.0))
+    _, seen = after((30, 40.0), (3, 10.0))
+    lookout, seen = after((30, 40.0), (3, 10.0))
     assert upper(seen) == pytest.approx(10.0)
     assert upper(lookout.held(seen)) >= 40.0
-    lookout, seen = after((30, 40.0), (11, 10.0))
+    lookout, seen = after((30, 40.0), (5, 10.0))
     assert upper(lookout.held(seen)) < 20.0
 
 

@@ -55,6 +55,11 @@ class Level:
             self._reference, self.changed_s = rate_per_s, now_s
         self.rate_per_s, self.error_per_s = rate_per_s, 0.0
 
+    @property
+    def turns(self) -> int:
+        """Counted since the last change."""
+        return max(0, len(self._times) - 1)
+
     def count(self, now_s: float, arrived: float, dispersion: float, *, moving: bool) -> None:
         """So many have arrived since the start; ``dispersion``: variance of counts over their mean."""
         self._times.append(now_s)

@@ -7,6 +7,7 @@ from math import sqrt
 import numpy as np
 
 from control.forecast.load.bins import BIN_S, KEPT, Array, Bins
+from control.forecast.load.following import NAMES, Following
 from control.forecast.load.level import Level, dispersion_of
 from control.forecast.load.predictors import Past, Track, present, season, trend
 from control.forecast.load.season import season_of
@@ -17,10 +18,17 @@ _JUDGED = 120
 """Bins on which predictors are judged: a minute."""
 _TELLING, _BETTER = 20, 0.95
 """Errors from which a predictor is judged, and how much smaller they must be than of the one that nothing changes."""
+_SURELY = {False: 2.5, True: 1.0}
+"""Standard errors by which one must have been better to be believed of counted arrivals: where the load rests, and
+where it moves."""
+_FARTHEST = 64
+"""Bins that anybody asks for."""
+_NONE = np.zeros(0)
 _SEASON_EVERY = 10
 """Bins between two searches for a season."""
-_QUANTILE = 0.8
-"""Of its past errors, what is added to a prediction."""
+_QUANTILE = {False: 0.8, True: 0.65}
+"""Of its past errors, what is added to a prediction: of a set rate, and of counted arrivals, whose noise a composition
+for independent users has room for already."""
 _ERRORS = 0.5
 """Standard errors of the present rate that are provided for: about two times in three it is no higher."""
 _ALIKE = 0.1
@@ -35,6 +43,11 @@ class LookingAhead:
     def __init__(self) -> None:
         self._level = Level()
         self._bins, self._levels = Bins(), Bins()
+        self._following = Following(_JUDGED + _FARTHEST)
+        self._followed: int | None = None
+        """The filter that is believed of the near future."""
+        self._turned: tuple[float, float] | None = None
+        """The latest turn, and what had arrived by then."""
         self._began_s: float | None = None
         self._arrived_then = 0.0
         self._period: int | None = None
@@ -49,13 +62,23 @@ class LookingAhead:
         """A turn: the rate that is set (None: none is, arrivals are counted), and what has arrived since the start."""
         self._now_s, self._counted = now_s, set_per_s is None
         if set_per_s is None:
-            self._level.count(now_s, arrived, self._dispersion, moving=self.moving)
+            self._count(now_s, arrived)
         else:
             self._level.set(now_s, set_per_s)
         if self._began_s is None:
             self._began_s, self._arrived_then = now_s, arrived
         elif now_s - self._began_s >= BIN_S - 1e-6:
             self._close(now_s, set_per_s, arrived)
+
+    def _count(self, now_s: float, arrived: int) -> None:
+        changed_s = self._level.changed_s
+        self._level.count(now_s, arrived, self._dispersion, moving=self.moving)
+        if self._turned is not None and now_s > self._turned[0]:
+            span_s = now_s - self._turned[0]
+            self._following.count(span_s, (arrived - self._turned[1]) / span_s)
+        self._turned = now_s, arrived
+        if self._level.changed_s != changed_s:
+            self._following.changed(self._level.rate_per_s, self._level.error_per_s, self._level.turns)
 
     def warm(self, rates: Array) -> None:
         """The past before the start, a rate a bin, oldest first."""
@@ -71,6 +94,7 @@ class LookingAhead:
         for _ in range(max(1, min(KEPT, round(span_s / BIN_S)))):
             self._bins.add(rate)
             self._levels.add(self._level.rate_per_s)
+            self._following.close()
         self._began_s, self._arrived_then = now_s, arrived
         self._tracks.clear()
         if self._bins.total % _SEASON_EVERY == 0:
@@ -81,11 +105,12 @@ class LookingAhead:
 
     @property
     def moving(self) -> bool:
-        return self._now_s - self._level.changed_s < MOVING_S
+        return self._now_s - self._level.changed_s < MOVING_S or self._followed is not None
 
     @property
     def level_per_s(self) -> float:
-        return self._level.rate_per_s
+        row = self._followed
+        return self._level.rate_per_s if row is None else float(self._following.ahead(0.0)[row])
 
     @property
     def level_error_per_s(self) -> float:
@@ -97,6 +122,9 @@ class LookingAhead:
         if len(self._bins) < 4:
             return level, level + _ERRORS * error, "the present rate"
         track = self._best(max(1, round(horizon_s / BIN_S)))
+        if track.row is not None:
+            expected = max(float(self._following.ahead(span_s)[track.row]) for span_s in (0.0, horizon_s))
+            return expected, expected + self._margin(track), track.name
         expected = float(track.ahead.max())
         if track.name != "the season":
             expected = max(0.0, expected + level - float(self._levels.rates[-1]))  # it may have changed since
@@ -109,10 +137,28 @@ class LookingAhead:
             past = Past(self._bins.rates, self._levels.rates, self._period, self._counted)
             judged = max(_JUDGED, self._period or 0)
             stays = present(past, bins, judged)
-            others = [track for track in (trend(past, bins, judged), season(past, bins, judged)) if track is not None]
-            better = [track for track in others if _beats(track, stays)]
-            self._tracks[bins] = min(better, key=lambda track: _loss(track.errors), default=stays)
+            again = season(past, bins, judged)
+            goes_on = self._followers(bins) if self._counted else [trend(past, bins, judged)]
+            better = [each for each in (again, *goes_on) if each is not None and self._beats(each, stays, bins)]
+            self._tracks[bins] = best = min(better, key=lambda track: _loss(track.errors), default=stays)
+            if bins == 1:
+                self._followed = best.row
         return self._tracks[bins]
+
+    def _followers(self, bins: int) -> list[Track]:
+        errors = self._following.errors(self._bins.rates, bins)[:, -_JUDGED:]
+        return [Track(name, _NONE, errors[row], row) for row, name in enumerate(NAMES)]
+
+    def _beats(self, track: Track, stays: Track, bins: int) -> bool:
+        """By more than chance, or it is not to be believed: of counted arrivals bin by bin, because most of what
+        they are off by is noise that both have in common."""
+        if track.errors.size < _TELLING:
+            return False
+        if not self._counted:
+            return _loss(track.errors) < _BETTER * _loss(stays.errors)
+        count = min(track.errors.size, stays.errors.size)
+        gains = stays.errors[-count:] ** 2 - track.errors[-count:] ** 2
+        return float(gains.mean()) > _SURELY[self.moving] * float(gains.std()) * sqrt(bins / count)
 
     def _foretold(self, now: float) -> bool:
         """The season had said what is now, in this bin or in the one before."""
@@ -129,17 +175,12 @@ class LookingAhead:
         errors = track.errors[-_JUDGED:]
         if errors.size < 4:
             return 0.0
-        margin = max(0.0, float(np.quantile(errors, _QUANTILE)))
+        margin = max(0.0, float(np.quantile(errors, _QUANTILE[self._counted])))
         if not self._counted:
             return margin
         noise = self._dispersion * float(self._bins.rates[-_JUDGED:].mean()) / BIN_S
         scatter = float(np.mean(errors**2))
         return margin * sqrt(max(0.0, 1 - noise / scatter)) if scatter > 0 else 0.0
-
-
-def _beats(track: Track, stays: Track) -> bool:
-    """By more than chance, or it is not to be believed."""
-    return track.errors.size >= _TELLING and _loss(track.errors) < _BETTER * _loss(stays.errors)
 
 
 def _loss(errors: Array) -> float:

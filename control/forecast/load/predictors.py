@@ -36,6 +36,8 @@ class Track:
     """Of the next bins, items/s."""
     errors: Array
     """Rate less expectation, of the newest bins, oldest first."""
+    row: int | None = None
+    """Of the filter that says so, where it is one: what it expects changes at every turn."""
 
 
 def present(past: Past, bins: int, judged: int) -> Track:
@@ -45,7 +47,7 @@ def present(past: Past, bins: int, judged: int) -> Track:
 
 
 def trend(past: Past, bins: int, judged: int) -> Track | None:
-    """That it goes on as in the last seconds: a line through them."""
+    """That a set rate goes on as in the last seconds: a line by their slope."""
     count = min(len(past.rates), judged + bins + _TREND_BINS)
     if count < _TREND_BINS + bins + 2:
         return None
@@ -53,8 +55,7 @@ def trend(past: Past, bins: int, judged: int) -> Track | None:
     at = np.arange(_TREND_BINS) - (_TREND_BINS - 1) / 2
     weights = at / float(at @ at)
     slopes = np.convolve(rates, weights[::-1], mode="valid")
-    means = np.convolve(rates, np.full(_TREND_BINS, 1 / _TREND_BINS), mode="valid")
-    ends = means + slopes * (_TREND_BINS - 1) / 2 if past.counted else rates[_TREND_BINS - 1 :]
+    ends = rates[_TREND_BINS - 1 :]
     errors = rates[_TREND_BINS - 1 + bins :] - np.maximum(0.0, ends + bins * slopes)[:-bins]
     ahead = np.maximum(0.0, ends[-1] + slopes[-1] * np.arange(1, bins + 1))
     return Track("the trend", ahead, errors[-judged:])
