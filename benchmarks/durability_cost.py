@@ -1,28 +1,41 @@
 """What durability costs a stream: ``python -m benchmarks.durability_cost [--items N]``, on local workers.
 
 The same replayed items go through the same run with each kind of durability, in turn and repeatedly; CPU time of the
-process an item, which other programs on the machine change less than the clock, and items a second.
+process an item, which other programs on the machine change less than the clock, and items a second. ``--paced``: at
+1,000 items/s one by one and at 100,000 in bundles instead of as fast as they go; items a second, and p95 of latency.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps import registry
 from apps.contract import App
 from compositions.model import Stage
-from service.bodies.spec import BatchingSpec, RunSpec, SourceSpec
+from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec
 from service.running.asking.requests import ReadStatus, Start
 from service.running.run_id import new_run
 from service.running.runner import Runner
 
+PACED = ((1, 6_000, 1_000.0), (512, 600_000, 100_000.0))
+"""Bundle, items, items a second."""
 KINDS = ("none", "restart", "exactly-once")
+
+
+class Measured(NamedTuple):
+    wall_s: float
+    """An item."""
+    cpu_s: float
+    """An item."""
+    p95_ms: float
+    """Of the run's last seconds; NaN where there is none."""
 
 
 class Light(App):
@@ -39,14 +52,14 @@ class Light(App):
         return value
 
 
-def run(durability: Any, items: int, bundle: int, folder: str) -> tuple[float, float]:
-    """Wall and CPU seconds an item."""
+def run(durability: Any, items: int, bundle: int, folder: str, rate_per_s: float | None = None) -> Measured:
     Light.count = items
     spec = RunSpec(
         app="light",
         run=new_run(),
         source=SourceSpec(kind="replay", loop=False),
         batching=BatchingSpec(items=bundle),
+        input=InputSpec(rate_per_s=rate_per_s),
         durability=durability,
         journals=folder,
         pool="local",
@@ -58,29 +71,36 @@ def run(durability: Any, items: int, bundle: int, folder: str) -> tuple[float, f
     took_s, used_s = monotonic() - began_s, process_time() - cpu_s
     status = runner.ask(ReadStatus())
     assert status.failure is None, status.failure
-    return took_s / items, used_s / items
+    p95_ms = status.latency_ms.p95 if status.latency_ms is not None else None
+    return Measured(took_s / items, used_s / items, math.nan if p95_ms is None else p95_ms)
 
 
 def main(args: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=20_000, help="of the runs with one item a bundle")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--paced", action="store_true")
     asked = parser.parse_args(args)
     registry.create = lambda *_: Light()  # type: ignore[assignment]  # the app of this measurement alone
-    for bundle, items in ((1, asked.items), (512, asked.items * 20)):
-        measured: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+    for bundle, items, rate_per_s in PACED if asked.paced else ((1, asked.items, None), (512, asked.items * 20, None)):
+        measured: dict[str, list[Measured]] = {kind: [] for kind in KINDS}
         with TemporaryDirectory() as folder:
             for _ in range(asked.rounds):
                 for kind in KINDS:
-                    measured[kind].append(run(kind, items, bundle, folder))
-        plain_s, plain_cpu_s = (statistics.median(each) for each in zip(*measured["none"], strict=True))
+                    measured[kind].append(run(kind, items, bundle, folder, rate_per_s))
+        plain = medians(measured["none"])
         for kind in KINDS:
-            wall_s, cpu_s = (statistics.median(each) for each in zip(*measured[kind], strict=True))
+            seen = medians(measured[kind])
             print(
-                f"bundles of {bundle}, {kind:13}: {1 / wall_s:9,.0f} items/s ({plain_s / wall_s:5.2f} of none), "
-                f"{cpu_s * 1e6:7.2f} us of CPU an item ({cpu_s / plain_cpu_s:5.2f})",
+                f"bundles of {bundle}, {kind:13}: {1 / seen.wall_s:9,.0f} items/s "
+                f"({plain.wall_s / seen.wall_s:5.2f} of none), {seen.cpu_s * 1e6:7.2f} us of CPU an item ({seen.cpu_s / plain.cpu_s:5.2f}), "
+                f"p95 {seen.p95_ms:6.1f} ms",
                 flush=True,
             )
+
+
+def medians(runs: Sequence[Measured]) -> Measured:
+    return Measured(*(statistics.median(each) for each in zip(*runs, strict=True)))
 
 
 if __name__ == "__main__":
