@@ -178,7 +178,7 @@ function lastOf(decision) {
 function words(status) {
   if (status.alerts?.length) return `Alert: ${status.alerts.at(-1).told}.`;
   if (status.state === "failed") return (status.failure ?? "It has failed.").trim().split("\n").pop();
-  if (status.state === "stopped") return "Stopped. Open it to start it.";
+  if (status.state === "stopped") return "Stopped";
   if (status.state === "starting") return "Workers are starting.";
   if (status.held_up) return `${status.held_up[0].toUpperCase()}${status.held_up.slice(1)}.`;
   return format.objective(status.slo);

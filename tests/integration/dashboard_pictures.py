@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 SIZES = {"wide": (1440, 900), "middle": (1024, 768), "phone": (390, 844)}
 MOST = 1500
 """Pixels of a picture from top to bottom."""
-COLOURS = 128
+COLOURS = 256
 WITHIN = {"decision": ".panel:has(.decisions)"}
 """What is shown of a scene, where that is not the page from its top."""
 KEPT = {
@@ -92,7 +92,9 @@ class Camera:
                 if name is not None:
                     path = self._folder / f"{name}.png"
                     self._seen.picture(path, MOST, WITHIN.get(scene, "html"))
-                    Image.open(path).convert("RGB").quantize(COLOURS).save(path, optimize=True)
+                    Image.open(path).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(
+                        path, optimize=True
+                    )
                 if every:
                     self._seen.picture(self._folder / "sizes" / f"{scene}-{scheme}-{size}.png")
 
