@@ -105,7 +105,7 @@ export class ComparePage {
     const heads = ["", ...this.runs.map((run, index) => `${NAMES[index]}: ${format.day(run.began_at)}`), "Difference"];
     const rows = ROWS.map(([label, of, told, better]) => {
       const [before, after] = this.runs.map(of);
-      return h("tr", {}, h("th", { scope: "row" }, label), [before, after].map((value) => h("td", { class: "number" }, told(value))), difference(before, after, better));
+      return h("tr", {}, h("th", { scope: "row" }, label), [before, after].map((value) => h("td", { class: "number" }, told(value))), difference(before, after, better, told));
     });
     const words = [["Objective", (run) => format.objective(run.slo)], ["Compositions", used]].map(([label, of]) => h("tr", {}, h("th", { scope: "row" }, label), this.runs.map((run) => h("td", {}, of(run))), h("td", {})));
     const part = this.runs.every((run) => run.items.all_of_them) ? null : h("p", { class: "hint" }, "Of a long run a part of the items was looked at: latency, failed and dropped items are of that part.");
@@ -165,9 +165,10 @@ function used({ compositions }) {
   return compositions.flatMap(({ name, share }, index) => [index ? ", " : null, swatch(name), `${name} ${format.percent(share)}`]);
 }
 
-function difference(before, after, better) {
+/** In per cent of the first; of shares, and from nothing, what lies between them. */
+function difference(before, after, better, told) {
   if (!format.known(before) || !format.known(after) || before === after) return h("td", { class: "number" }, before === after && format.known(before) ? "same" : "–");
   const good = better && (after < before) === (better === "less");
-  const ratio = before === 0 ? "new" : `${after > before ? "+" : "−"}${format.number(Math.abs(after / before - 1) * 100, 0)} %`;
-  return h("td", { class: "number", "data-better": better ? String(good) : null }, ratio, better && h("span", { class: "unseen" }, good ? ", better" : ", worse"));
+  const ratio = told === format.share || before === 0 ? told(Math.abs(after - before)) : `${format.number(Math.abs(after / before - 1) * 100, 0)} %`;
+  return h("td", { class: "number", "data-better": better ? String(good) : null }, `${after > before ? "+" : "−"}${ratio}`, better && h("span", { class: "unseen" }, good ? ", better" : ", worse"));
 }

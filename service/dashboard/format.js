@@ -143,7 +143,7 @@ export function objective(slo) {
 
 function single(slo) {
   if (slo.statistic === "share") return `${percent(slo.share)} of the items within ${time(slo.bound)}`;
-  if (slo.metric === "latency") return `${STATISTIC[slo.statistic] ?? slo.statistic} latency ≤ ${time(slo.bound)}`;
+  if (slo.metric === "latency") return `${STATISTIC[slo.statistic] ?? ""} latency ≤ ${time(slo.bound)}`.trim(); // telemetry does not tell which
   const target = slo.target === "input_rate" ? "of the input rate" : "";
   return `throughput ≥ ${rate(slo.bound)} items/s ${target && `(${percent(1 - slo.threshold)} ${target})`}`.trim();
 }

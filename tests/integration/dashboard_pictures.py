@@ -92,9 +92,9 @@ class Camera:
                 if name is not None:
                     path = self._folder / f"{name}.png"
                     self._seen.picture(path, MOST, WITHIN.get(scene, "html"))
-                    Image.open(path).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(
-                        path, optimize=True
-                    )
+                    taken = Image.open(path).convert("RGB")
+                    few = taken.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+                    few.save(path, optimize=True)
                 if every:
                     self._seen.picture(self._folder / "sizes" / f"{scene}-{scheme}-{size}.png")
 
@@ -200,7 +200,7 @@ class Course:
         self._take("compare")
 
 
-def taken(folder: Path) -> Iterator[str]:
+def scenes_of(folder: Path) -> Iterator[str]:
     """Names of scenes, as each is there."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as state:
         apps = Path(state) / "apps"
@@ -222,7 +222,7 @@ def taken(folder: Path) -> Iterator[str]:
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    missing = {scene for scene, _, _ in KEPT} - set(taken(folder))
+    missing = {scene for scene, _, _ in KEPT} - set(scenes_of(folder))
     assert not missing, f"no picture of {missing}"
 
 

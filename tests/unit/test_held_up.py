@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from apps import registry
 from compositions.model import Composition, Group, Stage
+from compositions.notation import parse
 from control.choices import Choices
 from control.decisions import Mode, State
 from control.manager import Manager
@@ -52,6 +55,12 @@ def seen_with(workers: int) -> DispatcherView:
 )
 def test_too_few_workers_are_told(workers: int, told: str | None) -> None:
     assert held_up(seen_with(workers), None) == told
+
+
+def test_workers_that_are_to_go_from_group_to_group_hold_nothing_up() -> None:
+    free = parse("Dyn*3", STAGES, name="free")
+    assert held_up(replace(seen_with(3), composition=free), None) is None
+    assert held_up(replace(seen_with(2), composition=free), None) == "2 workers for 4 groups, shared in turn"
 
 
 @pytest.mark.parametrize(

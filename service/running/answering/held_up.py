@@ -19,6 +19,8 @@ def _short(view: DispatcherView) -> str | None:
     if not view.short_of_workers:
         return None
     workers, groups = len(view.workers), len(view.composition.groups)
+    if view.composition.dyn is not None and workers >= view.composition.workers:
+        return None  # they go from group to group because they are to
     return f"{workers} {'worker' if workers == 1 else 'workers'} for {groups} groups, shared in turn"
 
 
