@@ -11,6 +11,7 @@ from compositions.errors import RecomposeError
 from profiler.slo import Slo, parse_slo, together
 from service.bodies.alerts import AlertsRequest
 from service.bodies.budget import BudgetBody
+from service.bodies.machine import MachineBudgetRequest
 from service.bodies.requests import StartRequest, Threshold
 from service.bodies.spec import WHOLE, Frozen, Number, RunSpec
 
@@ -74,5 +75,7 @@ class ServiceConfig(Frozen):
     service: ServeConfig = ServeConfig()
     alerts: AlertsRequest | None = None
     """Null: nobody changes those in force."""
+    budget: MachineBudgetRequest | None = None
+    """What all apps together may spend; null: nobody changes that in force."""
     apps: dict[str, AppConfig] = {}
     """By name: these run, as is said here."""

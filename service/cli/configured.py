@@ -15,6 +15,7 @@ from compositions.errors import Fault, RecomposeError
 from profiler.slo import Slo
 from service.bodies.alerts import AlertsRequest
 from service.bodies.config import AppConfig, ServiceConfig
+from service.bodies.machine import MachineBudgetRequest
 from service.bodies.requests import StartRequest
 from service.bodies.spec import RunSpec
 from service.cli.config_file import ConfigRefused, config_option, read_config
@@ -38,16 +39,15 @@ class Configured:
         self._done: dict[str, AppConfig] = {}
         """What was brought about as the file had it; an entry that has not changed since is left alone."""
         self._alerts: AlertsRequest | None = None
+        self._budget: MachineBudgetRequest | None = None
 
     def bring_about(self, config: ServiceConfig) -> None:
         """As far as it goes: what is refused is logged with its reason, and the rest goes on."""
-        alerts = config.alerts
-        if (
-            alerts is not None
-            and alerts != self._alerts
-            and self._try("alerts", lambda: self._daemon.alerts.set(alerts))
-        ):
+        alerts, budget = config.alerts, config.budget
+        if alerts not in (None, self._alerts) and self._try("alerts", partial(self._daemon.alerts.set, alerts)):
             self._alerts = alerts
+        if budget not in (None, self._budget) and self._try("budget", partial(self._daemon.machine.set, budget)):
+            self._budget = budget
         for name in self._done.keys() - config.apps.keys():
             if self._try(name, partial(self._stop, name)):
                 del self._done[name]

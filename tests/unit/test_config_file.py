@@ -193,3 +193,25 @@ def _becomes(holds: object) -> bool:
     assert callable(holds)
     waiting = Event()
     return any(holds() or waiting.wait(0.02) for _ in range(1000))
+
+
+# --- the machine's budget ---------------------------------------------------------------------------------------------
+
+
+def test_it_sets_what_all_apps_may_spend_and_leaves_that_alone_when_it_says_nothing(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    state = Configured(daemon)
+    state.bring_about(config("budget: {workers: 8, apps: {ferret: {floor: 2}}}", tmp_path))
+    assert daemon.machine.shares().workers == 8
+    state.bring_about(config("apps: {}", tmp_path))
+    assert daemon.machine.shares().workers == 8
+    state.bring_about(config("budget: {workers: 6}", tmp_path))
+    assert daemon.machine.shares().workers == 6
+
+
+def test_a_budget_for_an_app_that_there_is_not_is_told_and_changes_nothing(daemon: Daemon, tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        Configured(daemon).bring_about(config("budget: {workers: 8, apps: {nobody: {floor: 1}}}", tmp_path))
+    assert ["nobody" in each["reason"] for each in logs if "reason" in each] == [True]
+    assert daemon.machine.shares().workers is None
