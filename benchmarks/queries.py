@@ -22,6 +22,7 @@ from typing import Any
 
 import duckdb
 
+from apps.keys import MOST_PARTITIONS
 from apps.registry import create
 from apps.tpcxbb.generate import Plan
 from apps.tpcxbb.tables import write
@@ -30,8 +31,11 @@ from benchmarks.harness import Goal, Table, cores, report
 from benchmarks.tpcxbb_sql import Q1_SQL, Q15_SQL
 from compositions.model import Composition, Group
 from control.decisions import Mode
+from runtime.dispatch.events import NO_STATES
+from runtime.dispatch.instructions import KeyedTask
 from runtime.pools import ray_cluster
-from runtime.pools.execute import run_stages
+from runtime.pools.calls import Calls
+from runtime.pools.execute import execute, run_now
 from service.bodies.spec import InputSpec, RunSpec, SourceSpec
 from service.running.asking.requests import ReadStatus, ReadSummary
 from service.running.runner import Runner
@@ -109,8 +113,10 @@ class Query:
         app = create(self.app, self.options)
         app.setup()
         items, names, states, told = list(app.items(None)), tuple(s.name for s in app.stages), {}, []
+        calls, no_states = Calls(app), dict.fromkeys(range(MOST_PARTITIONS), NO_STATES)
+        calls.keyed.begin(names, KeyedTask(None, dict.fromkeys(names, no_states)))
         for first in range(0, len(items), BUNDLE):
-            done = run_stages(app, names, items[first : first + BUNDLE], states)
+            done = run_now(execute(calls, names, items[first : first + BUNDLE], states))
             states = done.states
             told += [app.encode_result(value) for values in done.values for value in values]
         return told
