@@ -97,7 +97,7 @@ class WorkerShelf:
 
     def keep(self, frames: list[Any]) -> list[Any]:
         """What is large by reference: to where it came, if it is passed on unchanged; else to the room, as it goes."""
-        if len(frames) == 1 and len(frames[0]) < LARGE_BYTES:  # by itself it is a pickle, and no memory on loan
+        if len(frames) == 1 and type(frames[0]) is bytes and len(frames[0]) < LARGE_BYTES:  # no memory on loan
             return frames
         return [self._kept(frame) for frame in frames]
 
