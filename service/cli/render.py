@@ -93,10 +93,11 @@ def _within(slo: SloInForce) -> str:
 
 def slo_line(slo: StoredSlo) -> str:
     """What was accepted, in a sentence."""
-    return f"{slo.app}: {' and '.join(_in_full(each) for each in slo.objectives or [slo])}{_within(slo)}"
+    return f"{slo.app}: {' and '.join(objective_text(each) for each in slo.objectives or [slo])}{_within(slo)}"
 
 
-def _in_full(slo: ObjectiveInForce) -> str:
+def objective_text(slo: ObjectiveInForce) -> str:
+    """What is asked for, and its bound."""
     name = slo.metric if slo.statistic in (None, "mean") else f"{slo.statistic} {slo.metric}"
     name = f"{slo.metric} of {figure(100 * slo.share, 6)} % of the items" if slo.share is not None else name
     unit = _UNITS[slo.metric]

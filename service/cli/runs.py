@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import click
 from rich.console import RenderableType
 
-from compositions.wording import figure
 from service.bodies.runs import KnownRun, RunFigures
 from service.cli import render
 from service.cli.clients import connected, json_option, show, url_option
@@ -52,12 +51,7 @@ def _beside(found: Sequence[RunFigures]) -> RenderableType:
 
 
 def _objective(run: RunFigures) -> str:
-    if run.slo is None:
-        return "none"
-    unit = "ms" if run.slo.metric == "latency" else "items/s"
-    bound = "" if run.slo.bound is None else f", violated beyond {figure(run.slo.bound, 4)} {unit}"
-    target = run.slo.target if isinstance(run.slo.target, str) else f"{figure(run.slo.target, 4)} {unit}"
-    return f"{run.slo.metric} {target}{bound}"
+    return "none" if run.slo is None else render.objective_text(run.slo)
 
 
 def _items(run: RunFigures) -> str:

@@ -213,7 +213,7 @@ def test_settings_are_replaced_by_plain_names_and_all_checked() -> None:
     assert (changed.aim.target_ms, changed.steps.step, changed.steps.sample, changed.gains.kd) == (400, 15, 1, 0.5)
     with pytest.raises(SettingsError) as error:
         BatchSettings().overridden({"sample": 0, "ki": -1, "step": "x", "stride": 3})
-    for told in ("sample = 0, must be in [1, 10000]", "ki = -1, must be in", "step = 'x', must be a number", "stride"):
+    for told in ("sample = 0, must be in [1, 10,000]", "ki = -1, must be in", "step = 'x', must be a number", "stride"):
         assert told in str(error.value)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
 from apps.contract import App, Outputs
 from compositions.model import Stage, StageKind
 from runtime.arena.shelves import AsTheyAre
+from runtime.dispatch.events import KeyStates
 from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.routes import Mosaic
 from runtime.pools.execute import run_now
@@ -44,14 +47,15 @@ def test_a_piece_of_a_payload_in_parts_goes_to_a_worker_and_its_changes_come_bac
     bench, language = Bench(Counts(), NAMES, AsTheyAre()), Language(NAMES, CODEC)
     mosaic = Mosaic((2, -1), (b"\1\0\1", b"\0\1\0"), (CODEC.encode(["a", "c"]), CODEC.encode(["b"])))
     assert CODEC.decode(mosaic) == [Outputs(["a", "b"]), "c"]
-    every = {"count": dict.fromkeys(range(PARTITIONS), ())}
-    keyed = KeyedTask(b"\1\1\0", every, {"count": bytes(range(PARTITIONS))})
+    every: dict[str, dict[int, KeyStates]] = {"count": {partition: {} for partition in range(PARTITIONS)}}
+    keyed = KeyedTask(b"\1\1\0", every)
     task = language.message(Task(7, 0, ("count",), mosaic, {}, 0, 2, keyed))
     done = language.done(0.0, "w", sent(run_now(bench.work(sent(task)))))
     assert CODEC.decode(done.payload) == [("a", 1), ("b", 1)]
     assert done.keyed.routes is not None
     assert len(done.keyed.routes.partitions) == 2
-    assert [change.whole for change in done.keyed.changes["count"].values()] == [True] * PARTITIONS
+    kept = {key: state for states in done.keyed.changes["count"].values() for key, state in states.items()}
+    assert {key: pickle.loads(state) for key, state in kept.items() if state is not None} == {"a": 1, "b": 1}
     plain = language.message(Task(8, 0, ("count",), mosaic, {}, 0, 2, KeyedTask()))
     done = language.done(0.0, "w", sent(run_now(bench.work(sent(plain)))))
     assert CODEC.decode(done.payload) == [Outputs([("a", 2), ("b", 2)]), ("c", 1)]

@@ -62,7 +62,7 @@ def test_a_turn_has_the_tuples_of_a_slice_and_one_at_least(name: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "refused"),
     [
-        ({"slice_s": 0}, r"slice_s = 0, must be in \[1e-06, 60\] s"),
+        ({"slice_s": 0}, r"slice_s = 0, must be in \[0.000001, 60\] s"),
         ({"window_s": -1}, r"window_s = -1, must be in"),
         ({"capacity": 0.5}, "capacity = 0.5, must be a whole number"),
         ({"selectivity": "none"}, "selectivity = 'none', must be corrected or printed"),
