@@ -18,7 +18,7 @@ from runtime.dispatch.skew import Loads, moves
 _NOTHING: KeyStates = {}
 STEPS = 64
 """In so many steps, at least, partitions with states move to another owner while they have one: a bundle waits for
-those of one step alone."""
+those of one step alone, and the next step waits for those that it has values of."""
 AT_ONCE = 16
 """A task brings no more than that part of all partitions with their states: messages have a size that can be borne."""
 
@@ -40,6 +40,7 @@ class Partitions:
         "owned",
         "owners",
         "stale",
+        "under_way",
     )
 
     def __init__(self, count: int) -> None:
@@ -56,6 +57,9 @@ class Partitions:
         """Those of which something is or was kept: they cost something to move."""
         self.moving: dict[int, WorkerId] = {}
         """Those that are to have another owner, and have not yet."""
+        self.under_way: set[int] = set()
+        """Those of which the next owner has not the states yet, and the newest bundle has values: keys that come no
+        more would hold up all others."""
         self.loads = Loads(count)
         self.in_work = bytes(256)
         """1 for each that a task may change now."""
@@ -105,6 +109,8 @@ class Partitions:
         """A bundle, in its turn."""
         if len(self.owned) > 1:
             self.loads.note(assembly.routes.partitions)
+        if self.under_way:
+            self.under_way.intersection_update(assembly.routes.partitions)
         self.entered.append(assembly)
         self.group = group
 
@@ -172,6 +178,7 @@ class Partitions:
             for each in mine:
                 self._give(each, worker, workers)
         self._own(workers)
+        self.under_way = self.known.copy()
         self._move()
 
     def _give(self, partition: int, worker: WorkerId, workers: Container[WorkerId]) -> None:
@@ -191,10 +198,11 @@ class Partitions:
 
     def _move(self) -> None:
         """The next of those that are to move do, once those before are where they belong."""
-        under_way = sum(self.holders[each] != owner for each, owner in enumerate(self.owners) if each in self.known)
-        now = list(self.moving)[: max(0, -(-self.count // STEPS) - under_way)]
+        self.under_way = {each for each in self.under_way if self.holders[each] != self.owners[each]}
+        now = list(self.moving)[: max(0, -(-self.count // STEPS) - len(self.under_way))]
         for each in now:
             self.owners[each] = self.moving.pop(each)
+        self.under_way.update(now)
         if now:
             self._own(list(self.owned))
 

@@ -145,6 +145,31 @@ def test_partitions_with_states_move_step_by_step_while_their_owner_is_there():
     assert keys.owners == ["b"] * 128, "who has left has none"
 
 
+def test_keys_that_come_no_more_hold_up_no_partition_that_is_to_move():
+    keys = Partitions(64)
+    keys.share(["a"])
+    keys.lend("a", range(64))
+    keys.commit({each: {each: b"state"} for each in range(64)})
+    keys.share(["a", "b"])
+    of_a = [each for each, owner in enumerate(keys.owners) if owner == "a" and each in keys.moving]
+    first = [each for each, owner in enumerate(keys.owners) if owner == "b"]
+    assert len(first) == 1
+    for _ in range(len(of_a)):
+        assembly = Assembly(Bundle(0, (0.0,) * 2, None), Routes(bytes(of_a[-2:])))
+        keys.enter(assembly, None)
+        keys.share(["a", "b"])
+        for worker in "ab":
+            if (piece := keys.next_piece(worker)) is not None:
+                keys.begin(worker, piece)
+                assembly.put(piece, None, 0, None)
+                keys.end(piece)
+        keys.leave(assembly)
+    keys.share(["a", "b"])
+    assert keys.holders[first[0]] == "a", "none of its keys came"
+    assert Counter(keys.owners) == {"a": 32, "b": 32}
+    assert not keys.moving
+
+
 def test_a_task_brings_a_part_of_the_states_and_the_values_of_the_others_come_after_it_in_order():
     keys = Partitions(32)
     keys.share(["a"])
