@@ -20,6 +20,8 @@ SHORTEST_S = 0.005
 """A shorter wait is refused by the library."""
 FORGET_S = 300.0
 """Without a question in so long the server drops the consumer."""
+QUIET_S = 2.0
+"""After so long without a message it is asked for: a consumer that was dropped, or whose stream was, is only silent."""
 ONCE = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0, "connect_timeout": ANSWER_S}
 """Who asks tries again, from where it was."""
 FORM = "give nats://HOST:4222/STREAM"
@@ -42,7 +44,8 @@ class NatsFeed:
         if not parts.hostname or not self._stream or "/" in self._stream:
             raise RecomposeError(f"{without_user(url)!r} names no server and stream; {FORM}")
         if parts.query:
-            raise RecomposeError(f"the path of source nats has parameters {parts.query!r}; it takes none")
+            name = parts.query.partition("=")[0]
+            raise RecomposeError(f"the path of source nats has a parameter {name!r}; it takes none")
         if strange := sorted(set(options) - {"subject"}):
             raise RecomposeError(f"source nats has no option {strange[0]!r}; it has subject")
         try:
@@ -56,6 +59,8 @@ class NatsFeed:
         """Run by whoever asks, while it asks."""
         self._client: Any = None
         self._messages: Any = None
+        self._heard_s = 0.0
+        """By the loop's clock."""
         self.ended = False
 
     def seek(self, positions: Mapping[str, Position]) -> None:
@@ -77,7 +82,7 @@ class NatsFeed:
         try:
             return self._loop.run_until_complete(question)
         except self._nats.js.errors.NotFoundError as error:
-            raise OSError(f"nats does not have stream {self._stream!r} now") from error
+            raise OSError(f"nats does not have stream {self._stream!r}, or its reader, now") from error
         except self._nats.errors.Error as error:
             kind = RecomposeError if isinstance(error, self._nats.errors.AuthorizationError) else OSError
             raise kind(f"nats does not answer: {error}") from error
@@ -86,8 +91,8 @@ class NatsFeed:
         await self._leave()
         self._client = await self._nats.connect(self._server, error_cb=_told_by_answers, **ONCE)
         stream = self._client.jetstream(timeout=ANSWER_S)
-        first = (await stream.stream_info(self._stream)).state.first_seq
-        if position is not None and int(str(position)) < first:
+        there = (await stream.stream_info(self._stream)).state
+        if position is not None and not there.first_seq <= int(str(position)) <= there.last_seq + 1:
             raise RecomposeError(f"nats has no longer what comes next in stream {self._stream!r}; start a new run")
         api = self._nats.js.api
         how = api.ConsumerConfig(
@@ -99,6 +104,7 @@ class NatsFeed:
             mem_storage=True,
         )
         self._messages = await stream.pull_subscribe(self._subject or "", stream=self._stream, config=how)
+        self._heard_s = self._loop.time()
 
     async def _fetch(self, most: int, wait_s: float) -> Sequence[Message]:
         try:
@@ -106,8 +112,16 @@ class NatsFeed:
         except self._nats.errors.TimeoutError:
             if self._client.is_closed:
                 raise OSError("nats has closed the connection") from None
+            await self._look()
             return ()
+        self._heard_s = self._loop.time()
         return [Message(self._stream, each.metadata.sequence.stream + 1, each.data) for each in messages]
+
+    async def _look(self) -> None:
+        """Whether anything can still come."""
+        if self._loop.time() - self._heard_s >= QUIET_S:
+            await self._messages.consumer_info()
+            self._heard_s = self._loop.time()
 
     async def _leave(self) -> None:
         if self._client is not None and not self._client.is_closed:

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,15 +82,30 @@ class NatsServer:
         wait_until(lambda: answers(self.port))
 
     def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
-        async def all_of_them() -> None:
-            client = await self.nats.connect(f"nats://127.0.0.1:{self.port}")
-            jetstream = client.jetstream()
+        async def all_of_them(jetstream: Any) -> None:
             await jetstream.add_stream(name=stream, subjects=[stream])
             for body in bodies:
                 await jetstream.publish(stream, body)
+
+        self._do(all_of_them)
+
+    def drop(self, stream: str) -> None:
+        self._do(lambda jetstream: jetstream.delete_stream(stream))
+
+    def drop_consumers(self, stream: str) -> None:
+        async def all_of_them(jetstream: Any) -> None:
+            for each in await jetstream.consumers_info(stream):
+                await jetstream.delete_consumer(stream, each.name)
+
+        self._do(all_of_them)
+
+    def _do(self, what: Callable[[Any], Awaitable[Any]]) -> None:
+        async def connected() -> None:
+            client = await self.nats.connect(f"nats://127.0.0.1:{self.port}")
+            await what(client.jetstream())
             await client.close()
 
-        asyncio.run(all_of_them())
+        asyncio.run(connected())
 
     def end(self) -> None:
         self.server.terminate()

@@ -228,6 +228,28 @@ def test_a_server_that_is_started_again_is_read_on(place: Place) -> None:
     end(source)
 
 
+def test_a_reader_that_nats_has_dropped_begins_again_and_another_stream_of_its_name_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.input.nats_stream.QUIET_S", 0.1)
+    place = ANats(tmp_path)
+    try:
+        place.put(bodies(range(5)))
+        source = opened(place)
+        assert read(source, 5)[0] == list(range(5))
+        place.server.drop_consumers("numbers")
+        place.put(bodies(range(5, 10)))
+        assert read(source, 5)[0] == list(range(5, 10))
+        place.server.drop("numbers")
+        place.put(bodies(range(3)))
+        with pytest.raises(RecomposeError, match="has no longer what comes next in stream 'numbers'"):
+            read(source, 1)
+        source.close()
+        source.read(1, math.inf)
+    finally:
+        place.close()
+
+
 @pytest.mark.logs_errors("epoch 2 goes on with run r")
 def test_a_run_goes_on_where_the_runner_before_it_was(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -257,7 +279,7 @@ def test_a_run_goes_on_where_the_runner_before_it_was(
         ("redis", "redis://:secret@h:1/0?stream=a&db=3", "has a parameter 'db'; it takes stream only"),
         ("nats", "nats://me:secret@h:4222", "names no server and stream; give nats://HOST:4222/STREAM"),
         ("nats", "nats://me:secret@h:port/a", "is no URL; give nats://HOST:4222/STREAM"),
-        ("nats", "nats://h:4222/a?subject=b", "has parameters 'subject=b'; it takes none"),
+        ("nats", "nats://h:4222/a?subject=secret", "has a parameter 'subject'; it takes none"),
         ("kafka", "kafka://[secret", "is no URL; give kafka://HOST:9092/TOPIC"),
         ("kafka", "kafka://h:9092", "names no broker and topic; give kafka://HOST:9092/TOPIC"),
     ],
