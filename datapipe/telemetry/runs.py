@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ FILES = 120
 """Of a kind that are read at most of a run; of more, every so many-th."""
 RUNS = 50
 """That are listed at most, the latest."""
+ITEM_COLUMNS = ("arrived", "delivered", "outcome", "stages")
 PERIOD_S = 10.0
 """What a file of snapshots has, at most: it is closed so long after it was begun."""
 
@@ -77,25 +79,27 @@ def records_of(folder: Path, app: str, run: str, most: int = FILES) -> RunRecord
         return None
     snapshots = _read(found["snapshots"], most, COLUMNS)
     by_second = {int(row["at"].timestamp()): row for row in (snapshots.to_pylist() if snapshots is not None else ())}
-    items = _read(found["items"], most, ("arrived", "delivered", "outcome", "stages"))
-    figures = ItemFigures() if items is None else _figures(items, len(found["items"]) <= most)
+    figures = _figures(_tables(found["items"], most, ITEM_COLUMNS), len(found["items"]) <= most)
     counts = (len(set(_column(_read(found[kind], len(found[kind]), (key,)), key))) for kind, key in NUMBERED.items())
     return RunRecords([by_second[second] for second in sorted(by_second)], figures, *counts)
 
 
-def _figures(items: Any, all_of_them: bool) -> ItemFigures:
-    fates = items.column("outcome").to_pylist()
-    counted = ItemFigures(fates.count("delivered"), fates.count("failed"), fates.count("shed"), all_of_them)
+def _figures(files: Iterable[Any], all_of_them: bool) -> ItemFigures:
+    """``files``: a table each, of which a number an item is kept: a fast stream has millions."""
+    fates: Counter[str] = Counter()
+    cpu_ns, took_us = 0, pa.chunked_array([], pa.int64())
+    for items in files:
+        fates.update({each["values"]: each["counts"] for each in pc.value_counts(items.column("outcome")).to_pylist()})
+        delivered = items.filter(pc.equal(items.column("outcome"), "delivered"))
+        out_us, came_us = (delivered.column(name).cast(pa.int64()) for name in ("delivered", "arrived"))
+        took_us = pa.chunked_array([*took_us.chunks, *pc.subtract(out_us, came_us).chunks], pa.int64())
+        stages: Any = delivered.column("stages").combine_chunks().flatten()
+        cpu_ns += pc.sum(stages.field("cpu_ns")).as_py() or 0
+    counted = ItemFigures(fates["delivered"], fates["failed"], fates["shed"], all_of_them)
     if not counted.delivered:
         return counted
-    delivered = items.filter(pc.equal(items.column("outcome"), "delivered"))
-    out_us, came_us = (delivered.column(name).cast(pa.int64()) for name in ("delivered", "arrived"))
-    took_us = pc.subtract(out_us, came_us)
     p50, p95, p99 = (value / 1e3 for value in pc.quantile(took_us, [0.5, 0.95, 0.99]).to_pylist())
-    stages: Any = delivered.column("stages").combine_chunks().flatten()
-    cpu_ns = pc.sum(stages.field("cpu_ns")).as_py() or 0
-    mean = pc.mean(took_us).as_py() / 1e3
-    known = {"mean_ms": mean, "p50_ms": p50, "p95_ms": p95, "p99_ms": p99}
+    known = {"mean_ms": pc.mean(took_us).as_py() / 1e3, "p50_ms": p50, "p95_ms": p95, "p99_ms": p99}
     return replace(counted, **known, cpu_ms_per_item=cpu_ns / 1e6 / counted.delivered)
 
 
@@ -112,16 +116,21 @@ def _files(folder: Path, kind: str, app: str, run: str) -> list[Path]:
 
 
 def _read(paths: Sequence[Path], most: int, columns: Sequence[str]) -> Any:
-    """One table of every so many-th file; ``None`` where none could be read."""
-    step = -(-len(paths) // max(1, most)) or 1
-    tables = [table for table in (_table(path, columns) for path in paths[::step]) if table is not None]
+    """One table of those; ``None`` where none could be read."""
+    tables = [*_tables(paths, most, columns)]
     return pa.concat_tables(tables, promote_options="default") if tables else None
+
+
+def _tables(paths: Sequence[Path], most: int, columns: Sequence[str]) -> Iterator[Any]:
+    """Of every so many-th file that can be read."""
+    step = -(-len(paths) // max(1, most)) or 1
+    return (table for table in (_table(path, columns) for path in paths[::step]) if table is not None)
 
 
 def _table(path: Path, columns: Sequence[str]) -> Any:
     try:
-        table = pq.ParquetFile(path).read()
-        return table.select([name for name in columns if name in table.column_names])
+        file = pq.ParquetFile(path)
+        return file.read([name for name in columns if name in file.schema_arrow.names], use_threads=False)
     except (pa.ArrowException, OSError):  # torn, or gone meanwhile
         return None
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from written_telemetry import BEGAN_S, write, write_items, write_switches
 
+from datapipe.telemetry import runs
 from datapipe.telemetry.runs import records_of, runs_of
 from service.bodies.refusals import NotFoundError
 from service.bodies.spec import TelemetrySpec
@@ -70,3 +74,25 @@ def test_of_a_long_run_a_part_is_read_and_it_says_so(tmp_path: Path) -> None:
     found = records_of(tmp_path, "ferret", "r", most=3)
     assert found is not None
     assert (len(found.snapshots), found.items.delivered, found.items.all_of_them) == (30, 3, False)
+
+
+def test_of_a_file_of_items_nothing_but_their_latencies_is_kept_while_the_next_one_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, 0)
+    for number, took_s in enumerate(([0.1, 0.2], [0.3], [0.4])):
+        write_items(tmp_path, number, took_s)
+    read, held = runs._table, []
+
+    def one_at_a_time(path: Path, columns: Sequence[str]) -> Any:
+        table = read(path, columns)
+        if path.parent.name == "items":
+            assert [each() for each in held[:-1]] == [None] * len(held[:-1])
+            held.append(weakref.ref(table))
+        return table
+
+    monkeypatch.setattr(runs, "_table", one_at_a_time)
+    found = records_of(tmp_path, "ferret", "r")
+    assert found is not None
+    assert (len(held), found.items.delivered) == (3, 4)
+    assert (found.items.mean_ms, found.items.p50_ms) == (250.0, 250.0)
