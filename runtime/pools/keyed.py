@@ -98,7 +98,8 @@ class KeyedStage:
             return self._first_without_key(values)
         touched = dict(zip(*found, strict=True))
         self._remember(touched)
-        results, states = call(values, {key: self._tables[owner].get(key) for key, owner in touched.items()})
+        made, states = call(values, {key: self._tables[owner].get(key) for key, owner in touched.items()})
+        results = made if hasattr(made, "to_pylist") else list(made)  # a generator may change states to its end
         if strange := [key for key in states if key not in touched]:
             raise RecomposeError(f"a state came back for the key {shown(strange[0])}, which none of its values has")
         for key, owner in touched.items():

@@ -286,6 +286,26 @@ def test_a_call_for_all_values_must_give_one_for_each_and_states_of_their_keys()
     assert CODEC.decode(run(calls, [("a", 1), ("b", 1)], KeyedTask()).payload) == [("a", 2), ("b", 1)]
 
 
+class Lazy(Together):
+    """A generator of results, which makes the states as it goes."""
+
+    def total(self, values: Any, states: Any) -> Any:
+        def results() -> Any:
+            for key, number in values:
+                states[key] = (states[key] or 0) + number
+                yield key, states[key]
+
+        return results(), states
+
+
+def test_results_that_are_made_one_by_one_are_made_before_the_states_are_kept() -> None:
+    calls = Calls(Lazy())
+    run(calls, [("a", 1), ("a", 1)], KeyedTask(None, ALL))
+    done = run(calls, [("a", 1)], KeyedTask())
+    assert CODEC.decode(done.payload) == [("a", 3)]
+    assert states(done) == {"a": 3}
+
+
 class Columns(App):
     """States that the stage does not mention stay."""
 
