@@ -16,6 +16,8 @@ _SIMILAR = 0.97
 """Need within 3 % of what was seen: below the resolution of the measurements."""
 _FIRST_MISS_S = 120.0
 """For how long a first miss is believed; each further one counts for twice as long."""
+_MOST_DOUBLINGS = 60
+"""More than any setting allows: what nothing can satisfy misses thousands of times, which no power can take."""
 _SHARED_WEIGHT = 0.5
 """How much of one composition's error is believed of others with the same limit."""
 
@@ -69,7 +71,8 @@ class _Verdict:
 
     def lasts_s(self, most_s: float) -> float:
         """How long it is believed: one miss may have been a run of slow items."""
-        return most_s if self.meets else min(most_s, _FIRST_MISS_S * 2.0 ** (self.misses - 1))
+        doublings = min(self.misses - 1, _MOST_DOUBLINGS)
+        return most_s if self.meets else min(most_s, _FIRST_MISS_S * 2.0**doublings)
 
 
 class Verdicts:

@@ -51,7 +51,7 @@ def test_a_capacity_of_a_paced_load_is_believed_as_it_is() -> None:
     assert credible(2.0, situation(shot())) == 2.0
 
 
-@pytest.mark.parametrize(("misses", "believed_s"), [(1, 120.0), (2, 240.0), (4, 960.0), (9, 1800.0)])
+@pytest.mark.parametrize(("misses", "believed_s"), [(1, 120.0), (2, 240.0), (4, 960.0), (9, 1800.0), (2000, 1800.0)])
 def test_each_miss_is_believed_for_twice_as_long_as_the_one_before(misses: int, believed_s: float) -> None:
     verdicts, then = Verdicts(), shot()
     for _ in range(misses):
