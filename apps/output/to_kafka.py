@@ -23,7 +23,7 @@ OURS = ("transactional.id", "group.id", "enable.idempotence")
 MARK = 0
 """The partition whose offset says how far the run is; every topic has it."""
 REFUSED = tuple(f"{what}_AUTHORIZATION_FAILED" for what in ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID"))
-NEVER = (*REFUSED, "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "_AUTHENTICATION")
+NEVER = (*REFUSED, "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "_AUTHENTICATION", "_INVALID_ARG")
 """Answers that another attempt would get, too."""
 
 

@@ -125,3 +125,10 @@ def test_a_broker_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 def test_options_that_do_not_go_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(RecomposeError, match=said):
         KINDS["kafka"].open(Opening("kafka://h:9092/a", "r", 1, options))
+
+
+def test_options_that_do_not_go_with_transactions_end_the_run() -> None:
+    sink = KafkaSink("kafka://127.0.0.1:1/results", "r", 1, {"log_level": 0, "acks": "1"})
+    with pytest.raises(RecomposeError, match="`acks` must be set to `all`"):
+        sink.begin(0, 0)
+    sink.close()
