@@ -105,11 +105,19 @@ class KafkaSink:
         producer = self._producer
         producer.begin_transaction()
         for row in rows:
-            producer.produce(self._topic, row.value, self._run, headers=self._headers(row))
+            self._produce(row)
         mark = self._mark(until, str(self._epoch))
         producer.send_offsets_to_transaction([mark], self._marks.consumer_group_metadata(), ANSWER_S)
         producer.commit_transaction(ANSWER_S)
         self._until = until
+
+    def _produce(self, row: Row) -> None:
+        what = self._topic, row.value, self._run
+        try:
+            self._producer.produce(*what, headers=self._headers(row))
+        except BufferError:  # librdkafka's queue is full of what goes before it
+            self._producer.flush(ANSWER_S)
+            self._producer.produce(*what, headers=self._headers(row))
 
     def _mark(self, *how_far: Any) -> Any:
         return self._kafka.TopicPartition(self._topic, MARK, *how_far)
@@ -131,6 +139,9 @@ class KafkaSink:
                     self._look()
             kind = RecomposeError if what.code() in self._codes(*NEVER) else OSError
             raise kind(f"sink kafka cannot be written: {what.str()}") from error
+        except BufferError as error:
+            self._drop()
+            raise OSError("sink kafka cannot be written: nothing leaves librdkafka's queue, which is full") from error
 
     def _drop(self) -> None:
         if self._producer is not None:

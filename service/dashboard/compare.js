@@ -45,6 +45,7 @@ export class ComparePage {
     ];
     this.figures = h("section", { class: "panel", hidden: true, "aria-labelledby": "course-title" }, h("h2", { id: "course-title" }, "Course, from the beginning of each"), h("div", { class: "charts" }, this.charts.map((chart) => chart.element)));
     this.cursor = null;
+    this.visits = 0;
     this.figures.addEventListener("pointermove", (event) => this.point(event));
     this.figures.addEventListener("pointerleave", () => this.moveTo(null));
     this.figures.addEventListener("keydown", (event) => this.step(event));
@@ -74,13 +75,16 @@ export class ComparePage {
   /** The runs that the address names, else the two latest. */
   async visit(_, query) {
     const asked = SIDES.map((side) => query.get(side)).filter(Boolean);
+    const visit = ++this.visits;
     try {
       const known = await get(`runs/${segment(this.app)}`);
       const options = known.map((run) => [run.run, `${format.day(run.began_at)} · ${run.run}`]);
-      this.runs = known.length < 2 && asked.length === 0 ? [] : await get(`comparison/${segment(this.app)}?${new URLSearchParams(asked.map((run) => ["run", run]))}`);
+      const runs = known.length < 2 && asked.length === 0 ? [] : await get(`comparison/${segment(this.app)}?${new URLSearchParams(asked.map((run) => ["run", run]))}`);
+      if (visit !== this.visits) return; // the address names others by now
+      this.runs = runs;
       this.choices.forEach((choice, index) => choice.choose(options, this.runs[index]?.run));
       say(this.told, this.runs.length < 2 ? "There are not two runs to compare: telemetry keeps each some ten seconds after it began." : this.sentence());
-      renew(this.table, this.runs.map((run) => run.run).join(), () => (this.runs.length < 2 ? [] : this.beside()));
+      renew(this.table, this.runs.map((run) => `${run.run} ${run.ended_at}`).join(), () => (this.runs.length < 2 ? [] : this.beside()));
       this.draw();
     } catch (error) {
       say(this.told, error.message);
@@ -114,8 +118,8 @@ export class ComparePage {
 
   draw() {
     cancelAnimationFrame(this.frame);
-    if (!(this.runs?.length >= 2)) return;
-    this.figures.hidden = false;
+    this.figures.hidden = !(this.runs?.length >= 2);
+    if (this.figures.hidden) return;
     this.frame = requestAnimationFrame(() => {
       const samples = this.runs.slice(0, 2).flatMap((run, index) => {
         const course = run.course.map(fromHistory);

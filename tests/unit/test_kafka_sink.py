@@ -72,6 +72,14 @@ def test_results_of_a_run_are_in_one_partition_in_order_with_what_they_are(broke
     assert dict(found[3].headers()) == {"run": b"r", "serial": b"2", "error": b"it broke"}
 
 
+def test_more_than_the_librarys_queue_takes_goes_out_in_order(broker: str) -> None:
+    small = KafkaSink(f"kafka://{broker}/results", "r", 1, {"queue.buffering.max.kbytes": 4, "linger.ms": 0})
+    small.begin(0, 0)
+    small.write(20, [Row(serial, None, f"{serial}".rjust(1000), None) for serial in range(20)])
+    small.close()
+    assert [int(each.value()) for each in messages(broker, 20)] == list(range(20))
+
+
 def test_a_write_that_fails_is_looked_up_before_it_is_tried_again(
     sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
