@@ -10,7 +10,7 @@ import numpy as np
 from compositions.capacity.costs import StageCost
 from compositions.settings import check, ranged
 from profiler.snapshot import StageProfile, StageTiming
-from profiler.stats import Samples, mean_of, percentiles
+from profiler.stats import Samples, mean_of, percentiles, product
 
 EQUAL = 1e-9
 """Relative difference below which two service times are equal: 1.2 x 0.02 s must count as 20 % above 0.02 s."""
@@ -87,7 +87,7 @@ def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSett
     squares = (wall - mean) ** 2
     scatter = float(np.sqrt(np.mean(squares if weights is None else weights * squares)))
     p50, p95 = percentiles(wall, weights, (50, 95))
-    items, busy_s = samples.items(start), float(wall.sum() if weights is None else weights @ wall)
+    items, busy_s = samples.items(start), float(wall.sum()) if weights is None else product(wall, weights)
     span_s = now_s - samples.at(start) + mean
     return StageProfile(
         name=stage,

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from profiler.snapshot import RateWindow
-from profiler.stats import Samples
+from profiler.stats import Samples, product
 
 MIN_GAPS = 2
 """Gaps between events below which no rate is reported: one gap says nothing about its own spread."""
@@ -71,7 +71,7 @@ def mean_of_steps(steps: Samples, start_s: float, end_s: float) -> float | None:
     edges = np.append(np.maximum(steps.times(first)[: last - first], start_s), end_s)
     lengths = np.diff(edges)
     total = lengths.sum()
-    return float(lengths @ values / total) if total > 0 else float(values[-1])
+    return product(lengths, values) / float(total) if total > 0 else float(values[-1])
 
 
 def offered_windows(steps: Samples, edges_s: Sequence[float]) -> tuple[RateWindow, ...]:
