@@ -8,16 +8,15 @@ Peers are an extra (``pip install 'recompose[peers]'``); one that is not there i
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 from benchmarks.harness import Goal, Table, report
 from benchmarks.keyed.work import sum_at
+from benchmarks.light.asked import asked
 from benchmarks.light.ours import Recompose
 from benchmarks.light.peers import Peer
-from benchmarks.light_streams import items_asked
 from compositions.model import Composition, Group, Pattern
 from runtime.pools import ray_cluster
 
@@ -40,12 +39,7 @@ def ours(app: str, replicas: int, batching: Mapping[str, object]) -> Recompose:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="one short round instead of three long ones")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
-    parser.add_argument("--peers", type=Path, metavar="FOLDER", help="where peers are installed, if not here")
-    parser.add_argument("--items", type=items_asked, default="auto", help="of ours in a bundle: a number, or auto")
-    given = parser.parse_args()
+    given = asked(__doc__)
     rounds, seconds, items = (1, 2.0, 300_000) if given.quick else (3, 6.0, 2_000_000)
     about = {name: peer.about(given.peers) for name, peer in PEERS.items()}
     apps = ((ONE, "keyed_sum", 1), (TWO, "keyed_sum", 2), (TOGETHER, "keyed_sums", 1))

@@ -8,13 +8,13 @@ Peers are an extra (``pip install 'recompose[peers]'``); one that is not there i
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from benchmarks.harness import Goal, Table, report
+from benchmarks.light.asked import asked
 from benchmarks.light.hub import Hub
 from benchmarks.light.ours import EngineAlone, Recompose, in_groups, merged
 from benchmarks.light.peers import Peer
@@ -92,17 +92,8 @@ def replicas(scale: Scale, batching: Mapping[str, object]) -> Table:
     return table
 
 
-def items_asked(text: str) -> int | str:
-    return text if text == "auto" else int(text)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="one short round instead of three long ones")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
-    parser.add_argument("--peers", type=Path, metavar="FOLDER", help="where peers are installed, if not here")
-    parser.add_argument("--items", type=items_asked, default="auto", help="of ours in a bundle: a number, or auto")
-    given = parser.parse_args()
+    given = asked(__doc__)
     scale, batching = Scale(given.quick), {"items": given.items}
     about = {peer.name: peer.about(given.peers) for peer in PEERS.values()}
     there = {name: peer for name, peer in PEERS.items() if about[peer.name].there}
