@@ -36,13 +36,15 @@ class Forecaster:
         self._corrections = corrections
         self._verdicts = verdicts
 
-    def all(self, catalogue: Catalogue) -> Forecasts | Unmeasured:
-        """Forecasts of every composition of ``catalogue``; what cannot be switched to now is expected to do nothing."""
+    def all(self, catalogue: Catalogue, *, doubt: bool = True) -> Forecasts | Unmeasured:
+        """Forecasts of every composition of ``catalogue``; what cannot be switched to now is expected to do nothing.
+
+        Without ``doubt`` what is low and high is what is likely, at a third of the price."""
         predictions = expect(catalogue.table, self._situation.snapshot)
         if isinstance(predictions, Unmeasured):
             return predictions
         expected = self._expected(catalogue, predictions)
-        columns, verdicts = self._judged(catalogue, expected, self._error())
+        columns, verdicts = self._judged(catalogue, expected, self._error() if doubt else 0.0)
         affordable = within(self._situation.budget, predictions)
         for name in _RATIOS:
             columns[name][~affordable] = 0.0

@@ -40,12 +40,11 @@ class Model(Strategy):
         self._catalogue = Catalogue(compositions)
 
     def propose(self, situation: Situation, trials: tuple[Trial, ...]) -> Proposal:
-        forecasts = self._forecaster(situation).all(self._catalogue.including(situation.active))
+        at_once, catalogue = provides(situation, trials), self._catalogue.including(situation.active)
+        forecasts = self._forecaster(situation).all(catalogue, doubt=not at_once)
         if isinstance(forecasts, Unmeasured):
             return Stay(f"too few samples: nothing is known of {forecasts.stage}")
-        if provides(situation, trials):
-            return provide(situation, forecasts)
-        return next_step(situation, forecasts, trials)
+        return provide(situation, forecasts) if at_once else next_step(situation, forecasts, trials)
 
     def suffices(self, situation: Situation) -> bool | None:
         if situation.active not in self._alone.table.compositions:

@@ -158,7 +158,9 @@ class LookingAhead:
             return _loss(track.errors) < _BETTER * _loss(stays.errors)
         count = min(track.errors.size, stays.errors.size)
         gains = stays.errors[-count:] ** 2 - track.errors[-count:] ** 2
-        return float(gains.mean()) > _SURELY[self.moving] * float(gains.std()) * sqrt(bins / count)
+        mean = float(gains.sum()) / count
+        variance = max(0.0, float(gains @ gains) / count - mean * mean)
+        return mean > _SURELY[self.moving] * sqrt(variance * bins / count)
 
     def _foretold(self, now: float) -> bool:
         """The season had said what is now, in this bin or in the one before."""
@@ -175,12 +177,21 @@ class LookingAhead:
         errors = track.errors[-_JUDGED:]
         if errors.size < 4:
             return 0.0
-        margin = max(0.0, float(np.quantile(errors, _QUANTILE[self._counted])))
+        margin = max(0.0, _quantile(errors, _QUANTILE[self._counted]))
         if not self._counted:
             return margin
         noise = self._dispersion * float(self._bins.rates[-_JUDGED:].mean()) / BIN_S
         scatter = float(np.mean(errors**2))
         return margin * sqrt(max(0.0, 1 - noise / scatter)) if scatter > 0 else 0.0
+
+
+def _quantile(values: Array, share: float) -> float:
+    """As ``np.quantile``, which takes ten times as long for so few."""
+    ordered = np.sort(values)
+    at = share * (len(ordered) - 1)
+    below = int(at)
+    above = min(below + 1, len(ordered) - 1)
+    return float(ordered[below] + (at - below) * (ordered[above] - ordered[below]))
 
 
 def _loss(errors: Array) -> float:

@@ -25,7 +25,7 @@ def season_of(rates: Array) -> int | None:
     variance = float(smooth.var())
     if variance <= 1e-3 * float(smooth.mean()) ** 2 + 1e-12:
         return None
-    unlike = np.array([float(np.mean((smooth[lag:] - smooth[:-lag]) ** 2)) for lag in lags]) / (2 * variance)
+    unlike = _differences(smooth)[lags] / (2 * variance)
     rises = np.flatnonzero(unlike > _UNLIKE)
     if not rises.size:
         return None
@@ -40,3 +40,13 @@ def season_of(rates: Array) -> int | None:
     while end + 1 in near:
         end += 1
     return int(lags[first + int(np.argmin(candidates[first : end + 1]))])
+
+
+def _differences(values: Array) -> Array:
+    """Mean squared difference of ``values`` from themselves, by lag; all at once, by their autocorrelation."""
+    count, around = len(values), values - values.mean()
+    products = np.correlate(around, around, mode="full")[count - 1 :]
+    squares = np.concatenate(([0.0], np.cumsum(around**2)))
+    from_lag, to_lag = squares[-1] - squares[:-1], squares[:0:-1]
+    differences: Array = np.maximum(0.0, from_lag + to_lag - 2 * products) / np.arange(count, 0, -1)
+    return differences
