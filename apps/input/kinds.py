@@ -1,4 +1,7 @@
-"""Kinds of sources: what each is called, what its path is, what else it takes, and how it is opened."""
+"""Kinds of sources: what each is called, what its path is, what else it takes, and how it is opened.
+
+Every command imports this table. So an adapter, with the library that it needs, is imported by who opens one.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from apps.contract import App
-from apps.input.fed import Fed, Feed
-from apps.input.folder import FolderFeed
-from apps.input.kafka import KafkaFeed
-from apps.input.nats_stream import NatsFeed
-from apps.input.redis_streams import RedisFeed
 from apps.input.sources import Clock, Push, Replay, Source, Video
 from compositions.errors import RecomposeError
+
+if TYPE_CHECKING:
+    from apps.input.fed import Feed
 
 KindName = Literal["replay", "video", "push", "spark", "folder", "redis", "kafka", "nats"]
 """What a start body may name; the table ``KINDS`` below has a row for each."""
@@ -98,22 +99,36 @@ def _push(opening: Opening) -> Source:
 
 def _fed(feed: Callable[[Opening], Feed]) -> Callable[[Opening], Source]:
     """What others fill, with its adapter."""
-    return lambda opening: Fed(opening.app, feed(opening), opening.clock)
+
+    def opened(opening: Opening) -> Source:
+        from apps.input.fed import Fed
+
+        return Fed(opening.app, feed(opening), opening.clock)
+
+    return opened
 
 
 def _folder(opening: Opening) -> Feed:
+    from apps.input.folder import FolderFeed
+
     return FolderFeed(opening.path or ".", endless=opening.loop)
 
 
 def _redis(opening: Opening) -> Feed:
+    from apps.input.redis_streams import RedisFeed
+
     return RedisFeed(opening.path or "", opening.options)
 
 
 def _kafka(opening: Opening) -> Feed:
+    from apps.input.kafka import KafkaFeed
+
     return KafkaFeed(opening.path or "", opening.options)
 
 
 def _nats(opening: Opening) -> Feed:
+    from apps.input.nats_stream import NatsFeed
+
     return NatsFeed(opening.path or "", opening.options)
 
 

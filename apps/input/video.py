@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +33,8 @@ class Capture(Protocol):
 
 def open_capture(place: str) -> Capture:
     """A camera by its number, a URL, or a file."""
+    import cv2  # a fifth of a second; commands and workers that need no video import this module too
+
     if place.isdigit():
         return cv2.VideoCapture(int(place))
     if "://" in place:
@@ -77,6 +78,8 @@ class Frames:
     def _check_end(self, count: int) -> None:
         if self.live:
             raise RecomposeError(f"video {self._place!r} gives no more frames after {count}; is it still there?")
+        import cv2
+
         announced = int(self._capture.get(cv2.CAP_PROP_FRAME_COUNT))
         if count < announced - max(2, SPARE_FRAMES * announced):
             raise RecomposeError(

@@ -1,4 +1,7 @@
-"""Kinds of sinks that are an adapter over a library: what each is called, what else it takes, and how it is opened."""
+"""Kinds of sinks that are an adapter over a library: what each is called, what else it takes, and how it is opened.
+
+Every command imports this table. So an adapter, with its library, is imported by who opens one.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from apps.output.parquet_files import ParquetFiles
 from apps.output.port import Sink
-from apps.output.sql import TABLE, SqlSink
-from apps.output.to_kafka import KafkaSink
-from apps.output.to_redis import RedisSink
-from apps.output.webhook import Webhook
 
 KindName = Literal["spark", "sql", "parquet", "redis", "kafka", "webhook"]
 """What a start body may name; the table ``KINDS`` below has a row for each but Spark's (``datapipe.live``)."""
@@ -44,22 +42,32 @@ class SinkKind:
 
 
 def _sql(opening: Opening) -> Sink:
+    from apps.output.sql import TABLE, SqlSink
+
     return SqlSink(opening.path, opening.run, opening.epoch, str(opening.options.get("table", TABLE)))
 
 
 def _parquet(opening: Opening) -> Sink:
+    from apps.output.parquet_files import ParquetFiles
+
     return ParquetFiles(opening.path, opening.run, opening.epoch)
 
 
 def _redis(opening: Opening) -> Sink:
+    from apps.output.to_redis import RedisSink
+
     return RedisSink(opening.path, opening.run, opening.epoch)
 
 
 def _kafka(opening: Opening) -> Sink:
+    from apps.output.to_kafka import KafkaSink
+
     return KafkaSink(opening.path, opening.run, opening.epoch, opening.options)
 
 
 def _webhook(opening: Opening) -> Sink:
+    from apps.output.webhook import Webhook
+
     authorization = opening.options.get("authorization")
     return Webhook(opening.path, opening.run, opening.epoch, None if authorization is None else str(authorization))
 

@@ -18,10 +18,11 @@ _ANY = TypeAdapter(Any)
 class Answer(BaseModel):
     """A frozen body. It may grow fields: whoever reads one keeps those that it does not know.
 
-    What is set is served, null where it was not measured; a field that was not given is left out.
+    What is set is served, null where it was not measured; a field that was not given is left out. Its validator is
+    built at first use: a command or a runner uses a few bodies of the many that it imports.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, defer_build=True)
 
 
 def plain(body: object) -> Any:

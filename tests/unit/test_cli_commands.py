@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -131,3 +134,26 @@ def test_help_and_version() -> None:
         assert "Usage:" in invoke(command, "--help").stdout
     assert "recompose, version" in invoke("--version").stdout
     assert "Usage:" in invoke(code=2).stderr
+
+
+def test_every_command_is_where_the_list_says() -> None:
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert command.help
+
+
+def test_the_list_of_commands_is_told_without_importing_them() -> None:
+    code = (
+        "import atexit, sys; from service.cli import main; "
+        "atexit.register(lambda: print(*sorted(name for name in sys.modules if name.startswith('service')))); "
+        "main(['--help'])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    *lines, modules = said.splitlines()
+    told = dict(line.split(maxsplit=1) for line in lines[lines.index("Commands:") + 1 :])
+    assert list(told) == main.list_commands(click.Context(main))
+    assert all(line.endswith(".") and not line.endswith("...") for line in told.values()), "each fits its line"
+    assert modules.split() == ["service", "service.cli", "service.cli.main"]
