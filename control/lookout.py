@@ -56,6 +56,11 @@ class Lookout:
         """All that there are. They are believed: there will be workers for each, a worker's start before it begins."""
         self._announced.set(announcements)
 
+    def warm(self, rates_per_s: Iterable[float]) -> None:
+        """The load before the start, a rate a bin (``BIN_S``) until now, oldest first; NaN at the end where it is not
+        known."""
+        self._ahead.warm(rates_per_s)
+
     def seen(self, snapshot: Snapshot, wanted_s: float | None) -> Snapshot:
         """``snapshot`` with what is expected of the rate; as it is where nobody counts. ``wanted_s``: the time in which
         an item is wanted, ``None`` where that is not asked for."""

@@ -123,6 +123,11 @@ class Manager:
         """Somebody knows what loads are to come: these, and no others."""
         self._desk.lookout.announce(announcements)
 
+    def warm(self, rates_per_s: Iterable[float]) -> None:
+        """The load before the start is known: items/s in each bin (``BIN_S``) until now, oldest first; NaN at the end
+        where it is not known."""
+        self._desk.lookout.warm(rates_per_s)
+
     def switch_failed(self, reason: str) -> None:
         """The switch under way ended with an error; the old composition is still running."""
         self._phase = failed(self._phase, reason, hands_off=self._aim.hands_off)

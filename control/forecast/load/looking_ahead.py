@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import sqrt
 
 import numpy as np
@@ -10,7 +11,7 @@ from control.forecast.load.bins import BIN_S, KEPT, Array, Bins
 from control.forecast.load.following import NAMES, Following
 from control.forecast.load.level import Level, dispersion_of
 from control.forecast.load.predictors import Past, Track, present, season, trend
-from control.forecast.load.season import season_of
+from control.forecast.load.season import completed, season_of
 
 MOVING_S = 20.0
 """A rate that has not changed for so long rests."""
@@ -80,9 +81,9 @@ class LookingAhead:
         if self._level.changed_s != changed_s:
             self._following.changed(self._level.rate_per_s, self._level.error_per_s, self._level.turns)
 
-    def warm(self, rates: Array) -> None:
-        """The past before the start, a rate a bin, oldest first."""
-        for rate in rates:
+    def warm(self, rates_per_s: Iterable[float]) -> None:
+        """The load before the start, a rate a bin until now, oldest first; NaN at the end where it is not known."""
+        for rate in completed(np.array(list(rates_per_s))):
             self._bins.add(float(rate))
             self._levels.add(float(rate))
         self._period = season_of(self._bins.rates[-KEPT:])

@@ -50,3 +50,14 @@ def _differences(values: Array) -> Array:
     from_lag, to_lag = squares[-1] - squares[:-1], squares[:0:-1]
     differences: Array = np.maximum(0.0, from_lag + to_lag - 2 * products) / np.arange(count, 0, -1)
     return differences
+
+
+def completed(rates: Array) -> Array:
+    """``rates`` with what is unknown (NaN) at their end filled in: as it was a period before, or where none shows, the
+    mean of the rest."""
+    known = rates[~np.isnan(rates)]
+    if not known.size:
+        return known
+    period, missing = season_of(known), len(rates) - len(known)
+    filling = np.full(missing, known.mean()) if period is None else np.resize(known[-period:], missing)
+    return np.concatenate((known, filling))

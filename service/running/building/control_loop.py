@@ -13,6 +13,7 @@ from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.engine import Engine
 from runtime.pools.port import Codec, WorkerPool
+from service.running.building.past_load import past_load
 from service.running.checking.checked import CheckedSpec
 from service.running.checking.shipped import available_cores
 from service.running.loop import Bundler, ControlLoop, LoopSettings, Sink
@@ -38,4 +39,5 @@ def _manager(checked: CheckedSpec) -> Manager:
     manager = Manager(checked.manager_settings, checked.strategy, choices, spec.mode, spec.slo)
     if spec.mode is Mode.PINNED:
         manager.set_mode(spec.mode, spec.composition)
+    manager.warm(past_load(spec))
     return manager
