@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compositions.model import concurrencies
-from control.choices import Choices
-from control.decisions import Mode
-from control.manager import Manager
 from profiler.monitor import Monitor
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.engine import Engine
 from runtime.pools.port import Codec, WorkerPool
-from service.running.building.past_load import past_load
+from service.running.building.managing import manager_of
 from service.running.checking.checked import CheckedSpec
 from service.running.checking.shipped import available_cores
 from service.running.loop import Bundler, ControlLoop, LoopSettings, Sink
@@ -31,13 +28,4 @@ def loop_of(
         checked.settings.monitor, [stage.name for stage in checked.stages], cores, concurrencies(checked.stages)
     )
     how = LoopSettings(cores, checked.style, checked.settings.drain.made)
-    return ControlLoop(engine, monitor, _manager(checked), how, sink, bundler)
-
-
-def _manager(checked: CheckedSpec) -> Manager:
-    spec, choices = checked.spec, Choices(checked.stages, checked.compositions, checked.first)
-    manager = Manager(checked.manager_settings, checked.strategy, choices, spec.mode, spec.slo)
-    if spec.mode is Mode.PINNED:
-        manager.set_mode(spec.mode, spec.composition)
-    manager.warm(past_load(spec))
-    return manager
+    return ControlLoop(engine, monitor, manager_of(checked), how, sink, bundler)
