@@ -97,9 +97,12 @@ def _due(portion: Portion, turns: list[float] | None) -> Portion:
     """Since when a user waits: since it came, since its place in the schedule, or else since it was read."""
     if portion.due_s is not None:
         return portion
+    arrived_s = portion.arrived_s
     if turns is None:
-        return portion._replace(due_s=portion.arrived_s)
-    return portion._replace(due_s=tuple(map(min, turns, portion.arrived_s)))
+        return portion._replace(due_s=arrived_s)
+    if turns[len(arrived_s) - 1] <= arrived_s[0]:  # the last turn came before the first read: so did all
+        return portion._replace(due_s=tuple(turns[: len(arrived_s)]))
+    return portion._replace(due_s=tuple(map(min, turns, arrived_s)))
 
 
 def _joined(first: Portion, second: Portion) -> Portion:

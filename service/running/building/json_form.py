@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from runtime.transport.broken import Broken
 
+NUMBERS = frozenset({bool, int, float})
+NUMBER_BYTES = 40
+"""A number as Python keeps it, and its place in a list."""
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
@@ -21,7 +26,9 @@ class Formed:
     values: list[Any]
     faults: dict[int, str] = field(default_factory=dict)
     size_bytes: int = 0
-    """About what they weigh: the length of their text."""
+    """About what they weigh: the length of their text, of numbers the memory that they take."""
+    several: bool = False
+    """Whether there are ``Outputs`` among them."""
 
     def refuse(self, place: int, error: Exception | str) -> None:
         """The first reason counts."""
@@ -42,6 +49,11 @@ class JsonForm:
         formed = Formed(list(values))
         if not self._as_it_is:
             self._encode(formed)
+        kinds = set(map(type, formed.values))
+        formed.several = Outputs in kinds
+        if kinds <= NUMBERS and _plain_numbers(formed.values, kinds):
+            formed.size_bytes = NUMBER_BYTES * len(formed.values)
+            return formed
         formed.size_bytes = _text_bytes(formed.values)
         if not formed.size_bytes:
             self._look_at_each(formed)
@@ -68,6 +80,16 @@ class JsonForm:
             except (TypeError, ValueError, RecursionError) as error:
                 cure = f"let encode_result of app {self._app.name!r} return plain JSON data"
                 formed.refuse(place, f"{type(error).__name__}: {error}; {cure}")
+
+
+def _plain_numbers(values: list[Any], kinds: set[type]) -> bool:
+    """Whether JSON has each of them, seen in a third of the time that their text takes: if one is infinite or no number
+    so is their sum, and what fits into a float has no more digits than Python makes text of."""
+    try:
+        numbers = array("d", values)
+    except OverflowError:
+        return False
+    return float not in kinds or isfinite(sum(numbers))
 
 
 def _text_bytes(values: list[Any]) -> int:

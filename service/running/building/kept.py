@@ -17,10 +17,17 @@ class Run:
 
     __slots__ = ("_count", "error", "first", "several", "size_bytes", "values")
 
-    def __init__(self, first: int, values: Sequence[Any], error: str | None = None, size_bytes: int = 0) -> None:
-        """``size_bytes``: about what they weigh."""
+    def __init__(
+        self,
+        first: int,
+        values: Sequence[Any],
+        error: str | None = None,
+        size_bytes: int = 0,
+        several: bool | None = None,
+    ) -> None:
+        """``size_bytes``: about what they weigh. ``several``: as below, where it is known."""
         self.first, self.values, self.error, self.size_bytes = first, values, error, size_bytes
-        self.several = any_outputs(values)
+        self.several = any_outputs(values) if several is None else several
         """Whether an item may have several values, or none."""
         self._count = sum(map(_rows_of, values)) if self.several else len(values)
 

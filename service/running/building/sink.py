@@ -125,14 +125,15 @@ class ResultSink:
         begin, each_bytes = 0, formed.size_bytes / len(formed.values)
         for place, error in sorted(formed.faults.items()):
             if begin < place:
-                yield Run(serial + begin, formed.values[begin:place], None, int(each_bytes * (place - begin)))
+                size_bytes = int(each_bytes * (place - begin))
+                yield Run(serial + begin, formed.values[begin:place], None, size_bytes, formed.several)
             self.unwritten += 1
             self._bury(serial + place, error)
             yield Run(serial + place, (None,), error)
             begin = place + 1
         if begin < len(formed.values):
             values = formed.values[begin:] if begin else formed.values
-            yield Run(serial + begin, values, None, int(each_bytes * len(values)))
+            yield Run(serial + begin, values, None, int(each_bytes * len(values)), formed.several)
 
     def _bury(self, serial: int, error: str) -> None:
         self.first_error = self.first_error or f"item {serial}: {error}"
