@@ -53,6 +53,8 @@ CLASSES: tuple[type, ...] = (
 )
 _BY_NAME = {cls.__name__: cls for cls in CLASSES}
 _OURS = frozenset(CLASSES)
+_TIMES = frozenset({"arrived_s", "due_s"})
+"""Fields with a time an item: they are plain as they are, and a bundle has thousands."""
 _CONTAINERS: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "deque": deque, "set": set}
 
 
@@ -97,6 +99,8 @@ class Writer:
             return self.plain({stage: None if state is None else self._blob(state) for stage, state in value.items()})
         if name == "kept":
             return [self.plain({}) for _ in value]
+        if name in _TIMES and type(value) is tuple:
+            return {"$": "tuple", "items": value}
         return self.plain(value)
 
     def _blob(self, payload: Any) -> Blob:
