@@ -23,7 +23,7 @@ any number of values for one when it yields them, or returns ``Outputs``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final
 
@@ -81,6 +81,8 @@ class App:
     """Set on the class. An app whose options decide its stages sets it again on the instance in ``__init__``, so code
     that has an instance reads ``app.stages`` of that, never of its class."""
     options_model: ClassVar[type[Options]] = Options
+    input_classes: ClassVar[Mapping[str, int]] = {}
+    """Amounts of input by name, in items: of what is read, from its beginning again where it is shorter."""
     compositions_file: ClassVar[Path | None] = None
     """YAML beside the app; ``None`` means ``compositions/<name>.yaml`` of the service, then all-sequential alone."""
 

@@ -20,6 +20,8 @@ from compositions.errors import RecomposeError
 from compositions.model import Stage
 
 LEVEL = 9
+INPUT_CLASSES = {"test": 10, "small": 50, "medium": 400, "large": 2_333, "huge": 4_667}
+"""Blocks of 900,000 bytes. SPBench's huge is a file of 4.2 GB, and its large a half of that; the others are ours."""
 
 
 class Block(NamedTuple):
@@ -58,6 +60,7 @@ class Bzip2(_Blocks):
     description = "Compresses files block by block; what comes out is read by bunzip2."
     stages: tuple[Stage, ...] = (Stage("compress"),)
     options_model: ClassVar[type[Options]] = BlockOptions
+    input_classes = INPUT_CLASSES
     options: BlockOptions
 
     def items(self, path: Path | None) -> Iterator[Block]:

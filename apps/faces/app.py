@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from apps.faces.data_set import FaceRecipe
 
 
+INPUT_CLASSES = {"test": 9, "small": 30, "medium": 90, "large": 450, "huge": 900}
+"""Frames: at 30 a second 0.3, 1, 3, 15 and 30 s, as SPBench's Face Recognizer has them."""
+
+
 class FaceOptions(Options):
     training: Path | None = Field(default=None, description="Folder of pictures of faces; default: the sample's")
     gallery: Path | None = Field(
@@ -42,6 +46,7 @@ class FaceOptions(Options):
 class FaceApp(App):
     """Its last stage gives ``Recognized``."""
 
+    input_classes = INPUT_CLASSES
     options: FaceOptions
 
     _recognizers: Reader[Recognizer] | Unversioned[Recognizer]

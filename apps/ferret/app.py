@@ -27,6 +27,8 @@ from compositions.model import Stage
 if TYPE_CHECKING:
     from apps.ferret.data_set import RegionRecipe
 
+INPUT_CLASSES = {"test": 1, "small": 16, "medium": 64, "large": 256, "huge": 3_500}
+"""Queries, as PARSEC has them: test, simsmall, simmedium, simlarge and native, which asks for 50 results each."""
 NEAR_PER_RESULT = 2
 """Near regions kept for every query region, per image asked for: the original's ratio."""
 
@@ -38,6 +40,7 @@ class Ferret(App):
     description = "Finds the images of a database that look like a query image (PARSEC Ferret)."
     stages = (Stage("segment"), Stage("extract"), Stage("vectorize"), Stage("rank"))
     options_model = FerretOptions
+    input_classes = INPUT_CLASSES
     options: FerretOptions
     _databases: Databases
     _kernel: Kernel

@@ -25,6 +25,8 @@ from compositions.errors import RecomposeError
 from compositions.model import Stage
 
 COLUMNS = ("frame", "x1", "y1", "x2", "y2", "side")
+INPUT_CLASSES = {"test": 25, "small": 125, "medium": 500, "large": 1_500, "huge": 3_000}
+"""Frames: at 25 a second 1, 5, 20, 60 and 120 s. SPBench's huge has 120 s; the others are ours."""
 LEAST_SLOPE = 0.3
 """Rows over columns: flatter lines are no side of a lane."""
 SMALLEST_PX = 16
@@ -82,6 +84,7 @@ class _Lanes(App):
     """What both divisions into stages share."""
 
     options_model: ClassVar[type[Options]] = LaneOptions
+    input_classes = INPUT_CLASSES
     options: LaneOptions
 
     def __init__(self, options: Options | None = None) -> None:

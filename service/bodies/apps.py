@@ -35,6 +35,8 @@ class AppInfo(Answer):
     compositions: list[str]
     options: dict[str, Any]
     """Their JSON schema."""
+    input_classes: dict[str, int] = {}
+    """Amounts of input by name, in items: what ``items`` of a start may be."""
     running: bool
     state: State
 
@@ -46,6 +48,7 @@ class AppInfo(Answer):
             stages=[StageInfo.of(stage) for stage in app.stages],
             compositions=[composition.name for composition in compositions],
             options=app.options_model.model_json_schema(),
+            input_classes=dict(app.input_classes),
             running=state not in (State.STOPPED, State.FAILED),
             state=state,
         )

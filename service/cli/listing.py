@@ -10,6 +10,7 @@ from typing import Any
 import click
 from rich.console import RenderableType
 
+from apps.input.classes import Amount, items_of
 from service.bodies.apps import AppInfo
 from service.bodies.logs import LogLine
 from service.cli import render
@@ -28,6 +29,14 @@ def apps(url: str, as_json: bool) -> None:
     """Lists the apps that the service can run: their stages, their compositions, and whether they run."""
     with connected(url) as client:
         show(client.get("/apps"), as_json, lambda found: _table(read(list[AppInfo], found)))
+
+
+def items_of_service(client: Client, name: str, asked: Amount) -> int:
+    """How many items are asked for of an app of the service. Raises: RecomposeError for a class that it does not have."""
+    if isinstance(asked, int):
+        return asked
+    found = read(list[AppInfo], client.get("/apps"))
+    return items_of(name, next((app.input_classes for app in found if app.name == name), {}), asked)
 
 
 def _table(found: Sequence[AppInfo]) -> RenderableType:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from apps.input.classes import parse_amount
 from compositions.batching import MOST_BYTES, MOST_LINGER_MS
 from control.decisions import Mode
 from control.strategies import STRATEGIES
@@ -48,7 +49,11 @@ STREAM: Options = (
         type=click.FloatRange(0, MOST_LINGER_MS),
         help="Wait so long for others that are not due; default: 0.",
     ),
-    click.option("--items", type=click.IntRange(1), help="End after this many items."),
+    click.option(
+        "--items",
+        callback=as_usage(parse_amount, "--items"),
+        help="End after this many items; or a class of input that the app has: small, huge …",
+    ),
     click.option("--duration", type=click.FloatRange(0, min_open=True), help="End after this many seconds."),
     click.option(
         "--source", callback=as_usage(parse_source, "--source"), help="KIND:PATH; default: the app's own data."

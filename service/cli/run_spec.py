@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from apps import registry
+from apps.input.classes import Amount, items_of
 from control.decisions import Mode
 from profiler.slo import Slo
 from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec, TelemetrySpec
@@ -22,7 +23,7 @@ def spec_of(
     composition: str | None,
     rate: InputSpec | None,
     pattern: InputSpec | None,
-    items: int | None,
+    items: Amount | None,
     duration: float | None,
     source: SourceSpec | None,
     options: tuple[str, ...],
@@ -49,7 +50,7 @@ def spec_of(
         composition=composition,
         slo=slo,
         mode=Mode.PINNED if composition is not None and slo is None else Mode.AUTO,
-        items=items,
+        items=None if items is None else items_of(app, instance.input_classes, items),
         duration_s=duration,
         out_path=out,
         dead_letters_path=dead_letters,

@@ -13,6 +13,7 @@ from service.bodies.status import Status
 from service.cli import render
 from service.cli.clients import connected, json_option, show, url_option
 from service.cli.http import read, segment
+from service.cli.listing import items_of_service
 from service.cli.names import app_argument
 from service.cli.run_options import START, options
 from service.cli.run_spec import batching_of
@@ -30,8 +31,11 @@ STOP_S = 620.0
 def start(app: str, url: str, as_json: bool, **given: Any) -> None:
     """Starts APP in the service, on its own data unless --source says otherwise; --slo sets its objective first."""
     slo = all_together(given.pop("slo"), given.pop("threshold"), given.pop("budget"))
+    items = given.pop("items")
     request = _request(**given)
     with connected(url) as client:
+        if items is not None:
+            request = request.model_copy(update={"items": items_of_service(client, app, items)})
         if slo is not None:
             client.request("POST", "/slo", json=plain(JointSlo.of(app, slo)))
         status = client.request("POST", f"/apps/{segment(app)}/start", json=plain(request))

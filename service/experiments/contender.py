@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from apps import registry
+from apps.input.classes import items_of
 from compositions.batching import Batching
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage
@@ -23,6 +24,8 @@ class Contender:
     name: str
     strategy: str | None = None
     composition: Composition | None = None
+    items: int | None = None
+    """With which its run is over, if not before."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +91,24 @@ def compositions_of(experiment: Experiment) -> tuple[Composition, ...]:
 
 
 def contenders(experiment: Experiment, known: Sequence[Composition]) -> list[Contender]:
-    """Raises: RecomposeError for a composition that is not there."""
+    """Raises: RecomposeError for a composition, or a class of input, that is not there."""
     by_name = {composition.name: composition for composition in known}
     names = list(by_name) if experiment.static == "all" else list(experiment.static)
     missing = [name for name in names if name not in by_name]
     if missing:
         raise RecomposeError(f"{experiment.app} has no composition {missing[0]!r}; it has {', '.join(by_name)}")
     fixed = [each for name in names for each in _by_sizes(by_name[name], experiment.input.batches)]
-    return fixed + [Contender(strategy, strategy=strategy) for strategy in experiment.strategies]
+    everyone = fixed + [Contender(strategy, strategy=strategy) for strategy in experiment.strategies]
+    return [with_items for each in everyone for with_items in _by_items(each, experiment)]
+
+
+def _by_items(contender: Contender, experiment: Experiment) -> list[Contender]:
+    """It as it is, or with each amount of items; named after it where there are several."""
+    classes = registry.find(experiment.app).input_classes
+    amounts = {asked: items_of(experiment.app, classes, asked) for asked in experiment.input.items}
+    if len(amounts) < 2:
+        return [replace(contender, items=each) for each in amounts.values()] or [contender]
+    return [replace(contender, name=f"{contender.name}, {asked}", items=each) for asked, each in amounts.items()]
 
 
 def _by_sizes(composition: Composition, sizes: Sequence[int]) -> list[Contender]:

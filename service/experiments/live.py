@@ -46,14 +46,14 @@ class LiveDriver:
         with _Running(runner) as asked:
             if rate is not None:
                 asked.ask(SetRate(rate))
-            samples = list(self._watch(asked, rate))
+            samples = list(self._watch(asked, rate, contender.items))
             summary = asked.ask(ReadSummary())
             trials = sum(decision.trials for decision in asked.ask(ReadDecisions(-1, 1000)))
         latency_ms = latency_by_items(samples, experiment.warm_up_s)
         seen = Seen(samples, latency_ms, summary.switches, trials)
         return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
 
-    def _watch(self, runner: Patient, rate: Rate | None) -> Iterator[Point]:
+    def _watch(self, runner: Patient, rate: Rate | None, most: int | None) -> Iterator[Point]:
         began_s, before = time.monotonic(), (0.0, runner.ask(ReadStatus()).items)
         usage = Usage()
         usage.measure(())
@@ -80,6 +80,8 @@ class LiveDriver:
                 memory_mb=memory_mb,
             )
             before = (at_s, items)
+            if items.delivered + items.failed == most:
+                return
 
     def spec(self, contender: Contender, load: InputSpec | None = None) -> RunSpec:
         experiment, fixed = self._experiment, contender.composition
@@ -95,6 +97,7 @@ class LiveDriver:
             strategy=contender.strategy or "static",
             settings=experiment.settings,
             pool="local" if experiment.driver == "local" else "ray",
+            items=contender.items,
         )
 
 

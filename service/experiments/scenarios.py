@@ -42,6 +42,7 @@ class Scenarios:
             first=fixed or next((c for c in self._compositions if c.name == experiment.first), None),
             happenings=tuple(self._happenings(fixed)),
             seed=experiment.seed + repetition,
+            items=contender.items,
         )
 
     def flooded(self, composition: Composition, duration_s: float) -> Scenario:

@@ -54,6 +54,9 @@ class Load(Closed):
     """Of a trace; of the folder with the module of a custom pattern; else what the app is to read instead of its own
     data set, on real workers."""
     full: bool = False
+    items: tuple[Annotated[int, Field(strict=True, ge=1)] | str, ...] = ()
+    """A run ends with so many items, or those of a class of input that the app has: ``small``, ``huge`` …; after
+    ``duration_s`` at the latest. Of several, every static composition runs once with each."""
     batches: tuple[Annotated[int, Field(ge=1, le=MOST_ITEMS)], ...] = ()
     """Every static composition once with bundles of each of these sizes."""
     batch_steps: tuple[tuple[float, Annotated[int, Field(ge=1, le=MOST_ITEMS)]], ...] = ()
@@ -159,6 +162,8 @@ class Experiment(Closed):
             raise ValueError("nothing to run: give strategies, static compositions, or both")
         if self.strategies and self.slo is None:
             raise ValueError("strategies need an slo to work for")
+        if self.strategies and len(self.input.items) > 1:
+            raise ValueError("strategies are compared on one amount of items; several are for static compositions")
         for each in self.strategies:
             _taken(each, self.objective)
         if self.driver == "simulated" and not self.profile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import ceil
 from statistics import fmean
 
 from apps.input.rates import Rate
@@ -13,7 +14,7 @@ from service.experiments.contender import Contender, Measurement, Point, Seen, m
 from service.experiments.scenarios import Scenarios
 from service.experiments.spec import Experiment
 from service.running.simulated.simulation import simulate
-from service.running.simulated.trace import Trace
+from service.running.simulated.trace import Left, Moment
 
 SAMPLE_S = 0.5
 CALIBRATE_S, CALIBRATE_FROM_S = 20.0, 5.0
@@ -33,11 +34,14 @@ class VirtualDriver:
     def run(self, contender: Contender, repetition: int, rate: Rate | None) -> Measurement:
         experiment = self._experiment
         trace = simulate(self._scenarios.of(contender, repetition, rate))
-        late = [item for item in trace.delivered if item.at_s > experiment.warm_up_s]
+        delivered = trace.delivered[: contender.items]
+        over_s = delivered[-1].at_s if len(delivered) == contender.items else experiment.duration_s
+        late = [item for item in delivered if item.at_s > experiment.warm_up_s]
         latency_ms = fmean((item.at_s - item.arrived_s) * 1e3 for item in late) if late else None
-        switches = trace.switches_between(0, experiment.duration_s)
-        trials = sum(decision.trials for decision in trace.decisions)
-        seen = Seen(_samples(trace, rate or _unknown, experiment.duration_s), latency_ms, switches, trials)
+        switches = trace.switches_between(0, over_s)
+        trials = sum(decision.trials for decision in trace.decisions if decision.at_s <= over_s)
+        samples = _samples(delivered, trace.moments, rate or _unknown, over_s)
+        seen = Seen(samples, latency_ms, switches, trials)
         return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
 
     def decisions(self, contender: Contender, rate: Rate | None) -> Sequence[Decision]:
@@ -49,14 +53,14 @@ def _unknown(_: float) -> None:
     """What an always full source offers."""
 
 
-def _samples(trace: Trace, rate: Callable[[float], float | None], duration_s: float) -> list[Point]:
+def _samples(
+    left: Sequence[Left], ticks: Sequence[Moment], rate: Callable[[float], float | None], over_s: float
+) -> list[Point]:
     samples = []
-    delivered = iter(trace.delivered)
-    item = next(delivered, None)
-    moments = iter(trace.moments)
-    moment = next(moments, None)
+    delivered, moments = iter(left), iter(ticks)
+    item, moment = next(delivered, None), next(moments, None)
     seen = moment
-    for number in range(1, int(duration_s / SAMPLE_S) + 1):
+    for number in range(1, ceil(over_s / SAMPLE_S) + 1):
         at_s = number * SAMPLE_S
         latencies = []
         while item is not None and item.at_s <= at_s:

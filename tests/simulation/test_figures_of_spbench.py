@@ -68,6 +68,16 @@ def test_a_source_that_is_always_full_is_no_rate() -> None:
     assert run.achieved_per_s == pytest.approx(1000 / 64, rel=0.05)
 
 
+def test_a_run_is_over_with_the_items_of_its_class() -> None:
+    found = runs(figure("spbench_input_classes", "bzip2"))
+    assert list(found) == ["farm, test", "farm, small", "farm, medium"]
+    for name, items in (("farm, test", 10), ("farm, small", 50), ("farm, medium", 400)):
+        assert sum(sample.throughput_per_s * 0.5 for sample in found[name].samples) == pytest.approx(items)
+        assert found[name].samples[-1].at_s == pytest.approx(items * 0.064 / 2, rel=0.1, abs=1.5), (
+            "and a second of start"
+        )
+
+
 def test_settings_of_a_run_are_checked() -> None:
     experiment = figure("spbench_fig06_sequential", "bzip2").model_copy(update={"settings": {"buffer": 1}})
     with pytest.raises(RecomposeError, match="unknown setting 'buffer'"):

@@ -92,6 +92,7 @@ def test_what_the_service_refuses_is_a_sentence(invoke: Invoke) -> None:
         == "Error: readings is not running; start it with POST /apps/readings/start\n"
     )
     assert "there is no app 'nothing'" in told(invoke("start", "nothing"), 1)
+    assert "has no class of input 'huge'; it has none" in told(invoke("start", "readings", "--items", "huge"), 1)
     assert "--rate and --pattern exclude each other" in told(
         invoke("start", "readings", "--rate", "1", "--pattern", "wave:period=60,min=1,max=10"), 2
     )

@@ -69,6 +69,8 @@ class Scenario:
     seed: int = 0
     until_settled_s: float | None = None
     """End early once nothing but "no change" was said for so long."""
+    items: int | None = None
+    """End early once so many are delivered."""
     pilot: Callable[[], Pilot] | None = None
     """Makes who decides instead of the strategy, anew for each run."""
 

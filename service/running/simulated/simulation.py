@@ -54,8 +54,8 @@ class SimulatedRun:
         return self._pool
 
     def advance(self, until_s: float) -> None:
-        """Until then, or until it has settled."""
-        while self._engine.now_s < until_s and not self._settled():
+        """Until then, or until it is over."""
+        while self._engine.now_s < until_s and not self._over():
             self._happen()
             due_s = self._source.feed()
             self._loop.step(min(due_s, until_s))
@@ -72,9 +72,10 @@ class SimulatedRun:
         if isinstance(item, Delivered):
             self._trace.take(item)
 
-    def _settled(self) -> bool:
-        limit_s = self._scenario.until_settled_s
-        return limit_s is not None and self._engine.now_s - self._trace.quiet_since_s > limit_s
+    def _over(self) -> bool:
+        limit_s, items = self._scenario.until_settled_s, self._scenario.items
+        settled = limit_s is not None and self._engine.now_s - self._trace.quiet_since_s > limit_s
+        return settled or (items is not None and len(self._trace.delivered) >= items)
 
     def _note(self) -> None:
         snapshot, result = self._loop.snapshot, self._loop.result
