@@ -32,7 +32,7 @@ def apps(url: str, as_json: bool) -> None:
 
 
 def items_of_service(client: Client, name: str, asked: Amount) -> int:
-    """How many items are asked for of an app of the service. Raises: RecomposeError for a class that it does not have."""
+    """How many items are asked for of an app of the service. Raises: RecomposeError for a class that it has not."""
     if isinstance(asked, int):
         return asked
     found = read(list[AppInfo], client.get("/apps"))
