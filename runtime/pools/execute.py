@@ -58,8 +58,11 @@ def run_stages(app: App, stages: tuple[str, ...], values: Sequence[Any], states:
     return run_now(execute(Calls(app), stages, values, states))
 
 
-async def execute(calls: Calls, stages: tuple[str, ...], values: Sequence[Any], states: Mapping[str, Any]) -> Executed:
-    """Runs ``stages`` in this order, each on what the one before it returned.
+async def execute(
+    calls: Calls, stages: tuple[str, ...], values: Sequence[Any], states: Mapping[str, Any], several: bool = True
+) -> Executed:
+    """Runs ``stages`` in this order, each on what the one before it returned. ``several``: there may be ``Outputs``
+    among the values.
 
     Wall time is ``perf_counter``, CPU time that of the calling thread alone; both in seconds, for all items together. A
     stateful stage whose state is missing from ``states`` gets ``None``, as before its first item.
@@ -69,7 +72,7 @@ async def execute(calls: Calls, stages: tuple[str, ...], values: Sequence[Any], 
     batch stage that raises on several: any may be at fault, so the task is not done either.
     """
     stateful = calls.stateful.intersection(stages)
-    run = _Run(values, stateful != frozenset())
+    run = _Run(values, several and any_outputs(values), stateful != frozenset())
     new_states = {}
     for name in stages:
         state = await run.stage(name, _call(calls, name), states.get(name))
@@ -86,12 +89,12 @@ def _call(calls: Calls, name: str) -> Call:
 
 
 class _Run:
-    """The items of a task on their way through its stages. ``whole``: a fault of one is the end for all."""
+    """The items of a task on their way through its stages. ``several``: an item may be several values, or none.
+    ``whole``: a fault of one is the end for all."""
 
-    def __init__(self, values: Sequence[Any], whole: bool) -> None:
+    def __init__(self, values: Sequence[Any], several: bool, whole: bool) -> None:
         self._values = list(values)
-        self._several = any_outputs(values)
-        """Whether an item may be several values, or none."""
+        self._several = several
         self._whole = whole
         self._at: list[int] | None = None
         """Positions in the task of those that are left; None: all are."""

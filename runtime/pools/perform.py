@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from apps.contract import Outputs
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import NOTHING_KEYED, ItemFault, KeyedDone, Payload
 from runtime.dispatch.instructions import Task
@@ -28,6 +29,14 @@ class Performed(NamedTuple):
     keyed: KeyedDone = NOTHING_KEYED
 
 
+class _Given(NamedTuple):
+    """What a task brought. ``several``: an item may be several values, or none."""
+
+    values: list[Any]
+    broken: list[ItemFault]
+    several: bool
+
+
 async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     """Raises: StageError when nothing of the task could be done, and what it did to states is undone."""
     if not calls.keyed:
@@ -45,10 +54,11 @@ async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
 
 async def _perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     values = _values(task, codec)
-    broken = _broken(values, task.stages[0])
+    kinds = set(map(type, values))
+    broken = _broken(values, task.stages[0]) if Broken in kinds else []
     if broken and _ordered(calls, task):
         raise StageError(task.stages[0], broken[0].error, broken[0].position)
-    done = await _run(calls, task, values, broken, codec)
+    done = await _run(calls, task, _Given(values, broken, Outputs in kinds), codec)
     assert len(done.values) == len(values), f"{len(values)} values became {len(done.values)}"
     payload, unfit = _encoded(done, task, codec)
     if unfit and _ordered(calls, task):
@@ -74,23 +84,22 @@ def _ordered(calls: Calls, task: Task) -> bool:
 
 def _broken(values: list[Any], stage: str) -> list[ItemFault]:
     """Those that could not be unpickled, as faults of the first stage."""
-    if Broken not in set(map(type, values)):
-        return []
     text = "the value that went in cannot be unpickled\n"
     return [ItemFault(at, stage, text + value.why) for at, value in enumerate(values) if isinstance(value, Broken)]
 
 
-async def _run(calls: Calls, task: Task, values: list[Any], broken: list[ItemFault], codec: Codec) -> Executed:
+async def _run(calls: Calls, task: Task, given: _Given, codec: Codec) -> Executed:
     """Runs the stages on all values but the broken ones."""
+    values, broken, several = given
     states = {name: None if state is None else codec.decode(state)[0] for name, state in task.states.items()}
     for name, state in states.items():
         if isinstance(state, Broken):
             raise StageError(name, f"the state that went in cannot be unpickled\n{state.why}", None)
     if not broken:
-        return await execute(calls, task.stages, values, states)
+        return await execute(calls, task.stages, values, states, several)
     gone = {fault.position for fault in broken}
     at = [position for position in range(len(values)) if position not in gone]
-    done = await execute(calls, task.stages, [values[position] for position in at], states)
+    done = await execute(calls, task.stages, [values[position] for position in at], states, several)
     whole: list[Any] = [None] * len(values)
     for position, value in zip(at, done.values, strict=True):
         whole[position] = value
