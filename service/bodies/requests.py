@@ -209,6 +209,11 @@ class StartRequest(Frozen):
         description="What outlives a runner that dies: nothing; or what was acknowledged, how far the source was read "
         "and states, so that what left in the last moments may leave again (restart), or leaves once (exactly-once).",
     )
+    journal_sync: bool = Field(
+        default=True,
+        description="With a durability, whether a commit waits for the disk; false: for the operating system only. "
+        "Whatever process dies, nothing is lost by that; a machine that loses power forgets the last moments.",
+    )
     items: Annotated[int, Field(strict=True, gt=0, le=10**12), WHOLE] | None = None
     duration_s: Annotated[Number, Field(gt=0, le=1e9)] | None = None
 

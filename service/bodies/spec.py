@@ -232,6 +232,9 @@ class Durable(Frozen):
     leaves again. ``exactly-once``: and what left."""
     journals: str | None = None
     """The service's folder for it."""
+    journal_sync: bool = True
+    """A commit waits for the disk; else for the operating system only: nothing is lost when a process dies, the last
+    moments are when the machine loses power."""
 
 
 class RunSpec(Beginning, Ending, Durable):

@@ -53,6 +53,8 @@ class LoopSettings:
     """Cores that the workers may use."""
     style: SwitchStyle = SwitchStyle.SEAMLESS
     drain_sample: DrainSample = field(default_factory=ScheduleSample)
+    seen_at_once: bool = True
+    """What leaves the dispatcher can be seen from then on; else somebody says when (``ControlLoop.seen``)."""
 
 
 class ControlLoop:
@@ -115,6 +117,11 @@ class ControlLoop:
             elif isinstance(command, ResetWindow):
                 self.monitor.reset_window(now_s)
 
+    def seen(self, at_s: float, out: Delivered) -> None:
+        """Whoever waits for these items can see them from now on: their latency ends here."""
+        if out.error is None:
+            self.monitor.record_deliveries(at_s, out.arrived_s, out.started_s, out.since_s)
+
     # --- observe ----------------------------------------------------------------------------------------------------
 
     def _observe(self, outcome: Outcome) -> None:
@@ -144,8 +151,8 @@ class ControlLoop:
     def _delivered(self, out: Delivered) -> None:
         self.handovers.gaps.delivered(out.at_s, out.composition)
         self._bundler.delivered(out)
-        if out.error is None:
-            self.monitor.record_deliveries(out.at_s, out.arrived_s, out.started_s, out.since_s)
+        if self._settings.seen_at_once:
+            self.seen(out.at_s, out)
         self._sink(out)
 
     def _switched(self, ended: SwitchEnded) -> None:

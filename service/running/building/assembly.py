@@ -9,7 +9,7 @@ from apps.input.source_thread import SourceLimits, SourceThread
 from profiler.snapshot import LatencyFrom
 from runtime.pools.keyed import routing
 from service.running.building.control_loop import loop_of
-from service.running.building.durability import begin_of, keeper_of, outlet_of
+from service.running.building.durability import begin_of, keeper_of, outlet_of, way_out
 from service.running.building.intake import Intake
 from service.running.building.pools import POOLS
 from service.running.building.run import Run
@@ -41,11 +41,11 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
             limits=_limits(checked, begin.next_serial),
         )
         bundling = Bundling(source, spec.batching.batching, checked.first)
-        loop = loop_of(checked, pool, codec, sink.take, bundling, begin)
         keeper = keeper_of(checked, codec, sink, begin, outlet, pool.wake)
+        loop = loop_of(checked, pool, codec, way_out(keeper, sink), bundling, begin)
         workers, waiting = checked.first.workers, lambda: checked.pushes.waiting
         intake = Intake(source, loop.engine, loop.monitor, bundling, workers, waiting)
-        intake.admitted = keeper.admitted
+        intake.admitted, keeper.seen = keeper.admitted, loop.seen
         undoing.pop_all()
         return Run(
             checked,

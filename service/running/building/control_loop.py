@@ -27,5 +27,6 @@ def loop_of(
     monitor = Monitor(
         checked.settings.monitor, [stage.name for stage in checked.stages], cores, concurrencies(checked.stages)
     )
-    how = LoopSettings(cores, checked.style, checked.settings.drain.made)
+    seen_at_once = spec.durability != "exactly-once"
+    how = LoopSettings(cores, checked.style, checked.settings.drain.made, seen_at_once)
     return ControlLoop(engine, monitor, manager_of(checked), how, sink, bundler)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from apps.output.kinds import KINDS, Opening
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
+from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.pools.port import Codec
 from service.running.building.keeper import KEEPERS, Keeper, Keeping
 from service.running.building.kept import Run
@@ -59,3 +60,13 @@ def keeper_of(
     keeper = KEEPERS[checked.spec.durability](sink.release, keeping)
     sink.way = keeper.take
     return keeper
+
+
+def way_out(keeper: Keeper, sink: ResultSink) -> Callable[[Delivered | Shed], None]:
+    """For what leaves the dispatcher."""
+
+    def take(out: Delivered | Shed) -> None:
+        keeper.left(out)
+        sink.take(out)
+
+    return take

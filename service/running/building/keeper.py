@@ -15,6 +15,7 @@ from apps.input.positions import Marks, Position, Positioned, part_of
 from apps.input.sources import Source
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.events import Payload
+from runtime.dispatch.outcomes import Delivered, Shed
 from service.running.building.kept import Run
 from service.running.durable.group_writer import GroupWriter
 from service.running.durable.values import Commit, Left, Resumption
@@ -22,6 +23,9 @@ from service.running.durable.values import Commit, Left, Resumption
 MOST_HELD_ITEMS = 20_000
 """Results that wait to be stored before no more items are taken."""
 Release = Callable[[Run], None]
+Seen = Callable[[float, Delivered], None]
+"""Gets the time from which on what left can be seen."""
+"""Is told when items that left can be seen."""
 
 
 class Keeper:
@@ -29,9 +33,14 @@ class Keeper:
 
     def __init__(self, release: Release) -> None:
         self._release = release
+        self.seen: Seen = lambda at_s, out: None
+        """Is told where results do not go at once."""
 
     def admitted(self, first: int, marks: Marks | None) -> None:
         """Items from serial number ``first`` on came in."""
+
+    def left(self, out: Delivered | Shed) -> None:
+        """It left the dispatcher; its results follow by ``take``."""
 
     def take(self, run: Run) -> None:
         """Results left the dispatcher."""
@@ -120,7 +129,7 @@ class RestartKeeper(Keeper):
         """That was given to be stored."""
         self._ready: Commit | None = None
         """To be stored when the sink has what left."""
-        self._next_s = -math.inf
+        self._next_s = self._prepared_s = -math.inf
 
     def admitted(self, first: int, marks: Marks | None) -> None:
         if marks:
@@ -132,7 +141,7 @@ class RestartKeeper(Keeper):
 
     def turn(self, now_s: float, checkpoint: Callable[[], Checkpoint]) -> None:
         for commit in self._writer.stored():
-            self._stored(commit)
+            self._stored(commit, now_s)
         if self._ready is None and self._left > self._told and not self._writer.busy and now_s >= self._next_s:
             self._prepare(checkpoint(), now_s)
         if self._ready is not None and self._may_store(self._ready):
@@ -146,7 +155,7 @@ class RestartKeeper(Keeper):
     def _prepare(self, point: Checkpoint, now_s: float) -> None:
         if point.next_serial != self._left:  # more has left than was taken yet: the next turn knows of it
             return
-        self._next_s = now_s + self.EVERY_S
+        self._next_s, self._prepared_s = now_s + self.EVERY_S, now_s
         states = {stage: self._value(stage, payload) for stage, payload in point.states.items()}
         positions = self._tracker.behind(point.next_serial)
         self._told = point.next_serial
@@ -168,7 +177,7 @@ class RestartKeeper(Keeper):
     def _to_keep(self) -> tuple[Left, ...]:
         return ()
 
-    def _stored(self, commit: Commit) -> None:
+    def _stored(self, commit: Commit, now_s: float) -> None:
         if commit.positions and isinstance(self._source, Positioned):
             self._source.commit(commit.positions)
 
@@ -203,6 +212,8 @@ class ExactlyOnceKeeper(RestartKeeper):
     """Results are stored with how far the run has come, and go when they are: nobody saw one that comes again."""
 
     EVERY_S = 0.005
+    """At the most. Between two commits passes as long as the earlier one took: more results share what a slow disk or
+    a busy machine makes dear."""
 
     def __init__(self, release: Release, keeping: Keeping) -> None:
         super().__init__(release, keeping)
@@ -210,6 +221,12 @@ class ExactlyOnceKeeper(RestartKeeper):
         """Not submitted yet."""
         self._held_items = 0
         """Those, and what is on its way."""
+        self._unseen: deque[Delivered] = deque()
+        """What left and is not stored, without its values."""
+
+    def left(self, out: Delivered | Shed) -> None:
+        if isinstance(out, Delivered):
+            self._unseen.append(replace(out, payload=None))
 
     def take(self, run: Run) -> None:
         self._left = run.first + len(run.values)
@@ -224,11 +241,14 @@ class ExactlyOnceKeeper(RestartKeeper):
         held, self._held = self._held, []
         return tuple(Left(run.first, run.values, run.error, run.size_bytes) for run in held)
 
-    def _stored(self, commit: Commit) -> None:
-        super()._stored(commit)
+    def _stored(self, commit: Commit, now_s: float) -> None:
+        super()._stored(commit, now_s)
         for left in commit.left:
             self._held_items -= len(left.values)
             self._release(Run(*left))
+        self._next_s = now_s + min(self.EVERY_S, now_s - self._prepared_s)
+        while self._unseen and self._unseen[0].serial < commit.checkpoint.next_serial:
+            self.seen(now_s, self._unseen.popleft())
 
     @property
     def has_room(self) -> bool:

@@ -44,7 +44,7 @@ def kept_of(spec: RunSpec, source: Source, app: App) -> Kept | None:
         raise RecomposeError(f"durability {spec.durability!r} needs the service, which has a folder for journals")
     if spec.sink is not None and spec.sink.kind == "spark":
         raise RecomposeError(f"durability {spec.durability!r} does not go with sink {spec.sink.kind!r}, {OWN}")
-    journal = open_journal(spec.journals, spec.app, spec.run, spec.epoch)
+    journal = open_journal(spec.journals, spec.app, spec.run, spec.epoch, sync=spec.journal_sync)
     accept = source.extend if isinstance(source, Push) else _nothing
     return Kept(journal.found, GroupWriter(journal, journal.found.accepted, accept))
 

@@ -58,8 +58,8 @@ class Records:
 class Journal:
     """One thread at a time. Raises: as :class:`JournalFile`."""
 
-    def __init__(self, path: Path, run: str, epoch: int) -> None:
-        self._file = JournalFile(path, run, epoch)
+    def __init__(self, path: Path, run: str, epoch: int, *, sync: bool = True) -> None:
+        self._file = JournalFile(path, run, epoch, sync=sync)
         self._pushed, self._results = Records("pushed"), Records("result")
         self._states: Mapping[str, Any] = {}
         """As this journal stored them last."""

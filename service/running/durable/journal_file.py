@@ -40,8 +40,11 @@ class JournalFile:
     there is no room, or nothing may be written at the moment.
     """
 
-    def __init__(self, path: Path, run: str, epoch: int) -> None:
+    def __init__(self, path: Path, run: str, epoch: int, *, sync: bool = True) -> None:
+        """``sync``: a transaction waits for the disk. Without, a process that dies loses nothing; a machine that loses
+        power may forget the last ones, and finds those before whole."""
         self.path, self._run, self._epoch = path, run, epoch
+        self._synchronous = "FULL" if sync else "NORMAL"
         _prepare(path)
         with self._told():
             self.db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
@@ -55,7 +58,7 @@ class JournalFile:
         with self._told():
             _check(self.db, self.path)
             self.db.execute("PRAGMA journal_mode = WAL")
-            self.db.execute("PRAGMA synchronous = FULL")
+            self.db.execute(f"PRAGMA synchronous = {self._synchronous}")
 
     @contextmanager
     def taking_over(self) -> Iterator[sqlite3.Connection]:

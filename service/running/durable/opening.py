@@ -14,10 +14,10 @@ SUFFIX = ".journal"
 log = structlog.get_logger()
 
 
-def open_journal(folder: str, app: str, run: str, epoch: int) -> Journal:
+def open_journal(folder: str, app: str, run: str, epoch: int, *, sync: bool = True) -> Journal:
     """Raises: as :class:`service.running.durable.journal_file.JournalFile`."""
     path = Path(folder).expanduser().absolute() / app / f"{run}{SUFFIX}"
-    journal = Journal(path, run, epoch)
+    journal = Journal(path, run, epoch, sync=sync)
     if epoch == 1:
         for other in path.parent.glob(f"*{SUFFIX}"):
             if other != path:
