@@ -3,7 +3,8 @@ Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,13 @@ FILES = 240
 """That are read at most. A file has ten seconds: up to forty minutes come whole, of a day one part in thirty-six."""
 LATE_S = 15.0
 """A file may be closed so long after what it tells."""
+EXTREMES = {
+    "throughput_per_s": (np.argmin, np.argmax),
+    "latency_mean_ms": (np.argmin,),
+    "latency_p95_ms": (np.argmax,),
+    "queued": (np.argmax,),
+}
+"""What a stretch of ten seconds is told by where only some are read: an overload that lasted a second is seen."""
 COLUMNS = (
     *("at", "composition", "input_rate_per_s", "throughput_per_s", "latency_mean_ms", "latency_p95_ms", "queued"),
     *("slo_metric", "slo_target", "slo_bound", "slo_status", "stages", "offered_per_s", "workers"),
@@ -26,35 +34,70 @@ COLUMNS = (
 
 def snapshots_between(folder: Path, app: str, from_s: float, to_s: float, most: int = FILES) -> list[dict[str, Any]]:
     """Rows of ``COLUMNS``, one a second at most, oldest first; ``at`` is a time in UTC. Of more than ``most`` files
-    every so many-th is read. Seconds since 1970. What cannot be read is left out: a chart has a gap there."""
+    every so many-th is read, and of it the rows that a chart shows: the last one, and the extremes of ``EXTREMES``.
+    Seconds since 1970. What cannot be read is left out: a chart has a gap there."""
     found = sorted(_closed(folder, app, from_s, to_s))
     step = -(-len(found) // most) or 1
-    rows = (row for _, path in found[::step] for row in _rows(path))
-    by_second = {int(row["at"].timestamp()): row for row in rows}
+    tables = [table for _, path in found[::step] if (table := _table(path)) is not None]
+    by_second = {int(row["at"].timestamp()): row for row in _rows(tables, thin=step > 1)}
     return [by_second[second] for second in sorted(by_second) if from_s <= second <= to_s]
 
 
-def _closed(folder: Path, app: str, from_s: float, to_s: float) -> Iterator[tuple[float, Path]]:
-    for path in (folder / "snapshots").glob(f"{app}{SEPARATOR}*{SUFFIX}"):
-        try:
-            closed_s = path.stat().st_mtime
-        except OSError:  # a sweep was faster
-            continue
-        if from_s <= closed_s <= to_s + LATE_S:
-            yield closed_s, path
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    """The last one of each second."""
+def _closed(folder: Path, app: str, from_s: float, to_s: float) -> Iterator[tuple[float, str]]:
+    """Paths, by text: a folder may have some hundred thousand names, and of each app some thousand."""
+    snapshots, prefix = folder / "snapshots", f"{app}{SEPARATOR}"
     try:
-        file = pq.ParquetFile(path)
-        known = [name for name in COLUMNS if name in file.schema_arrow.names]
-        table = file.read(
-            known, use_threads=False
-        )  # to wake threads for ten seconds of rows takes longer than reading them
+        names = os.listdir(snapshots)
+    except FileNotFoundError:
+        return
+    for name in names:
+        if name.startswith(prefix) and name.endswith(SUFFIX):
+            path = f"{snapshots}/{name}"
+            try:
+                closed_s = os.stat(path).st_mtime
+            except OSError:  # a sweep was faster
+                continue
+            if from_s <= closed_s <= to_s + LATE_S:
+                yield closed_s, path
+
+
+def _table(path: str) -> Any:
+    """None where it cannot be read. Read at once: some fifteen kilobytes, to fetch which column by column takes longer,
+    as it does to wake threads for them."""
+    try:
+        with open(path, "rb") as file:
+            parquet = pq.ParquetFile(pa.BufferReader(file.read()), pre_buffer=False)
+        known = set(parquet.schema_arrow.names)
+        return parquet.read([name for name in COLUMNS if name in known], use_threads=False)
     except (pa.ArrowException, OSError):
+        return None
+
+
+def _rows(tables: Sequence[Any], *, thin: bool) -> list[dict[str, Any]]:
+    """The last one of each second, or the few of them that ``_telling`` has; of all tables at once."""
+    if not tables:
         return []
-    seconds = table.column("at").cast(pa.int64()).to_numpy() // 1_000_000
-    last = np.flatnonzero(np.diff(seconds, append=seconds[-1:] + 1))
-    found: list[dict[str, Any]] = table.take(last).to_pylist()
+    picked, before = [], 0
+    for table in tables:
+        last = _last_of_seconds(table)
+        picked.append(before + (_telling(table, last) if thin else last))
+        before += table.num_rows
+    whole = pa.concat_tables(tables, promote_options="permissive")  # older files have fewer columns
+    found: list[dict[str, Any]] = whole.take(np.concatenate(picked)).to_pylist()
     return found
+
+
+def _last_of_seconds(table: Any) -> Any:
+    seconds = table.column("at").cast(pa.int64()).to_numpy() // 1_000_000
+    return np.flatnonzero(np.diff(seconds, append=seconds[-1:] + 1))
+
+
+def _telling(table: Any, rows: Any) -> Any:
+    """Of ``rows`` the last one and those with the least and the most of ``EXTREMES``, in their order."""
+    kept = set(rows[-1:].tolist())
+    for name, worst in EXTREMES.items():
+        values = table.column(name).to_numpy().astype(float)[rows] if name in table.column_names else rows[:0]
+        known = np.flatnonzero(~np.isnan(values.astype(float)))
+        if len(known):
+            kept |= {int(rows[known[find(values[known])]]) for find in worst}
+    return np.array(sorted(kept), dtype=np.int64)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
@@ -29,25 +31,35 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
+FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+"""Of an address that changes with what is there."""
 
 
 @router.get("/", response_class=HTMLResponse, responses=documented())
-def page(request: Request) -> Response:
+async def page(request: Request) -> Response:
     """The dashboard. The page itself holds no data and needs no token; what it shows it asks of this API."""
     return _file("index.html", request)
 
 
 @router.get("/dashboard/{name}", include_in_schema=False)
-def asset(name: str, request: Request) -> Response:
+async def asset(name: str, request: Request) -> Response:
     return _file(name, request)
 
 
-def _file(name: str, request: Request) -> Response:
+@router.get("/dashboard/{version}/{name}", include_in_schema=False)
+async def versioned(version: str, name: str, request: Request) -> Response:
+    """What the page asks for: a browser that was here before asks for the page alone."""
+    if version != _version():
+        raise HTTPException(404)
+    return _file(name, request, FOR_EVER)
+
+
+def _file(name: str, request: Request, kept: Mapping[str, str] = MappingProxyType({})) -> Response:
     found = _files().get(name)
     if found is None:
         raise HTTPException(404)
     body, tag = found
-    headers = {**HEADERS, "ETag": tag}
+    headers = {**HEADERS, "ETag": tag, **kept}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=TYPES[Path(name).suffix])
@@ -56,5 +68,22 @@ def _file(name: str, request: Request) -> Response:
 @cache
 def _files() -> dict[str, tuple[bytes, str]]:
     """Content and entity tag of every file, read once: some 100 KB."""
-    bodies = {path.name: path.read_bytes() for path in FOLDER.iterdir() if path.suffix in TYPES}
-    return {name: (body, f'"{hashlib.sha256(body).hexdigest()[:20]}"') for name, body in bodies.items()}
+    found = {
+        **_bodies(),
+        "index.html": _bodies()["index.html"].replace(b'"dashboard/', f'"dashboard/{_version()}/'.encode()),
+    }
+    return {name: (body, f'"{_digest(body)}"') for name, body in found.items()}
+
+
+@cache
+def _bodies() -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in TYPES}
+
+
+@cache
+def _version() -> str:
+    return _digest(b"\0".join(part for name, body in _bodies().items() for part in (name.encode(), body)))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:20]

@@ -18,7 +18,7 @@ from starlette.routing import Match
 from apps.input.sources import BufferFull, SourceClosed
 from apps.registry import UnknownApp
 from compositions.errors import Fault, RecomposeError
-from service.bodies.base import plain
+from service.bodies.base import json_of, plain
 from service.bodies.problems import FieldError, Problem, ResultsGone, ValidationProblem
 from service.bodies.refusals import ConflictError, DiskFullError, NotFoundError, ResultsGoneError, UnavailableError
 from service.running.asking.requests import Taken
@@ -37,11 +37,10 @@ class Body(JSONResponse):
 
 def json_text(content: object) -> str:
     """A body as JSON that every parser reads: ASCII only (lone surrogates escaped), NaN and infinities as null."""
-    data = plain(content)
     try:
-        return json.dumps(data, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        return json.dumps(_finite(data), separators=(",", ":"))
+        return json_of(content)
+    except ValueError:  # a lone surrogate, which Pydantic does not write
+        return json.dumps(_finite(plain(content)), separators=(",", ":"))
 
 
 def _finite(value: Any) -> Any:

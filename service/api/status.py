@@ -18,7 +18,7 @@ from service.api.docs import problems as documented
 from service.bodies.base import time_text
 from service.bodies.decisions import KINDS, Decision, Entry, EntryKind
 from service.bodies.results import Result
-from service.bodies.status import Sample, Status
+from service.bodies.status import Rates, Sample, Status
 from service.bodies.traces import Trace
 from service.daemon.past import AskedTraces, Past, traces
 from service.running.asking.requests import ReadResults
@@ -51,6 +51,7 @@ OfRun = Annotated[str, Query(max_length=100, description="The run in which `afte
 Serial = Annotated[int | None, Query(ge=0, le=2**53, description="Of this item alone.")]
 Slowest = Annotated[int, Query(ge=1, le=100, description="At most so many.")]
 LastSeconds = Annotated[int, Query(ge=1, le=KEPT_S, description="Seconds back from now.")]
+Most = Annotated[int, Query(ge=2, le=1000, description="Samples of each app, at most.")]
 EVENTS: Responses = {200: {"description": "One status each quarter of a second.", "content": {"text/event-stream": {}}}}
 
 
@@ -96,6 +97,13 @@ def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From
             Past(daemon.observation.history, daemon.telemetry).between(app, from_.timestamp(), until_s)
         )
     return problems.Body(daemon.observation.history(app, last_s))
+
+
+@router.get("/rates", responses={200: {"model": list[Rates]}, **documented()})
+def rates(daemon: ThisDaemon, last_s: LastSeconds = 300, most: Most = 100) -> Response:
+    """How the rates of all apps went of late, in columns: what `GET /history/{app}` has of them, as far as runners
+    remember it, thinned out to `most` samples an app."""
+    return problems.Body(daemon.observation.rates(last_s, most))
 
 
 @router.get("/traces/{app}", responses={200: {"model": list[Trace]}, **documented(404)})

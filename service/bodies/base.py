@@ -30,6 +30,12 @@ def plain(body: object) -> Any:
     return _ANY.dump_python(body, mode="json", by_alias=True, exclude_unset=True)
 
 
+def json_of(body: object) -> str:
+    """The text of what ``plain`` makes, at a third of the cost; NaN and infinities are null. Raises: ValueError for a
+    lone surrogate."""
+    return _ANY.dump_json(body, by_alias=True, exclude_unset=True, ensure_ascii=True).decode("ascii")
+
+
 def ms(seconds: float | None) -> float | None:
     """Milliseconds, three decimals; None stays None."""
     return None if seconds is None else round(seconds * 1e3, 3)

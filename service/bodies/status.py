@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import time
 from typing import Any
 
@@ -167,6 +168,25 @@ class SampledLatency(Answer):
     @classmethod
     def of(cls, latency: Latency) -> SampledLatency:
         return cls(mean=latency.mean, p50=latency.p50, p95=latency.p95, p99=latency.p99, share=latency.share)
+
+
+class Rates(Answer):
+    """The course of an app's rates, in columns of one length."""
+
+    app: str
+    at: list[Time]
+    offered_per_s: list[float | None]
+    delivered_per_s: list[float | None]
+
+    @classmethod
+    def of(cls, app: str, samples: Sequence[Sample]) -> Rates:
+        offered = [_first(each.offered_per_s, each.input_rate_per_s) for each in samples]
+        delivered = [_first(each.delivered_per_s, each.throughput_per_s) for each in samples]
+        return cls(app=app, at=[each.at for each in samples], offered_per_s=offered, delivered_per_s=delivered)
+
+
+def _first(figure: float | None, other: float | None) -> float | None:
+    return other if figure is None else figure
 
 
 class Sample(Answer):

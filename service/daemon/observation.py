@@ -9,13 +9,14 @@ from service.bodies.decisions import KINDS, Decision, Entry, EntryKind, history_
 from service.bodies.refusals import NotFoundError, UnavailableError
 from service.bodies.results import Result
 from service.bodies.spec import RunSpec
-from service.bodies.status import Sample, Status, of_wanted, resting
+from service.bodies.status import Rates, Sample, Status, of_wanted, resting
 from service.daemon.keeping.restart_policy import Ended, Failed, Up, put_off
 from service.daemon.keeping.watchdog import Watchdog
 from service.daemon.runs import Runs
 from service.daemon.storing.store import HISTORY_LIMIT, DaemonStore
 from service.running.asking.requests import ReadHistory, ReadResults, ReadStatus
 from service.running.asking.window import Window
+from service.running.recording.history import thinned
 
 KEPT_AFTER_END = {"stages", "items", "drain", "switches", "slo_met_share", "failure", "updated_at", "began_at"}
 """What the last status of a run still tells when it has ended; rates and workers are gone."""
@@ -102,14 +103,25 @@ class Observation:
             return watchdog.ask(cursor)
         return watchdog.remembered.window(watchdog.wanted.spec.run).read(cursor)
 
-    def history(self, name: str, last_s: float) -> list[Sample]:
-        """Of the present run; after its end, of its last quarter of an hour. Raises: as ``results``."""
+    def rates(self, last_s: float, most: int) -> list[Rates]:
+        """Of every registered app; empty where its runner does not answer."""
+        return [Rates.of(name, self._known(name, last_s, most)) for name in self._runs.apps]
+
+    def _known(self, name: str, last_s: float, most: int) -> list[Sample]:
+        try:
+            return self.history(name, last_s, most)
+        except UnavailableError:
+            return []
+
+    def history(self, name: str, last_s: float, most: int | None = None) -> list[Sample]:
+        """Of the present run, ``most`` samples if that is given; after its end, of its last quarter of an hour.
+        Raises: as ``results``."""
         watchdog = self._runs.last(name)
         if watchdog is None:
             return []
         if isinstance(watchdog.condition, Up):
-            return watchdog.ask(ReadHistory(last_s))
-        return list(watchdog.remembered.history)
+            return watchdog.ask(ReadHistory(last_s, most))
+        return thinned(watchdog.remembered.history, most)
 
 
 def _kept(last: Status) -> dict[str, object]:

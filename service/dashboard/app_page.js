@@ -2,6 +2,7 @@
 
 import { h, renew, say } from "./dom.js";
 import { clock } from "./format.js";
+import { fillGap } from "./samples.js";
 import { get, segment } from "./service.js";
 import { Act } from "./act.js";
 import { Charts } from "./charts.js";
@@ -100,7 +101,9 @@ export class AppPage {
     renew(this.astray, found ? "" : id, () => (found ? [] : h("p", { class: "notice warn" }, `Decision ${id} is not kept any more, or never was.`)));
   }
 
-  catchUp() {
+  /** What was before the page was opened, or while it heard nothing. */
+  async catchUp() {
+    await fillGap(this.app);
     this.charts.draw();
   }
 

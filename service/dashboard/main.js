@@ -3,7 +3,7 @@
 import { h, renew, say } from "./dom.js";
 import { hasToken, segment, setToken } from "./service.js";
 import { follow } from "./stream.js";
-import { fillGap, samplesOf } from "./samples.js";
+import { samplesOf } from "./samples.js";
 import { Overview } from "./overview.js";
 import { AppPage } from "./app_page.js";
 import { ComparePage } from "./compare.js";
@@ -57,7 +57,7 @@ function listen(app) {
     if (performance.getEntriesByName("recompose-first").length === 0) performance.mark("recompose-first");
     if (!filled) {
       filled = true;
-      Promise.all(list.map((status) => fillGap(status.app, app !== null))).then(() => shown.catchUp());
+      shown.catchUp();
     }
   }
 

@@ -3,7 +3,7 @@
 import { resting, showChips } from "./chips.js";
 import { h, renew, s, say, shown } from "./dom.js";
 import * as format from "./format.js";
-import { samplesOf } from "./samples.js";
+import { joined, ratesOf, samplesOf } from "./samples.js";
 import { segment } from "./service.js";
 
 const SPARK_S = 300;
@@ -41,7 +41,7 @@ export class Overview {
     const now = performance.now();
     if (now < this.sparkDue) return;
     this.sparkDue = now + SPARK_EVERY_MS;
-    this.catchUp();
+    this.draw();
   }
 
   card(app) {
@@ -61,7 +61,13 @@ export class Overview {
     shown(this.rest, stopped.length > 0);
   }
 
-  catchUp() {
+  /** What was before the page was opened, or while it heard nothing, of all apps in one answer. */
+  async catchUp() {
+    for (const [app, samples] of await ratesOf(SPARK_S)) this.card(app).before = samples;
+    this.draw();
+  }
+
+  draw() {
     for (const card of this.cards.values()) if (card.element.dataset.state !== "stopped") card.draw();
   }
 
@@ -92,6 +98,7 @@ function empty() {
 class Card {
   constructor(app) {
     this.app = app;
+    this.before = [];
     this.name = h("a", { href: `#/app/${segment(app)}` }, app);
     this.chips = h("p", { class: "chips" });
     this.composition = h("p", { class: "notation" });
@@ -119,12 +126,13 @@ class Card {
   }
 
   draw() {
-    const list = samplesOf(this.app).list;
+    const until = this.before[this.before.length - 1]?.t ?? -Infinity;
+    const list = joined(this.before, samplesOf(this.app).list.filter((sample) => sample.t > until));
     const end = list.length ? list[list.length - 1].t : 0;
     const seen = list.filter((sample) => sample.t > end - SPARK_S);
-    const top = Math.max(1e-9, ...seen.map((sample) => Math.max(sample.input ?? 0, sample.output ?? 0))) * 1.08;
+    const top = Math.max(1e-9, ...seen.map((sample) => Math.max(sample.offered ?? 0, sample.output ?? 0))) * 1.08;
     const line = (key) => path(seen.map((sample) => [300 - (end - sample.t), sample[key] === null ? null : 54 - (52 * sample[key]) / top]));
-    this.spark.replaceChildren(s("path", { class: "input", d: line("input") }), s("path", { class: "output", d: line("output") }));
+    this.spark.replaceChildren(s("path", { class: "input", d: line("offered") }), s("path", { class: "output", d: line("output") }));
   }
 }
 

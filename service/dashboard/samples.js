@@ -4,6 +4,8 @@ import { goals } from "./format.js";
 import { get, segment } from "./service.js";
 
 export const KEPT = 900;
+const OF_MANY = 300; // of an app whose own page is not open
+const GAP_S = 5;
 
 export function fromHistory(sample) {
   const [waits, [rate]] = ["latency", "throughput"].map((metric) => goals(sample.slo, metric));
@@ -42,6 +44,8 @@ function fromStatus(status) {
 export class Samples {
   constructor() {
     this.list = [];
+    this.kept = OF_MANY;
+    this.missing = -Infinity; // since when there may be more than the page has heard
   }
 
   get last() {
@@ -53,19 +57,20 @@ export class Samples {
     const sample = fromStatus(status);
     const last = this.last;
     if (last && sample.t < last.t) return;
+    if (last && sample.t - last.t > GAP_S) this.missing = Math.min(this.missing, last.t);
     if (last && sample.t === last.t) {
       if (sample.verdict === "unknown") sample.verdict = last.verdict; // a verdict that has just begun to be measured anew
       this.list.pop();
     }
     this.list.push(sample);
-    if (this.list.length > KEPT) this.list.shift();
+    if (this.list.length > this.kept) this.list.shift();
   }
 
   /** What was missed, from the service's own memory. */
   merge(history) {
     const bySecond = new Map(history.map(fromHistory).map((sample) => [sample.t, sample]));
     for (const sample of this.list) bySecond.set(sample.t, sample);
-    this.list = [...bySecond.values()].sort((one, other) => one.t - other.t).slice(-KEPT);
+    this.list = [...bySecond.values()].sort((one, other) => one.t - other.t).slice(-this.kept);
   }
 }
 
@@ -109,16 +114,26 @@ export function samplesOf(app) {
   return byApp.get(app);
 }
 
-/** Fetches what is missing since the last sample; a service that cannot tell leaves the gap. `deep`: also what runners
- * before the present one have written. */
-export async function fillGap(app, deep) {
+/** Fetches what is missing, also what runners before the present one have written; a service that cannot tell leaves
+ * the gap. */
+export async function fillGap(app) {
   const samples = samplesOf(app);
-  const missing = samples.list.length > 200 ? Math.ceil(Date.now() / 1000 - samples.last.t) + 5 : KEPT;
+  samples.kept = KEPT;
+  const now = Date.now() / 1000;
+  const from = Math.max(now - KEPT, Math.min(samples.missing, samples.last?.t ?? now) - GAP_S);
   try {
-    const last = Math.max(1, Math.min(KEPT, missing));
-    const asked = deep ? `from=${encodeURIComponent(stamp(Date.now() / 1000 - last))}` : `last_s=${last}`;
-    samples.merge(await get(`history/${segment(app)}?${asked}`));
+    samples.merge(await get(`history/${segment(app)}?from=${encodeURIComponent(stamp(from))}`));
+    samples.missing = Infinity;
   } catch {
     return;
+  }
+}
+
+/** The rates of all apps in the last seconds: pairs of a name and samples; none from a service that cannot tell. */
+export async function ratesOf(last) {
+  try {
+    return (await get(`rates?last_s=${last}`)).map((each) => [each.app, each.at.map((at, index) => ({ t: Math.floor(Date.parse(at) / 1000), offered: each.offered_per_s[index], output: each.delivered_per_s[index] }))]);
+  } catch {
+    return [];
   }
 }

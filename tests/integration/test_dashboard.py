@@ -28,7 +28,7 @@ def test_the_overview_has_a_card_for_every_app(daemon: SceneDaemon, chromium: Dr
         assert "Seq(segment)-Seq(extract)-Seq(vectorize)-Seq(rank)" in card
         assert re.search(r"[\d.,]+ ms / 480 ms", card), "the latency against its bound"
         assert "latency ≤ 480 ms" in card
-        seen.until(lambda: seen.attribute(".spark .output", "d").count("L") > 200, "five minutes of history")
+        seen.until(lambda: seen.attribute(".spark .output", "d").count("L") > 80, "five minutes of history")
         assert "Stopped" in seen.texts(".card[data-state=stopped]")[0]
         seen.find(".card[data-state=stable] a").click()
         seen.sees("bottleneck", ".drawing")

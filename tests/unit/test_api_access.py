@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
+from service.api.dashboard import FOLDER
 from service.api.guard import Access, is_loopback
 from service.daemon.fakes.fake_daemon import fake_daemon
 from service.daemon.storing.store import DaemonStore
@@ -62,6 +65,22 @@ def test_the_page_needs_no_token_and_tells_nothing(guarded: TestClient) -> None:
     assert page.status_code == 200
     assert "synthetic" not in page.text
     assert guarded.get("/dashboard/main.js").status_code == 200
+
+
+def test_what_the_page_is_made_of_is_kept_by_browsers_until_it_changes(guarded: TestClient) -> None:
+    """So that a second visit asks for the page alone."""
+    page = guarded.get("/")
+    assert page.headers["cache-control"] == "no-cache"
+    named = re.findall(r'(?:href|src)="(dashboard/[^"]+)"', page.text)
+    files = {path.name for path in FOLDER.iterdir()} - {"index.html"}
+    assert {Path(name).name for name in named} == files, "all are asked for at once, none only by another"
+    for name in named:
+        answer = guarded.get(f"/{name}")
+        assert answer.status_code == 200
+        assert "immutable" in answer.headers["cache-control"]
+        assert answer.headers["content-security-policy"] == page.headers["content-security-policy"]
+    assert guarded.get("/dashboard/00000000000000000000/main.js").status_code == 404
+    assert guarded.get("/dashboard/main.js").headers["cache-control"] == "no-cache"
 
 
 def test_liveness_needs_no_token(guarded: TestClient) -> None:

@@ -423,3 +423,10 @@ def test_a_load_that_is_to_come_is_announced(running: TestClient) -> None:
     turned = running.post("/apps/synthetic/announce", json={**coming, "until": "2999-01-01T09:00:00Z"})
     assert "until must be after from" in detail(turned, 422)
     assert "rate_per_s = 0" in detail(running.post("/apps/synthetic/announce", json={**coming, "rate_per_s": 0}), 422)
+
+
+def test_rates_of_all_apps_come_in_one_answer(running: TestClient) -> None:
+    told = running.get("/rates", params={"last_s": 60, "most": 10}).json()
+    assert [each["app"] for each in told] == [each["app"] for each in running.get("/status").json()]
+    assert told[0].keys() == {"app", "at", "offered_per_s", "delivered_per_s"}
+    assert running.get("/rates", params={"most": 1}).status_code == 422

@@ -40,6 +40,7 @@ READS = {
     "/status": "/status",
     "/status/{app}": "/status/synthetic",
     "/history/{app}": "/history/synthetic",
+    "/rates": "/rates",
     "/decisions/{app}": "/decisions/synthetic",
     "/decisions/{app}/{number}": "/decisions/synthetic/1",
     "/traces/{app}": "/traces/synthetic",

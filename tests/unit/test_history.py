@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pytest
+
 from apps import registry
 from control.decisions import State
+from service.bodies.base import plain
 from service.bodies.spec import RunSpec
-from service.bodies.status import Sample, resting
-from service.running.recording.history import KEPT_S, History
+from service.bodies.status import Rates, Sample, resting
+from service.running.recording.history import KEPT_S, History, thinned
 
 UNKNOWN = Sample.of(resting(registry.find("synthetic"), State.STARTING, RunSpec(app="synthetic"), None), "0")
 
@@ -44,3 +49,25 @@ def test_what_was_not_measured_stays_unknown() -> None:
     assert UNKNOWN.composition is None
     assert (UNKNOWN.latency_ms.mean, UNKNOWN.latency_ms.p95) == (None, None)
     assert UNKNOWN.service_time_ms == {"f1": None, "f2": None, "f3": None}
+
+
+@pytest.mark.parametrize(("count", "most"), [(0, 5), (1, 5), (5, 5), (6, 5), (300, 100), (301, 100), (899, 2)])
+def test_of_many_samples_evenly_many_are_told_the_latest_among_them(count: int, most: int) -> None:
+    samples = filled(count, 1.0).since(0)
+    told = thinned(samples, most)
+    assert len(told) <= most
+    assert told[-1:] == samples[-1:]
+    times = [float(each.at) for each in told]
+    assert len({later - earlier for earlier, later in pairwise(times)}) <= 1
+    assert thinned(samples, None) == samples
+
+
+def test_rates_are_columns_and_where_nothing_is_known_empty() -> None:
+    known = sample(7.0).model_copy(update={"offered_per_s": 10.0, "throughput_per_s": 9.0})
+    assert plain(Rates.of("a", [known])) == {
+        "app": "a",
+        "at": ["7.0"],
+        "offered_per_s": [10.0],
+        "delivered_per_s": [9.0],
+    }
+    assert plain(Rates.of("a", [])) == {"app": "a", "at": [], "offered_per_s": [], "delivered_per_s": []}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
-from written_telemetry import BEGAN_S, write, write_items
+from written_telemetry import BEGAN_S, rewrite, row, write, write_items
 
 from datapipe.telemetry import traces
 from datapipe.telemetry.past import snapshots_between
@@ -28,8 +30,36 @@ def test_of_a_long_range_few_files_are_read_from_its_beginning_to_its_end(tmp_pa
     for number in range(30):
         write(tmp_path, number)
     found = snapshots_between(tmp_path, "ferret", BEGAN_S, BEGAN_S + 300, most=10)
-    assert len(found) == 100
+    assert len(found) == 20, "of each file that is read the first row, in which nothing is more, and the last"
     assert found[-1]["at"].timestamp() - BEGAN_S > 270
+
+
+def test_of_a_long_range_the_extremes_of_what_is_read_are_kept(tmp_path: Path) -> None:
+    for number in range(4):
+        write(tmp_path, number)
+    worst = {"latency_p95_ms": 2100.0, "queued": 41}
+    rows = [
+        row(BEGAN_S + second, **(worst if second == 3 else {"throughput_per_s": 9.0 + second % 2}))
+        for second in range(10)
+    ]
+    rewrite(tmp_path, 0, rows)
+    found = {
+        each["at"].timestamp() - BEGAN_S: each
+        for each in snapshots_between(tmp_path, "ferret", BEGAN_S, BEGAN_S + 40, most=2)
+    }
+    assert sorted(found)[:4] == [0, 1, 3, 9]
+    assert (found[3]["latency_p95_ms"], found[3]["queued"]) == (2100.0, 41)
+
+
+def test_files_of_earlier_versions_stand_beside_later_ones(tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    write(tmp_path, 1)
+    old = tmp_path / "snapshots" / "ferret--r-000000.parquet"
+    kept = pq.read_table(old).drop_columns(["latency_p50_ms", "offered_per_s", "epoch"])
+    pq.write_table(kept, old)
+    os.utime(old, (BEGAN_S + 10,) * 2)
+    found = snapshots_between(tmp_path, "ferret", BEGAN_S, BEGAN_S + 20)
+    assert [each["offered_per_s"] for each in found] == [None] * 20
 
 
 def test_samples_are_those_that_charts_know(tmp_path: Path) -> None:

@@ -33,6 +33,12 @@ def write(folder: Path, number: int, app: str = "ferret", began_s: float = BEGAN
     _write(path, "snapshots", rows, first_s + 10)
 
 
+def rewrite(folder: Path, number: int, rows: list[dict[str, Any]]) -> None:
+    """Other rows in a file that ``write`` wrote."""
+    path = folder / "snapshots" / f"ferret--{rows[0]['run']}-{number:06d}.parquet"
+    _write(path, "snapshots", rows, path.stat().st_mtime)
+
+
 def write_items(
     folder: Path, number: int, latencies_s: list[float], run: str = "r", app: str = "ferret", began_s: float = BEGAN_S
 ) -> None:

@@ -7,12 +7,13 @@ from time import monotonic
 from service.bodies.compositions import Choice
 from service.bodies.decisions import Decision, QuietRun, Switch
 from service.bodies.results import Result, Summary
-from service.bodies.status import SparkStatus, Status
+from service.bodies.status import Sample, SparkStatus, Status
 from service.running.answering.standing import Standing
 from service.running.answering.status import Beside, running_status
 from service.running.answering.taken import Taken
 from service.running.asking import requests as ask
 from service.running.building.run import Run
+from service.running.recording.history import thinned
 from service.running.recording.record import Record
 
 
@@ -32,10 +33,13 @@ class Reads:
             ask.ReadSizes.by(lambda request: self._run.bundling.changes(request.limit, self._at, self._name)),
             ask.ReadResults.by(self._results),
             ask.ReadCompositions.by(self._compositions),
-            ask.ReadHistory.by(lambda request: self._record.history.since(monotonic() - request.last_s)),
+            ask.ReadHistory.by(self._history),
             ask.ReadSwitches.by(self._switches),
             ask.ReadSummary.by(self._summary),
         )
+
+    def _history(self, request: ask.ReadHistory) -> list[Sample]:
+        return thinned(self._record.history.since(monotonic() - request.last_s), request.most)
 
     def _status(self, _: ask.ReadStatus) -> Status:
         telemetry, link = self._record.telemetry, self._checked.link

@@ -239,6 +239,8 @@ class ReadHistory(Request[list[Sample]]):
     """One sample a second of the last ``last_s`` seconds, oldest first."""
 
     last_s: float
+    most: int | None = None
+    """Samples; of more every so many-th is told, the latest among them. None: all."""
 
 
 @dataclass(frozen=True, slots=True)
