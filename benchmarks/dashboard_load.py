@@ -41,13 +41,20 @@ SAMPLES: dict[int, Sample] = {}
 class Moving(FakeRunner):
     """Rates and latency go up and down; each status differs from the last."""
 
+    pace = 1.0
+    began_s = time()
+
+    def now_s(self) -> float:
+        """Of a clock that goes ``pace`` times as fast."""
+        return self.began_s + (time() - self.began_s) * self.pace
+
     def status(self) -> Status:
-        return self._at(time())
+        return self._at(self.now_s())
 
     def history(self, last_s: float) -> list[Sample]:
         """As long as the page keeps, whenever it is asked: its memory is full from the beginning. A runner's samples
         are there when it is asked; those of a second are made once, for all apps."""
-        now_s = int(time())
+        now_s = int(self.now_s())
         return [self._sample(now_s - back) for back in range(int(min(last_s, KEPT_S)), 0, -1)]
 
     def _sample(self, at_s: int) -> Sample:
@@ -99,8 +106,9 @@ def _snapshot(at_s: float) -> dict[str, Any]:
     return {**known, **rates, **latency, **slo, "at": at, "queued": 3, "in_flight": 9, "stages": stages}
 
 
-def serve(port: int, state: Path, names: list[str]) -> None:
-    """Until it is killed: all apps run, the last tenth of them stopped."""
+def serve(port: int, state: Path, names: list[str], pace: float = 1.0) -> None:
+    """Until it is killed: all apps run, the last tenth of them stopped. ``pace``: an hour in an hour divided by it."""
+    Moving.pace = pace
     synthetic = registry.find("synthetic")
     apps = {name: type(name, (synthetic,), {"name": name}) for name in names}
     registry.find = lambda name, folders=(): apps[name]  # type: ignore[assignment]
@@ -109,7 +117,9 @@ def serve(port: int, state: Path, names: list[str]) -> None:
         daemon = Daemon(apps, LocalHost(Moving), store, told, make_ticker=PromptTicker)
         for name in names[: max(1, len(names) * 9 // 10)]:
             daemon.apps.start(RunSpec(app=name))
-        uvicorn.run(create_app(daemon), host="127.0.0.1", port=port, log_config=None)
+        app = create_app(daemon)
+        app.state.broadcaster._period_s /= pace
+        uvicorn.run(app, host="127.0.0.1", port=port, log_config=None)
 
 
 if __name__ == "__main__":
@@ -117,5 +127,6 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--apps", required=True)
+    parser.add_argument("--pace", type=float, default=1.0)
     asked = parser.parse_args()
-    serve(asked.port, asked.state, asked.apps.split(","))
+    serve(asked.port, asked.state, asked.apps.split(","), asked.pace)

@@ -16,7 +16,6 @@ from service.daemon.runs import Runs
 from service.daemon.storing.store import HISTORY_LIMIT, DaemonStore
 from service.running.asking.requests import ReadHistory, ReadResults, ReadStatus
 from service.running.asking.window import Window
-from service.running.recording.history import thinned
 
 KEPT_AFTER_END = {"stages", "items", "drain", "switches", "slo_met_share", "failure", "updated_at", "began_at"}
 """What the last status of a run still tells when it has ended; rates and workers are gone."""
@@ -116,12 +115,13 @@ class Observation:
     def history(self, name: str, last_s: float, most: int | None = None) -> list[Sample]:
         """Of the present run, ``most`` samples if that is given; after its end, of its last quarter of an hour.
         Raises: as ``results``."""
+        asked = ReadHistory(last_s, most)
         watchdog = self._runs.last(name)
         if watchdog is None:
             return []
         if isinstance(watchdog.condition, Up):
-            return watchdog.ask(ReadHistory(last_s, most))
-        return thinned(watchdog.remembered.history, most)
+            return watchdog.ask(asked)
+        return asked.thin(watchdog.remembered.history)
 
 
 def _kept(last: Status) -> dict[str, object]:

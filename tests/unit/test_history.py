@@ -11,7 +11,8 @@ from control.decisions import State
 from service.bodies.base import plain
 from service.bodies.spec import RunSpec
 from service.bodies.status import Rates, Sample, resting
-from service.running.recording.history import KEPT_S, History, thinned
+from service.running.asking.requests import ReadHistory
+from service.running.recording.history import KEPT_S, History
 
 UNKNOWN = Sample.of(resting(registry.find("synthetic"), State.STARTING, RunSpec(app="synthetic"), None), "0")
 
@@ -54,12 +55,12 @@ def test_what_was_not_measured_stays_unknown() -> None:
 @pytest.mark.parametrize(("count", "most"), [(0, 5), (1, 5), (5, 5), (6, 5), (300, 100), (301, 100), (899, 2)])
 def test_of_many_samples_evenly_many_are_told_the_latest_among_them(count: int, most: int) -> None:
     samples = filled(count, 1.0).since(0)
-    told = thinned(samples, most)
+    told = ReadHistory(300.0, most).thin(samples)
     assert len(told) <= most
     assert told[-1:] == samples[-1:]
     times = [float(each.at) for each in told]
     assert len({later - earlier for earlier, later in pairwise(times)}) <= 1
-    assert thinned(samples, None) == samples
+    assert ReadHistory(300.0).thin(samples) == samples
 
 
 def test_rates_are_columns_and_where_nothing_is_known_empty() -> None:

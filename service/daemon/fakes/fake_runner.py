@@ -19,7 +19,6 @@ from service.running.asking import requests as r
 from service.running.asking.mailbox import Answers
 from service.running.asking.port import ANSWER_S
 from service.running.asking.window import Window
-from service.running.recording.history import thinned
 
 A = TypeVar("A")
 
@@ -72,7 +71,7 @@ class FakeRunner(FakeRun):
             r.ReadSizes.by(lambda _: []),
             r.ReadResults.by(lambda request: self.window().read(request)),
             r.ReadCompositions.by(lambda _: self.compositions()),
-            r.ReadHistory.by(lambda ask: thinned(self.history(ask.last_s), ask.most)),
+            r.ReadHistory.by(lambda ask: ask.thin(self.history(ask.last_s))),
             r.ReadWhatIf.by(self.what_if),
             r.ReadSwitches.by(lambda _: []),
             r.ReadSummary.by(lambda _: Summary(app=self.spec.app, run=self.spec.run, composition=self.active.name)),

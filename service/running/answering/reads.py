@@ -13,7 +13,6 @@ from service.running.answering.status import Beside, running_status
 from service.running.answering.taken import Taken
 from service.running.asking import requests as ask
 from service.running.building.run import Run
-from service.running.recording.history import thinned
 from service.running.recording.record import Record
 
 
@@ -39,7 +38,7 @@ class Reads:
         )
 
     def _history(self, request: ask.ReadHistory) -> list[Sample]:
-        return thinned(self._record.history.since(monotonic() - request.last_s), request.most)
+        return request.thin(self._record.history.since(monotonic() - request.last_s))
 
     def _status(self, _: ask.ReadStatus) -> Status:
         telemetry, link = self._record.telemetry, self._checked.link

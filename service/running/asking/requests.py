@@ -5,7 +5,7 @@ They cross processes; fields and answers can be pickled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, assert_never
 
@@ -241,6 +241,11 @@ class ReadHistory(Request[list[Sample]]):
     last_s: float
     most: int | None = None
     """Samples; of more every so many-th is told, the latest among them. None: all."""
+
+    def thin(self, samples: Sequence[Sample]) -> list[Sample]:
+        """``most`` of them, evenly."""
+        step = 1 if self.most is None else -(-len(samples) // self.most) or 1
+        return list(samples[(len(samples) - 1) % step :: step])
 
 
 @dataclass(frozen=True, slots=True)

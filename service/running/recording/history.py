@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from service.bodies.status import Sample
 
@@ -30,9 +30,3 @@ class History:
     def since(self, at_s: float) -> list[Sample]:
         """Samples taken at ``at_s`` or later, oldest first."""
         return [sample for taken_s, sample in self._samples if taken_s >= at_s]
-
-
-def thinned(samples: Sequence[Sample], most: int | None) -> list[Sample]:
-    """Every so many-th of more than ``most``, the latest among them; None: all."""
-    step = 1 if most is None else -(-len(samples) // most) or 1
-    return list(samples[(len(samples) - 1) % step :: step]) if samples else []
