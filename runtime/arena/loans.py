@@ -30,7 +30,6 @@ class Loans:
         self._segment, self._let_go = segment, let_go
         self._loans: dict[int, _Loan] = {}
         """By block. A block on loan is not lent again: a stage that keeps its frame may have written on it."""
-        self._faults = faults()
 
     def open(self, frames: Sequence[Any]) -> Sequence[Any]:
         """The frames, those by reference as memory that may be written on."""
@@ -58,7 +57,7 @@ class Loans:
             return memoryview(copy)
         own = self._segment.own(reference.start, reference.size)
         loan = self._loans[block] = _Loan(own, self._ended)
-        loan.reference, loan.faults = reference, self._faults
+        loan.reference, loan.faults = reference, faults()
         return own.data  # all that is made of it refers to ``own``
 
     def _around(self, start: int) -> _Loan | None:
@@ -71,7 +70,6 @@ class Loans:
         now = faults()
         if now == loan.faults:
             return False
-        self._faults = now
         written = self._segment.is_written(start, size)
         if not written and size == loan.reference.size:
             loan.faults = now

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.contract import App
-from apps.input.gathering import Gathering
+from apps.input.gathering import Gathering, _due
 from apps.input.kinds import open_source
 from apps.input.pacing import FrequencyManager
-from apps.input.portions import Portions, weight_bytes
+from apps.input.portions import Portion, Portions, weight_bytes
 from apps.input.rates import Fixed
 from apps.input.sources import Push, reader_of
 from compositions.batching import BundleLimits
@@ -209,3 +209,12 @@ class Slow:
 def test_the_first_item_waits_no_longer_for_a_slow_second_one_than_others_do() -> None:
     time = Time()
     assert bundles(gathering(Slow(time), time, None, BundleLimits(items=9))) == [[number] for number in range(10)]
+
+
+@given(st.lists(st.floats(0, 9), min_size=1).map(sorted), st.lists(st.floats(0, 9), min_size=1).map(sorted))
+def test_an_item_is_due_at_its_turn_or_when_it_was_read_whichever_came_first(
+    turns: list[float], arrived_s: list[float]
+) -> None:
+    arrived_s = arrived_s[: len(turns)]  # turns that found no item are more than items
+    due_s = _due(Portion(list(arrived_s), tuple(arrived_s)), turns).due_s
+    assert due_s == tuple(map(min, turns, arrived_s))

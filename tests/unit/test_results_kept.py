@@ -15,6 +15,7 @@ from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.transport.broken import Broken
 from service.bodies.results import Result
+from service.running.building.json_form import JSON, JsonForm
 from service.running.building.kept import Kept, Run
 from service.running.building.sink import ResultSink
 
@@ -90,6 +91,24 @@ def test_values_that_are_no_json_text(value: Any, tmp_path: Path) -> None:
     sink.close()
     assert [result.error is None for result in sink.kept] == [True, False, True]
     assert (tmp_path / "out").read_text().splitlines()[2] == '{"serial": 2, "value": "ü"}'
+
+
+@given(
+    st.lists(st.booleans() | st.integers() | st.floats() | st.sampled_from([10**400, 10**5000, 1.7e308]), min_size=1)
+)
+def test_numbers_are_as_good_as_their_text(values: list[Any]) -> None:
+    formed = JsonForm(Plain()).of(values)
+    assert list(formed.faults) == [place for place, value in enumerate(values) if not has_text(value)]
+    assert formed.values == [value if place not in formed.faults else None for place, value in enumerate(values)]
+    assert formed.size_bytes > 0
+    assert not formed.several
+
+
+def has_text(value: Any) -> bool:
+    try:
+        return bool(JSON(value))
+    except ValueError:
+        return False
 
 
 @given(st.lists(st.integers(1, 7), max_size=30), st.integers(1, 12), st.integers(-40, 40), st.integers(0, 9))
