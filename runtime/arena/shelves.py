@@ -106,7 +106,9 @@ class WorkerShelf:
             reference = self._loans.passed_on(frame) or self._placed(frame)
             if reference is not None:
                 return reference
-        return bytes(frame) if self._loans.holds(frame) else frame  # what is on loan is let go before it is sent
+        if type(frame) is bytes or not self._loans.holds(frame):
+            return frame
+        return bytes(frame)  # what is on loan is let go before it is sent
 
     def _placed(self, frame: Any) -> Reference | None:
         start, size = self._room_at, len(frame)
