@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Iterator
 
@@ -76,11 +77,21 @@ def _call_faults(stage: Stage, method: object) -> Iterator[str]:
     if is_async and (stage.batch or stateful):
         other = "a batch stage" if stage.batch else stage.kind
         yield f"is an async def and {other}; only a stateless stage that gets one value at a time may wait"
-    if stage.concurrency < 1:
-        yield f"has concurrency = {stage.concurrency}; must be 1 or more"
+    if not _is_count(stage.concurrency):
+        yield f"has concurrency = {stage.concurrency!r}; must be a whole number, 1 or more"
     elif stage.concurrency > 1 and not is_async:
         yield f"has concurrency = {stage.concurrency} and is no async def: only calls that wait may overlap"
+    if stage.time_limit_s is not None and not _is_time(stage.time_limit_s):
+        yield f"has time_limit_s = {stage.time_limit_s!r}; must be seconds above 0, or None for that of the run"
     yield from _column_faults(stage)
+
+
+def _is_count(value: object, most: float = math.inf) -> bool:
+    return type(value) is int and 1 <= value <= most
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and type(value) is not bool and 0 < value < math.inf
 
 
 def _key_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
@@ -93,8 +104,8 @@ def _key_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
         yield f"is partitioned and needs a method {name}(self, value) that returns the key of a value"
     elif not _takes(key_of, ("value",), bound=_is_bound(app, name)):
         yield f"is partitioned, and its method {name} must take (self, value)"
-    if not 1 <= stage.partitions <= MOST_PARTITIONS:
-        yield f"has partitions = {stage.partitions}; must be 1 to {MOST_PARTITIONS}"
+    if not _is_count(stage.partitions, MOST_PARTITIONS):
+        yield f"has partitions = {stage.partitions!r}; must be a whole number from 1 to {MOST_PARTITIONS}"
 
 
 def _column_faults(stage: Stage) -> Iterator[str]:

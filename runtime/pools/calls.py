@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -202,11 +202,22 @@ def _failed_together(values: Sequence[Any], error: BaseException) -> Called:
 
 
 def _as_many(name: str, results: Any, count: int) -> list[Any]:
-    found = results.to_pylist() if hasattr(results, "to_pylist") else list(results)  # Arrow's: rows as dicts
-    if len(found) != count:
+    found = _listed(results)
+    if found is None or len(found) != count:
+        told = f"{results!r:.80}" if found is None else f"{len(found)} values"
         want = "it must return one for each, Outputs() for none and Outputs([...]) for several"
-        raise RecomposeError(f"batch stage {name!r} returned {len(found)} values for {count}; {want}")
+        raise RecomposeError(f"batch stage {name!r} returned {told} for {count}; {want}")
     return found
+
+
+def _listed(results: Any) -> list[Any] | None:
+    """None: these are not several values."""
+    if hasattr(results, "to_pylist"):  # Arrow's: rows as dicts
+        rows: list[Any] = results.to_pylist()
+        return rows
+    if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
+        return None
+    return list(results)
 
 
 def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:

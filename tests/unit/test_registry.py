@@ -1,5 +1,6 @@
 """Apps are found, checked and made; everything that is refused is refused with a sentence."""
 
+import math
 import pickle
 import subprocess
 import sys
@@ -210,14 +211,21 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
     [
         ({"one": waiting, "stages": (Stage("one", batch=True),)}, "stage 'one' is an async def and a batch stage"),
         ({"two": waiting_with_state}, "stage 'two' is an async def and stateful"),
-        ({"one": waiting, "stages": (Stage("one", concurrency=0),)}, "has concurrency = 0; must be 1 or more"),
+        (
+            {"one": waiting, "stages": (Stage("one", concurrency=0),)},
+            "has concurrency = 0; must be a whole number, 1 or",
+        ),
+        ({"one": waiting, "stages": (Stage("one", concurrency="4"),)}, "has concurrency = '4'; must be a whole number"),
+        ({"one": waiting, "stages": (Stage("one", concurrency=2.5),)}, "has concurrency = 2.5; must be a whole number"),
+        ({"stages": (Stage("one", time_limit_s=0),)}, "has time_limit_s = 0; must be seconds above 0, or None"),
+        ({"stages": (Stage("one", time_limit_s=math.nan),)}, "has time_limit_s = nan; must be seconds above 0"),
         ({"stages": (Stage("one", concurrency=2),)}, "has concurrency = 2 and is no async def"),
         ({"two": waiting_with_state, **KEYED}, "stage 'two' is an async def and partitioned"),
         ({"stages": KEYED["stages"]}, "stage 'two' is partitioned and needs a method two_key(self, value)"),
         ({**KEYED, "two_key": lambda self: 1}, "its method two_key must take (self, value)"),
         (
             {**KEYED, "stages": (Stage("two", StageKind.PARTITIONED, partitions=257),)},
-            "partitions = 257; must be 1 to 256",
+            "partitions = 257; must be a whole number from 1 to 256",
         ),
         (
             {**KEYED, "stages": (keyed(batch=True),), "two": lambda self, values: values},

@@ -25,6 +25,7 @@ class Many(App):
         Stage("sum", StageKind.STATEFUL),
         Stage("all", batch=True),
         Stage("few", batch=True),
+        Stage("given", batch=True),
         Stage("ranks", StageKind.STATEFUL, batch=True),
         Stage("dear", batch=True, columns=(("id", "int64"), ("price", "float64"))),
         Stage("fetch", concurrency=3),
@@ -62,6 +63,9 @@ class Many(App):
 
     def few(self, values: list[int]) -> list[int]:
         return values[:-1]
+
+    def given(self, values: list[Any]) -> Any:
+        return values[0]
 
     def ranks(self, values: list[int], state: int | None) -> tuple[list[int], int]:
         state = state or 0
@@ -159,6 +163,13 @@ def test_a_batch_stage_that_returns_too_few_is_told_so(values: list[int]) -> Non
     except StageError as error:
         text = error.traceback_text
     assert sentence in text
+
+
+@pytest.mark.parametrize("results", [None, "ab", b"ab", {"a": 1, "b": 2}, 2])
+def test_what_a_batch_stage_returns_must_be_several_values(results: Any) -> None:
+    with pytest.raises(StageError) as caught:
+        ran("given", values=[results, results])
+    assert f"batch stage 'given' returned {results!r} for 2; it must return one for each" in caught.value.traceback_text
 
 
 def test_a_stateful_batch_stage_gets_and_leaves_a_state() -> None:
