@@ -205,6 +205,23 @@ def test_pid_equals_a_recomputation_with_pandas(sample: int) -> None:
     assert (np.floor(output + 1e-9) == np.array(found)).mean() > 0.99
 
 
+def test_pid_equals_a_recomputation_with_pandas_where_it_is_reset() -> None:
+    """Whenever the output is below 1, the size is 1 and the sum of errors begins anew: found one after the other."""
+    error = 1 - means(np.random.default_rng(7).lognormal(np.log(3), 0.4, 500), 1).r
+    change, expected = error.diff().fillna(error.iloc[0]), pd.Series(0.0, error.index)
+    begin = 0
+    while begin < len(error):
+        output = 10 * error[begin:] + 15 * error[begin:].cumsum() + 3 * change[begin:]
+        below = output.index[output < 1]
+        end = below[0] + 1 if len(below) else len(error)
+        expected[begin:end] = output[: end - begin].clip(lower=1)
+        begin = end
+    assert (expected == 1).sum() > 50, "resets"
+    settings = replace(SETTINGS, sizes=Sizes(1, 1_000_000, 1), steps=Steps(1.0, 1))
+    latencies_ms = 3 * (1 - error)
+    assert (np.floor(expected + 1e-9) == np.array(sizes(make_batch_controller("pid", settings), latencies_ms))).all()
+
+
 # --- settings --------------------------------------------------------------------------------------------------------
 
 

@@ -199,7 +199,9 @@ def test_tables_have_the_published_values_beside_ours() -> None:
     assert "| 15% | `pid` | 17.03 | 17.03 | sample 1 | 40.00 | 36.86 | sample 1 |" in tables.distances(rows)
     assert "| `mbaf` | 31.95 (57.99) |" in tables.patterns(rows)
     assert "| 20% | itemized | 38.50 | 66.32 | sample 1 |" in tables.gains(rows)
-    assert "| `faf` | 0.00 | 14.66 | 0.00 | 2.78 |" in tables.deviations(rows, [*as_published(), *as_published()])
+    again = tables.deviations(rows, [*as_published(), *row("faf", 0.2005, 0.3079), *as_published()])
+    assert "| `faf` | 26.72 ± 4.92 | 14.66 | 26.72 ± 4.92 | 2.78 | 30.79 ± 0.00 |" in again
+    assert "| `pid` | 38.50 ± 0.00 | – | 38.50 ± 0.00 | – | 17.03 ± 0.00 |" in again
 
 
 def test_claims_hold_for_the_published_values_and_are_refused_where_they_do_not() -> None:

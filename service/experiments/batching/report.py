@@ -39,7 +39,7 @@ class Comparison:
             ),
             ("SLO hit, best setups (tables 5.1 and 5.5)", tables.hits(rows)),
             (
-                "Standard deviation over ten runs (table 5.2)",
+                "Ten runs of the best setups at 5 %: mean and standard deviation (table 5.2)",
                 tables.deviations(rows, self.repeated) if self.repeated else "–",
             ),
             ("Itemized hit by pattern, mean over all combinations (table 5.3)", tables.patterns(rows)),
