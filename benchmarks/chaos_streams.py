@@ -5,6 +5,7 @@ What counts as acknowledged: a push that was answered; an entry that the server 
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -14,6 +15,7 @@ import socket
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -193,4 +195,63 @@ def _tcp() -> list[tuple[str, int, str]]:
     return [(row[9], int(row[1].rpartition(":")[2], 16), row[3]) for row in rows]
 
 
-STREAMS: dict[str, type[Any]] = {"push": Pushed, "folder": Folder, "redis": Redis, "kafka": Kafka}
+class Nats(Stream):
+    """A stream of JetStream of Debian's server, which is killed and started anew: so all connections are cut."""
+
+    partitions = ("a",)
+
+    def __init__(self, up: Daemon, folder: Path) -> None:
+        super().__init__()
+        import nats
+
+        if shutil.which("nats-server") is None:
+            raise SystemExit("nats-server is not installed; make setup-brokers installs it")
+        self._nats, self._errors = nats, (OSError, nats.errors.Error, asyncio.TimeoutError)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self._command = ["nats-server", "-js", "-a", "127.0.0.1", "-p", str(self._port), "-sd", str(folder / "nats")]
+        self._server = self._started()
+        up.wait_for(lambda: self._put("a", []) is not None, 10, "nats-server")
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+
+    def source(self) -> dict[str, Any]:
+        return {"kind": "nats", "path": f"nats://127.0.0.1:{self._port}/items"}
+
+    def _put(self, partition: str, items: Sequence[Item]) -> Sequence[Item]:
+        done: list[Item] = []
+        with suppress(*self._errors):
+            asyncio.run(self._publish(items, done))
+        return done
+
+    async def _publish(self, items: Sequence[Item], done: list[Item]) -> None:
+        """In their order; after the first that is not answered no more."""
+        how = {"allow_reconnect": False, "max_reconnect_attempts": 1, "connect_timeout": 2}
+        client = await self._nats.connect(f"nats://127.0.0.1:{self._port}", error_cb=_told_by_answers, **how)
+        try:
+            stream = client.jetstream(timeout=2)
+            await stream.add_stream(name="items", subjects=["items"])
+            for each in items:
+                await stream.publish("items", json.dumps(each).encode())
+                done.append(each)
+        finally:
+            await client.close()
+
+    def cut(self) -> bool:
+        self._server.kill()
+        self._server.wait()
+        self._server = self._started()
+        return True
+
+    def close(self) -> None:
+        self._server.terminate()
+        self._server.wait()
+
+
+async def _told_by_answers(_: Exception) -> None:
+    """The library would log it."""
+
+
+STREAMS: dict[str, type[Any]] = {"push": Pushed, "folder": Folder, "redis": Redis, "kafka": Kafka, "nats": Nats}

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import structlog
+from pydantic_core import from_json
 
 from apps.contract import App
 from apps.input.portions import Portion
@@ -154,7 +155,7 @@ class Fed:
         if not isinstance(body, bytes):
             return self._app.from_json(body)
         try:
-            plain = json.loads(body)
+            plain = _plain(body)
         except ValueError:
             if type(self._app).from_binary is App.from_binary:
                 raise
@@ -167,6 +168,15 @@ class Fed:
             self._feed.close()
         except OSError as error:
             log.warning("source was not told how far it was read", source=self._name, error=str(error))
+
+
+def _plain(body: bytes) -> Any:
+    """As ``json.loads``, which has the last word (other encodings, lone surrogates), in a fifth of the time.
+    Raises: ValueError."""
+    try:
+        return from_json(body)
+    except ValueError:
+        return json.loads(body)
 
 
 def without_user(url: str) -> str:

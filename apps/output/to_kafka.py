@@ -123,8 +123,12 @@ class KafkaSink:
         return self._kafka.TopicPartition(self._topic, MARK, *how_far)
 
     def _headers(self, row: Row) -> list[tuple[str, str]]:
-        told = {"run": self._run, "serial": row.serial, "part": row.part, "error": row.error}
-        return [(name, str(value)) for name, value in told.items() if value is not None]
+        headers = [("run", self._run), ("serial", str(row.serial))]
+        if row.part is not None:
+            headers.append(("part", str(row.part)))
+        if row.error is not None:
+            headers.append(("error", row.error))
+        return headers
 
     @contextmanager
     def _told(self) -> Iterator[None]:

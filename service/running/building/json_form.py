@@ -6,6 +6,7 @@ import json
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # None where there is no C
 from math import isfinite
 from typing import Any
 
@@ -17,6 +18,13 @@ NUMBERS = frozenset({bool, int, float})
 NUMBER_BYTES = 40
 """A number as Python keeps it, and its place in a list."""
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_CHUNKS = c_make_encoder and c_make_encoder(None, None, encode_basestring, None, ": ", ", ", False, False, False)
+
+
+def text_of(plain: Any) -> str:
+    """As ``JSON``, of what is known to be plain JSON data, in half of the time: the encoder in C is made once, and not
+    for every value."""
+    return JSON(plain) if _CHUNKS is None else "".join(_CHUNKS(plain, 0))
 
 
 @dataclass(slots=True)

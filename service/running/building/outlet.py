@@ -6,13 +6,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import structlog
 
 from apps.output.port import Row, Sink
 from compositions.errors import RecomposeError
-from service.running.building.json_form import JSON
+from service.running.building.json_form import text_of
 
 MOST_ITEMS = 20_000
 """Items that wait to be written before no more are taken."""
@@ -51,7 +52,8 @@ class Outlet:
         with self._changed:
             if result["serial"] >= self.until:
                 self._waiting.append(result)
-                self._changed.notify_all()
+                if len(self._waiting) in (1, self._sink.gather.items):  # what its thread waits for
+                    self._changed.notify_all()
 
     def finish(self) -> None:
         """Waits until all is written, unless nothing can be any more."""
@@ -115,7 +117,7 @@ class Outlet:
             self._changed.wait_for(lambda: self._waiting or self._ending)
             most, wait_s = self._sink.gather
             self._changed.wait_for(lambda: len(self._waiting) >= most or self._ending, wait_s)
-            return [self._waiting[place] for place in range(min(most, len(self._waiting)))]
+            return list(islice(self._waiting, most))
 
     def _written(self, count: int, until: int) -> None:
         with self._changed:
@@ -129,6 +131,6 @@ def _rows(item: Item) -> Iterator[Row]:
     if error is not None:
         yield Row(serial, None, None, error)
     elif "values" in item:
-        yield from (Row(serial, part, JSON(value), None) for part, value in enumerate(item["values"]))
+        yield from (Row(serial, part, text_of(value), None) for part, value in enumerate(item["values"]))
     else:
-        yield Row(serial, None, JSON(item["value"]), None)
+        yield Row(serial, None, text_of(item["value"]), None)
