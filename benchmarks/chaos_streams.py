@@ -105,6 +105,17 @@ class Folder(Stream):
         return items
 
 
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 class Redis(Stream):
     """Two streams of Debian's server."""
 
@@ -114,17 +125,11 @@ class Redis(Stream):
 
         if shutil.which("redis-server") is None:
             raise SystemExit("redis-server is not installed; make setup-brokers installs it")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = _free_port()
         where = ("--port", str(self._port), "--bind", "127.0.0.1", "--dir", str(folder))
         self._server = subprocess.Popen(["redis-server", *where, "--save", ""], stdout=subprocess.DEVNULL)
         self._client = redis.Redis(port=self._port)
-        up.wait_for(self._answers, 10, "redis-server")
-
-    def _answers(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self._port)) == 0
+        up.wait_for(lambda: _answers(self._port), 10, "redis-server")
 
     def source(self) -> dict[str, Any]:
         return {"kind": "redis", "path": f"redis://127.0.0.1:{self._port}/0?stream=a&stream=b"}
@@ -207,12 +212,10 @@ class Nats(Stream):
         if shutil.which("nats-server") is None:
             raise SystemExit("nats-server is not installed; make setup-brokers installs it")
         self._nats, self._errors = nats, (OSError, nats.errors.Error, asyncio.TimeoutError)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = _free_port()
         self._command = ["nats-server", "-js", "-a", "127.0.0.1", "-p", str(self._port), "-sd", str(folder / "nats")]
         self._server = self._started()
-        up.wait_for(lambda: self._put("a", []) is not None, 10, "nats-server")
+        up.wait_for(lambda: _answers(self._port), 10, "nats-server")
 
     def _started(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self._command, stderr=subprocess.DEVNULL)

@@ -10,11 +10,14 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import structlog
+
 from apps.input.fed import Message, without_user
 from apps.input.positions import Position
 from compositions.errors import RecomposeError
 
 T = TypeVar("T")
+log = structlog.get_logger()
 ANSWER_S = 5.0
 SHORTEST_S = 0.005
 """A shorter wait is refused by the library."""
@@ -24,14 +27,17 @@ QUIET_S = 2.0
 """After so long without a message it is asked for: a consumer that was dropped, or whose stream was, is only silent."""
 ONCE = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0, "connect_timeout": ANSWER_S}
 """Who asks tries again, from where it was."""
+ON_GAP = ("end", "go-on")
+"""What to do where the stream's limits dropped what was not read; the first unless told otherwise."""
 FORM = "give nats://HOST:4222/STREAM"
 
 
 class NatsFeed:
     """A stream is one partition, its position the sequence number of the next message.
 
-    Option ``subject``: of those that the stream has, wildcards as the server takes them. Raises: RecomposeError for a
-    URL without a stream, an unknown option, or where the library is missing.
+    Options ``subject``: of those that the stream has, wildcards as the server takes them; ``on_gap``: whether the run
+    is to end where the limits of the stream dropped what was not read. Raises: RecomposeError for a URL without a
+    stream, an unknown option, or where the library is missing.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
@@ -46,8 +52,10 @@ class NatsFeed:
         if parts.query:
             name = parts.query.partition("=")[0]
             raise RecomposeError(f"the path of source nats has a parameter {name!r}; it takes none")
-        if strange := sorted(set(options) - {"subject"}):
-            raise RecomposeError(f"source nats has no option {strange[0]!r}; it has subject")
+        if strange := sorted(set(options) - {"subject", "on_gap"}):
+            raise RecomposeError(f"source nats has no option {strange[0]!r}; it has subject and on_gap")
+        if (on_gap := options.get("on_gap", ON_GAP[0])) not in ON_GAP:
+            raise RecomposeError(f"option on_gap of source nats is {on_gap!r}; give {' or '.join(ON_GAP)}")
         try:
             import nats
         except ModuleNotFoundError as error:
@@ -61,6 +69,9 @@ class NatsFeed:
         self._messages: Any = None
         self._heard_s = 0.0
         """By the loop's clock."""
+        self._next = 0
+        """The sequence number behind what was read."""
+        self._goes_on = on_gap != ON_GAP[0]
         self.ended = False
 
     def seek(self, positions: Mapping[str, Position]) -> None:
@@ -92,8 +103,10 @@ class NatsFeed:
         self._client = await self._nats.connect(self._server, error_cb=_told_by_answers, **ONCE)
         stream = self._client.jetstream(timeout=ANSWER_S)
         there = (await stream.stream_info(self._stream)).state
-        if position is not None and not there.first_seq <= int(str(position)) <= there.last_seq + 1:
+        self._next = there.first_seq if position is None else int(str(position))
+        if self._next > there.last_seq + 1:
             raise RecomposeError(f"nats has no longer what comes next in stream {self._stream!r}; start a new run")
+        self._look_for_gap(there.first_seq)
         api = self._nats.js.api
         how = api.ConsumerConfig(
             deliver_policy=api.DeliverPolicy.ALL if position is None else api.DeliverPolicy.BY_START_SEQUENCE,
@@ -115,7 +128,31 @@ class NatsFeed:
             await self._look()
             return ()
         self._heard_s = self._loop.time()
-        return [Message(self._stream, each.metadata.sequence.stream + 1, each.data) for each in messages]
+        found = [Message(self._stream, each.metadata.sequence.stream + 1, each.data) for each in messages]
+        await self._passed(found)
+        return found
+
+    async def _passed(self, messages: Sequence[Message]) -> None:
+        """Numbers that are left out were never of this subject, were deleted one by one, or dropped by limits: then the
+        stream begins behind them."""
+        for each in messages:
+            if int(str(each.behind)) > self._next + 1:
+                there = (await self._client.jetstream(timeout=ANSWER_S).stream_info(self._stream)).state
+                self._look_for_gap(min(there.first_seq, int(str(each.behind)) - 1))
+                break
+            self._next += 1
+        if messages:
+            self._next = int(str(messages[-1].behind))
+
+    def _look_for_gap(self, first: int) -> None:
+        """``first``: of what there still is. Raises: RecomposeError where what is gone was this reader's, for sure."""
+        if first <= self._next:
+            return
+        gone = f"stream {self._stream!r} has dropped {self._next} to {first - 1}, which were not read"
+        if self._subject is None and not self._goes_on:
+            raise RecomposeError(f"nats has no longer what comes next: {gone}; start a new run, or with on_gap go-on")
+        log.warning("messages were dropped before they were read", source="nats", what=gone, subject=self._subject)
+        self._next = first
 
     async def _look(self) -> None:
         """Whether anything can still come."""

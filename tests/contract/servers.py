@@ -81,11 +81,11 @@ class NatsServer:
         self.server = subprocess.Popen(["nats-server", "-js", *where], stderr=subprocess.DEVNULL)
         wait_until(lambda: answers(self.port))
 
-    def publish(self, stream: str, bodies: Sequence[bytes]) -> None:
+    def publish(self, stream: str, bodies: Sequence[bytes], subject: str | None = None, **limits: Any) -> None:
         async def all_of_them(jetstream: Any) -> None:
-            await jetstream.add_stream(name=stream, subjects=[stream])
+            await jetstream.add_stream(name=stream, subjects=[stream, f"{stream}.*"], **limits)
             for body in bodies:
-                await jetstream.publish(stream, body)
+                await jetstream.publish(subject or stream, body)
 
         self._do(all_of_them)
 

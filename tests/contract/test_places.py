@@ -250,6 +250,48 @@ def test_a_reader_that_nats_has_dropped_begins_again_and_another_stream_of_its_n
         place.close()
 
 
+@pytest.fixture
+def nats(tmp_path: Path) -> Iterator[ANats]:
+    made = ANats(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("on_gap", ["end", "go-on"])
+def test_what_limits_of_nats_drop_before_it_is_read_is_told(
+    nats: ANats, capsys: pytest.CaptureFixture[str], on_gap: str
+) -> None:
+    nats.options = {"on_gap": on_gap}
+    nats.server.publish("numbers", bodies(range(5)), max_msgs=5)
+    source = opened(nats)
+    _, behind = read(source, 5)
+    nats.server.publish("numbers", bodies(range(5, 20)), max_msgs=5)
+    readers = source, opened(nats, behind[5])
+    for reader in readers:
+        if on_gap == "end":
+            with pytest.raises(RecomposeError, match="'numbers' has dropped 6 to 15, which were not read; start a"):
+                read(reader, 1)
+        else:
+            assert read(reader, 5)[0] == [15, 16, 17, 18, 19]
+    assert capsys.readouterr().out.count("has dropped 6 to 15, which were not read") == (0 if on_gap == "end" else 2)
+    for reader in readers:
+        reader.close()
+        reader.read(1, math.inf)
+
+
+def test_what_other_subjects_of_a_nats_stream_lose_ends_no_run(nats: ANats) -> None:
+    nats.options = {"subject": "numbers.mine"}
+    nats.server.publish("numbers", bodies([0]), "numbers.mine", max_msgs=5)
+    source = opened(nats)
+    behind = read(source, 1)[1]
+    nats.server.publish("numbers", bodies(range(9)), "numbers.other", max_msgs=5)
+    nats.server.publish("numbers", bodies([1]), "numbers.mine", max_msgs=5)
+    again = opened(nats, behind[1])
+    assert read(source, 1)[0] == read(again, 1)[0] == [1]
+    end(source)
+    end(again)
+
+
 @pytest.mark.logs_errors("epoch 2 goes on with run r")
 def test_a_run_goes_on_where_the_runner_before_it_was(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
