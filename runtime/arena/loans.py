@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from mmap import PAGESIZE
 from typing import Any
@@ -20,16 +21,19 @@ class _Loan(weakref.ref[Bytes]):
 
 
 class Loans:
-    """``let_go`` gets the block of a reference once for each time that it was opened, in any thread.
+    """One thread opens. ``let_go`` gets the block of a reference once for each time that it was opened, in any thread.
 
     A loan has the number of page faults at a time when none of its pages had been written on: as long as there are no
-    more, none has been. Only where there are more are the pages looked at.
+    more, none has been. Only where there are more are the pages looked at. To ask for that number takes as long as the
+    process has threads (7 µs with sixty), so a loan that ended is settled when the next one begins, which asks anyway.
     """
 
     def __init__(self, segment: Segment, let_go: Callable[[int], None]) -> None:
         self._segment, self._let_go = segment, let_go
         self._loans: dict[int, _Loan] = {}
         """By block. A block on loan is not lent again: a stage that keeps its frame may have written on it."""
+        self._to_settle: deque[tuple[int, int, int]] = deque()
+        """Start, size and faults of loans that ended: their pages may show what was written here."""
 
     def open(self, frames: Sequence[Any]) -> Sequence[Any]:
         """The frames, those by reference as memory that may be written on."""
@@ -55,9 +59,11 @@ class Loans:
             copy = bytearray(self._segment.view(reference.start, reference.size))
             self._let_go(block)
             return memoryview(copy)
+        now = faults()
+        self._settle(now)
         own = self._segment.own(reference.start, reference.size)
         loan = self._loans[block] = _Loan(own, self._ended)
-        loan.reference, loan.faults = reference, faults()
+        loan.reference, loan.faults = reference, now
         return own.data  # all that is made of it refers to ``own``
 
     def _around(self, start: int) -> _Loan | None:
@@ -78,8 +84,15 @@ class Loans:
     def _ended(self, loan: weakref.ref[Bytes]) -> None:
         assert isinstance(loan, _Loan), "it was made by _lend"
         reference = loan.reference
-        if self._is_written(loan, reference.start, reference.size):
-            page = reference.start - reference.start % PAGESIZE
-            self._segment.restore(page, reference.start + reference.size - page)
+        # First: once let go it may be lent again.
+        self._to_settle.append((reference.start, reference.size, loan.faults))
         del self._loans[reference.block]
         self._let_go(reference.block)
+
+    def _settle(self, now: int) -> None:
+        """What was written on pages that nobody here refers to any more is forgotten."""
+        while self._to_settle:
+            start, size, faults_then = self._to_settle.popleft()
+            if now != faults_then and self._segment.is_written(start, size):
+                page = start - start % PAGESIZE
+                self._segment.restore(page, start + size - page)
