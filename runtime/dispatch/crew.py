@@ -4,7 +4,7 @@ for a binding: workers hold all stages, and a task names the ones to run."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from runtime.dispatch.events import WorkerId, WorkerJoined
 from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
@@ -83,22 +83,34 @@ class Crew:
 
     def unbind(self, worker: WorkerState) -> None:
         if worker.group is not None:
-            worker.group.workers.remove(worker)
+            listed = worker.group.leaving if worker in worker.group.leaving else worker.group.workers
+            listed.remove(worker)
             worker.group = None
 
     def release(self, pipeline: Pipeline) -> None:
         """Frees all workers of a pipeline that has nothing left to do."""
         for group in pipeline.groups:
-            for worker in list(group.workers):
+            for worker in (*group.workers, *group.leaving):
                 self.unbind(worker)
 
     def release_surplus(self, pipeline: Pipeline) -> None:
         """Takes workers beyond its replicas off each group, idle ones first. One that has tasks ends them, its
-        prefetched one too, and gets no more."""
+        prefetched one too, and gets no more; one that has partitions leaves when they have moved (``free_left``)."""
         for group in pipeline.groups:
             surplus = max(0, len(group.workers) - group.group.replicas)
             for worker in sorted(group.workers, key=lambda worker: len(worker.outstanding))[:surplus]:
-                self.unbind(worker)
+                if group.keyed and pipeline.roaming is None and not self.short:
+                    group.workers.remove(worker)
+                    group.leaving.append(worker)
+                else:
+                    self.unbind(worker)
+
+    def free_left(self, pipeline: Pipeline, has_left: Callable[[GroupState, WorkerState], bool]) -> bool:
+        """Frees those that were leaving and have. Returns whether any was."""
+        gone = [worker for group in pipeline.groups for worker in group.leaving if has_left(group, worker)]
+        for worker in gone:
+            self.unbind(worker)
+        return bool(gone)
 
     def release_dry(self, draining: Pipeline) -> bool:
         """Frees idle workers of a draining pipeline that no remaining item can need: a pipeline drains from the front,
@@ -106,8 +118,8 @@ class Crew:
         freed, ahead = False, 0
         for group in draining.groups:
             ahead += group.load
-            for worker in [w for w in group.workers if not w.outstanding]:
-                if len(group.workers) > ahead:
+            for worker in [w for w in (*group.leaving, *group.workers) if not w.outstanding]:
+                if len(group.workers) + len(group.leaving) > ahead:
                     self.unbind(worker)
                     freed = True
         return freed
@@ -116,18 +128,21 @@ class Crew:
         """Binds free workers where they are wanted; returns the groups that got one.
 
         Order: groups of the old composition that still have items and nobody to run them; groups of the active one that
-        have nobody; its further replicas from the front; idle workers before those that end a task first. A group still
-        left with nobody borrows a worker from the group with the most, if that has two. Where workers choose, the
-        active composition wants none: they come when they are idle.
+        have nobody; its further replicas from the front; idle workers before those that end a task first, and who is
+        leaving that group before all. A group still left with nobody borrows a worker from the group with the most, if
+        that has two. Where workers choose, the active composition wants none: they come when they are idle.
         """
         changed = []
-        self.short = any(_shares(each, len(self.workers)) for each in (draining, active) if each is not None)
+        present = [each for each in (draining, active) if each is not None]
+        self.short = any(_shares(each, len(self.workers)) for each in present)
+        if self.short:  # they are needed elsewhere
+            for pipeline in present:
+                self.free_left(pipeline, lambda group, worker: True)
         free = sorted(self.free(), key=lambda worker: -len(worker.outstanding))
         for group in list(_wanting(draining, active)):
-            if not free:
-                break
-            self.bind(free.pop(), group)
-            changed.append(group)
+            if (worker := group.leaving[-1] if group.leaving else free.pop() if free else None) is not None:
+                self.bind(worker, group)
+                changed.append(group)
         for group in active.groups if active.roaming is None else ():
             if not group.workers and (lender := _lender(active)):
                 self.bind(min(reversed(lender.workers), key=lambda worker: len(worker.outstanding)), group)

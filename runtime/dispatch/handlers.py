@@ -90,6 +90,7 @@ class Handlers:
     def _tick(self, event: Tick) -> None:
         self._failures.kill_hung()
         self._transition.tick()
+        self._staffing.free_left()
         self._staffing.stop_surplus()
         self._staffing.start_missing()
         self._work.dispatch_keyed()

@@ -144,11 +144,12 @@ def _bindings(state: State) -> Iterator[str]:
         if worker.group is not None and id(worker.group) not in groups:
             yield f"worker {worker.worker} is bound to a group of a composition that is over"
     for group in _groups(state):
-        for worker in group.workers:
+        listed = [*group.workers, *group.leaving]
+        for worker in listed:
             if worker.group is not group or state.crew.workers.get(worker.worker) is not worker:
                 yield f"{_name(group)} lists worker {worker.worker}, which is not bound to it"
         bound = [worker.worker for worker in state.crew.workers.values() if worker.group is group]
-        if Counter(bound) != Counter(worker.worker for worker in group.workers):
+        if Counter(bound) != Counter(worker.worker for worker in listed):
             yield f"workers {bound} are bound to {_name(group)}, which does not list them once each"
 
 

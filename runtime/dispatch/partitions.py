@@ -6,7 +6,7 @@ for another's."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -16,6 +16,7 @@ from runtime.dispatch.pipeline import Bundle, GroupState
 from runtime.dispatch.skew import Loads, moves
 
 _NOTHING: KeyStates = {}
+_NONE: Mapping[int, KeyStates] = {}
 STEPS = 64
 """In so many steps, at least, partitions with states move to another owner while they have one: a bundle waits for
 those of one step alone, and the next step waits for those that it has values of."""
@@ -39,21 +40,25 @@ class Partitions:
         "moving",
         "owned",
         "owners",
+        "sharers",
         "stale",
         "under_way",
     )
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, begin: Mapping[int, KeyStates] = _NONE) -> None:
+        """``begin``: the states that there are, by partition."""
         self.count = count
         self.owners: list[WorkerId | None] = [None] * count
         self.owned: dict[WorkerId, int] = {}
         """The same by worker: a byte for each partition, 1 for its own."""
+        self.sharers: tuple[WorkerId, ...] = ()
+        """Who is to own all; others own what has not moved from them yet."""
         self.holders: list[WorkerId | None] = [None] * count
         self.stale: dict[WorkerId, set[int]] = {}
         """Those that a worker has states of, and are held by another since."""
-        self.kept: list[dict[Any, Payload]] = [{} for _ in range(count)]
+        self.kept: list[dict[Any, Payload]] = [dict(begin.get(each, ())) for each in range(count)]
         """What brings a partition back: the state of each key as a worker pickled it. Never read here."""
-        self.known: set[int] = set()
+        self.known: set[int] = set(begin)
         """Those of which something is or was kept: they cost something to move."""
         self.moving: dict[int, WorkerId] = {}
         """Those that are to have another owner, and have not yet."""
@@ -147,16 +152,22 @@ class Partitions:
         self.stale.pop(worker, None)
         self.holders = [None if each == worker else each for each in self.holders]
 
-    def share(self, workers: Sequence[WorkerId]) -> None:
+    def needs(self, worker: WorkerId) -> bool:
+        """Whether it owns partitions with states."""
+        return any(self.owners[each] == worker for each in self.known)
+
+    def share(self, workers: Sequence[WorkerId], leaving: Sequence[WorkerId] = ()) -> None:
         """From now on these own all, evenly by number; only those move that must, and those that have a state stay with
         it. Where the same own them already, those move that make it even by load, where they must. Who has states of
-        a partition, and stays, has it until it is its turn to move."""
-        if set(workers) == self.owned.keys():
+        a partition, and is there or ``leaving``, has it until it is its turn to move."""
+        present = dict.fromkeys((*workers, *leaving))
+        if set(workers) == set(self.sharers) and self.owned.keys() <= present.keys():
             if self.loads.due and not self.moving:
                 self._level(self.loads.look())
             if self.moving:
                 self._move()
             return
+        self.sharers = tuple(workers)
         fair, more = divmod(self.count, len(workers))
         owned: dict[WorkerId, list[int]] = {worker: [] for worker in workers}
         homeless = []
@@ -176,22 +187,22 @@ class Partitions:
         self.moving = {}
         for worker, mine in owned.items():
             for each in mine:
-                self._give(each, worker, workers)
-        self._own(workers)
+                self._give(each, worker, present)
+        self._own(present)
         self.under_way = self.known.copy()
         self._move()
 
-    def _give(self, partition: int, worker: WorkerId, workers: Container[WorkerId]) -> None:
-        """The worker is to own it: at once, if it costs nothing or the present owner is no more among ``workers``."""
+    def _give(self, partition: int, worker: WorkerId, present: Container[WorkerId]) -> None:
+        """The worker is to own it: at once, if it costs nothing or the present owner is none of those ``present``."""
         owner = self.owners[partition]
-        if owner is None or partition not in self.known or owner not in workers or owner != self.holders[partition]:
+        if owner is None or partition not in self.known or owner not in present or owner != self.holders[partition]:
             self.owners[partition] = worker
         elif worker != owner:
             self.moving[partition] = worker
 
     def _level(self, loads: Sequence[int]) -> None:
         """Keys are skewed: who has too much of the work gives partitions away."""
-        owned = {worker: [each for each, owner in enumerate(self.owners) if owner == worker] for worker in self.owned}
+        owned = {worker: [each for each, owner in enumerate(self.owners) if owner == worker] for worker in self.sharers}
         for each, worker in moves(owned, loads).items():
             self._give(each, worker, owned)
         self._own(list(owned))
@@ -206,10 +217,12 @@ class Partitions:
         if now:
             self._own(list(self.owned))
 
-    def _own(self, workers: Sequence[WorkerId]) -> None:
-        self.owned = {
+    def _own(self, workers: Iterable[WorkerId]) -> None:
+        """``workers``: all that may own some; those that leave and own none any more are told of no longer."""
+        marks = {
             worker: marked(each for each, owner in enumerate(self.owners) if owner == worker) for worker in workers
         }
+        self.owned = {worker: mine for worker, mine in marks.items() if mine or worker in self.sharers}
 
     def _mark(self, partitions: Sequence[int], sign: int) -> None:
         marks = bytearray(self.in_work)

@@ -147,8 +147,8 @@ class GroupState:
     in work."""
 
     __slots__ = (
-        *("at_once", "busy_s", "first", "group", "index", "keyed", "last", "load", "ordered", "pipeline"),
-        *("task_items", "waiting", "workers"),
+        *("at_once", "busy_s", "first", "group", "index", "keyed", "last", "leaving", "load", "ordered"),
+        *("pipeline", "task_items", "waiting", "workers"),
     )
 
     def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, stages: Sequence[Stage]) -> None:
@@ -167,6 +167,8 @@ class GroupState:
         """Items that a worker works on at once, where a stage waits."""
         self.waiting: list[tuple[int, Bundle]] = []
         self.workers: list[WorkerState] = []
+        self.leaving: list[WorkerState] = []
+        """Bound beyond its replicas until their partitions have moved to others, step by step."""
         self.load = 0
         self.busy_s: float | None = None
         self.task_items = 1

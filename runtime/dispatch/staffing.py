@@ -15,6 +15,9 @@ from runtime.dispatch.turn import Turn
 from runtime.dispatch.work import Work
 from runtime.scheduling.book import Queue
 
+LEAVES_AFTER_S = 1.0
+"""Without a task: what it still has moves when it is asked for, and holds up nothing that flows."""
+
 
 class Staffing:
     def __init__(self, state: State, turn: Turn, settings: DispatcherSettings, work: Work) -> None:
@@ -42,6 +45,16 @@ class Staffing:
         for worker in self._crew.remove_surplus(self._wanted, idle_before_s):
             self._stateful.lose(worker)
             self._turn.instructions.append(StopWorker(worker))
+
+    def free_left(self) -> None:
+        """Workers that leave a partitioned group are free once their states have moved, or none of their keys came for
+        long."""
+        if self._crew.free_left(self._course.active, self._has_left):
+            self.assign()
+
+    def _has_left(self, group: GroupState, worker: WorkerState) -> bool:
+        idle = not worker.outstanding and worker.idle_since_s < self._turn.now_s - LEAVES_AFTER_S
+        return idle or not self._stateful.partitioned[group.first].needs(worker.worker)
 
     def assign(self) -> None:
         """Binds free workers to groups and gives them work."""

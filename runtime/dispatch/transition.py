@@ -81,10 +81,11 @@ class Transition:
         self._end(phase, error)
 
     def _resize(self, groups: Sequence[Group]) -> None:
-        """The active groups have these numbers from now on: surplus workers leave when their task is done, free ones
-        come."""
+        """The active groups have these numbers from now on: surplus workers leave when their task is done and
+        their states have moved, free ones come."""
         self._course.active.resize(groups)
         self._crew.release_surplus(self._course.active)
+        self._staffing.free_left()
         self._staffing.assign()
 
     def _hand_over(self, phase: Preparing) -> None:

@@ -112,8 +112,8 @@ class Work:
         keys = self._stateful.partitioned[group.first]
         while True:
             if keys.group is group and group.workers:
-                keys.share([worker.worker for worker in group.workers])
-                for worker in group.workers:
+                keys.share([each.worker for each in group.workers], [each.worker for each in group.leaving])
+                for worker in (*group.workers, *group.leaving):
                     if not worker.outstanding and (piece := keys.next_piece(worker.worker)) is not None:
                         self._send_piece(worker, group, piece)
             idle = next((worker for worker in group.workers if not worker.outstanding), None)

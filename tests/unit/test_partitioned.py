@@ -11,7 +11,7 @@ from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from runtime.dispatch.assembly import Assembly, marked
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError
-from runtime.dispatch.events import BundleAdmitted, Event, KeyedDone, SwitchRequested, TaskDone, WorkerJoined
+from runtime.dispatch.events import BundleAdmitted, Event, KeyedDone, SwitchRequested, TaskDone, Tick, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.partitions import Partitions
@@ -143,6 +143,45 @@ def test_partitions_with_states_move_step_by_step_while_their_owner_is_there():
     assert not keys.moving
     keys.share(["b"])
     assert keys.owners == ["b"] * 128, "who has left has none"
+
+
+def test_who_leaves_a_group_keeps_its_partitions_until_they_have_moved_step_by_step():
+    keys = Partitions(64)
+    keys.share(["a", "b"])
+    for worker in "ab":
+        keys.lend(worker, [each for each, owner in enumerate(keys.owners) if owner == worker])
+    keys.commit({each: {each: b"state"} for each in range(64)})
+    for left in range(31, -1, -1):
+        keys.share(["a"], ["b"])
+        assert Counter(keys.owners)["b"] == left
+        keys.lend("a", [each for each, owner in enumerate(keys.owners) if owner == "a"])
+    assert (keys.owned.keys(), keys.moving, keys.needs("b")) == ({"a"}, {}, False)
+    keys.share(["a", "c"], ["b"])
+    assert "b" not in [*keys.moving.values(), *keys.owners], "who leaves gets none"
+
+
+def test_a_leaving_worker_ends_what_is_its_own_comes_back_when_wanted_and_leaves_when_nothing_comes():
+    bench = Bench(2)
+    for _ in range(2):
+        bench.admit(0, 1)
+        for worker in list(bench.tasks):
+            bench.done(worker)
+    group = bench.dispatcher._state.course.active.groups[0]
+    bench.handle(SwitchRequested(0.0, workers(1)))
+    (stays,), (leaves,) = group.workers, group.leaving
+    bench.admit(0, 1)
+    owned = {worker: bench.picked(task).count(1) for worker, task in bench.tasks.items()}
+    assert sum(owned.values()) == 2, "nobody waits for states that move"
+    bench.handle(SwitchRequested(0.0, workers(2)))
+    assert (group.leaving, set(map(id, group.workers))) == ([], {id(stays), id(leaves)})
+    for worker in list(bench.tasks):
+        bench.done(worker)
+    bench.handle(SwitchRequested(0.0, workers(1)))
+    assert len(group.leaving) == 1
+    bench.handle(Tick(0.5))
+    assert len(group.leaving) == 1
+    bench.handle(Tick(1.5))
+    assert (group.leaving, len(group.workers)) == ([], 1)
 
 
 def test_keys_that_come_no_more_hold_up_no_partition_that_is_to_move():
