@@ -41,7 +41,7 @@ class Partitions(dict[Hashable, int]):
         return bytes(map(self.__getitem__, keys))
 
     def __missing__(self, key: Hashable) -> int:
-        found = self[key] = zlib.crc32(b"".join(_written(key))) % self._count
+        found = self[key] = zlib.crc32(written(key)) % self._count
         return found
 
 
@@ -56,8 +56,12 @@ def _check(key: object) -> None:
         )
 
 
-def _written(key: object) -> Iterator[bytes]:
+def written(key: object) -> bytes:
     """Bytes that tell any two keys apart, and write equal ones alike."""
+    return b"".join(_written(key))
+
+
+def _written(key: object) -> Iterator[bytes]:
     if isinstance(key, tuple):
         yield b"(%d" % len(key)
         yield from _all_written(key)

@@ -92,9 +92,9 @@ class Engine:
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
-    def checkpoint(self) -> Checkpoint:
-        """How far the stream has come."""
-        return self._dispatcher.checkpoint()
+    def checkpoint(self, next_serial: int) -> Checkpoint | None:
+        """How far the stream has come, if that is ``next_serial``: as the dispatcher says."""
+        return self._dispatcher.checkpoint(next_serial)
 
     def view(self) -> DispatcherView:
         return self._dispatcher.view(self._pool.now_s())

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from runtime.dispatch.events import Payload
+from runtime.dispatch.events import KeyStates, Payload
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Items that have left, and the states of the stateful stages that have seen these items and no other."""
+    """Items that have left, and the states of the stages that have seen these items and no other."""
 
     delivered: int = 0
     failed: int = 0
     shed: int = 0
     states: Mapping[str, Payload] = field(default_factory=dict)
     """By stage; one that has none yet is left out."""
+    keyed: Mapping[str, Mapping[int, KeyStates]] = field(default_factory=dict)
+    """Of partitioned stages, by stage and partition: what has changed since the checkpoint before; of that which
+    another dispatcher begins with, all there is."""
 
     @property
     def next_serial(self) -> int:

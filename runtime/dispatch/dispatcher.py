@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from compositions.model import Composition, Stage
-from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
+from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.event_log import DispatcherError, EventLog
 from runtime.dispatch.events import Event, Payload, SizeOf, Started
 from runtime.dispatch.handlers import Handlers
@@ -41,12 +41,12 @@ class Dispatcher:
         settings: DispatcherSettings | None = None,
         size_of: SizeOf | None = None,
         *,
-        begin: Checkpoint = BEGINNING,
+        begin: Checkpoint | None = None,
         validate: bool = False,
     ) -> None:
         """``size_of`` a payload in bytes, which may tell how long a task will take; without it sizes are unknown.
-        ``begin``: how far another one had come. ``validate`` checks after each event that what must hold does; far too
-        slow for work."""
+        ``begin``: how far another one had come; None: there was none, and nobody will ask this one for a
+        ``checkpoint``. ``validate`` checks after each event that what must hold does; far too slow for work."""
         settings = settings or DispatcherSettings()
         self._set_up(State.initial(stages, composition, settings, begin), settings, size_of or _unknown, validate)
 
@@ -122,11 +122,13 @@ class Dispatcher:
         """Every accepted item is out."""
         return self._state.outbox.next_serial == self._state.admission.accepted
 
-    def checkpoint(self) -> Checkpoint:
-        """How far it has come."""
+    def checkpoint(self, next_serial: int) -> Checkpoint | None:
+        """How far it has come, with what has changed of keys since it was asked last; None: other items have left than
+        all before ``next_serial``, or just now nobody knows the states that these left."""
         outbox = self._state.outbox
-        states = self._state.stateful.as_of(outbox.next_turn)
-        return Checkpoint(outbox.delivered, outbox.failed, outbox.shed, states)
+        if outbox.next_serial != next_serial or (found := self._state.stateful.as_of(outbox.next_turn)) is None:
+            return None
+        return Checkpoint(outbox.delivered, outbox.failed, outbox.shed, *found)
 
     def view(self, now_s: float) -> DispatcherView:
         """The state at ``now_s``, which is not before the last event."""

@@ -35,10 +35,14 @@ class State:
 
     @staticmethod
     def initial(
-        stages: Sequence[Stage], composition: Composition, settings: DispatcherSettings, begin: Checkpoint = BEGINNING
+        stages: Sequence[Stage],
+        composition: Composition,
+        settings: DispatcherSettings,
+        begun: Checkpoint | None = None,
     ) -> State:
+        begin = begun or BEGINNING
         admission, course = Admission(settings, begin.next_serial), Course(stages, composition)
-        return State(admission, course, Crew(), TaskBook(), StatefulStages(stages, begin), Outbox(begin))
+        return State(admission, course, Crew(), TaskBook(), StatefulStages(stages, begun), Outbox(begin))
 
 
 CLASSES: tuple[type, ...] = (

@@ -12,6 +12,7 @@ from runtime.dispatch.assembly import Assembly, Part
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.events import Payload, TaskDone, WorkerId
 from runtime.dispatch.instructions import KeyedTask
+from runtime.dispatch.ledger import Change, Ledger, StageStates
 from runtime.dispatch.ordering import OrderGate
 from runtime.dispatch.partitions import Partitions
 from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork
@@ -21,8 +22,9 @@ from runtime.dispatch.skew import Loads
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A state that has seen the items before turn ``turn``, and no other."""
+    """A state that has seen the items before turn ``turn``, and no other; those from ``begin`` on together."""
 
+    begin: int
     turn: int
     payload: Payload
 
@@ -30,17 +32,23 @@ class Version:
 class StatefulStages:
     """Their gates by index of the stage, in the order of the app; their states by name."""
 
-    def __init__(self, stages: Sequence[Stage], begin: Checkpoint = BEGINNING) -> None:
+    def __init__(self, stages: Sequence[Stage], begun: Checkpoint | None = None) -> None:
+        """``begun``: how far another one had come; None: nobody will ask how far this one has."""
+        begin = begun or BEGINNING
         ordered = [index for index, stage in enumerate(stages) if stage.keeps_state]
         self.gates = {index: OrderGate(begin.next_turn) for index in ordered}
         self.states: dict[str, Payload] = dict(begin.states)
-        self._versions = {name: deque([Version(begin.next_turn, state)]) for name, state in begin.states.items()}
+        self._versions = {
+            name: deque([Version(begin.next_turn, begin.next_turn, state)]) for name, state in begin.states.items()
+        }
         """By stage, the oldest first: the one of what has left, and those of items that have not."""
         self.partitioned = {
-            index: Partitions(stage.partitions)
+            index: Partitions(stage.partitions, begin.keyed.get(stage.name, {}))
             for index, stage in enumerate(stages)
             if stage.kind is StageKind.PARTITIONED
         }
+        self.ledger = Ledger() if begun is not None and self.partitioned else None
+        """Of the states of keys."""
         self._names = tuple(stage.name for stage in stages)
 
     def open_for(self, group: GroupState, turn: int, next_stage: int) -> bool:
@@ -76,15 +84,18 @@ class StatefulStages:
     def commit(self, done: TaskDone, task: TaskInWork) -> None:
         """A result came with the states that it leaves: from now on they are the ones."""
         bundle = task.bundle
+        end = bundle.turn + bundle.count
         self.states.update(done.states)
         for name, state in done.states.items():
-            self._versions.setdefault(name, deque()).append(Version(bundle.turn + bundle.count, state))
+            self._versions.setdefault(name, deque()).append(Version(bundle.turn, end, state))
         for name, changes in done.keyed.changes.items():
             keys = self.partitioned[self._names.index(name)]
             if task.picked is not None:
                 own = keys.piece(bundle, task.picked).partitions
                 assert changes.keys() <= set(own), f"of partitions {list(own)} came changes of {sorted(changes)}"
             keys.commit(changes)
+            if self.ledger is not None and changes:
+                self.ledger.note(Change(bundle.turn, end, name, changes))
 
     def lose(self, worker: WorkerId) -> None:
         """What it had is gone."""
@@ -99,11 +110,18 @@ class StatefulStages:
         for versions in self._versions.values():
             while len(versions) > 1 and versions[1].turn <= next_turn:
                 versions.popleft()
+        if self.ledger is not None:
+            self.ledger.left(next_turn)
 
-    def as_of(self, next_turn: int) -> dict[str, Payload]:
-        """The states that have seen the items before that turn, which are out, and no other."""
+    def as_of(self, next_turn: int) -> tuple[dict[str, Payload], StageStates] | None:
+        """The states that have seen the items before that turn, which are out, and no other; of keys, those that have
+        changed since this was asked last. None: some that a stage has seen together are out, and others are not."""
         self.left(next_turn)
-        return {name: kept[0].payload for name, kept in self._versions.items() if kept[0].turn <= next_turn}
+        cut = any(each.begin < next_turn < each.turn for versions in self._versions.values() for each in versions)
+        if cut or (self.ledger is not None and self.ledger.cut(next_turn)):
+            return None
+        states = {name: kept[0].payload for name, kept in self._versions.items() if kept[0].turn <= next_turn}
+        return states, {} if self.ledger is None else self.ledger.take()
 
 
 PARTS: tuple[type, ...] = (Assembly, Loads, Mosaic, OrderGate, Part, Partitions, Routes, StatefulStages, Version)

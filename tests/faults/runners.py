@@ -23,12 +23,13 @@ from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
 from service.running.asking.requests import PushMany, ReadResults, ReadStatus, Start
 from service.running.runner import Runner
 
-epoch, folder = int(sys.argv[1]), sys.argv[2]
-how = {"source": SourceSpec(kind="push"), "durability": "exactly-once", "options": {"compute": "wait", "total_ms": 3}}
-if len(sys.argv) > 3:
-    ParquetFiles.gather, how["sink"] = AT_ONCE, SinkSpec(kind=sys.argv[3], path=sys.argv[4])
+epoch, folder, given = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+how = {"app": "synthetic", "durability": "exactly-once", "options": {"compute": "wait", "total_ms": 3}}
+if len(sys.argv) > 4:
+    ParquetFiles.gather, how["sink"] = AT_ONCE, SinkSpec(kind=sys.argv[4], path=sys.argv[5])
     how["options"]["total_ms"] = 120  # so that there is a middle of its work
-runner = Runner(RunSpec(app="synthetic", run="r", epoch=epoch, journals=folder, pool="local", **how))
+how |= {"source": SourceSpec(kind="push"), "run": "r", "epoch": epoch, "journals": folder, "pool": "local", **given}
+runner = Runner(RunSpec(**how))
 runner.ask(Start())
 print("up", flush=True)
 for line in sys.stdin:
@@ -44,9 +45,9 @@ for line in sys.stdin:
 
 
 class Process:
-    def __init__(self, epoch: int, folder: Path, *sink: str) -> None:
-        """``sink``: its kind and path."""
-        args = [sys.executable, "-c", RUNNER, str(epoch), str(folder), *sink]
+    def __init__(self, epoch: int, folder: Path, *sink: str, **spec: Any) -> None:
+        """``sink``: its kind and path; ``spec``: what else the run is to be."""
+        args = [sys.executable, "-c", RUNNER, str(epoch), str(folder), json.dumps(spec), *sink]
         self._process = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._read() == "up"
 

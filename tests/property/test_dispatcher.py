@@ -7,7 +7,7 @@ field becomes a test by being put into ``logs/``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
@@ -136,8 +136,13 @@ class World:
     ) -> None:
         self.stages = stages
         self.dispatcher = Dispatcher(stages, composition, settings_, size_of=size_bytes, begin=begin, validate=True)
+        self.began = begin.next_serial
         self.checkpoints: list[tuple[int, Checkpoint]] = []
         """After each event, with how many outcomes there were."""
+        self.kept = {
+            stage: {part: dict(states) for part, states in parts.items()} for stage, parts in begin.keyed.items()
+        }
+        """Of partitioned stages, at the latest checkpoint."""
         self.now_s = 0.0
         self.tasks: dict[str, deque[Task]] = {}
         self.tables: dict[tuple[str, str, int], dict[int, int]] = {}
@@ -155,8 +160,17 @@ class World:
             if isinstance(outcome, Delivered | Shed):
                 self.out.append(outcome)
             self.ended += isinstance(outcome, SwitchEnded)
-        self.checkpoints.append((len(self.out), self.dispatcher.checkpoint()))
+        self.keep(self.dispatcher.checkpoint(self.out[-1].serials[-1] + 1 if self.out else self.began))
         self.carry_out(instructions)
+
+    def keep(self, point: Checkpoint | None) -> None:
+        if point is None:
+            return
+        for stage, partitions in point.keyed.items():
+            for partition, states in partitions.items():
+                self.kept.setdefault(stage, {}).setdefault(partition, {}).update(states)
+        whole = {stage: {part: dict(states) for part, states in parts.items()} for stage, parts in self.kept.items()}
+        self.checkpoints.append((len(self.out), replace(point, keyed=whole)))
 
     def carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
@@ -400,11 +414,12 @@ def seen_by_state(out: Delivered | Shed) -> list[int]:
     return [next(entry for entry in history if isinstance(entry, int)) for history in whole]
 
 
+@pytest.mark.parametrize("stages", [STAGES, KEYED_FIRST], ids=["one state", "states by key"])
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_a_checkpoint_has_what_left_and_the_state_of_just_that(data: st.DataObject) -> None:
+def test_a_checkpoint_has_what_left_and_the_state_of_just_that(stages: tuple[Stage, ...], data: st.DataObject) -> None:
     limits = DispatcherSettings(buffer_items=4, losses=2, time_limit_s=1e9, drain_limit_s=0.5)
-    first = World(data.draw(compositions()), limits)
+    first = World(data.draw(compositions(stages)), limits, stages)
     play(first, data)
     for outcomes, checkpoint in first.checkpoints:
         before = [count for out in first.out[:outcomes] for count in seen_by_state(out)]
@@ -412,13 +427,39 @@ def test_a_checkpoint_has_what_left_and_the_state_of_just_that(data: st.DataObje
         state = checkpoint.states.get("c") or 0
         assert max(before, default=0) <= state < min(behind, default=state + 1)
         assert checkpoint.next_serial == sum(out.count for out in first.out[:outcomes])
-    begin = first.dispatcher.checkpoint()
-    second = World(data.draw(compositions()), limits, begin=begin)
+        check_kept(first.stages, first.out[:outcomes], first.out[outcomes:], checkpoint)
+    outcomes, begin = data.draw(st.sampled_from(first.checkpoints)) if first.checkpoints else (0, BEGINNING)
+    del first.out[outcomes:]
+    second = World(data.draw(compositions(stages)), limits, stages, begin=begin)
     play(second, data)
     second.finish()
+    check_kept(stages, first.out, second.out, begin)
     assert [serial for out in second.out for serial in out.serials] == list(range(begin.next_serial, second.admitted))
     counts = [count for out in [*first.out, *second.out] for count in seen_by_state(out)]
     assert counts == sorted(set(counts)), "the second one began with another state than the first one left"
+
+
+def counted_by_key(outs: Sequence[Delivered | Shed], stage: str) -> Iterator[tuple[int, int]]:
+    """Keys and their counts, of the items that came out whole."""
+    for out in outs:
+        if isinstance(out, Delivered) and out.error is None:
+            for history in out.payload[out.start : out.start + out.count]:
+                yield from ((entry[1], entry[2]) for entry in history if isinstance(entry, tuple) and entry[0] == stage)
+
+
+def check_kept(
+    stages: tuple[Stage, ...],
+    before: Sequence[Delivered | Shed],
+    behind: Sequence[Delivered | Shed],
+    checkpoint: Checkpoint,
+) -> None:
+    """What is kept of each key is not behind what left, and before what leaves next."""
+    for stage in (stage.name for stage in stages if stage.kind is StageKind.PARTITIONED):
+        kept = {key: int(count) for states in checkpoint.keyed.get(stage, {}).values() for key, count in states.items()}
+        for key, count in counted_by_key(before, stage):
+            assert count <= kept.get(key, 0), f"{stage} has less of key {key} than left"
+        for key, count in counted_by_key(behind, stage):
+            assert kept.get(key, 0) < count, f"{stage} has more of key {key} than left"
 
 
 def check_keys(world: World, whole: list[tuple[tuple[object, ...], int]]) -> None:

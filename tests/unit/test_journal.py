@@ -123,3 +123,28 @@ def test_a_state_that_was_taken_back_to_nothing_is_stored_after_a_restart(path: 
     second.store(Commit(Checkpoint(2, states={"sum": None})))
     second.close()
     assert Journal(path, "r", 3).found.checkpoint == Checkpoint(2, states={"sum": None})
+
+
+def test_of_keys_the_last_state_is_found_and_what_was_forgotten_is_not(path: Path) -> None:
+    journal = Journal(path, "r", 1)
+    first = {"sum": {0: {"a": b"1", ("b", 2): b"2"}, 1: {7: b"3"}}, "other": {0: {"a": b"4"}}}
+    journal.store(Commit(Checkpoint(1, keyed=first)))
+    journal.store(Commit(Checkpoint(2, keyed={"sum": {0: {"a": None, ("b", 2): b"5"}, 2: {True: b"6"}}})))
+    journal.store(Commit(Checkpoint(3, keyed={"sum": {2: {1: b"7"}}})))
+    journal.close()
+    found = Journal(path, "r", 2).found
+    assert found.keyed == {"sum": {("b", 2): b"5", 7: b"3", 1: b"7"}, "other": {"a": b"4"}}
+    assert found.checkpoint == Checkpoint(3)
+
+
+def test_a_journal_from_before_states_of_keys_goes_on(path: Path) -> None:
+    journal = Journal(path, "r", 1)
+    journal.store(Commit(Checkpoint(1)))
+    journal.close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DROP TABLE keyed")
+        db.execute("PRAGMA user_version = 1")
+    later = Journal(path, "r", 2)
+    later.store(Commit(Checkpoint(2, keyed={"sum": {0: {"a": b"1"}}})))
+    later.close()
+    assert Journal(path, "r", 3).found.keyed == {"sum": {"a": b"1"}}

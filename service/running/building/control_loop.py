@@ -23,7 +23,8 @@ def loop_of(
     runner had come."""
     spec, cores = checked.spec, available_cores()
     settings = replace(checked.settings.dispatcher, overload=spec.overload)
-    engine = Engine(Dispatcher(checked.stages, checked.first, settings, codec.size_bytes, begin=begin), pool)
+    begun = None if checked.kept is None else begin
+    engine = Engine(Dispatcher(checked.stages, checked.first, settings, codec.size_bytes, begin=begun), pool)
     monitor = Monitor(
         checked.settings.monitor, [stage.name for stage in checked.stages], cores, concurrencies(checked.stages)
     )

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from apps.keys import Partitions
 from apps.output.kinds import KINDS, Opening
+from compositions.model import StageKind
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
+from runtime.dispatch.events import KeyStates, Payload
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.pools.port import Codec
 from service.running.building.keeper import KEEPERS, Keeper, Keeping
@@ -20,9 +24,20 @@ def begin_of(checked: CheckedSpec, codec: Codec) -> Checkpoint:
     """How far it had come, with states as payloads of the pool."""
     if checked.kept is None:
         return BEGINNING
-    found = checked.kept.found.checkpoint
-    states = {stage: None if state is None else codec.encode([state]) for stage, state in found.states.items()}
-    return replace(found, states=states)
+    found = checked.kept.found
+    states = {
+        stage: None if state is None else codec.encode([state]) for stage, state in found.checkpoint.states.items()
+    }
+    counts = {stage.name: stage.partitions for stage in checked.stages if stage.kind is StageKind.PARTITIONED}
+    keyed = {stage: _by_partition(found.keyed.pop(stage, {}), count) for stage, count in counts.items()}
+    return replace(found.checkpoint, states=states, keyed=keyed)
+
+
+def _by_partition(states: KeyStates, count: int) -> dict[int, KeyStates]:
+    found: dict[int, dict[Any, Payload | None]] = {}
+    for key, partition in zip(states, Partitions(count).of(list(states)), strict=True):
+        found.setdefault(partition, {})[key] = states[key]
+    return dict(found)
 
 
 def outlet_of(checked: CheckedSpec, next_serial: int, wake: Callable[[], None]) -> Outlet | None:

@@ -26,6 +26,7 @@ Release = Callable[[Run], None]
 Seen = Callable[[float, Delivered], None]
 """Gets the time from which on what left can be seen."""
 """Is told when items that left can be seen."""
+Checkpoints = Callable[[int], Checkpoint | None]
 
 
 class Keeper:
@@ -46,8 +47,8 @@ class Keeper:
         """Results left the dispatcher."""
         self._release(run)
 
-    def turn(self, now_s: float, checkpoint: Callable[[], Checkpoint]) -> None:
-        """After each step of the loop. ``checkpoint``: how far the stream has come."""
+    def turn(self, now_s: float, checkpoint: Checkpoints) -> None:
+        """After each step of the loop. ``checkpoint``: how far the stream has come, if that is the serial number."""
 
     def close(self) -> None:
         """The run is over, and the sink has what it will ever get of it."""
@@ -139,11 +140,11 @@ class RestartKeeper(Keeper):
         self._left = run.first + len(run.values)
         super().take(run)
 
-    def turn(self, now_s: float, checkpoint: Callable[[], Checkpoint]) -> None:
+    def turn(self, now_s: float, checkpoint: Checkpoints) -> None:
         for commit in self._writer.stored():
             self._stored(commit, now_s)
         if self._ready is None and self._left > self._told and not self._writer.busy and now_s >= self._next_s:
-            self._prepare(checkpoint(), now_s)
+            self._prepare(checkpoint(self._left), now_s)
         if self._ready is not None and self._may_store(self._ready):
             self._submit(self._ready)
             self._ready = None
@@ -152,8 +153,8 @@ class RestartKeeper(Keeper):
         """What left is where it goes for good: it comes again otherwise."""
         return self._until is None or self._until() >= commit.checkpoint.next_serial
 
-    def _prepare(self, point: Checkpoint, now_s: float) -> None:
-        if point.next_serial != self._left:  # more has left than was taken yet: the next turn knows of it
+    def _prepare(self, point: Checkpoint | None, now_s: float) -> None:
+        if point is None:  # more has left than was taken yet, or a part of a bundle: a later turn can
             return
         self._next_s, self._prepared_s = now_s + self.EVERY_S, now_s
         states = {stage: self._value(stage, payload) for stage, payload in point.states.items()}
@@ -172,7 +173,8 @@ class RestartKeeper(Keeper):
     def close(self) -> None:
         """Whoever looks into the journal later is to know what the sink never got."""
         if self._latest.wanted != self._wanted:
-            self._submit(replace(self._latest, left=()))
+            told = replace(self._latest.checkpoint, keyed={})
+            self._submit(replace(self._latest, checkpoint=told, left=()))
 
     def _to_keep(self) -> tuple[Left, ...]:
         return ()

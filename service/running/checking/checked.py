@@ -38,7 +38,7 @@ class CheckedSpec:
         self.rate = rate_of(spec.input, spec.apps_dirs)
         self.link = open_link(spec, self.app)
         self.source = given.source() or source_of(spec.source, self.app, self.link)
-        self.kept = kept_of(spec, self.source, self.app)
+        self.kept = kept_of(spec, self.source)
         self.pushes = door_of(spec.source.kind, self.app, self.source, self.kept)
 
     def close(self) -> None:

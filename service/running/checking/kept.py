@@ -8,7 +8,6 @@ from apps.contract import App
 from apps.input.positions import Positioned
 from apps.input.sources import Push, Source
 from compositions.errors import RecomposeError
-from compositions.model import StageKind
 from service.bodies.spec import RunSpec
 from service.running.checking.pushes import JournalledDoor, PushDoor
 from service.running.durable.group_writer import GroupWriter
@@ -16,7 +15,6 @@ from service.running.durable.opening import open_journal
 from service.running.durable.values import Resumption
 
 WHY = "it cannot be read again from a position; replay, push, folder, redis, kafka and nats can"
-STATES = "the states of its keys end with the runner"
 OWN = "which keeps a checkpoint of its own"
 
 
@@ -26,20 +24,16 @@ class Kept:
     writer: GroupWriter
 
 
-def kept_of(spec: RunSpec, source: Source, app: App) -> Kept | None:
+def kept_of(spec: RunSpec, source: Source) -> Kept | None:
     """None: nothing is to outlive the runner.
 
-    Raises: RecomposeError for a source that cannot be read again from where it was, an app whose states are not kept, a
-    run that has no folder for it; or as the journal says.
+    Raises: RecomposeError for a source that cannot be read again from where it was, or a run that has no folder for it;
+    or as the journal says.
     """
     if spec.durability == "none":
         return None
     if not isinstance(source, Push | Positioned):
         raise RecomposeError(f"durability {spec.durability!r} does not go with source {spec.source.kind!r}: {WHY}")
-    if keyed := [stage.name for stage in app.stages if stage.kind is StageKind.PARTITIONED]:
-        raise RecomposeError(
-            f"durability {spec.durability!r} does not go with partitioned stage {keyed[0]!r}: {STATES}"
-        )
     if spec.journals is None or spec.run is None:
         raise RecomposeError(f"durability {spec.durability!r} needs the service, which has a folder for journals")
     if spec.sink is not None and spec.sink.kind == "spark":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from apps.input.sources import BufferFull
 from compositions.errors import RecomposeError
+from runtime.dispatch.events import KeyStates
+from runtime.dispatch.ledger import StageStates
 from service.running.durable.journal import Journal
 from service.running.durable.values import Commit, Pushed
 
@@ -161,4 +163,17 @@ class GroupWriter:
 
 def _joined(earlier: Commit, later: Commit) -> Commit:
     """The later one says how far the run has come; what left before it left, too."""
-    return replace(later, left=earlier.left + later.left)
+    point = replace(later.checkpoint, keyed=_over(earlier.checkpoint.keyed, later.checkpoint.keyed))
+    return replace(later, checkpoint=point, left=earlier.left + later.left)
+
+
+def _over(earlier: StageStates, later: StageStates) -> StageStates:
+    """What has changed in either."""
+    if not earlier or not later:
+        return later or earlier
+    stages = earlier.keys() | later.keys()
+    return {stage: _joined_states(earlier.get(stage, {}), later.get(stage, {})) for stage in stages}
+
+
+def _joined_states(earlier: Mapping[int, KeyStates], later: Mapping[int, KeyStates]) -> Mapping[int, KeyStates]:
+    return {each: {**earlier.get(each, {}), **later.get(each, {})} for each in earlier.keys() | later.keys()}

@@ -11,6 +11,7 @@ from typing import Any
 
 from runtime.dispatch.checkpoint import Checkpoint
 from service.running.durable.journal_file import JournalFile, damaged
+from service.running.durable.keyed import loaded, put
 from service.running.durable.sealed import Damaged, sealed, unsealed
 from service.running.durable.values import Commit, Left, Pushed, Resumption
 
@@ -80,7 +81,8 @@ class Journal:
             return Resumption(pushed=pushed)
         delivered, failed, shed, positions, wanted = _progress(row[0])
         states = {stage: unsealed(body) for stage, body in db.execute("SELECT stage, body FROM state")}
-        return Resumption(Checkpoint(delivered, failed, shed, states), positions, left, pushed, wanted)
+        point = Checkpoint(delivered, failed, shed, states)
+        return Resumption(point, positions, left, pushed, wanted, loaded(db))
 
     def store(self, commit: Commit | None, pushed: Iterable[Pushed] = ()) -> None:
         """All of it or nothing; with neither, whether anything can be. Raises: Fenced; NotNow."""
@@ -107,6 +109,7 @@ class Journal:
         for stage, state in point.states.items():
             if self._states.get(stage, _UNKNOWN) is not state:
                 db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (stage, sealed(state)))
+        put(db, point.keyed)
         self._pushed.forget(db, point.next_serial)
         if commit.left:
             first, count = _extent(commit)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from compositions.errors import NotNow, RecomposeError
 
-VERSION = 1
+VERSION = 2
 SCHEMA = """
 CREATE TABLE holder (one INTEGER PRIMARY KEY CHECK (one = 1), run TEXT NOT NULL, epoch INTEGER NOT NULL);
 CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
@@ -21,6 +21,10 @@ CREATE TABLE state (stage TEXT PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE pushed (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE TABLE result (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, body BLOB NOT NULL);
 """
+ADDED = {
+    2: "CREATE TABLE keyed (stage TEXT, key BLOB, body BLOB NOT NULL, PRIMARY KEY (stage, key)) WITHOUT ROWID",
+}
+"""What later versions have beside it."""
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 NEVER = (errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP)
 """What is wrong with a path itself. A disk can get room, a file system can be writable again."""
@@ -72,11 +76,15 @@ class JournalFile:
             yield self.db
 
     def _create(self) -> None:
-        if self.db.execute("PRAGMA user_version").fetchone()[0] == 0:
+        found = self.db.execute("PRAGMA user_version").fetchone()[0]
+        if found == 0:
             for statement in filter(str.strip, SCHEMA.split(";")):
                 self.db.execute(statement)
-            self.db.execute(f"PRAGMA user_version = {VERSION}")
             self.db.execute("INSERT INTO holder VALUES (1, ?, 0)", (self._run,))
+        for version, statement in ADDED.items():
+            if found < version:
+                self.db.execute(statement)
+        self.db.execute(f"PRAGMA user_version = {VERSION}")
 
     def _hold(self) -> None:
         run, epoch = self.db.execute("SELECT run, epoch FROM holder").fetchone()

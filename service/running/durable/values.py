@@ -36,7 +36,7 @@ class Commit:
     """What is stored together, all of it or nothing."""
 
     checkpoint: Checkpoint
-    """Its states are values of the stages, not payloads of a pool."""
+    """Its states are values of the stages, not payloads of a pool; those of keys as a worker pickled them."""
     positions: Mapping[str, Position] = field(default_factory=dict)
     """Where the source goes on behind the items that left, by partition."""
     left: tuple[Left, ...] = ()
@@ -57,6 +57,8 @@ class Resumption:
     """What was acknowledged and is not out; the first may have items that are."""
     wanted: int | None = None
     """As :attr:`Commit.wanted`."""
+    keyed: dict[str, dict[Any, bytes]] = field(default_factory=dict)
+    """States of keys, pickled, by partitioned stage. Whoever begins with them takes them out: they may be much."""
 
     @property
     def accepted(self) -> int:
