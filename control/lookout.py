@@ -68,8 +68,8 @@ class Lookout:
             return snapshot
         self._ahead.observe(snapshot.now_s, snapshot.input.set_per_s, snapshot.input.arrived)
         outlook = self._outlook(snapshot.now_s)
-        self._falls.note(snapshot.now_s, outlook.upper_per_s)
-        self._remember(snapshot.now_s, outlook.upper_per_s)
+        self._falls.note(snapshot.now_s, outlook.expected_per_s)
+        self._remember(snapshot.now_s, outlook.expected_per_s)
         if outlook.moving or self._catches_up(snapshot, wanted_s):
             waiting = _to_catch_up(snapshot, outlook.expected_per_s, wanted_s)
             outlook = replace(outlook, upper_per_s=outlook.upper_per_s + waiting, moving=True)
@@ -105,12 +105,14 @@ class Lookout:
 
     def held(self, snapshot: Snapshot) -> Snapshot:
         """``snapshot`` with the most that was expected of late: what was needed so short a time ago is not given
-        back."""
-        outlook, since_s = snapshot.outlook, snapshot.now_s - self._falls.hold_s
+        back. What is added for doubt is that of now: the most of several uppers would be doubt counted twice."""
+        outlook = snapshot.outlook
         if outlook is None:
             return snapshot
-        upper = max((need for at_s, need in self._recent if at_s >= since_s), default=0.0)
-        return _with(snapshot, replace(outlook, upper_per_s=max(upper, outlook.upper_per_s)))
+        since_s = snapshot.now_s - self._falls.holds_s(snapshot.now_s)
+        most = max((need for at_s, need in self._recent if at_s >= since_s), default=0.0)
+        doubt = outlook.upper_per_s - outlook.expected_per_s
+        return _with(snapshot, replace(outlook, upper_per_s=max(most + doubt, outlook.upper_per_s)))
 
     def _outlook(self, now_s: float) -> RateOutlook:
         """Of the rate alone."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from control.forecast.load.bins import BIN_S, KEPT, Bins
-from control.forecast.load.falls import Falls, cost_s
+from control.forecast.load.falls import FOLLOWED_S, Falls, cost_s
 from control.forecast.load.level import Level, dispersion_of
 from control.forecast.load.looking_ahead import LookingAhead
 from control.forecast.load.season import season_of
@@ -156,3 +156,24 @@ def test_a_hold_costs_what_it_keeps_and_what_it_lets_go_too_soon() -> None:
     assert cost_s(2.0, [1.0]) == 1.0
     assert cost_s(2.0, [10.0]) == 6.0
     assert cost_s(2.0, [math.inf]) == 2.0
+
+
+def test_a_load_that_falls_slowly_waits_once_and_not_for_each_step() -> None:
+    falls = Falls(4.0)
+    held_s = {}
+    for turn in range(80):
+        now_s = turn / 4
+        falls.note(now_s, 70.0 - 3.0 * now_s)
+        held_s[now_s] = falls.holds_s(now_s)
+    began_s = 2.5  # it takes so long until less than nine tenths are needed
+    assert all(held == (4.0 if now_s < began_s + 4.0 else FOLLOWED_S) for now_s, held in held_s.items())
+
+
+def test_the_next_fall_waits_again() -> None:
+    falls = Falls(4.0)
+    for now_s, need in ((0.0, 70.0), (10.0, 20.0), (15.0, 20.0)):
+        falls.note(now_s, need)
+    assert falls.holds_s(15.0) == FOLLOWED_S
+    falls.note(20.0, 70.0)
+    falls.note(21.0, 20.0)
+    assert falls.holds_s(21.0) == falls.hold_s

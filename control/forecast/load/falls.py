@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 
 WRONG_S = 4.0
+FOLLOWED_S = 1.0
+"""Of a fall that has lasted for as long as it has to, and goes on: two bins, so that one low count tells nothing."""
 LONGEST_S = 60.0
 """A fall that lasted so long was one for good: giving back was right."""
 _HOLDS_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -41,6 +43,12 @@ class Falls:
             self._since_s = now_s
         else:
             self._top = max(self._top, need)
+
+    def holds_s(self, now_s: float) -> float:
+        """For how long what was needed is kept: one wait a fall, as the costs have it, not one for each step down of a
+        load that falls slowly."""
+        lasts = self._since_s is not None and now_s - self._since_s >= self.hold_s
+        return min(self.hold_s, FOLLOWED_S) if lasts else self.hold_s
 
     def _end(self, lasted_s: float) -> None:
         self._since_s = None
