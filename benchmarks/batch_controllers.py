@@ -1,10 +1,10 @@
-"""The batch controllers of Leonarczyk 2024 and ours in virtual time: tables 5.1 to 5.5, data of figures 5.1 to 5.9.
+"""The batch controllers of Leonarczyk 2024 and ours in virtual time: tables 5.1 to 5.5, figures 5.1 to 5.9.
 
     python -m benchmarks.batch_controllers [--out DIR] [--repetitions 1] [--drawn 10] [--workers 2] [--quick]
                                            [--law FILE [--target-ms 3] [--assumed-noise]]
 
 ``--law`` takes a cost law that ``benchmarks.military_server`` has measured instead of the assumed one.
-Writes ``report.md`` (published values beside ours), ``rows.json`` and a CSV file a figure.
+Writes ``report.md`` (published values beside ours), ``rows.json`` and a figure as CSV and PNG each.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from service.experiments.batching import grid
 from service.experiments.batching.clairvoyant import reachable
 from service.experiments.batching.drawn import against_the_six, few_setups
 from service.experiments.batching.figure_data import all_of
+from service.experiments.batching.figure_plots import figure
 from service.experiments.batching.grid import OURS, PUBLISHED, TARGET_MS, Job, Setup, as_json, thesis_workload
 from service.experiments.batching.measured import read_law
 from service.experiments.batching.plant import CostLaw, Pipeline
@@ -55,6 +56,7 @@ def write_figures(rows: Rows, pipeline: Pipeline, out: Path) -> None:
             writer = csv.writer(file)
             writer.writerow(data.head)
             writer.writerows(data.lines)
+        (out / f"figure-{number}.png").write_bytes(figure(number, data))
 
 
 def with_assumed_noise(pipeline: Pipeline) -> Pipeline:

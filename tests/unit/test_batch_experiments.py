@@ -18,6 +18,7 @@ from service.experiments.batching import claims, published, tables
 from service.experiments.batching.clairvoyant import reachable
 from service.experiments.batching.drawn import ADVISED, Against, drawn, few_setups
 from service.experiments.batching.figure_data import cumulative, fixed, over_tuples, pid_terms
+from service.experiments.batching.figure_plots import figure
 from service.experiments.batching.grid import OURS, PUBLISHED, Row, Setup, rows_of, setups, trace_of
 from service.experiments.batching.measured import read_law
 from service.experiments.batching.plant import CostLaw, Pipeline, Trace, simulate
@@ -262,3 +263,5 @@ def test_data_of_figures() -> None:
     assert last[1:] == pytest.approx((figures.batched_hit, figures.itemized_hit))
     terms = pid_terms(PID, SMALL, Pipeline())
     assert len(terms.head) == len(terms.lines[0])
+    for number, data in (("5.2", thinned), ("5.9", terms)):
+        assert figure(number, data).startswith(b"\x89PNG")

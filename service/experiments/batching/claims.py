@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from service.experiments.batching import published
 from service.experiments.batching.drawn import Against
@@ -69,7 +70,7 @@ def on_drawn(cases: Sequence[Against]) -> Iterator[Claim]:
 
 
 def _spread(ratios: Sequence[float]) -> str:
-    return f"{ratios[0]:.2f} … {ratios[-1]:.2f}, median {ratios[len(ratios) // 2]:.2f}"
+    return f"{ratios[0]:.2f} … {ratios[-1]:.2f}, median {median(ratios):.2f}"
 
 
 def _bests(rows: Rows) -> tuple[dict[str, float], dict[str, float]]:

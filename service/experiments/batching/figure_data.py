@@ -26,6 +26,10 @@ SLOW = Setup("pmbaf", (("step", 1.0), ("sample", 1)), STRICTEST)
 class Data:
     head: Sequence[str]
     lines: Sequence[Sequence[object]]
+    over: str
+    """The column that a plot goes along,"""
+    each: str | None = None
+    """and the one that each line of it has a value of."""
 
 
 def fixed(size: int) -> Setup:
@@ -38,7 +42,7 @@ def fixed_sizes(workload: Workload, pipeline: Pipeline) -> Data:
     for size in FIXED_SIZES:
         trace = trace_of(fixed(size), workload, pipeline, 0)
         lines.append((size, float(trace.latencies_s.mean()) * 1e3, len(workload.loads) / trace.ended_s))
-    return Data(("size", "latency_ms", "items_per_s"), lines)
+    return Data(("size", "latency_ms", "items_per_s"), lines, "size")
 
 
 def over_tuples(named: Mapping[str, Setup], workload: Workload, pipeline: Pipeline) -> Data:
@@ -50,7 +54,7 @@ def over_tuples(named: Mapping[str, Setup], workload: Workload, pipeline: Pipeli
             first = int(trace.firsts[k])
             load = float(workload.loads[first])
             lines.append((name, first, float(trace.latencies_s[k]) * 1e3, int(trace.sizes[k]), load))
-    return Data(("setup", "tuple", "latency_ms", "size", "load"), lines)
+    return Data(("setup", "tuple", "latency_ms", "size", "load"), lines, "tuple", "setup")
 
 
 def by_step(rows: Rows) -> Data:
@@ -60,7 +64,7 @@ def by_step(rows: Rows) -> Data:
         for controller in STEPPING
         for step in STEPS
     ]
-    return Data(("controller", "step", "itemized_hit"), lines)
+    return Data(("controller", "step", "itemized_hit"), lines, "step", "controller")
 
 
 def _mean_hits(rows: Rows, controller: str, step: float) -> dict[Setup, float]:
@@ -76,7 +80,7 @@ def cumulative(setup: Setup, workload: Workload, pipeline: Pipeline) -> Data:
     batched = np.cumsum(hit) / np.arange(1, len(hit) + 1)
     itemized = np.cumsum(hit * trace.sizes) / np.cumsum(trace.sizes)
     lines = [(int(trace.firsts[k]), float(batched[k]), float(itemized[k])) for k in _thinned(trace)]
-    return Data(("tuple", "batched_hit", "itemized_hit"), lines)
+    return Data(("tuple", "batched_hit", "itemized_hit"), lines, "tuple")
 
 
 def by_pattern_and_sample(rows: Rows) -> Data:
@@ -87,7 +91,7 @@ def by_pattern_and_sample(rows: Rows) -> Data:
         if row.threshold == STRICTEST and dict(row.setup.values)["step"] == 5
         for pattern, figures in row.by_pattern.items()
     ]
-    return Data(("sample", "pattern", "batched_hit"), lines)
+    return Data(("sample", "pattern", "batched_hit"), lines, "sample", "pattern")
 
 
 def best(rows: Rows) -> Data:
@@ -96,7 +100,7 @@ def best(rows: Rows) -> Data:
         (name, *(rows.best(name, STRICTEST, *each).value for each in tables.FIGURES.values()))
         for name in (*PUBLISHED, OURS)
     ]
-    return Data(("controller", *tables.FIGURES), lines)
+    return Data(("controller", *tables.FIGURES), lines, "controller")
 
 
 def pid_terms(setup: Setup, workload: Workload, pipeline: Pipeline) -> Data:
@@ -108,7 +112,7 @@ def pid_terms(setup: Setup, workload: Workload, pipeline: Pipeline) -> Data:
         (int(trace.firsts[k]), gains.kp * float(error[k]), gains.kd * float(change[k]), int(trace.sizes[k]))
         for k in _thinned(trace)
     ]
-    return Data(("tuple", "p_term", "d_term", "size"), lines)
+    return Data(("tuple", "p_term", "d_term", "size"), lines, "tuple")
 
 
 def _thinned(trace: Trace) -> Iterator[int]:
