@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import cycle
@@ -78,8 +79,8 @@ class Watched(RayPool):
         """Now the group is told to grow; ``known`` workers are in it."""
         self.known, self.commanded_s = known, self.now_s()
 
-    def send(self, worker: str, task: Task) -> None:
-        super().send(worker, task)
+    def send(self, worker: str, tasks: Sequence[Task]) -> None:
+        super().send(worker, tasks)
         if self.commanded_s is not None and worker not in self.known:
             self.first_tasks_s.append(self.now_s() - self.commanded_s)
             self.commanded_s = None

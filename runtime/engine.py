@@ -8,8 +8,17 @@ from collections.abc import Iterable
 from compositions.model import Composition
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import BundleAdmitted, Event, Payload, SwitchRequested, SwitchStyle, Tick
-from runtime.dispatch.instructions import Instruction, KillWorker, SendTask, StartWorkers, StopWorker
+from runtime.dispatch.events import (
+    BundleAdmitted,
+    Event,
+    Payload,
+    Started,
+    SwitchRequested,
+    SwitchStyle,
+    Tick,
+    WorkerId,
+)
+from runtime.dispatch.instructions import KillWorker, SendTask, StartWorkers, StopWorker, Task
 from runtime.dispatch.outcomes import Outcome
 from runtime.dispatch.routes import Routed
 from runtime.dispatch.views import DispatcherView
@@ -31,7 +40,7 @@ class Engine:
         self._next_tick_s = -math.inf
 
     def start(self) -> None:
-        self._carry_out(self._dispatcher.start(self._pool.now_s()))
+        self._handle([Started(self._pool.now_s())])
 
     @property
     def now_s(self) -> float:
@@ -62,7 +71,7 @@ class Engine:
         returns the serial number of the first. Ask ``has_room`` first: this does not refuse."""
         serial = self._dispatcher.accepted
         payload, routes = payload if type(payload) is Routed else (payload, None)
-        self._handle(BundleAdmitted(self._pool.now_s(), arrived_s, payload, due_s, routes))
+        self._handle([BundleAdmitted(self._pool.now_s(), arrived_s, payload, due_s, routes)])
         return serial
 
     def switch(
@@ -75,8 +84,8 @@ class Engine:
         first_result_s: float = 0.0,
     ) -> None:
         """Begins a switch; a SwitchEnded outcome tells how it went."""
-        now_s = self._pool.now_s()
-        self._handle(SwitchRequested(now_s, composition, style, drain_estimate_s, drain_mean_s, first_result_s))
+        now_s, estimates_s = self._pool.now_s(), (drain_estimate_s, drain_mean_s, first_result_s)
+        self._handle([SwitchRequested(now_s, composition, style, *estimates_s)])
 
     def advance(self, until_s: float) -> list[Outcome]:
         """Waits for workers until ``until_s`` at the latest, handles what came, returns all outcomes since last time.
@@ -84,8 +93,7 @@ class Engine:
         Returns early when something happened or the pool was woken.
         """
         if not self._outcomes:
-            for event in self._pool.wait(min(until_s, self._dispatcher.wake_at_s, self._next_tick_s)):
-                self._handle(event)
+            self._handle(self._pool.wait(min(until_s, self._dispatcher.wake_at_s, self._next_tick_s)))
         now_s = self._pool.now_s()
         if now_s >= self._next_tick_s or now_s >= self._dispatcher.wake_at_s:
             self._tick(now_s)
@@ -112,26 +120,27 @@ class Engine:
         if STALL_S < now_s - self._next_tick_s < math.inf:
             listen_until_s = now_s + TICK_S
             while now_s < listen_until_s and self._awaits:
-                for event in self._pool.wait(listen_until_s):
-                    self._handle(event)
+                self._handle(self._pool.wait(listen_until_s))
                 now_s = self._pool.now_s()
         self._next_tick_s = now_s + TICK_S
-        self._handle(Tick(now_s))
+        self._handle([Tick(now_s)])
 
-    def _handle(self, event: Event) -> None:
-        instructions, outcomes = self._dispatcher.handle(event)
-        if outcomes:
-            self._outcomes.extend(outcomes)
-        if instructions:
-            self._carry_out(instructions)
-
-    def _carry_out(self, instructions: Iterable[Instruction]) -> None:
+    def _handle(self, events: Iterable[Event]) -> None:
+        """What came together is answered together: a worker gets its tasks by one call of the system."""
+        instructions, outcomes = self._dispatcher.handle_all(events)
+        self._outcomes += outcomes
+        tasks: dict[WorkerId, list[Task]] = {}
         for instruction in instructions:
             if isinstance(instruction, SendTask):
-                self._pool.send(instruction.worker, instruction.task)
-            elif isinstance(instruction, StartWorkers):
-                self._pool.start(instruction.count)
-            elif isinstance(instruction, StopWorker):
-                self._pool.end(instruction.worker)
-            elif isinstance(instruction, KillWorker):
-                self._pool.end(instruction.worker, kill=True)
+                worker, task = instruction
+                tasks.setdefault(worker, []).append(task)
+            else:
+                self._carry_out(instruction)
+        for worker, its in tasks.items():
+            self._pool.send(worker, its)
+
+    def _carry_out(self, instruction: StartWorkers | StopWorker | KillWorker) -> None:
+        if isinstance(instruction, StartWorkers):
+            self._pool.start(instruction.count)
+        else:
+            self._pool.end(instruction.worker, kill=isinstance(instruction, KillWorker))

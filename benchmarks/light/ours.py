@@ -117,8 +117,8 @@ class _AtOnce:
 
     def end(self, worker: str, *, kill: bool = False) -> None: ...
 
-    def send(self, worker: str, task: Task) -> None:
-        self._events.append(TaskDone(self.now_s(), worker, task.task_id, task.payload))
+    def send(self, worker: str, tasks: Sequence[Task]) -> None:
+        self._events += [TaskDone(self.now_s(), worker, task.task_id, task.payload) for task in tasks]
 
     def wait(self, until_s: float) -> Sequence[Event]:
         events, self._events = self._events, []

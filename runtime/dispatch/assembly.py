@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 
 from runtime.dispatch.events import Payload
-from runtime.dispatch.pipeline import NO_TROUBLE, Bundle, Trouble
+from runtime.dispatch.pipeline import Bundle
 from runtime.dispatch.routes import Mosaic, Routes, merged
+from runtime.dispatch.trouble import NO_TROUBLE, Trouble
 
 _ONE = b"\x01"
 

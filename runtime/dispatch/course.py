@@ -12,9 +12,9 @@ from runtime.dispatch.pipeline import Bundle, Pipeline
 class Course:
     """``phase`` of the switch under way; None while there is none."""
 
-    def __init__(self, stages: Sequence[Stage], composition: Composition) -> None:
+    def __init__(self, stages: Sequence[Stage], composition: Composition, prefetch_below_s: float) -> None:
         self.stages = tuple(stages)
-        self.active = Pipeline(composition, self.stages)
+        self.active = Pipeline(composition, self.stages, prefetch_below_s)
         self.phase: Phase | None = None
 
     @property
@@ -40,7 +40,8 @@ class Course:
 
     def hand_over(self, phase: Preparing, now_s: float, drain_limit_s: float) -> None:
         """Makes the prepared composition the active one; the old one drains."""
-        old, self.active = self.active, Pipeline(phase.request.composition, self.stages)
+        old = self.active
+        self.active = Pipeline(phase.request.composition, self.stages, old.prefetch_below_s)
         self.active.inherit_busy(old)
         self.phase = Draining.begin(phase.request, old, now_s, drain_limit_s)
 

@@ -8,7 +8,7 @@ inside), a result enters the reorder buffer once (exactly once, in order, at the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from compositions.model import Composition, Stage
 from runtime.dispatch.checkpoint import Checkpoint
@@ -73,20 +73,26 @@ class Dispatcher:
         return self.handle(Started(now_s))[0]
 
     def handle(self, event: Event) -> tuple[list[Instruction], list[Outcome]]:
-        """One event in; effects to carry out and outcomes to report, in order.
+        """``handle_all`` of one."""
+        return self.handle_all((event,))
+
+    def handle_all(self, events: Iterable[Event]) -> tuple[list[Instruction], list[Outcome]]:
+        """Events in, one after the other; effects to carry out and outcomes to report, in order.
 
         Raises: DispatcherError for a fault of the dispatcher itself; it is of no use afterwards.
         """
         turn = self._turn
-        turn.begin(event.at_s)
-        try:
-            self._handlers[type(event)](event)
-            if self._crew.short:
-                self._share()
-        except Exception as error:
-            raise DispatcherError(f"{type(error).__name__}: {error}", event, self.log) from error
-        if self._invariants is not None and (faults := self._invariants.faults()):
-            raise DispatcherError("; ".join(faults), event, self.log)
+        turn.begin()
+        for event in events:
+            turn.now_s = event.at_s
+            try:
+                self._handlers[type(event)](event)
+                if self._crew.short:
+                    self._share()
+            except Exception as error:
+                raise DispatcherError(f"{type(error).__name__}: {error}", event, self.log) from error
+            if self._invariants is not None and (faults := self._invariants.faults()):
+                raise DispatcherError("; ".join(faults), event, self.log)
         return turn.instructions, turn.outcomes
 
     # --- views ------------------------------------------------------------------------------------------------------

@@ -10,25 +10,12 @@ from dataclasses import dataclass, field, replace
 from compositions.model import Composition, Group, Stage, StageKind
 from profiler.drain_samples import Pending
 from runtime.dispatch.events import Payload, WorkerId
+from runtime.dispatch.pace import Pace
 from runtime.dispatch.roaming import Roaming
 from runtime.dispatch.routes import Routes
+from runtime.dispatch.trouble import NO_TROUBLE, Trouble
 
 KEYED_DEPTH = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """What a bundle has cost at the stage where it is."""
-
-    attempts: int = 0
-    """Of one item: how often a stage raised on it."""
-    losses: int = 0
-    """Of one item: workers that died with it alone."""
-    suspect: bool = False
-    """A worker died with it and others at once: it runs alone, so that it is known whether it was this one."""
-
-
-NO_TROUBLE = Trouble()
 
 
 @dataclass(slots=True, eq=False)
@@ -147,8 +134,8 @@ class GroupState:
     in work."""
 
     __slots__ = (
-        *("at_once", "busy_s", "first", "group", "index", "keyed", "last", "leaving", "load", "ordered"),
-        *("pipeline", "task_items", "waiting", "workers"),
+        *("at_once", "depth", "first", "group", "index", "keyed", "last", "leaving", "load", "ordered", "pace"),
+        *("pipeline", "waiting", "workers"),
     )
 
     def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, stages: Sequence[Stage]) -> None:
@@ -170,9 +157,9 @@ class GroupState:
         self.leaving: list[WorkerState] = []
         """Bound beyond its replicas until their partitions have moved to others, step by step."""
         self.load = 0
-        self.busy_s: float | None = None
-        self.task_items = 1
-        """Of the latest task."""
+        self.pace = Pace()
+        self.depth = 0
+        """Tasks a worker may have at a time."""
 
     def put(self, bundle: Bundle) -> None:
         heapq.heappush(self.waiting, (bundle.serial, bundle))
@@ -185,21 +172,26 @@ class GroupState:
         return self.group.stages[index - self.first :]
 
     def note_busy(self, busy_s: float, items: int) -> None:
-        """Moving average of the time a task takes, gain 1/8."""
-        self.task_items = items
-        self.busy_s = busy_s if self.busy_s is None else self.busy_s + (busy_s - self.busy_s) / 8
+        """A task of so many items took so long."""
+        self.pace.note(busy_s, items)
+        self.settle_depth()
 
-    def depth(self, prefetch_below_s: float) -> int:
-        """Tasks a worker may have at a time. Two hide the hop; where a task takes much longer than a hop, a second one
-        would only wait behind it while another worker is idle, and lengthen the drain. A stateful stage needs the
-        state that its previous item leaves, so it has one. Where calls wait, it is as many as have the items that may
-        be worked on at once. Of a partitioned group it is how many bundles may be there for each worker: keys are not
-        even, and who has none in one bundle has some in the next; a worker has one task at a time."""
-        if self.keyed:
-            return KEYED_DEPTH
+    def settle_depth(self) -> None:
+        """What is known of its tasks now may say another one. Two tasks hide the hop; where a task takes much longer
+        than a hop, a second one would only wait behind it while another worker is idle, and lengthen the drain. A
+        stateful stage needs the state that its previous item leaves, so it has one. Where calls wait, it is as many as
+        have the items that may be worked on at once. Of a partitioned group it is how many bundles may be there for
+        each worker: keys are not even, and who has none in one bundle has some in the next; a worker has one task."""
         if self.at_once > 1:
-            return -(-self.at_once // self.task_items)
-        return 2 if not self.ordered and self.busy_s is not None and self.busy_s < prefetch_below_s else 1
+            depth = -(-self.at_once // self.pace.task_items)
+        elif self.ordered:
+            depth = KEYED_DEPTH if self.keyed else 1
+        else:
+            busy_s = self.pace.busy_s
+            depth = 1 if busy_s is None or busy_s >= self.pipeline.prefetch_below_s else 2
+        if depth != self.depth:
+            self.depth = depth
+            self.pipeline.make_room()
 
     def pending(self, now_s: float, workers: Collection[WorkerState]) -> tuple[Pending, ...]:
         """All its bundles, in the order in which they are served: those that ``workers``, which may have left it since,
@@ -214,12 +206,12 @@ class GroupState:
                     behind.append(_pending(task.bundle))
         return (*running, *behind, *(_pending(bundle) for _, bundle in sorted(self.waiting)))
 
-    def free_worker(self, depth: int) -> WorkerState | None:
-        """The worker with the fewest tasks, if it has fewer than ``depth``."""
+    def free_worker(self) -> WorkerState | None:
+        """The worker with the fewest tasks, if it may have another."""
         if self.at_once > 1:
             return self._worker_with_room()
         best = None
-        fewest = depth
+        fewest = self.depth
         for worker in self.workers:
             tasks = len(worker.outstanding)
             if tasks < fewest:
@@ -246,8 +238,10 @@ def _pending(bundle: Bundle, age_s: float | None = None, count: int | None = Non
 class Pipeline:
     """A composition with its groups. ``in_flight`` bundles have started in it and are not out of it."""
 
-    def __init__(self, composition: Composition, stages: tuple[Stage, ...]) -> None:
+    def __init__(self, composition: Composition, stages: tuple[Stage, ...], prefetch_below_s: float) -> None:
+        """``prefetch_below_s``: mean time of a task below which a worker gets a second one."""
         self.composition = composition
+        self.prefetch_below_s = prefetch_below_s
         self.in_flight = 0
         self.migrating = False
         self.groups: list[GroupState] = []
@@ -259,42 +253,47 @@ class Pipeline:
             state = GroupState(self, index, group, len(self.by_stage), stages)
             self.groups.append(state)
             self.by_stage.extend([state] * len(group.stages))
+        self.room = 0
+        """Bundles that may be in flight."""
+        for state in self.groups:
+            state.settle_depth()
 
     def resize(self, groups: Sequence[Group]) -> None:
         """Each group has the number of replicas of its counterpart in ``groups`` from now on."""
         for state, group in zip(self.groups, groups, strict=True):
             state.group = group
+        self.make_room()
 
     def inherit_busy(self, old: Pipeline) -> None:
         """The same stages ran in ``old``: what is known of their times holds for this pipeline."""
         for group in self.groups:
-            group.busy_s = old.known_busy_s(group.first, group.last)
+            group.pace.busy_s = old.known_busy_s(group.first, group.last)
+            group.settle_depth()
 
     def known_busy_s(self, first: int, last: int) -> float | None:
         """Time of the stages ``first`` to ``last``; a merged group's time is shared out evenly among its stages."""
         total_s = 0.0
         for state in self.by_stage[first : last + 1]:
-            if state.busy_s is None:
+            if (busy_s := state.pace.busy_s) is None:
                 return None
-            total_s += state.busy_s / len(state.group.stages)
+            total_s += busy_s / len(state.group.stages)
         return total_s
 
-    def has_room(self, prefetch_below_s: float) -> bool:
-        """Whether another bundle may start: as many may be in flight as the workers hold, and one waiting at each group
-        (buffers of size 1 in Vogel et al., section 4.1). More would not raise the throughput and would lengthen the
-        drain."""
+    def make_room(self) -> None:
+        """As many bundles may be in flight as the workers hold, and one waiting at each group (buffers of size 1 in
+        Vogel et al., section 4.1). More would not raise the throughput and would lengthen the drain."""
         if self.roaming is not None:
-            deepest = max(state.depth(prefetch_below_s) for state in self.groups)
-            return self.in_flight < self.composition.workers * deepest + len(self.groups)
-        room = 0
-        for state in self.groups:
-            room += state.group.replicas * state.depth(prefetch_below_s) + 1
-            if self.in_flight < room:
-                return True
-        return False
+            held = self.composition.workers * max(state.depth for state in self.groups)
+        else:
+            held = sum(state.group.replicas * state.depth for state in self.groups)
+        self.room = held + len(self.groups)
 
     def pending(
         self, stages: tuple[Stage, ...], now_s: float, workers: Collection[WorkerState]
     ) -> dict[str, tuple[Pending, ...]]:
         """The in-flight bundles of each group, by the first stage of the group; ``workers``: all there are."""
         return {stages[state.first].name: items for state in self.groups if (items := state.pending(now_s, workers))}
+
+
+PARTS: tuple[type, ...] = (Bundle, GroupState, Pace, Pipeline, TaskInWork, Trouble, WorkerState)
+"""What its state is made of."""

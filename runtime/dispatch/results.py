@@ -35,12 +35,13 @@ class Results:
 
     def done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
         """A task ran to its end: ``busy_s`` in its stages, and returned a payload of ``size_bytes``."""
-        worker = self._crew.workers.get(event.worker)
-        back = self._tasks.take_back(worker, event.task_id, event.at_s)
+        at_s, name, task_id, payload, timings, _, faults, keyed = event
+        worker = self._crew.workers.get(name)
+        back = self._tasks.take_back(worker, task_id, at_s)
         if worker is None or back is None:
             return
         task, since_s = back
-        at_s, bundle, group, pipeline = event.at_s, task.bundle, task.group, task.group.pipeline
+        bundle, group, pipeline = task.bundle, task.group, task.group.pipeline
         count, in_bytes = bundle.count, bundle.size_bytes
         if task.picked is not None:
             count, in_bytes = task.count, in_bytes * task.count // count
@@ -49,7 +50,7 @@ class Results:
             pipeline.roaming.note(group.index, since_s, at_s, count, busy_s)
         overlapped = task.with_others or (group.at_once > 1 and count > 1)
         hop_s = None if overlapped else max(0.0, at_s - since_s - busy_s)
-        timed = TaskTimed(at_s, pipeline.composition.name, event.timings, hop_s, in_bytes, bundle.serial, count)
+        timed = TaskTimed(at_s, pipeline.composition.name, timings, hop_s, in_bytes, bundle.serial, count)
         self._turn.outcomes.append(timed)
         if group.ordered:
             self._stateful.commit(event, task)
@@ -59,11 +60,11 @@ class Results:
             return
         if group.ordered:
             self._work.pass_gates(group.ordered, bundle)
-        if event.faults:
+        if faults:
             self._go_apart(task, event, size_bytes)
         else:
             self._started.resize(bundle, size_bytes)
-            bundle.advance(group.last + 1, event.payload, 0, event.keyed.routes)
+            bundle.advance(group.last + 1, payload, 0, keyed.routes)
             self._work.route(bundle)
         self._refill(worker, group)
 

@@ -105,9 +105,9 @@ class Staffing:
             queues[at] = queues[at]._replace(ready=False)
 
     def _queue(self, group: GroupState) -> Queue:
-        waiting = len(group.waiting) * group.task_items
+        waiting = len(group.waiting) * group.pace.task_items
         if group.keyed:
-            waiting = group.load * group.task_items
+            waiting = group.load * group.pace.task_items
         if not group.index:
             waiting += self._admission.queued
         return Queue(waiting, self._work.waits_for_worker(group), len(group.workers), group.group.replicas)

@@ -13,7 +13,7 @@ from runtime.dispatch.crew import Crew
 from runtime.dispatch.outbox import PARTS as OUTBOX
 from runtime.dispatch.outbox import Outbox
 from runtime.dispatch.phases import Draining, Preparing, Resizing
-from runtime.dispatch.pipeline import Bundle, GroupState, Pipeline, TaskInWork, Trouble, WorkerState
+from runtime.dispatch.pipeline import PARTS as PIPELINE
 from runtime.dispatch.roaming import PARTS as ROAMING
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.stateful import PARTS as STATEFUL
@@ -41,12 +41,13 @@ class State:
         begun: Checkpoint | None = None,
     ) -> State:
         begin = begun or BEGINNING
-        admission, course = Admission(settings, begin.next_serial), Course(stages, composition)
+        admission = Admission(settings, begin.next_serial)
+        course = Course(stages, composition, settings.prefetch_below_s)
         return State(admission, course, Crew(), TaskBook(), StatefulStages(stages, begun), Outbox(begin))
 
 
 CLASSES: tuple[type, ...] = (
-    *(Admission, Bundle, Course, Crew, Draining, GroupState, Pipeline, Preparing, Resizing, State, TaskBook),
-    *(TaskInWork, Trouble, WorkerState, *OUTBOX, *ROAMING, *STATEFUL),
+    *(Admission, Course, Crew, Draining, Preparing, Resizing, State, TaskBook),
+    *(*OUTBOX, *PIPELINE, *ROAMING, *STATEFUL),
 )
 """All that a state is made of."""

@@ -1,4 +1,4 @@
-"""One event's turn: when it is, and what has been said so far. Every part of the dispatcher speaks through it."""
+"""A turn: what time it is, and what has been said so far. Every part of the dispatcher speaks through it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,5 @@ class Turn:
         self.instructions: list[Instruction] = []
         self.outcomes: list[Outcome] = []
 
-    def begin(self, now_s: float) -> None:
-        self.now_s = now_s
+    def begin(self) -> None:
         self.instructions, self.outcomes = [], []

@@ -28,7 +28,6 @@ class Work:
         self._admission = state.admission
         self._stateful = state.stateful
         self._outbox = state.outbox
-        self._prefetch_below_s = settings.prefetch_below_s
         self._reorder_items = settings.reorder_items
         self._started_bytes = settings.started_bytes
 
@@ -44,7 +43,7 @@ class Work:
             self._dispatch_pieces(group)
             return
         while group.waiting or (self._admission.queue and not group.index):
-            worker = group.free_worker(group.depth(self._prefetch_below_s))
+            worker = group.free_worker()
             if worker is None or (bundle := self._next_bundle(group)) is None:
                 return
             self._send(worker, group, bundle)
@@ -86,12 +85,11 @@ class Work:
 
     def _may_start(self, group: GroupState) -> bool:
         """Whether the first group may have a new bundle."""
+        active = self._course.active
+        if active.in_flight >= active.room or not self._course.may_feed(self._turn.now_s):
+            return False
         most_ahead = max(self._reorder_items, REORDER_BUNDLES * self._admission.queue[0].count)
-        if not self._course.may_feed(self._turn.now_s) or self._outbox.room_taken >= most_ahead:
-            return False
-        if not self._outbox.started.has_room(self._started_bytes):
-            return False
-        if not self._course.active.has_room(self._prefetch_below_s):
+        if self._outbox.room_taken >= most_ahead or not self._outbox.started.has_room(self._started_bytes):
             return False
         return not group.ordered or self._stateful.open_for(group, self._outbox.turns_taken, 0)
 

@@ -79,9 +79,10 @@ class LocalPool:
         if inbox is not None:
             inbox.put(None)
 
-    def send(self, worker: WorkerId, task: Task) -> None:
+    def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
         if inbox := self._inboxes.get(worker):
-            inbox.put(task)
+            for task in tasks:
+                inbox.put(task)
 
     def wait(self, until_s: float) -> Sequence[Event]:
         came: list[tuple[WorkerId, Event] | None] = []

@@ -21,8 +21,8 @@ class WorkerPool(Protocol):
     def end(self, worker: WorkerId, *, kill: bool = False) -> None:
         """Let an idle worker end, or kill a hanging one; no WorkerLost follows either."""
 
-    def send(self, worker: WorkerId, task: Task) -> None:
-        """Hand a task to a worker; it reports TaskDone or TaskFailed, tasks of one worker in the order sent."""
+    def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
+        """Hand tasks to a worker; it reports TaskDone or TaskFailed of each, tasks of one worker in the order sent."""
 
     def wait(self, until_s: float) -> Sequence[Event]:
         """Events since the last call; blocks until there is one, ``wake`` is called, or ``until_s`` is reached."""

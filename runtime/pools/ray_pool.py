@@ -91,11 +91,12 @@ class RayPool:
         if kill or not member.pid:
             self._kill(worker, member)
         else:
-            self._hub.send(worker, Message(Kind.EXIT))
+            self._hub.send(worker, [Message(Kind.EXIT)])
             member.process.forget()
 
-    def send(self, worker: WorkerId, task: Task) -> None:
-        self._hub.send(worker, self._language.message(task))
+    def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
+        message = self._language.message
+        self._hub.send(worker, [message(task) for task in tasks])
 
     def wait(self, until_s: float) -> Sequence[Event]:
         waking_s = min(until_s, *self._start_by_s.values()) if self._start_by_s else until_s
@@ -108,7 +109,7 @@ class RayPool:
             events.append(self._note_end(now_s, *self._ended.popleft()))
         if now_s >= waking_s:
             events += self._give_up_late_starts(now_s)
-        return [event for event in events if event is not None]
+        return list(filter(None, events))
 
     def wake(self) -> None:
         self._hub.wake()
@@ -177,7 +178,7 @@ class RayPool:
         """Those that did not, in time."""
         leaving = set(workers)
         for worker in workers:
-            self._hub.send(worker, Message(Kind.EXIT))
+            self._hub.send(worker, [Message(Kind.EXIT)])
         leave_by_s = time.monotonic() + self._settings.leave_s
         while leaving and time.monotonic() < leave_by_s:
             leaving -= {worker for worker, message in self._hub.poll(0.1) if message is None}

@@ -71,12 +71,13 @@ class SimulatedPool:
         if gone is not None:
             self.cores.stop(gone)
 
-    def send(self, worker: WorkerId, task: Task) -> None:
+    def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
         state = self._workers.get(worker)
         if state is None:
             return
-        state.tasks.append((task, self._time.now_s))
-        if len(state.tasks) == 1:
+        idle = not state.tasks
+        state.tasks.extend((task, self._time.now_s) for task in tasks)
+        if idle:
             self._begin(state, self._time.now_s + self._machine.hop_s)
 
     def wait(self, until_s: float) -> Sequence[Event]:

@@ -36,10 +36,10 @@ class Connection:
         """
         send_with(self._socket, message, descriptors)
 
-    def send(self, message: Message) -> None:
+    def send(self, messages: Sequence[Message]) -> None:
         """Raises: OSError when the connection is broken; ``lost`` is called as well, by the next poll."""
         writer = self._writer
-        writer.send(message)
+        writer.send_all(messages)
         if writer.backlog:
             self._readiness.watch_writing(self._socket.fileno(), True)
 

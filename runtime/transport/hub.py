@@ -76,13 +76,13 @@ class Hub:
     def invite(self, worker: WorkerId) -> Invitation:
         return self._guests.invite(worker, self._unix_path, self._network)
 
-    def send(self, worker: WorkerId, message: Message) -> None:
-        """Hands a message over. One that cannot arrive is the loss of the worker: ``poll`` tells, or has told."""
+    def send(self, worker: WorkerId, messages: Sequence[Message]) -> None:
+        """Hands messages over. One that cannot arrive is the loss of the worker: ``poll`` tells, or has told."""
         link = self._links.get(worker)
         if link is None:
             return
         try:
-            link.send(message)
+            link.send(messages)
         except OSError:
             self._lose(worker)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from runtime.dispatch.events import WorkerId
@@ -19,8 +19,8 @@ Deliver = Callable[[tuple[WorkerId, Message]], None]
 
 
 class Link(Protocol):
-    def send(self, message: Message) -> None:
-        """Raises: OSError when the message cannot arrive any more, and nothing else will tell."""
+    def send(self, messages: Sequence[Message]) -> None:
+        """Raises: OSError when one of them cannot arrive any more, and nothing else will tell."""
 
     def came(self, message: Message) -> None:
         """A message came on the link's own way for items. Raises: OSError when it proves that another was lost."""
@@ -35,11 +35,11 @@ class PlainLink:
         self._connection, self._worker, self._deliver, self._account = connection, worker, deliver, account
         connection.heard = self.came
 
-    def send(self, message: Message) -> None:
+    def send(self, messages: Sequence[Message]) -> None:
         if self._account is not None:
-            message = self._account.going(message)
+            messages = [self._account.going(message) for message in messages]
         try:
-            self._connection.send(message)
+            self._connection.send(messages)
         except OSError:
             pass  # what the worker said before it died is read first, and then its end
 
@@ -78,10 +78,11 @@ class EncryptedLink:
         """Tasks without an answer, in the order sent."""
         self._in_order = True
 
-    def send(self, message: Message) -> None:
-        if message.kind == Kind.TASK:
-            self._asked.append(message.task_id)
-        self._route(self._in_full(message))
+    def send(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if message.kind == Kind.TASK:
+                self._asked.append(message.task_id)
+            self._route(self._in_full(message))
 
     def came(self, message: Message) -> None:
         if message.kind == Kind.READY:

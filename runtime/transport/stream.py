@@ -6,9 +6,10 @@ import math
 import socket
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
+from runtime.transport.values import Frame
 from runtime.transport.wire import HEAD, Message, pack, unpack
 
 _JOIN_UP_TO_BYTES = 32 * 1024
@@ -61,8 +62,17 @@ class MessageWriter:
         self.backlog: deque[memoryview] = deque()
 
     def send(self, message: Message) -> None:
-        """Raises: OSError when the connection is gone."""
-        parts, size = pack(message)
+        """``send_all`` of one."""
+        self.send_all((message,))
+
+    def send_all(self, messages: Iterable[Message]) -> None:
+        """Small ones go together, by one call of the system. Raises: OSError when the connection is gone."""
+        parts: list[Frame] = []
+        size = 0
+        for message in messages:
+            own_parts, own_size = pack(message)
+            parts += own_parts
+            size += own_size
         if size <= _JOIN_UP_TO_BYTES and not self.backlog:
             data = b"".join(parts)
             try:

@@ -91,7 +91,7 @@ class Runner:
 
     def send(self, worker: str, payload: Any, stage: str) -> None:
         self._tasks += 1
-        self.hub.send(worker, Message(Kind.TASK, self._tasks, STAGES.index(stage), 1, payload))
+        self.hub.send(worker, [Message(Kind.TASK, self._tasks, STAGES.index(stage), 1, payload)])
 
     def next(self) -> tuple[str, Message | None]:
         give_up_s = time.monotonic() + PATIENCE_S

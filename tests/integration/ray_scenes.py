@@ -75,7 +75,7 @@ def head_lost(cluster: Cluster) -> None:
     os.kill(lost.pid, signal.SIGKILL)
     until(pool, lambda events: bool(of(events, WorkerLost)))
     pool.start(1)  # as the dispatcher asks for
-    pool.send(left.worker, Task(1, 0, ("double",), pool.codec.encode([21])))
+    pool.send(left.worker, [Task(1, 0, ("double",), pool.codec.encode([21]))])
     (done,) = of(until(pool, lambda events: bool(of(events, TaskDone))), TaskDone)
     assert pool.codec.decode(done.payload) == [42]
     pool.close()

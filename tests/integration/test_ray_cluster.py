@@ -60,7 +60,7 @@ class Hosted:
         self.pool = RayPool(partial(create, "ray-probe", {}, [APPS]), ("double", "count", "misbehave"))
         self.pool.start(1)
         (joined,) = self._events(WorkerJoined)
-        self.pool.send(joined.worker, Task(1, 0, ("double",), self.pool.codec.encode([21])))
+        self.pool.send(joined.worker, [Task(1, 0, ("double",), self.pool.codec.encode([21]))])
         (done,) = self._events(TaskDone)
         assert self.pool.codec.decode(done.payload) == [42]
         return int(joined.pid)

@@ -94,14 +94,14 @@ def test_tasks_run_adjacent_stages_and_bring_value_states_and_timings(make_pool:
     (joined,) = started(pool)
     assert joined.pid != os.getpid()
     assert joined.node == ray_cluster.nodes()[0].address
-    pool.send(joined.worker, task(pool, 1, ("double", "count"), 21, count=None))
+    pool.send(joined.worker, [task(pool, 1, ("double", "count"), 21, count=None)])
     (done,) = events(pool, 1)
     assert isinstance(done, TaskDone)
     assert (done.worker, done.task_id) == (joined.worker, 1)
     assert pool.codec.decode(done.payload) == [[42, 1]]
     assert [timing.stage for timing in done.timings] == ["double", "count"]
     assert all(0 <= timing.cpu_s <= timing.wall_s + 0.01 for timing in done.timings)
-    pool.send(joined.worker, Task(2, 2, ("count",), done.payload, done.states))
+    pool.send(joined.worker, [Task(2, 2, ("count",), done.payload, done.states)])
     (again,) = events(pool, 1)
     assert isinstance(again, TaskDone)
     assert pool.codec.decode(again.payload) == [[[42, 1], 2]]
@@ -113,7 +113,7 @@ def test_a_stage_may_change_a_large_array_in_place(make_pool: MakePool, transpor
     pool = make_pool(RayPoolSettings(transport=transport))
     (joined,) = started(pool)
     frame = np.arange(260 * 462 * 3, dtype=np.float32)
-    pool.send(joined.worker, task(pool, 1, ("misbehave",), frame))
+    pool.send(joined.worker, [task(pool, 1, ("misbehave",), frame)])
     (done,) = events(pool, 1)
     assert isinstance(done, TaskDone)
     (value,) = pool.codec.decode(done.payload)
@@ -128,7 +128,7 @@ def test_large_frames_are_shared_on_this_host_and_travel_in_full_over_the_networ
     pool = make_pool(RayPoolSettings(transport=transport))
     (joined,) = started(pool)
     for number in range(3):  # the first of its kind has no room yet
-        pool.send(joined.worker, task(pool, number, ("double",), np.full(100_000, number)))
+        pool.send(joined.worker, [task(pool, number, ("double",), np.full(100_000, number))])
         (done,) = events(pool, 1)
         assert isinstance(done, TaskDone)
         assert isinstance(done.payload[1], Reference) == (shared and number > 0)
@@ -142,7 +142,7 @@ def test_tasks_of_one_worker_come_back_in_the_order_sent(make_pool: MakePool) ->
     pool = make_pool()
     (joined,) = started(pool)
     for number in range(50):
-        pool.send(joined.worker, task(pool, number, ("double",), number))
+        pool.send(joined.worker, [task(pool, number, ("double",), number)])
     assert [event.task_id for event in events(pool, 50) if isinstance(event, TaskDone)] == list(range(50))
 
 
@@ -152,8 +152,8 @@ def test_tasks_of_one_worker_come_back_in_the_order_sent(make_pool: MakePool) ->
 def test_a_failed_task_names_its_stage_and_the_worker_goes_on(make_pool: MakePool, how: str, text: str) -> None:
     pool = make_pool()
     (joined,) = started(pool)
-    pool.send(joined.worker, task(pool, 1, ("misbehave",), how))
-    pool.send(joined.worker, task(pool, 2, ("misbehave",), "well"))
+    pool.send(joined.worker, [task(pool, 1, ("misbehave",), how)])
+    pool.send(joined.worker, [task(pool, 2, ("misbehave",), "well")])
     failed, done = events(pool, 2)
     assert isinstance(failed, TaskFailed)
     assert (failed.task_id, failed.stage) == (1, "misbehave")
@@ -169,14 +169,14 @@ def test_a_dead_worker_is_told_at_once_and_once(make_pool: MakePool, transport: 
     if death == "killed from outside":
         os.kill(dying.pid, signal.SIGKILL)
     else:
-        pool.send(dying.worker, task(pool, 1, ("misbehave",), "exit"))
+        pool.send(dying.worker, [task(pool, 1, ("misbehave",), "exit")])
     began_s = pool.now_s()
     (lost,) = events(pool, 1)
     assert pool.now_s() - began_s < 1.0
     assert isinstance(lost, WorkerLost)
     assert lost.worker == dying.worker
-    pool.send(dying.worker, task(pool, 2, ("double",), 1))
-    pool.send(other.worker, task(pool, 3, ("double",), 1))
+    pool.send(dying.worker, [task(pool, 2, ("double",), 1)])
+    pool.send(other.worker, [task(pool, 3, ("double",), 1)])
     (done,) = events(pool, 1)
     assert isinstance(done, TaskDone)
     assert pool.wait(pool.now_s() + 2.0) == []  # Ray's own report of the death comes in that time
@@ -194,7 +194,7 @@ def test_an_ended_worker_leaves_without_a_report(make_pool: MakePool) -> None:
 def test_a_worker_stuck_with_the_interpreter_locked_is_killed_at_once(make_pool: MakePool) -> None:
     pool = make_pool()
     (joined,) = started(pool)
-    pool.send(joined.worker, task(pool, 1, ("misbehave",), "keep the interpreter"))
+    pool.send(joined.worker, [task(pool, 1, ("misbehave",), "keep the interpreter")])
     began_s = pool.now_s()
     pool.end(joined.worker, kill=True)
     assert gone(joined.pid)
@@ -240,7 +240,7 @@ def test_a_worker_without_the_resources_it_asks_for_is_given_up(make_pool: MakeP
 def test_workers_run_libraries_with_one_thread(make_pool: MakePool) -> None:
     pool = make_pool()
     (joined,) = started(pool)
-    pool.send(joined.worker, task(pool, 1, ("misbehave",), "environment"))
+    pool.send(joined.worker, [task(pool, 1, ("misbehave",), "environment")])
     (done,) = events(pool, 1)
     assert isinstance(done, TaskDone)
     (environment,) = pool.codec.decode(done.payload)
@@ -261,7 +261,7 @@ def test_wait_keeps_its_time_and_wake_ends_it(make_pool: MakePool) -> None:
 def test_close_ends_busy_and_starting_workers(make_pool: MakePool) -> None:
     pool = make_pool()
     (joined,) = started(pool)
-    pool.send(joined.worker, task(pool, 1, ("misbehave",), 30.0))
+    pool.send(joined.worker, [task(pool, 1, ("misbehave",), 30.0)])
     pool.start(1)
     began_s = time.monotonic()
     pool.close()

@@ -22,7 +22,7 @@ def link(ready: Message) -> tuple[EncryptedLink, list[Message]]:
     made = EncryptedLink(cast(Any, SimpleNamespace()), "w1", lambda _: None, deliver, lambda message: message)
     made.came(ready)
     for task_id in (1, 2, 3):
-        made.send(Message(Kind.TASK, task_id))
+        made.send([Message(Kind.TASK, task_id)])
     return made, came
 
 

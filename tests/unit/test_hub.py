@@ -81,7 +81,7 @@ def test_messages_go_both_ways_large_and_small(hub: Hub) -> None:
         channel.send(Message(Kind.DONE, size, payload=[b"x" * size], timings=(1.0, 2.0)))
         ((worker, message),) = next_of(hub)
         assert (worker, message.task_id, bytes(message.payload[0])) == ("w1", size, b"x" * size)
-        hub.send("w1", Message(Kind.TASK, size, payload=[b"y" * size]))
+        hub.send("w1", [Message(Kind.TASK, size, payload=[b"y" * size])])
         receive = in_thread(channel.receive)
         while not receive.done():  # type: ignore[attr-defined]
             hub.poll(0.01)
@@ -95,7 +95,7 @@ def test_a_closed_channel_is_one_loss(hub: Hub) -> None:
     join(hub, "w1").close()
     assert next_of(hub) == [("w1", None)]
     assert hub.poll(0.0) == []
-    hub.send("w1", Message(Kind.EXIT))
+    hub.send("w1", [Message(Kind.EXIT)])
 
 
 def test_a_dropped_worker_is_told_by_its_channel_and_not_reported(hub: Hub) -> None:
@@ -188,8 +188,8 @@ def test_a_slow_worker_does_not_block_the_hub() -> None:
     hub = Hub()
     slow, quick = join(hub, "slow"), join(hub, "quick")
     for number in range(4):
-        hub.send("slow", Message(Kind.TASK, number, payload=[b"x" * 2_000_000]))
-    hub.send("quick", Message(Kind.TASK, 9))
+        hub.send("slow", [Message(Kind.TASK, number, payload=[b"x" * 2_000_000])])
+    hub.send("quick", [Message(Kind.TASK, 9)])
     assert in_thread(quick.receive)().task_id == 9
     receive = in_thread(lambda: [slow.receive().task_id for _ in range(4)])
     while not receive.done():  # type: ignore[attr-defined]

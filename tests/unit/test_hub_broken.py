@@ -130,9 +130,9 @@ def end(dealer: zmq.Socket[bytes]) -> None:
 def test_a_task_that_cannot_be_routed_is_the_loss_of_its_worker() -> None:
     with network_hub() as hub:
         channel = lifeline(hub, hub.invite("w1"))  # and no ZeroMQ connection
-        hub.send("w1", Message(Kind.TASK, 1))
+        hub.send("w1", [Message(Kind.TASK, 1)])
         assert next_of(hub) == [("w1", None)]
-        hub.send("w1", Message(Kind.TASK, 2))
+        hub.send("w1", [Message(Kind.TASK, 2)])
         assert hub.poll(0.0) == []
         channel.close()
 
@@ -147,7 +147,7 @@ def test_a_zeromq_connection_that_breaks_under_an_idle_worker_is_its_loss() -> N
         channel.send(Message(Kind.READY))
         assert [worker for worker, _ in next_of(hub)] == ["w1"]
         relay.cut()
-        hub.send("w1", Message(Kind.TASK, 1))  # ZeroMQ may take it, or not: it cannot arrive
+        hub.send("w1", [Message(Kind.TASK, 1)])  # ZeroMQ may take it, or not: it cannot arrive
         worker = threading.Thread(target=lambda: (channel.receive(), channel.close()))
         worker.start()
         assert next_of(hub) == [("w1", None)]
@@ -184,7 +184,7 @@ def test_what_comes_while_a_worker_looks_whether_the_hub_is_there_is_not_left_ly
 
         class Late:
             def poll(self, timeout_ms: int | None) -> list[tuple[Any, int]]:
-                hub.send("w1", Message(Kind.TASK, 1))
+                hub.send("w1", [Message(Kind.TASK, 1)])
                 return looks.poll(PATIENCE_S * 1000)
 
         channel._poller = Late()
@@ -199,7 +199,7 @@ def test_an_answer_to_a_later_task_proves_that_the_one_before_was_lost() -> None
         dealer.send(b"".join(pack(Message(Kind.READY))[0]))
         next_of(hub)
         for number in (1, 2):
-            hub.send("w1", Message(Kind.TASK, number))
+            hub.send("w1", [Message(Kind.TASK, number)])
         first = dealer.recv()
         assert unpack(HEAD.unpack_from(first), memoryview(first)[HEAD.size :]).task_id == 1
         dealer.send(b"".join(pack(Message(Kind.DONE, 2))[0]))  # as if the first had not arrived
@@ -222,7 +222,7 @@ def test_what_a_worker_said_before_it_died_is_heard_also_when_something_is_sent_
     channel = beside(hub, lambda: connect(invitation))
     channel.send(Message(Kind.DONE, 1))
     channel.close()
-    hub.send("w1", Message(Kind.TASK, 2))
+    hub.send("w1", [Message(Kind.TASK, 2)])
     received = next_of(hub)
     while received[-1][1] is not None:
         received += next_of(hub)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -47,6 +48,46 @@ def test_any_sizes_arrive_in_order_when_neither_side_blocks(sizes: list[list[int
         got: list[Message] = []
         for each in sent:
             writer.send(each)
+        while writer.backlog or len(got) < len(sent):
+            writer.flush()
+            got += reader.read()
+        assert told(got) == told(sent)
+
+
+class CountingSocket(socket.socket):
+    """Counts the calls by which it was given something to send."""
+
+    calls = 0
+
+    def send(self, *args: Any) -> int:
+        self.calls += 1
+        return super().send(*args)
+
+    def sendmsg(self, *args: Any) -> int:
+        self.calls += 1
+        return super().sendmsg(*args)
+
+
+def test_small_messages_that_are_sent_together_are_one_call_of_the_system(pair: Pair) -> None:
+    left, right = CountingSocket(fileno=pair[0].detach()), pair[1]
+    sent = [message(number, 100) for number in range(20)]
+    with left:
+        MessageWriter(left).send_all(sent)
+        assert left.calls == 1
+    assert told(MessageReader(right).read()) == told(sent)
+
+
+@given(st.lists(st.sampled_from([0, 100, 20_000, 70_000]), min_size=1, max_size=8))
+@settings(max_examples=20, deadline=None)
+def test_messages_of_any_size_that_are_sent_together_arrive_in_order(sizes: list[int]) -> None:
+    left, right = socket.socketpair()
+    with left, right:
+        left.setblocking(False)
+        right.setblocking(False)
+        writer, reader = MessageWriter(left), MessageReader(right)
+        sent = [message(number, size) for number, size in enumerate(sizes)]
+        writer.send_all(sent)
+        got: list[Message] = []
         while writer.backlog or len(got) < len(sent):
             writer.flush()
             got += reader.read()

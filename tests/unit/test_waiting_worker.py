@@ -88,7 +88,7 @@ def replies(hub: Hub, count: int) -> list[Message]:
 
 
 def send(hub: Hub, task_id: int, stage: int, value: Any) -> None:
-    hub.send("w1", Message(Kind.TASK, task_id, stage, 1, hub.accounts.codec.encode([value])))
+    hub.send("w1", [Message(Kind.TASK, task_id, stage, 1, hub.accounts.codec.encode([value]))])
 
 
 @pytest.mark.parametrize("make", [int, lambda number: np.full(100_000, number)], ids=["small", "frames"])
@@ -102,7 +102,7 @@ def test_tasks_wait_together_and_each_is_answered(
             number = reply.task_id % TOGETHER
             (values,) = hub.accounts.codec.decode(reply.payload)
             assert [np.unique(value).tolist() for value in values] == [[number + 1], [number + 2]]
-    hub.send("w1", Message(Kind.EXIT))
+    hub.send("w1", [Message(Kind.EXIT)])
 
 
 def test_it_ends_when_told_to_though_tasks_wait(hub: Hub, worker: threading.Thread) -> None:
@@ -110,7 +110,7 @@ def test_it_ends_when_told_to_though_tasks_wait(hub: Hub, worker: threading.Thre
     for number in range(2, TOGETHER + 2):
         send(hub, number, 0, 0)
     replies(hub, TOGETHER)
-    hub.send("w1", Message(Kind.EXIT))
+    hub.send("w1", [Message(Kind.EXIT)])
     worker.join(PATIENCE_S)
     assert not worker.is_alive()
 
