@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from apps.output.port import Sink
 
-KindName = Literal["spark", "sql", "parquet", "redis", "kafka", "webhook"]
+KindName = Literal["spark", "sql", "parquet", "redis", "kafka", "nats", "webhook"]
 """What a start body may name; the table ``KINDS`` below has a row for each but Spark's (``datapipe.live``)."""
 
 
@@ -65,6 +65,12 @@ def _kafka(opening: Opening) -> Sink:
     return KafkaSink(opening.path, opening.run, opening.epoch, opening.options)
 
 
+def _nats(opening: Opening) -> Sink:
+    from apps.output.to_nats import NatsSink
+
+    return NatsSink(opening.path, opening.run, opening.epoch)
+
+
 def _webhook(opening: Opening) -> Sink:
     from apps.output.webhook import Webhook
 
@@ -76,5 +82,6 @@ SQL = SinkKind("sql", _sql, ("table",))
 PARQUET = SinkKind("parquet", _parquet)
 REDIS = SinkKind("redis", _redis)
 KAFKA = SinkKind("kafka", _kafka, None)
+NATS = SinkKind("nats", _nats)
 WEBHOOK = SinkKind("webhook", _webhook, ("authorization",))
-KINDS: Mapping[str, SinkKind] = {kind.name: kind for kind in (SQL, PARQUET, REDIS, KAFKA, WEBHOOK)}
+KINDS: Mapping[str, SinkKind] = {kind.name: kind for kind in (SQL, PARQUET, REDIS, KAFKA, NATS, WEBHOOK)}

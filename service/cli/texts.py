@@ -21,7 +21,7 @@ M = TypeVar("M", bound=BaseModel)
 SHORT = {"period": "period_s", "min": "min_per_s", "max": "max_per_s", "size": "size_percent", "path": "path"}
 """Parameters of a pattern; their names in the API are understood as well."""
 PATTERN_EXAMPLE = "such as wave:period=60,min=1,max=10"
-SINK_OF = {"redis": "redis", "rediss": "redis", "kafka": "kafka", "http": "webhook", "https": "webhook"}
+SINK_OF = {"rediss": "redis", "http": "webhook", "https": "webhook", **{own: own for own in ("redis", "kafka", "nats")}}
 """The kind of sink that a URL of this scheme is of."""
 BATCH_EXAMPLE = "such as pid:kp=10,ki=15"
 

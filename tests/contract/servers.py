@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,20 @@ class NatsServer:
 
         self._do(all_of_them)
 
+    def messages(self, stream: str) -> list[tuple[dict[str, str], bytes]]:
+        """Headers and payload of each; none where the stream is not there."""
+        found: list[tuple[dict[str, str], bytes]] = []
+
+        async def all_of_them(jetstream: Any) -> None:
+            with suppress(self.nats.js.errors.NotFoundError):
+                state = (await jetstream.stream_info(stream)).state
+                for sequence in range(max(1, state.first_seq), state.last_seq + 1):
+                    message = await jetstream.get_msg(stream, sequence)
+                    found.append((message.headers or {}, message.data or b""))
+
+        self._do(all_of_them)
+        return found
+
     def drop(self, stream: str) -> None:
         self._do(lambda jetstream: jetstream.delete_stream(stream))
 
@@ -101,9 +116,11 @@ class NatsServer:
 
     def _do(self, what: Callable[[Any], Awaitable[Any]]) -> None:
         async def connected() -> None:
-            client = await self.nats.connect(f"nats://127.0.0.1:{self.port}")
-            await what(client.jetstream())
-            await client.close()
+            client = await self.nats.connect(f"nats://127.0.0.1:{self.port}", connect_timeout=PATIENCE_S)
+            try:
+                await what(client.jetstream(timeout=PATIENCE_S))
+            finally:
+                await client.close()
 
         asyncio.run(connected())
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
-from servers import KafkaBroker, RedisServer, free_port
+from servers import KafkaBroker, NatsServer, RedisServer, free_port
 
 from apps.output.kinds import KINDS, Opening
 from apps.output.port import Sink
@@ -142,6 +142,23 @@ class AKafka(Place):
         self.server.end()
 
 
+class ANats(Place):
+    kind, is_server, forgets = "nats", True, False
+
+    def __init__(self, folder: Path) -> None:
+        self.server = NatsServer(folder)
+        self.port, self.end, self.start = self.server.port, self.server.end, self.server.start
+        self.path = f"nats://127.0.0.1:{self.port}/results"
+
+    def there(self) -> list[There]:
+        """In the order of the stream."""
+        told = [(headers, body) for headers, body in self.server.messages("results") if "serial" in headers]
+        return [as_read(int(h["serial"]), h.get("part"), body.decode() or None, h.get("error")) for h, body in told]
+
+    def close(self) -> None:
+        self.server.end()
+
+
 class AWebhook(Place):
     """A server that keeps what it gets first under a key, as its kind is asked to."""
 
@@ -194,4 +211,6 @@ def as_read(serial: int, part: Any, value: str | None, error: str | None) -> The
     return serial, int(part or 0), None if value is None else json.loads(value), error
 
 
-PLACES: dict[str, type[Any]] = {each.kind: each for each in (ADatabase, AFolderOfParquet, ARedis, AKafka, AWebhook)}
+PLACES: dict[str, type[Any]] = {
+    each.kind: each for each in (ADatabase, AFolderOfParquet, ARedis, AKafka, ANats, AWebhook)
+}

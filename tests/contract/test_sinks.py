@@ -78,20 +78,20 @@ def test_another_epoch_goes_on_where_the_one_before_was(place: Place) -> None:
 def test_who_was_followed_writes_nothing_and_what_comes_again_is_forgotten(place: Place) -> None:
     if not place.shuts_out:
         pytest.skip(f"{place.kind} can shut nobody out: its keys tell doubles")
-    old, new, other = place.open(1), place.open(2), place.open(1, run="other")
+    old, new, other, later = place.open(1), place.open(2), place.open(1, run="other"), place.open(1)
     old.begin(0, 0)
     old.write(2, numbered(0, 2))
     other.begin(0, 0)
     old.write(6, numbered(2, 6))
     assert new.begin(3, 3) == 3
-    for late in (lambda: old.write(8, numbered(6, 8)), lambda: old.begin(0, 0), lambda: place.open(1).begin(9, 9)):
+    for late in (lambda: old.write(8, numbered(6, 8)), lambda: old.begin(0, 0), lambda: later.begin(9, 9)):
         with pytest.raises(RecomposeError, match="another epoch goes on with run r; this one writes nothing any more"):
             late()
     again = [] if place.forgets else numbered(3, 6)
     assert place.there() == as_there([*numbered(0, 3), *again])
     new.write(5, numbered(3, 5, 2))
     other.write(1, numbered(0, 1, 3))
-    for sink in (old, new, other):
+    for sink in (old, new, other, later):
         sink.close()
     assert sorted(place.there()) == sorted(as_there([*numbered(0, 3), *again, *numbered(3, 5, 2), *numbered(0, 1, 3)]))
 
@@ -170,6 +170,8 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
         ("kafka", "kafka://[secret", "is no URL; give kafka://HOST:9092/TOPIC"),
         ("kafka", "kafka://me:secret@h:9092/a", "names no broker and topic; give kafka://HOST:9092/TOPIC"),
         ("kafka", "kafka://h:9092", "names no broker and topic; give kafka://HOST:9092/TOPIC"),
+        ("nats", "nats://me:secret@h:4222", "names no server and stream; give nats://HOST:4222/STREAM"),
+        ("nats", "nats://me:secret@h:port/a", "is no URL; give nats://HOST:4222/STREAM"),
         ("webhook", "https://.../", "is no URL; give https://HOST/PATH"),
         ("webhook", f"https://{'a' * 64}.org/", "is no URL; give https://HOST/PATH"),
         ("webhook", "secret", "is no URL; give https://HOST/PATH"),
