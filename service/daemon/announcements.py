@@ -35,7 +35,6 @@ class Announcements:
 
     def take_back(self, name: str) -> Status:
         """All of it."""
-        self._runs.app(name)
         with self._runs.changing(name):
             self._runs.expect(name).change(SetComing(()))
         return self._observation.status(name)

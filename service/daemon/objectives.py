@@ -27,7 +27,6 @@ class Objectives:
     def set(self, name: str, slo: Slo) -> StoredSlo:
         """Raises: BadValueError when the strategy that runs cannot take it, UnavailableError when the runner does not
         answer, NotStoredError; then nothing was changed."""
-        self._runs.app(name)
         with self._runs.changing(name):
             present = self._runs.present(name)
             if present is not None:
@@ -46,7 +45,6 @@ class Objectives:
 
     def remove(self, name: str) -> None:
         """Raises: NotFoundError also when it has none; else as ``set``."""
-        self._runs.app(name)
         with self._runs.changing(name):
             before = self._accepted(name)
             self._store.remove_slo(name)

@@ -40,7 +40,8 @@ class Runs:
         return self.apps[name]
 
     def changing(self, name: str) -> AbstractContextManager[bool]:
-        """Held while what ``name`` runs, or is to run, is changed."""
+        """Held while what ``name`` runs, or is to run, is changed. Raises: NotFoundError."""
+        self.app(name)
         return self._changing[name]
 
     # --- which there are ---

@@ -135,6 +135,8 @@ def test_an_slo_reaches_a_running_app(running: TestClient) -> None:
         ("PUT", "/apps/nope/input", {"rate_per_s": 1}),
         ("PUT", "/apps/nope/batching", {"items": 8}),
         ("PUT", "/apps/nope/mode", {"mode": "auto"}),
+        ("POST", "/apps/nope/announce", {"rate_per_s": 1, "until": "2999-01-01T00:00:00Z"}),
+        ("DELETE", "/apps/nope/announce", None),
         ("POST", "/apps/nope/items", 1),
         ("GET", "/compositions/nope", None),
         ("DELETE", "/compositions/nope/1", None),
