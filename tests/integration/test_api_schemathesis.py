@@ -22,6 +22,7 @@ from service.daemon.daemon import Daemon
 from service.daemon.fakes.fake_daemon import fake_daemon
 from service.daemon.storing.store import DaemonStore
 
+pytest_plugins = ("schemathesis.pytest.plugin",)
 HERE = {"Host": "localhost"}
 STREAM = "/status/{app}/stream"
 """Never ends for an app that exists; that of all apps never ends."""
