@@ -24,8 +24,7 @@ MOST_HELD_ITEMS = 20_000
 """Results that wait to be stored before no more items are taken."""
 Release = Callable[[Run], None]
 Seen = Callable[[float, Delivered], None]
-"""Gets the time from which on what left can be seen."""
-"""Is told when items that left can be seen."""
+"""Is told from when on what left can be seen."""
 Checkpoints = Callable[[int], Checkpoint | None]
 
 
