@@ -48,7 +48,7 @@ def _closed(folder: Path, app: str, from_s: float, to_s: float) -> Iterator[tupl
     snapshots, prefix = folder / "snapshots", f"{app}{SEPARATOR}"
     try:
         names = os.listdir(snapshots)
-    except FileNotFoundError:
+    except OSError:  # nothing was written, or it is nobody's to read here
         return
     for name in names:
         if name.startswith(prefix) and name.endswith(SUFFIX):

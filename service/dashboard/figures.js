@@ -1,5 +1,6 @@
 // The figures at the top of an app: what is asked for and what comes out, whether that is enough, and what it costs.
 
+import { resting } from "./chips.js";
 import { h, say } from "./dom.js";
 import * as format from "./format.js";
 
@@ -39,25 +40,34 @@ export class Figures {
     const verdict = (goal, missed) => goal && (slo.objectives && status.slo_status === "violated" && !missed ? "met" : status.slo_status);
     const delivered = status.slo_status === "unknown" ? (status.delivered_per_s ?? status.throughput_per_s) : status.throughput_per_s;
     const short = rate ? format.beyond(delivered, rate.bound, "above") : "";
-    this.tiles.Throughput.set(format.rate(delivered), "items/s", rate ? short || `bound ${format.rate(rate.bound)}` : "delivered", verdict(rate, short));
+    const words = rate ? short || `bound ${format.rate(rate.bound)}` : "delivered";
+    this.tiles.Throughput.set(format.rate(delivered), "items/s", words + across(delivered, status.delivered_per_s), verdict(rate, short));
     const known = format.judged(latency, wait);
     const late = wait ? format.beyond(known, wait.bound, "below") : "";
     const others = waits.filter((each) => each !== wait).map((each) => `; ${format.statistic(each)} ${format.time(format.judged(latency, each))}, bound ${format.time(each.bound)}`);
     const [value, unit] = format.time(known).split(" ");
-    const words = wait ? `${format.statistic(wait)}, ${late || "bound"} ${format.time(wait.bound)}${others.join("")}` : `mean; p95 ${format.time(latency.p95)}`;
-    this.tiles.Latency.set(value, unit ?? "", words, verdict(wait, late));
+    const told = wait ? `${format.statistic(wait)}, ${late || "bound"} ${format.time(wait.bound)}${others.join("")}` : `mean; p95 ${format.time(latency.p95)}`;
+    this.tiles.Latency.set(value, unit ?? "", told, verdict(wait, late));
     const since = status.began_at ? `of the time since ${format.clock(status.began_at, false)}` : "of the time";
     this.tiles["SLO met"].set(format.share(status.slo_met_share), "", format.known(status.slo_met_share) ? since : "no verdict yet");
   }
 
-  cost({ cost, composition, began_at: began }) {
+  cost(status) {
+    const { cost, composition, began_at: began } = status;
     const spare = cost?.spares ? ` + ${cost.spares} spare` : "";
     const cores = cost ? `on ${cost.cores} ${cost.cores === 1 ? "core" : "cores"}${format.known(cost.cpu_cores) ? `, ${format.number(cost.cpu_cores)} busy` : ""}` : "";
-    this.tiles.Workers.set(format.whole(cost?.workers ?? composition?.workers), spare, cores);
+    if (resting(status)) this.tiles.Workers.set("0", "", "nothing runs");
+    else this.tiles.Workers.set(format.whole(cost?.workers ?? composition?.workers), spare, cores);
     const cpu = format.known(cost?.cpu_s) ? `${format.span(cost.cpu_s)} of CPU` : "";
     const [value, unit] = format.span(cost?.worker_s).split(" ");
     this.tiles["Worker time"].set(value, unit ?? "", [cpu, cpu && began && `since ${format.clock(began, false)}`].filter(Boolean).join(" "));
   }
+}
+
+/** What is judged begins anew with a change; the chart's figure does not. */
+function across(judged, whole) {
+  const apart = format.known(judged) && format.known(whole) && Math.abs(judged - whole) > 0.1 * Math.max(judged, whole);
+  return apart ? `; ${format.rate(whole)} across the last change` : "";
 }
 
 function tile(label) {

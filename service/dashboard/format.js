@@ -65,7 +65,7 @@ export function beyond(value, bound, fine) {
   if (!known(value) || !known(bound) || bound <= 0) return "";
   const ratio = fine === "below" ? value / bound : bound / Math.max(value, 1e-9);
   if (ratio <= 1) return "";
-  if (ratio >= 3) return fine === "below" ? `${digits(ratio, 1)} times its bound` : `a ${ordinal(ratio)} of its bound`;
+  if (ratio >= 3) return fine === "below" ? `${digits(ratio, ratio < 10 ? 1 : 0)} times its bound` : `a ${ordinal(ratio)} of its bound`;
   return `${digits(Math.abs(value / bound - 1) * 100, 0)} % ${fine === "below" ? "above" : "below"} its bound`;
 }
 

@@ -106,7 +106,7 @@ class Card {
     const figures = h("dl", { class: "mini" }, this.figures.map((each) => h("div", {}, h("dt", {}, each.label), each.value)));
     this.words = h("p", { class: "hint" });
     this.last = h("p", { class: "last" });
-    this.spark = s("svg", { class: "spark", viewBox: "0 0 300 56", preserveAspectRatio: "none", role: "img", "aria-label": "Input rate and throughput of the last 5 minutes" });
+    this.spark = s("svg", { class: "spark", viewBox: "0 0 300 56", preserveAspectRatio: "none", role: "img", "aria-label": "Input rate and throughput of the last 5 minutes" }, s("path", { class: "input" }), s("path", { class: "output" }));
     this.element = h("article", { class: "card" }, h("h2", {}, this.name), this.chips, this.composition, figures, this.spark, this.last, this.words);
   }
 
@@ -132,7 +132,7 @@ class Card {
     const seen = list.filter((sample) => sample.t > end - SPARK_S);
     const top = Math.max(1e-9, ...seen.map((sample) => Math.max(sample.offered ?? 0, sample.output ?? 0))) * 1.08;
     const line = (key) => path(seen.map((sample) => [300 - (end - sample.t), sample[key] === null ? null : 54 - (52 * sample[key]) / top]));
-    this.spark.replaceChildren(s("path", { class: "input", d: line("offered") }), s("path", { class: "output", d: line("output") }));
+    ["offered", "output"].forEach((key, index) => this.spark.children[index].setAttribute("d", line(key)));
   }
 }
 
@@ -185,7 +185,7 @@ function lastOf(decision) {
 
 function words(status) {
   if (status.alerts?.length) return `Alert: ${status.alerts.at(-1).told}.`;
-  if (status.state === "failed") return (status.failure ?? "It has failed.").trim().split("\n").pop();
+  if (status.state === "failed") return `Nothing runs: ${(status.failure ?? "it has failed.").trim().split("\n").pop()}`;
   if (status.state === "stopped") return "Stopped";
   if (status.state === "starting") return "Workers are starting.";
   if (status.held_up) return `${status.held_up[0].toUpperCase()}${status.held_up.slice(1)}.`;

@@ -16,7 +16,8 @@ export class Why {
     else if (last && last.id !== this.key) this.look(last.id);
     const quiet = status.state === "stopped" || status.state === "failed" ? null : status.no_change;
     const told = this.change ?? last;
-    renew(this.element, JSON.stringify([told, quiet, this.names.notations.size]), () => [told ? this.line(told) : null, quiet ? h("span", { class: "since" }, `${told ? "Since then no change" : "No change"}: ${quiet}`) : null]);
+    const first = told || !status.composition ? null : { name: status.composition.name, at: status.began_at };
+    renew(this.element, JSON.stringify([told, quiet, first, this.names.notations.size]), () => [told ? this.line(told) : first ? this.begun(first) : null, quiet ? h("span", { class: "since" }, `${told ? "Since then no change" : "No change"}: ${quiet}`) : null]);
   }
 
   /** The last decision changed nothing: an earlier one did. */
@@ -28,6 +29,11 @@ export class Why {
     } catch {
       this.key = null; // the next status asks again
     }
+  }
+
+  /** Nothing was decided yet. */
+  begun({ name, at }) {
+    return h("span", { class: "change" }, at ? `${format.clock(at)} · ` : "", this.names.told(name), " · as it was started");
   }
 
   line(decision) {

@@ -15,6 +15,12 @@ from selenium.webdriver.common.keys import Keys
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
 WIDE = "return document.documentElement.scrollWidth"
+SMALL = """
+const kinds = "button, select, summary, input:not([type=checkbox]), label:has(> input), nav a";
+const touched = document.querySelectorAll(kinds);
+return [...touched].filter((each) => each.checkVisibility() && each.getBoundingClientRect().height < 43.5)
+  .map((each) => `${each.tagName} ${each.className} ${each.innerText}: ${each.getBoundingClientRect().height}`);
+"""
 SLO, MODE, INPUT, RUN, COMPOSITIONS = "#act-slo", "#act-mode", "#act-input", "#act-run", "#act-compositions"
 
 
@@ -347,6 +353,8 @@ def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, chromium: 
             for width, height in ((1024, 768), (390, 844)):
                 seen.resize(width, height)
                 seen.until(lambda width=width: seen.run(WIDE) <= width, f"{name}: {width} px wide")
+                if width == 390:
+                    assert seen.run(SMALL) == [], f"{name}: what is touched is 44 pixels high"
                 if width == 390 or name == "overloaded":  # between wide and narrow nothing but the columns differs
                     assert seen.faults_of_access() == []
             _picture(seen, f"{name}-{scheme}-narrow.png")
@@ -360,6 +368,7 @@ def test_every_state_is_readable_wide_and_narrow(daemon: SceneDaemon, chromium: 
             seen.resize(width, height)
             seen.until(lambda width=width: seen.run(WIDE) <= width, f"overview: {width} px wide")
             assert seen.faults_of_access() == []
+        assert seen.run(SMALL) == []
         _picture(seen, f"overview-{scheme}.png")
 
 

@@ -78,6 +78,22 @@ def test_a_composition_has_the_colour_that_reports_give_it(ferret: Browser) -> N
     assert ferret.driver.execute_async_script(script, names) == [hue_of(name) for name in names]
 
 
+NUMBERS = """
+const done = arguments[0];
+Promise.all(["format", "chart"].map((name) => import(`/dashboard/${name}.js`))).then(([format, { scale }]) => done([
+  format.time(12520), format.time(0.00002), format.axisTime(2500), format.axisRate(2.5e-7), format.share(0.9996),
+  format.beyond(620, 480, "below"), format.beyond(1, 9, "above"), scale(0).top, scale(-1).top, scale(0.3).top,
+]));
+"""
+
+
+def test_figures_are_for_people(ferret: Browser) -> None:
+    told = ferret.driver.execute_async_script(NUMBERS)
+    assert told[:2] == ["12.5 s", "0.00 ms"]
+    assert told[2:7] == ["2.5 s", "0", "99.9 %", "29 % above its bound", "a 9th of its bound"]
+    assert told[7:] == [1, 1, pytest.approx(0.3)], "an axis of nothing but zeros reaches to one"
+
+
 def test_a_range_is_marked_by_dragging_and_has_an_address(ferret: Browser) -> None:
     ferret.until(lambda: ferret.attribute(".line.input", "d").count("L") > 200, "five minutes of history")
     chart = ferret.find(".charts svg")
