@@ -23,7 +23,10 @@ _AT = click.DateTime(FORMATS)
 @app_argument
 @click.argument("rate_per_s", type=click.FloatRange(0, min_open=True), metavar="[RATE]", required=False)
 @click.option(
-    "--from", "begins", type=_AT, help="Local time, unless it says otherwise; 18:30 is the next one. Default: now."
+    "--from",
+    "begins",
+    type=_AT,
+    help="Local time, unless it says otherwise. 18:30 is the next one, or the last if nearer and not over.",
 )
 @click.option("--until", "ends", type=_AT, help="When it is over.")
 @click.option("--take-back", is_flag=True, help="Nothing is to come of all that was announced.")
@@ -54,11 +57,21 @@ def _asked(rate_per_s: float | None, begins: datetime | None, ends: datetime | N
     if rate_per_s is None or ends is None:
         raise click.UsageError("say RATE and --until, such as 80 --until 18:30, or --take-back")
     from_ = None if begins is None else _next(begins, now)
+    if from_ is not None and _begun(begins, ends, from_, now):
+        from_ = None
     until = _next(ends, from_ or now)
     try:
         return AnnounceRequest.model_validate({"from": from_, "until": until, "rate_per_s": rate_per_s})
     except ValidationError as error:
         raise click.UsageError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+
+
+def _begun(begins: datetime | None, ends: datetime, coming: datetime, now: datetime) -> bool:
+    """Who says 18:30 at 18:35 means five minutes ago, unless it was over before now."""
+    if begins is None or begins.year > 1900:
+        return False
+    last = coming - timedelta(days=1)
+    return now - last < coming - now and _next(ends, last) > now
 
 
 def _next(at: datetime, after: datetime) -> datetime:

@@ -96,6 +96,11 @@ def stopped_between_commits(runner: Process, journal: Path) -> bool:
     return True
 
 
+def frozen_for_a_while() -> None:
+    """As long as ``RECOMPOSE_FREEZE_S`` says, beyond what the other runner takes."""
+    time.sleep(float(os.environ.get("RECOMPOSE_FREEZE_S", "0")))
+
+
 def wait_until(what: Callable[[], bool]) -> None:
     until_s = time.monotonic() + PATIENCE_S
     while not what():

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from runners import Process, stopped_between_commits, wait_until
+from runners import Process, frozen_for_a_while, stopped_between_commits, wait_until
 from sink_places import PLACES, Place
 from wire import Wire
 
@@ -56,6 +56,7 @@ def test_a_runner_that_is_stopped_in_the_middle_of_its_work_adds_nothing_to_a_si
     wait_until(lambda: stopped_between_commits(old, journals / "synthetic" / "r.journal"))
     processes.append(new := Process(2, journals, place.kind, place.path))
     follow(old, new, place)
+    frozen_for_a_while()
     old.signal(signal.SIGCONT)
     nothing_late_is_there(old, new, place)
 
@@ -73,6 +74,7 @@ def test_what_a_runner_had_sent_when_it_was_cut_off_from_its_sink_comes_too_late
         wait_until(lambda: wire.held_bytes > 0)
         processes.append(new := Process(2, journals, place.kind, place.path))
         follow(old, new, place)
+        frozen_for_a_while()
         wire.join()
         wait_until(lambda: wire.held_bytes == 0)
         nothing_late_is_there(old, new, place)

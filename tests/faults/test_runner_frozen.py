@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from runners import Process
+from runners import Process, frozen_for_a_while
 
 
 def test_every_acknowledged_item_leaves_once_however_often_the_runner_dies(
@@ -33,6 +33,7 @@ def test_a_stopped_runner_that_goes_on_later_writes_nothing(tmp_path: Path, proc
     processes.append(new := Process(2, tmp_path))
     assert new.ask("push", 10)[0] == [10]
     assert new.shown(11) == list(range(11))
+    frozen_for_a_while()
     old.signal(signal.SIGCONT)
     serials, refusal = old.ask("push", 11)
     assert (serials, "writes nothing any more" in refusal or "takes no more items" in refusal) == ([], True)

@@ -50,12 +50,17 @@ def test_it_is_told_by_the_clock_of_who_asks() -> None:
     ("begins", "ends", "from_", "until"),
     [
         (None, "18:30", None, "2026-11-22T18:30"),
-        ("11:00", "12:30", "2026-11-23T11:00", "2026-11-23T12:30"),
+        ("11:00", "12:30", None, "2026-11-22T12:30"),
+        ("11:00", "11:30", "2026-11-23T11:00", "2026-11-23T11:30"),
+        ("14:00", "13:00", "2026-11-22T14:00", "2026-11-23T13:00"),
+        ("11:00", "2026-11-23T09:00+0000", None, "2026-11-23T09:00"),
         ("23:00", "01:00", "2026-11-22T23:00", "2026-11-23T01:00"),
         ("2026-12-24T18:00+0100", "2026-12-24T20:00+0100", "2026-12-24T17:00", "2026-12-24T19:00"),
     ],
 )
-def test_a_time_of_the_day_is_the_next_one(begins: str | None, ends: str, from_: str | None, until: str) -> None:
+def test_a_time_of_the_day_is_the_next_one_or_the_last_that_is_not_over(
+    begins: str | None, ends: str, from_: str | None, until: str
+) -> None:
     asked = _asked(80.0, _read(begins), _read(ends), NOON)
     assert [asked.from_, asked.until] == [each and datetime.fromisoformat(f"{each}+00:00") for each in (from_, until)]
 
