@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +12,7 @@ from runtime.dispatch.partitions import Partitions
 from runtime.dispatch.pipeline import Bundle
 from runtime.dispatch.routes import Routes
 from runtime.dispatch.skew import COUNTED, GAIN, UNEVEN, Loads, moves
+from service.experiments.ordered.figures import normal_bounds
 
 
 def most(owned: dict[str, list[int]], loads: list[int], moved: dict[int, str]) -> float:
@@ -39,6 +42,25 @@ def test_even_keys_move_nothing_and_a_key_with_most_of_the_work_is_left_alone() 
     assert moves(owned, [11, 10, 10, 10]) == {}
     assert moves(owned, [90, 0, 1, 0]) == {}, "the other one is not worth a move"
     assert moves(owned, [60, 2, 20, 2]) == {2: "b"}
+
+
+def reached(sigma: float, partitions: int, workers: int = 16) -> float:
+    """Of what that many workers could do with keys from N(0, sigma), however shared: what they do once partitions have
+    moved; a partition at no more than one of them."""
+    below = (0.0, *normal_bounds(sigma, partitions))
+    shares = [high - low for low, high in pairwise(below)]
+    loads = [round(1e6 * share) for share in shares]
+    owned = {f"w{number}": list(range(number, partitions, workers)) for number in range(workers)}
+    return min(workers, 1 / max(shares)) ** -1 * workers / most(owned, loads, moves(owned, loads))
+
+
+def test_where_queues_a_worker_halve_whole_partitions_reach_the_bound() -> None:
+    """Prasaad et al., figure 9: at σ = 0.4 a range of keys for each of 16 workers gives half of what even keys do."""
+    ranges = (0.0, *normal_bounds(0.4, 16))
+    assert 0.45 < 1 / max(high - low for low, high in pairwise(ranges)) / 16 < 0.55
+    assert reached(0.4, 100) > 0.95
+    assert all(reached(sigma, 256) > 0.95 for sigma in (0.4, 0.6, 1.0, 3.0))
+    assert 0.89 < reached(3.0, 100) < 0.9, "7 of 100 even partitions are at one of 16 workers at least"
 
 
 def enter(keys: Partitions, *partitions: int) -> None:
