@@ -24,6 +24,7 @@ any number of values for one when it yields them, or returns ``Outputs``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final
 
@@ -45,7 +46,19 @@ class Options(BaseModel):
 
 
 @final
-class Outputs(list[Any]):
+class _Noticed(type):
+    """Notices the first ``Outputs`` of a process: until then nobody needs to look for any among its values."""
+
+    made = False
+
+    def __call__(cls, *values: Any) -> Any:
+        _Noticed.made = True
+        with suppress(AttributeError):  # another thread was as quick
+            del _Noticed.__call__
+        return cls(*values)
+
+
+class Outputs(list[Any], metaclass=_Noticed):
     """What a stage returns to give 0 … n values for one: ``Outputs([a, b])``; ``Outputs()`` drops the item.
 
     The next stages get each value by itself. All of them keep the serial number of the item, and their order. One on
@@ -53,6 +66,10 @@ class Outputs(list[Any]):
     """
 
     __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made by a call where it is read."""
+        return Outputs, (list(self),)
 
 
 class Output(Protocol):

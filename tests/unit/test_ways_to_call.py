@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +16,7 @@ from apps.contract import App, Outputs
 from compositions.model import Stage, StageKind
 from runtime.pools.calls import Calls
 from runtime.pools.execute import Executed, StageError, execute, run_stages
+from runtime.transport.values import pickled
 
 
 class Many(App):
@@ -198,3 +202,18 @@ def test_calls_that_wait_overlap_up_to_the_concurrency() -> None:
     assert [done.values[at] for at in (0, 1, 3, 4)] == [[1], [2, 2], [], [1, 1]]
     (timing,) = done.timings
     assert timing.cpu_s < timing.wall_s
+
+
+@pytest.mark.parametrize(
+    ("value", "seen"),
+    [("3", False), ("Outputs([1])", True), ("pickle.loads(PICKLED)", True), ("unpickled(FRAME, [])[0]", True)],
+)
+def test_the_first_outputs_of_a_process_are_seen_however_they_came(value: str, seen: bool) -> None:
+    """In a process of its own: in this one there have been some."""
+    frames = f"PICKLED, FRAME = {pickle.dumps(Outputs([1]))!r}, {pickled([Outputs([1]), {2}])!r}"
+    imports = "import pickle; from apps.contract import Outputs; from runtime.transport.values import unpickled"
+    asked = f"from runtime.transport.outputs import any_outputs; print(any_outputs([3, {value}]))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{imports}; {frames}; {asked}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(seen)]
