@@ -12,13 +12,12 @@ from runtime.dispatch.events import (
     BundleAdmitted,
     Event,
     Payload,
-    Started,
     SwitchRequested,
     SwitchStyle,
     Tick,
     WorkerId,
 )
-from runtime.dispatch.instructions import KillWorker, SendTask, StartWorkers, StopWorker, Task
+from runtime.dispatch.instructions import Instruction, KillWorker, SendTask, StartWorkers, Task
 from runtime.dispatch.outcomes import Outcome
 from runtime.dispatch.routes import Routed
 from runtime.dispatch.views import DispatcherView
@@ -40,7 +39,7 @@ class Engine:
         self._next_tick_s = -math.inf
 
     def start(self) -> None:
-        self._handle([Started(self._pool.now_s())])
+        self._carry_out(self._dispatcher.start(self._pool.now_s()))
 
     @property
     def now_s(self) -> float:
@@ -126,21 +125,21 @@ class Engine:
         self._handle([Tick(now_s)])
 
     def _handle(self, events: Iterable[Event]) -> None:
-        """What came together is answered together: a worker gets its tasks by one call of the system."""
         instructions, outcomes = self._dispatcher.handle_all(events)
         self._outcomes += outcomes
+        if instructions:
+            self._carry_out(instructions)
+
+    def _carry_out(self, instructions: Iterable[Instruction]) -> None:
+        """What was said together goes together: a worker gets its tasks by one call of the system."""
         tasks: dict[WorkerId, list[Task]] = {}
         for instruction in instructions:
             if isinstance(instruction, SendTask):
                 worker, task = instruction
                 tasks.setdefault(worker, []).append(task)
+            elif isinstance(instruction, StartWorkers):
+                self._pool.start(instruction.count)
             else:
-                self._carry_out(instruction)
+                self._pool.end(instruction.worker, kill=isinstance(instruction, KillWorker))
         for worker, its in tasks.items():
             self._pool.send(worker, its)
-
-    def _carry_out(self, instruction: StartWorkers | StopWorker | KillWorker) -> None:
-        if isinstance(instruction, StartWorkers):
-            self._pool.start(instruction.count)
-        else:
-            self._pool.end(instruction.worker, kill=isinstance(instruction, KillWorker))
