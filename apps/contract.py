@@ -69,7 +69,7 @@ class Outputs(list[Any], metaclass=_Noticed):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Made by a call where it is read."""
-        return Outputs, (list(self),)
+        return type(self), (list(self),)
 
 
 class Output(Protocol):
