@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
-from dashboard_rig import LATENCY, Nursery, SceneDaemon, page, scenes
+from dashboard_rig import LATENCY, PUSHED, Nursery, SceneDaemon, page, scenes
 from dashboard_scenes import NOTICES, SCENES
 from selenium.webdriver import Chrome as Driver
 from selenium.webdriver.common.keys import Keys
@@ -20,6 +20,16 @@ const kinds = "button, select, summary, input:not([type=checkbox]), label:has(> 
 const touched = document.querySelectorAll(kinds);
 return [...touched].filter((each) => each.checkVisibility() && each.getBoundingClientRect().height < 43.5)
   .map((each) => `${each.tagName} ${each.className} ${each.innerText}: ${each.getBoundingClientRect().height}`);
+"""
+LIVE_COLOURS = """
+const faded = (each) => each && (getComputedStyle(each).filter !== "none" || faded(each.parentElement));
+return [...document.querySelectorAll("main *, #connection *")].flatMap((each) => {
+  const { color, backgroundColor, borderTopColor, borderLeftColor } = getComputedStyle(each);
+  return [color, backgroundColor, borderTopColor, borderLeftColor].some((text) => {
+    const [red, green, blue, alpha] = text.match(/[\\d.]+/g).map(Number);
+    return alpha !== 0 && green > red + 40 && green > blue + 25;
+  }) && each.checkVisibility() && !faded(each) ? [`${each.tagName}.${each.className}`] : [];
+});
 """
 SLO, MODE, INPUT, RUN, COMPOSITIONS = "#act-slo", "#act-mode", "#act-input", "#act-run", "#act-compositions"
 
@@ -47,6 +57,20 @@ def test_the_overview_has_the_shares_of_a_budget_in_a_line(daemon: SceneDaemon, 
     with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
         seen.open()
         seen.sees("Budget 8 workers · ferret 5 workers: 83 % of its objective, 100 % with 1 worker more", ".shares")
+
+
+def test_the_overview_has_the_worst_first_and_sums_up(daemon: SceneDaemon, chromium: Driver) -> None:
+    daemon.ferret()
+    daemon.send("POST", "/slo", LATENCY)
+    with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
+        seen.open()
+        seen.sees("1 of 2 running · 1 met", ".fleet")
+        daemon.send("POST", "/apps/synthetic/start", PUSHED)
+        daemon.send("POST", "/apps/synthetic/items", {"slo_status": "violated"})
+        seen.until(
+            lambda: [each.split()[0] for each in seen.texts(".card h2")] == ["synthetic", "ferret"], "the worst first"
+        )
+        seen.sees("2 of 2 running · 1 violated · 1 met", ".fleet")
 
 
 def test_without_apps_it_says_what_to_do(tmp_path: Path, chromium: Driver, nursery: Nursery) -> None:
@@ -255,6 +279,11 @@ def test_the_daemon_goes_and_comes_back(daemon: SceneDaemon, chromium: Driver) -
         seen.sees("reconnecting", "#connection")
         seen.sees("The service does not answer.", ".app")
         assert seen.faults_of_access() == []
+        assert seen.run(LIVE_COLOURS) == [], "nothing that is old looks live"
+        assert (
+            seen.run("return [...document.querySelectorAll('form')].filter((each) => !each.closest('[inert]')).length")
+            == 0
+        )
         seen.until(lambda: seen.texts(".tile b")[0] != "–", "the last figures, which stay")
         seen.note_requests()
         before = len(seen.asked)
