@@ -45,7 +45,6 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-@final
 class _Noticed(type):
     """Notices the first ``Outputs`` of a process: until then nobody needs to look for any among its values."""
 
@@ -58,6 +57,7 @@ class _Noticed(type):
         return cls(*values)
 
 
+@final
 class Outputs(list[Any], metaclass=_Noticed):
     """What a stage returns to give 0 … n values for one: ``Outputs([a, b])``; ``Outputs()`` drops the item.
 
@@ -69,7 +69,7 @@ class Outputs(list[Any], metaclass=_Noticed):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Made by a call where it is read."""
-        return type(self), (list(self),)
+        return Outputs, (list(self),)
 
 
 class Output(Protocol):
