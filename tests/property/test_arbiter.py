@@ -54,13 +54,13 @@ def test_where_all_gains_fall_no_other_division_is_worth_more(claims: list[Claim
 def test_noise_moves_nothing_after_a_while(apps: int, units: int, seed: int) -> None:
     random = Random(seed)
     arbiter, needs, changes, before = Arbiter(), [random.randint(1, units) for _ in range(apps)], 0, None
-    for second in range(300):
+    for second in range(700):
         claims = [Claim(f"app{n}", _reaching(need * random.uniform(0.9, 1.1), units)) for n, need in enumerate(needs)]
         shares = arbiter.share(float(second), claims, units)
         assert sum(shares.values()) == units
-        changes += second >= 100 and shares != before
+        changes += second >= 300 and shares != before
         before = shares
-    assert changes <= 200 / 20, "at most three a minute where nothing but noise of a tenth changes"
+    assert changes <= 400 / 15, "at most four a minute where nothing but noise of a tenth changes"
 
 
 def test_what_is_needed_moves_at_once_and_what_is_not_stays() -> None:

@@ -51,7 +51,7 @@ class Staged:
 
     def turn(self, now_s: float) -> int:
         """How many commits were begun until then."""
-        self.keeper.turn(now_s, lambda: Checkpoint(self.out, 0, 0, {}))
+        self.keeper.turn(now_s, lambda left: Checkpoint(left, 0, 0, {}))
         return len(self.writer.submitted)
 
 
