@@ -20,7 +20,7 @@ from service.cli.config_file import ServiceConfig, read_config
 RUN_ELSEWHERE = {
     r"make run": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",
     r"make test": ".ci/run::make test",
-    r"make check": "Makefile::test: setup check",
+    r"make check": "Makefile::--output-sync=target lint quick-tests classes",
     r"make setup": ".ci/run::make setup",
     r"docker (build|run) .+": "tests/integration/test_deploy.py::"
     "test_the_image_answers_when_not_root_and_ends_in_order",
