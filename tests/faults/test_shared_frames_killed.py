@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -72,6 +73,8 @@ class Runner:
         self.arena = arena
         self.workers: dict[str, Any] = {}
         self._tasks = 0
+        self._come: deque[tuple[str, Message | None]] = deque()
+        """What a poll brought and nobody asked for yet."""
 
     def start(self, *names: str) -> None:
         for name in names:
@@ -95,10 +98,10 @@ class Runner:
 
     def next(self) -> tuple[str, Message | None]:
         give_up_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < give_up_s:
-            for received in self.hub.poll(0.5):
-                return received
-        raise AssertionError("nothing came")
+        while not self._come and time.monotonic() < give_up_s:
+            self._come += self.hub.poll(0.5)
+        assert self._come, "nothing came"
+        return self._come.popleft()
 
     def run(self, worker: str, payload: Any, stage: str) -> Any:
         """The payload of the answer."""
