@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from compositions.wording import figure
@@ -78,7 +79,7 @@ class Failures:
         one task; what it had not begun does not; all of it runs elsewhere."""
         worker = self._crew.lose(worker_id)
         assert worker is not None, "only a known worker is given up"
-        suspects = worker.running if at_fault is None else at_fault
+        suspects = self._begun(worker.running) if at_fault is None else at_fault
         self._stateful.lose(worker_id)
         for task in worker.outstanding:
             self._transition.disturb(task)
@@ -97,6 +98,11 @@ class Failures:
         self._staffing.assign()
         self._work.dispatch_keyed()
         self._transition.advance()
+
+    def _begun(self, tasks: Iterable[TaskInWork]) -> list[TaskInWork]:
+        """Workers of one machine are lost together: what the first of them ran is given to the next before that one's
+        loss is told in the same moment, and it never had it."""
+        return [task for task in tasks if task.since_s is not None and task.since_s < self._turn.now_s]
 
     def _suspect(self, bundle: Bundle, why: str) -> None:
         if bundle.count == 1:

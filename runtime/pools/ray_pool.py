@@ -28,6 +28,8 @@ from runtime.transport.wire import Kind, Message
 
 __all__ = ["RayPool", "RayPoolSettings"]
 
+TOGETHER_S = 0.02
+"""Within so long losses are told together."""
 
 _ANSWERS: Mapping[int, Callable[[Language, float, WorkerId, Message], Event]] = {
     **{Kind.DONE: Language.done, Kind.PARTLY: Language.done},
@@ -101,7 +103,7 @@ class RayPool:
     def wait(self, until_s: float) -> Sequence[Event]:
         waking_s = min(until_s, *self._start_by_s.values()) if self._start_by_s else until_s
         timeout_s = None if waking_s == math.inf else max(0.0, waking_s - time.monotonic())
-        received = self._hub.poll(timeout_s)
+        received = self._received(timeout_s)
         now_s = time.monotonic()
         events = [self._event(now_s, worker, message) for worker, message in received if worker in self._members]
         self._calls.answer()
@@ -110,6 +112,16 @@ class RayPool:
         if now_s >= waking_s:
             events += self._give_up_late_starts(now_s)
         return list(filter(None, events))
+
+    def _received(self, timeout_s: float | None) -> list[tuple[WorkerId, Message | None]]:
+        """What a poll brings. Where it brings a loss, with what comes in the next moments: a machine that is gone takes
+        its workers with it, and none of them is to be given what another one had."""
+        received = self._hub.poll(timeout_s)
+        if any(message is None for _, message in received):
+            together_s = time.monotonic() + TOGETHER_S
+            while (left_s := together_s - time.monotonic()) > 0:
+                received += self._hub.poll(left_s)
+        return received
 
     def wake(self) -> None:
         self._hub.wake()

@@ -60,7 +60,7 @@ def test_noise_moves_nothing_after_a_while(apps: int, units: int, seed: int) -> 
         assert sum(shares.values()) == units
         changes += second >= 300 and shares != before
         before = shares
-    assert changes <= 400 / 15, "at most four a minute where nothing but noise of a tenth changes"
+    assert changes <= 400 / 8, "at most one in eight seconds where nothing but noise of a tenth changes"
 
 
 def test_what_is_needed_moves_at_once_and_what_is_not_stays() -> None:

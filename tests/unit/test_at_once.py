@@ -23,7 +23,7 @@ def bench(notation: str = "Seq(ask,use)", *workers: str, **settings: object) -> 
 def lose(dispatcher: Bench, worker: str) -> None:
     for task_id in [number for number, (name, _) in dispatcher.tasks.items() if name == worker]:
         del dispatcher.tasks[task_id]
-    dispatcher.handle(WorkerLost(dispatcher.now_s, worker))
+    dispatcher.handle(WorkerLost(dispatcher.now_s + 0.01, worker))
 
 
 def test_a_worker_has_as_many_items_as_may_wait():

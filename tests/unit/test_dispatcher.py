@@ -133,11 +133,25 @@ def test_only_the_running_task_counts_a_loss():
     bench.done(0, busy_s=0.001)
     bench.admit(1)
     assert len(bench.running()) == 2
-    bench.handle(WorkerLost(0.0, "w1", "SIGKILL"))
+    bench.handle(WorkerLost(1.0, "w1", "SIGKILL"))
     (first, dead) = bench.of(Delivered)
     assert first.error is None
     assert dead.error == "worker w1 was lost: SIGKILL"
     assert [(worker, serial) for worker, serial, _ in bench.running() if worker == "w2"] == [("w2", 2)]
+
+
+def test_workers_that_are_lost_together_cost_an_item_one_loss():
+    bench = Bench("Par*3(a,b,c)", losses=2)
+    bench.join("w1", "w2", "w3")
+    bench.admit(1)
+    for worker in ("w1", "w2", "w3"):  # one machine had them all: each was given the item when the one before was lost
+        bench.handle(WorkerLost(1.0, worker, "its machine is gone"))
+    assert not bench.of(Delivered)
+    bench.join("w4")
+    assert [(worker, serial) for worker, serial, _ in bench.running() if worker == "w4"] == [("w4", 0)]
+    bench.handle(WorkerLost(2.0, "w4", "SIGKILL"))
+    (dead,) = bench.of(Delivered)
+    assert dead.error == "worker w4 was lost: SIGKILL"
 
 
 def test_a_group_left_alone_borrows_a_worker():
