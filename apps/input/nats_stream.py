@@ -103,7 +103,8 @@ class NatsFeed:
         self._client = await self._nats.connect(self._server, error_cb=_told_by_answers, **ONCE)
         stream = self._client.jetstream(timeout=ANSWER_S)
         there = (await stream.stream_info(self._stream)).state
-        self._next = there.first_seq if position is None else int(str(position))
+        # Numbers begin at 1; a stream that never had a message says 0.
+        self._next = max(1, there.first_seq) if position is None else int(str(position))
         if self._next > there.last_seq + 1:
             raise RecomposeError(f"nats has no longer what comes next in stream {self._stream!r}; start a new run")
         self._look_for_gap(there.first_seq)

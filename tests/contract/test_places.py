@@ -257,6 +257,15 @@ def nats(tmp_path: Path) -> Iterator[ANats]:
     made.close()
 
 
+def test_a_stream_of_nats_that_never_had_a_message_has_dropped_none(nats: ANats) -> None:
+    nats.put([])
+    source = opened(nats)
+    assert not source.at_hand(time.monotonic() + 0.1)
+    nats.put(bodies(range(3)))
+    assert read(source, 3)[0] == [0, 1, 2]
+    end(source)
+
+
 @pytest.mark.parametrize("on_gap", ["end", "go-on"])
 def test_what_limits_of_nats_drop_before_it_is_read_is_told(
     nats: ANats, capsys: pytest.CaptureFixture[str], on_gap: str
