@@ -59,8 +59,7 @@ class Loans:
             copy = bytearray(self._segment.view(reference.start, reference.size))
             self._let_go(block)
             return memoryview(copy)
-        now = faults()
-        self._settle(now)
+        now = self._settle()
         own = self._segment.own(reference.start, reference.size)
         loan = self._loans[block] = _Loan(own, self._ended)
         loan.reference, loan.faults = reference, now
@@ -89,10 +88,13 @@ class Loans:
         del self._loans[reference.block]
         self._let_go(reference.block)
 
-    def _settle(self, now: int) -> None:
-        """What was written on pages that nobody here refers to any more is forgotten."""
-        while self._to_settle:
+    def _settle(self) -> int:
+        """What was written on pages that nobody here refers to any more is forgotten. Returns the faults so far."""
+        ended = len(self._to_settle)  # what another thread writes and lets go from here on may not be counted yet
+        now = faults()
+        for _ in range(ended):
             start, size, faults_then = self._to_settle.popleft()
             if now != faults_then and self._segment.is_written(start, size):
                 page = start - start % PAGESIZE
                 self._segment.restore(page, start + size - page)
+        return now

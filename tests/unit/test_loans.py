@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from runtime.arena import loans
 from runtime.arena.arena import Arena
 from runtime.arena.loans import Loans
 from runtime.arena.reference import LARGE_BYTES, Reference
@@ -134,6 +135,28 @@ def test_writing_by_another_thread_is_noticed(arena: Arena, side: Side) -> None:
     thread.start()
     thread.join()
     assert side.loans.passed_on(memoryview(array)) is None
+
+
+def test_what_another_thread_writes_and_lets_go_while_a_loan_begins_is_forgotten_by_the_next(
+    arena: Arena, side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = 0
+
+    def counted() -> int:
+        nonlocal faults
+        before = faults
+        while held:
+            held.pop().fill(9)
+            faults += 1
+        return before
+
+    held: list[Any] = []
+    monkeypatch.setattr(loans, "faults", counted)
+    reference, another = stored(arena, 3), stored(arena, 5)
+    held.append(side.open(reference))
+    side.open(another)
+    assert side.let_go[0] == reference.block
+    assert (side.open(reference) == 3).all()
 
 
 def test_memory_that_is_not_on_loan_is_not_passed_on(arena: Arena, side: Side) -> None:
