@@ -153,9 +153,10 @@ class RestartKeeper(Keeper):
         return self._until is None or self._until() >= commit.checkpoint.next_serial
 
     def _prepare(self, point: Checkpoint | None, now_s: float) -> None:
+        self._next_s = now_s + self.EVERY_S
         if point is None:  # more has left than was taken yet, or a part of a bundle: a later turn can
             return
-        self._next_s, self._prepared_s = now_s + self.EVERY_S, now_s
+        self._prepared_s = now_s
         states = {stage: self._value(stage, payload) for stage, payload in point.states.items()}
         positions = self._tracker.behind(point.next_serial)
         self._told = point.next_serial
