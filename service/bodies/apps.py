@@ -36,7 +36,7 @@ class AppInfo(Answer):
     options: dict[str, Any]
     """Their JSON schema."""
     input_classes: dict[str, int] = {}
-    """Amounts of input by name, in items: what ``items`` of a start may be."""
+    """Amounts of input by name, in items: what ``--items`` of the command line may be."""
     running: bool
     state: State
 
