@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.contract import App
+from apps.contract import App, Outputs
 from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.transport.broken import Broken
@@ -109,6 +109,14 @@ def has_text(value: Any) -> bool:
         return bool(JSON(value))
     except ValueError:
         return False
+
+
+def test_several_values_of_an_item_are_seen_where_this_process_has_made_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those are that a journal of an earlier version has: pickle made them, and not a call."""
+    monkeypatch.setattr(type(Outputs), "made", False)
+    found = Outputs.__new__(Outputs)
+    found += [1, 2]
+    assert [(row["part"], row["value"]) for row in Run(7, [found]).rows()] == [(0, 1), (1, 2)]
 
 
 @given(st.lists(st.integers(1, 7), max_size=30), st.integers(1, 12), st.integers(-40, 40), st.integers(0, 9))

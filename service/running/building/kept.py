@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any, overload
 
 from apps.contract import Outputs
-from runtime.transport.outputs import any_outputs
 from service.bodies.results import Result
 
 
@@ -27,7 +26,8 @@ class Run:
     ) -> None:
         """``size_bytes``: about what they weigh. ``several``: as below, where it is known."""
         self.first, self.values, self.error, self.size_bytes = first, values, error, size_bytes
-        self.several = any_outputs(values) if several is None else several
+        # Looked for one by one: a journal of an earlier version has some that were never made by a call.
+        self.several = Outputs in set(map(type, values)) if several is None else several
         """Whether an item may have several values, or none."""
         self._count = sum(map(_rows_of, values)) if self.several else len(values)
 
