@@ -14,19 +14,17 @@ import structlog
 
 from apps.input.fed import Message, without_user
 from apps.input.positions import Position
+from apps.nats_calls import ANSWER_S, ONCE, see_others_out, told_by_answers
 from compositions.errors import RecomposeError
 
 T = TypeVar("T")
 log = structlog.get_logger()
-ANSWER_S = 5.0
 SHORTEST_S = 0.005
 """A shorter wait is refused by the library."""
 FORGET_S = 300.0
 """Without a question in so long the server drops the consumer."""
 QUIET_S = 2.0
 """After so long without a message it is asked for: a consumer that was dropped, or whose stream was, is only silent."""
-ONCE = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0, "connect_timeout": ANSWER_S}
-"""Who asks tries again, from where it was."""
 ON_GAP = ("end", "go-on")
 """What to do where the stream's limits dropped what was not read; the first unless told otherwise."""
 FORM = "give nats://HOST:4222/STREAM"
@@ -100,7 +98,7 @@ class NatsFeed:
 
     async def _begin(self, position: Position | None) -> None:
         await self._leave()
-        self._client = await self._nats.connect(self._server, error_cb=_told_by_answers, **ONCE)
+        self._client = await self._nats.connect(self._server, error_cb=told_by_answers, **ONCE)
         stream = self._client.jetstream(timeout=ANSWER_S)
         there = (await stream.stream_info(self._stream)).state
         # Numbers begin at 1; a stream that never had a message says 0.
@@ -167,13 +165,5 @@ class NatsFeed:
         self._client = None
 
     async def _end(self) -> None:
-        """The library leaves tasks behind that a loop must see to their end."""
         await self._leave()
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
-
-
-async def _told_by_answers(_: Exception) -> None:
-    """Whatever it is, the next answer says so."""
+        await see_others_out()

@@ -15,13 +15,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+from apps.nats_calls import ANSWER_S, ONCE, see_others_out, told_by_answers
 from apps.output.port import Gather, Row
 from compositions.errors import RecomposeError
 
 T = TypeVar("T")
-ANSWER_S = 5.0
-ONCE = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0, "connect_timeout": ANSWER_S}
-"""Who writes tries again, and looks first how far it was."""
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 WRONG_SEQUENCE = 10071
 """The code of JetStream's answer where the last message is another one."""
@@ -119,7 +117,7 @@ class NatsSink:
 
     async def _connect(self) -> None:
         await self._leave()
-        self._client = await self._nats.connect(self._server, error_cb=_told_by_answers, **ONCE)
+        self._client = await self._nats.connect(self._server, error_cb=told_by_answers, **ONCE)
         try:
             await self._look()
         except self._nats.js.errors.NotFoundError:
@@ -154,16 +152,8 @@ class NatsSink:
                 await client.close()
 
     async def _end(self) -> None:
-        """The library leaves tasks behind that a loop must see to their end."""
         await self._leave()
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
-
-
-async def _told_by_answers(_: Exception) -> None:
-    """The library would log it."""
+        await see_others_out()
 
 
 def _headers(row: Row) -> dict[str, str]:
