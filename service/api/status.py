@@ -57,7 +57,7 @@ EVENTS: Responses = {200: {"description": "One status each quarter of a second."
 
 @router.get("/status", responses={200: {"model": list[Status]}, **documented()})
 def statuses(daemon: ThisDaemon) -> Response:
-    """Everything about every registered app."""
+    """Everything about every registered app; where a runner does not answer within a second, its last words."""
     return problems.Body(daemon.observation.statuses())
 
 
@@ -102,7 +102,7 @@ def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From
 @router.get("/rates", responses={200: {"model": list[Rates]}, **documented()})
 def rates(daemon: ThisDaemon, last_s: LastSeconds = 300, most: Most = 100) -> Response:
     """How the rates of all apps went of late, in columns: what `GET /history/{app}` has of them, as far as runners
-    remember it, thinned out to `most` samples an app."""
+    remember it, thinned out to `most` samples an app; of one whose runner does not answer within a second, none."""
     return problems.Body(daemon.observation.rates(last_s, most))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from threading import RLock
 
 import structlog
@@ -18,14 +17,12 @@ from service.bodies.machine import AcceptedBudget, MachineBudgetRequest, Machine
 from service.bodies.refusals import BadValueError, listed
 from service.daemon.keeping.ticker import Ticker
 from service.daemon.keeping.watchdog import Watchdog
-from service.daemon.runs import Runs
+from service.daemon.runs import OF_ALL_S, Runs, abreast
 from service.daemon.storing.store import DaemonStore
 from service.running.asking.requests import AskBid, SetGrant
 
 EVERY_S = 0.5
 """Between two turns: a load that turns is answered within a second."""
-BID_S = 1.0
-"""Longest wait for an app's bid; one that is slower keeps what it has."""
 NAME = "budget"
 log = structlog.get_logger()
 
@@ -72,7 +69,7 @@ class Machine:
 
     def end(self) -> None:
         self._ticker.end()
-        self._ticker.join(2 * BID_S)
+        self._ticker.join(2 * OF_ALL_S)
 
     def turn(self) -> float:
         """Asks and gives, once. Returns the seconds until the next turn."""
@@ -111,16 +108,13 @@ def _arbitration(accepted: AcceptedBudget | None) -> Arbitration | None:
 
 
 def _bids(present: Sequence[Watchdog], ask: AskBid) -> dict[Watchdog, Bid | None]:
-    """None of one that is away, starting, or too slow."""
-    if not present:
-        return {}
-    with ThreadPoolExecutor(len(present), thread_name_prefix=NAME) as asking:
-        return dict(zip(present, asking.map(lambda each: _bid(each, ask), present), strict=True))
+    """None of one that is away, starting, or slower than ``OF_ALL_S``: it keeps what it has."""
+    return dict(zip(present, abreast(lambda each: _bid(each, ask), present), strict=True))
 
 
 def _bid(watchdog: Watchdog, ask: AskBid) -> Bid | None:
     try:
-        return watchdog.ask(ask, BID_S)
+        return watchdog.ask(ask, OF_ALL_S)
     except RecomposeError:
         return None
 
@@ -128,7 +122,7 @@ def _bid(watchdog: Watchdog, ask: AskBid) -> Bid | None:
 def _tell(watchdog: Watchdog, grant: Grant | None) -> bool:
     """Whether it heard. What it has not heard is told at the next turn."""
     try:
-        watchdog.ask(SetGrant(grant), BID_S)
+        watchdog.ask(SetGrant(grant), OF_ALL_S)
     except RecomposeError:
         return False
     return True

@@ -12,7 +12,7 @@ from service.bodies.spec import RunSpec
 from service.bodies.status import Rates, Sample, Status, of_wanted, resting
 from service.daemon.keeping.restart_policy import Ended, Failed, Up, put_off
 from service.daemon.keeping.watchdog import Watchdog
-from service.daemon.runs import Runs
+from service.daemon.runs import ALONE_S, OF_ALL_S, Runs, abreast
 from service.daemon.storing.store import HISTORY_LIMIT, DaemonStore
 from service.running.asking.requests import ReadHistory, ReadResults, ReadStatus
 from service.running.asking.window import Window
@@ -28,20 +28,21 @@ class Observation:
         self._runs, self._store = runs, store
 
     def statuses(self) -> list[Status]:
-        return [self.status(name) for name in self._runs.apps]
+        """As ``status``, of every registered app; a runner has a second to answer."""
+        return abreast(lambda name: self.status(name, OF_ALL_S), list(self._runs.apps))
 
-    def status(self, name: str) -> Status:
+    def status(self, name: str, timeout_s: float = ALONE_S) -> Status:
         """From the runner; its last words when it does not answer; what is known without it when it is not up."""
-        return self._found(name).model_copy(update={"alerts": self._store.alerts.of(name)})
+        return self._found(name, timeout_s).model_copy(update={"alerts": self._store.alerts.of(name)})
 
-    def _found(self, name: str) -> Status:
+    def _found(self, name: str, timeout_s: float) -> Status:
         watchdog = self._runs.last(name)
         if watchdog is None:
             return self._resting(name, State.STOPPED, None)
         remembered = watchdog.remembered.status
         match watchdog.condition:
             case Up():
-                return _live(watchdog) or self._resting(name, State.STARTING, watchdog)
+                return _live(watchdog, timeout_s) or self._resting(name, State.STARTING, watchdog)
             case Ended() if remembered is not None:
                 return self._resting(name, remembered.state, watchdog).model_copy(update=_kept(remembered))
             case Ended():
@@ -103,24 +104,26 @@ class Observation:
         return watchdog.remembered.window(watchdog.wanted.spec.run).read(cursor)
 
     def rates(self, last_s: float, most: int) -> list[Rates]:
-        """Of every registered app; empty where its runner does not answer."""
-        return [Rates.of(name, self._known(name, last_s, most)) for name in self._runs.apps]
+        """Of every registered app; empty where its runner does not answer within a second."""
+        asked = ReadHistory(last_s, most)
+        return abreast(lambda name: Rates.of(name, self._known(name, asked)), list(self._runs.apps))
 
-    def _known(self, name: str, last_s: float, most: int) -> list[Sample]:
+    def _known(self, name: str, asked: ReadHistory) -> list[Sample]:
         try:
-            return self.history(name, last_s, most)
+            return self._history(name, asked, OF_ALL_S)
         except UnavailableError:
             return []
 
-    def history(self, name: str, last_s: float, most: int | None = None) -> list[Sample]:
-        """Of the present run, ``most`` samples if that is given; after its end, of its last quarter of an hour.
-        Raises: as ``results``."""
-        asked = ReadHistory(last_s, most)
+    def history(self, name: str, last_s: float) -> list[Sample]:
+        """Of the present run; after its end, of its last quarter of an hour. Raises: as ``results``."""
+        return self._history(name, ReadHistory(last_s), ALONE_S)
+
+    def _history(self, name: str, asked: ReadHistory, timeout_s: float) -> list[Sample]:
         watchdog = self._runs.last(name)
         if watchdog is None:
             return []
         if isinstance(watchdog.condition, Up):
-            return watchdog.ask(asked)
+            return watchdog.ask(asked, timeout_s)
         return asked.thin(watchdog.remembered.history)
 
 
@@ -128,10 +131,10 @@ def _kept(last: Status) -> dict[str, object]:
     return {name: value for name, value in last if name in KEPT_AFTER_END & last.model_fields_set}
 
 
-def _live(watchdog: Watchdog) -> Status | None:
+def _live(watchdog: Watchdog, timeout_s: float) -> Status | None:
     restarts = {"runner_restarts": watchdog.condition.deaths.restarts}
     try:
-        status = watchdog.ask(ReadStatus()).model_copy(update=restarts)
+        status = watchdog.ask(ReadStatus(), timeout_s).model_copy(update=restarts)
         return status if watchdog.wanted.in_step else of_wanted(status, watchdog.wanted.spec)
     except UnavailableError as error:
         last = watchdog.remembered.status

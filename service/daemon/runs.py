@@ -1,10 +1,12 @@
-"""The present or last run of each app: one watchdog each."""
+"""The present or last run of each app: one watchdog each, asked one at a time or all at once."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 from apps.contract import App
 from service.bodies.refusals import ConflictError, NotFoundError, listed
@@ -16,6 +18,16 @@ from service.daemon.keeping.ticker import Ticker
 from service.daemon.keeping.wanted import Wanted
 from service.daemon.keeping.watchdog import Watchdog
 from service.daemon.storing.store import DaemonStore, Started
+from service.running.asking.port import ANSWER_S
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+ALONE_S = ANSWER_S
+"""Longest wait for a runner that is asked for itself."""
+OF_ALL_S = 1.0
+"""Longest wait for one of many, so that one that is stuck does not hold up what is asked of all."""
+THREADS = 64
 
 
 class Runs:
@@ -93,3 +105,11 @@ class Runs:
         watchdog = Watchdog(Wanted(started, self._store), berth, history, self._make_ticker(app))
         self._watchdogs[app] = watchdog
         watchdog.start()
+
+
+def abreast(ask: Callable[[T], A], of: Sequence[T]) -> list[A]:
+    """What ``ask`` says of each, in their order, asked at once. Raises: what ``ask`` raises of the first such one."""
+    if len(of) < 2:
+        return [ask(each) for each in of]
+    with ThreadPoolExecutor(min(len(of), THREADS), thread_name_prefix="abreast") as asking:
+        return list(asking.map(ask, of))
