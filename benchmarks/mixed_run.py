@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
@@ -30,6 +30,7 @@ from benchmarks.mixed.drawn import Out, drawn_composition, drawn_kinds, plain_lo
 from compositions.model import Composition
 from control.decisions import Mode
 from runtime.pools import ray_cluster
+from service.bodies.figures import Worker
 from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
 from service.bodies.status import Status
 from service.running.asking.requests import ReadStatus, ReadSummary, SetBatching, SetMode, Start, Stop
@@ -91,7 +92,15 @@ def drawn(chance: Random, seconds: float, rate_per_s: float, out_path: str) -> P
     return Plan(kinds, tuple(compositions), sizes, int(seconds / KILL_S), rate_per_s, out_path)
 
 
-def run(plan: Plan, chance: Random) -> Mixed:
+Kill = Callable[[Worker], None]
+
+
+def killed_here(worker: Worker) -> None:
+    """By its number on this machine."""
+    os.kill(worker.pid, signal.SIGKILL)
+
+
+def run(plan: Plan, chance: Random, kill: Kill = killed_here) -> Mixed:
     with running(plan) as runner:
         began_s = time.monotonic()
         kill_s = sorted(KILL_S * (number + chance.random()) for number in range(plan.kills))
@@ -101,7 +110,7 @@ def run(plan: Plan, chance: Random) -> Mixed:
             until_s = (number + 1) * CHANGE_S
             while kill_s and kill_s[0] < until_s:
                 _sleep_until(began_s + kill_s.pop(0))
-                _kill_one(runner, chance)
+                _kill_one(runner, chance, kill)
             _sleep_until(began_s + until_s)
         status, seconds = runner.ask(ReadStatus()), time.monotonic() - began_s
     return judged(plan, runner, status, seconds)
@@ -126,11 +135,11 @@ def _sleep_until(at_s: float) -> None:
     time.sleep(max(0.0, at_s - time.monotonic()))
 
 
-def _kill_one(runner: Runner, chance: Random) -> None:
+def _kill_one(runner: Runner, chance: Random, kill: Kill) -> None:
     workers = runner.ask(ReadStatus()).workers
     if workers:
         with suppress(ProcessLookupError):  # it has just ended
-            os.kill(chance.choice(workers).pid, signal.SIGKILL)
+            kill(chance.choice(workers))
 
 
 # --- what came out ----------------------------------------------------------------------------------------------------
@@ -185,17 +194,28 @@ def _is_fault(line: str, begins: str) -> bool:
 @click.option("--json", "as_json", is_flag=True)
 def main(minutes: float, seed: int, rate: float, as_json: bool) -> None:
     """Prints a line an app, and exits with 1 where any line differs."""
-    about, runs = metadata(), list[Mixed]()
+    about = metadata()
     ray_cluster.connect()
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            for number in range(ROUNDS):
-                chance = Random(f"{seed}/{number}")
-                plan = drawn(chance, 60 * minutes / ROUNDS, rate, f"{folder}/{number}.jsonl")
-                runs.append(run(plan, chance))
-                print(", ".join(f"{name} {value}" for name, value in asdict(runs[-1]).items()), file=sys.stderr)
+        runs = rounds(60 * minutes, seed, rate)
     finally:
         ray_cluster.shutdown()
+    sys.exit(tell_of(runs, about, as_json))
+
+
+def rounds(seconds: float, seed: int, rate_per_s: float, kill: Kill = killed_here) -> list[Mixed]:
+    """One app after the other, each told of when it is over."""
+    runs: list[Mixed] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(ROUNDS):
+            chance = Random(f"{seed}/{number}")
+            runs.append(run(drawn(chance, seconds / ROUNDS, rate_per_s, f"{folder}/{number}.jsonl"), chance, kill))
+            print(", ".join(f"{name} {value}" for name, value in asdict(runs[-1]).items()), file=sys.stderr)
+    return runs
+
+
+def tell_of(runs: Sequence[Mixed], about: Mapping[str, str], as_json: bool) -> int:
+    """Prints the sums; returns 1 where a line differs."""
     totals = {
         name: sum(getattr(each, name) for each in runs)
         for name in ("switches", "resizes", "kills", "restarts", "accepted", "failed", "lines", "differing")
@@ -204,7 +224,7 @@ def main(minutes: float, seed: int, rate: float, as_json: bool) -> None:
         json.dump({**about, "apps": [asdict(each) for each in runs], **totals}, sys.stdout, indent=1)
     else:
         print("\n".join(f"{name}: {value}" for name, value in {**about, **totals}.items()))
-    sys.exit(1 if totals["differing"] else 0)
+    return 1 if totals["differing"] else 0
 
 
 if __name__ == "__main__":
