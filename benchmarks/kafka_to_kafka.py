@@ -3,7 +3,8 @@
 ``python -m benchmarks.kafka_to_kafka [--items N] [--broker HOST:PORT]``. Each message is JSON, gets a field, and is
 written to another topic. The plain loop consumes, changes and produces in one thread; it keeps no offsets and has no
 transactions. Ours has the source, bundles of 512, a stage and the sink, whose writes are transactions; its start and
-end are in its rate. Without a broker both use librdkafka's mock cluster, in a process of its own.
+end are in its rate. CPU time is that of all threads of this process, librdkafka's among them. Without a broker both
+use librdkafka's mock cluster, in a process of its own, which keeps the newest 5 MB of a partition alone.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import json
 import multiprocessing
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps import registry
 from apps.contract import App
@@ -34,6 +36,19 @@ KINDS: dict[str, dict[str, Any]] = {
     "ours": {},
     "ours, exactly-once": {"durability": "exactly-once"},
 }
+
+
+class Cost(NamedTuple):
+    """Of one round, in seconds."""
+
+    took_s: float
+    cpu_s: float
+
+
+def cost_of(round_: Callable[[], float]) -> Cost:
+    before_s = time.process_time()
+    took_s = round_()
+    return Cost(took_s, time.process_time() - before_s)
 
 
 def changed(value: dict[str, Any]) -> dict[str, Any]:
@@ -87,6 +102,12 @@ def fill(broker: str, topic: str, items: int) -> None:
         if number % 10_000 == 0:
             producer.flush()
     assert producer.flush(60) == 0
+    place = confluent_kafka.TopicPartition(topic, 0)
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": broker, "group.id": "look"})
+    oldest, _ = consumer.get_watermark_offsets(place, 60)
+    consumer.close()
+    if oldest:  # else all would wait for them for ever
+        raise SystemExit(f"the broker keeps no more than the last {items - oldest} of {items} items; give --items less")
 
 
 def plain(broker: str, source: str, topic: str, items: int) -> float:
@@ -140,25 +161,29 @@ def ours(broker: str, source: str, topic: str, items: int, pool: Any, how: dict[
 
 def main(args: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=200_000)
+    parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--broker", help="HOST:PORT; none: librdkafka's mock cluster")
     parser.add_argument("--pool", choices=("local", "ray"), default="local")
     asked = parser.parse_args(args)
     registry.create = lambda *_: Doubled()  # type: ignore[assignment]  # the app of this measurement alone
-    measured: dict[str, list[float]] = {kind: [] for kind in ("plain", *KINDS)}
+    measured: dict[str, list[Cost]] = {kind: [] for kind in ("plain", *KINDS)}
     print(json.dumps(metadata()))
     with broker_of(asked.broker) as broker:
         name = new_run()
         fill(broker, f"in-{name}", asked.items)
         for number in range(asked.rounds):
-            measured["plain"].append(plain(broker, f"in-{name}", f"plain-{name}-{number}", asked.items))
+            given = broker, f"in-{name}"
+            topics = {kind: f"{kind.split()[-1]}-{name}-{number}" for kind in measured}
+            measured["plain"].append(cost_of(partial(plain, *given, topics["plain"], asked.items)))
             for kind, how in KINDS.items():
-                topic = f"{kind.split()[-1]}-{name}-{number}"
-                measured[kind].append(ours(broker, f"in-{name}", topic, asked.items, asked.pool, how))
-    for kind, took_s in measured.items():
-        share = statistics.median(a / b for a, b in zip(measured["plain"], took_s, strict=True))
-        print(f"{kind:20} {asked.items / statistics.median(took_s):9,.0f} items/s, {share:5.2f} of plain")
+                round_ = partial(ours, *given, topics[kind], asked.items, asked.pool, how)
+                measured[kind].append(cost_of(round_))
+    for kind, costs in measured.items():
+        share = statistics.median(a.took_s / b.took_s for a, b in zip(measured["plain"], costs, strict=True))
+        rate = asked.items / statistics.median(each.took_s for each in costs)
+        cpu_us = statistics.median(each.cpu_s for each in costs) / asked.items * 1e6
+        print(f"{kind:20} {rate:9,.0f} items/s, {share:5.2f} of plain; {cpu_us:5.1f} µs of CPU an item")
 
 
 if __name__ == "__main__":

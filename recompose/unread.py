@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.bodies.results import Result
+from service.running.checking.given import Released
 
 MOST = 20_000
 """Results of so many items may wait to be read; then the run waits for who reads."""
@@ -37,10 +38,11 @@ class Unread:
     def start(self) -> None:
         """There is nothing to open."""
 
-    def take(self, result: Mapping[str, Any]) -> None:
+    def take(self, results: Released) -> None:
+        rows = [row for item in results.items() for row in _rows(item)]
         with self._changed:
             if not self._unwanted:
-                self._waiting.extend(_rows(result))
+                self._waiting.extend(rows)
                 self._changed.notify_all()
 
     def finish(self) -> None:

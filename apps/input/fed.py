@@ -100,8 +100,8 @@ class Fed:
             self._end()
             return None
         came = [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
-        times = tuple(arrived_s for arrived_s, _, _ in came)
-        return Portion([value for _, value, _ in came], times, times, tuple(mark for _, _, mark in came))
+        times, values, marks = zip(*came, strict=True)
+        return Portion(list(values), times, times, marks)
 
     def at_hand(self, until_s: float) -> bool:
         if not self._ready and not self._feed.ended:
@@ -123,8 +123,7 @@ class Fed:
                 self._feed.seek(self._positions)
                 self._begun = True
             self._tell()
-            for message in self._feed.poll(MOST, wait_s):
-                self._take(message)
+            self._take(self._feed.poll(MOST, wait_s))
         except OSError as error:
             log.warning("source does not answer and is asked again", source=self._name, error=str(error))
             self._begun = False
@@ -139,16 +138,18 @@ class Fed:
                 self._done = self._done or done
                 raise
 
-    def _take(self, message: Message) -> None:
-        self._positions[message.partition] = message.behind
-        try:
-            value = self._item(message.body)
-        except (ValueError, TypeError, KeyError, RecomposeError) as error:
-            self.refused += 1
-            where = f"{message.partition} before {message.behind}"
-            log.warning("message refused", source=self._name, where=where, error=f"{self._app.name}: {error}")
-            return
-        self._ready.append((self._clock(), value, (message.partition, message.behind)))
+    def _take(self, messages: Sequence[Message]) -> None:
+        """They came together: one clock for all."""
+        arrived_s, ready, item = self._clock(), self._ready, self._item
+        for message in messages:
+            partition, behind, body = message
+            self._positions[partition] = behind
+            try:
+                ready.append((arrived_s, item(body), message[:2]))
+            except (ValueError, TypeError, KeyError, RecomposeError) as error:
+                self.refused += 1
+                where = f"{partition} before {behind}"
+                log.warning("message refused", source=self._name, where=where, error=f"{self._app.name}: {error}")
 
     def _item(self, body: Any) -> Any:
         """Bytes are JSON, unless they cannot be and the app says what it makes of bytes."""

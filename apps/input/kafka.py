@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +19,8 @@ from compositions.errors import RecomposeError
 PARTITIONS_EVERY_S = 5.0
 ANSWER_S = 5.0
 GROUP = "recompose"
+_message = partial(tuple.__new__, Message)
+"""A third of what a call of the class takes."""
 
 
 class KafkaFeed:
@@ -50,6 +53,8 @@ class KafkaFeed:
         except confluent_kafka.KafkaException as error:
             raise RecomposeError(f"source kafka refuses its options: {error}") from error
         self._assigned: set[int] = set()
+        self._names: dict[int, str] = {}
+        """Of the partitions, for positions."""
         self._positions: Mapping[str, Position] = {}
         """Where partitions go on that were not seen yet."""
         self._look_at_s = 0.0
@@ -63,11 +68,11 @@ class KafkaFeed:
     def poll(self, most: int, wait_s: float) -> Sequence[Message]:
         if time.monotonic() >= self._look_at_s:
             self._assign()
-        messages = self._consumer.consume(most, wait_s)
-        found = []
-        for message in messages:
+        found: list[Message] = []
+        for message in self._consumer.consume(most, wait_s):
             if message.error() is None:
-                found.append(Message(str(message.partition()), message.offset() + 1, message.value() or b"null"))
+                partition = self._names[message.partition()]
+                found.append(_message((partition, message.offset() + 1, message.value() or b"null")))
             elif message.error().code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
                 raise RecomposeError(f"kafka has no longer what comes next: {message.error().str()}; start a new run")
             elif message.error().fatal():
@@ -100,6 +105,7 @@ class KafkaFeed:
         except self._kafka.KafkaException as error:
             raise OSError(f"kafka does not answer: {error}") from error
         self._assigned |= set(new)
+        self._names |= {each: str(each) for each in new}
         self._look_at_s = time.monotonic() + PARTITIONS_EVERY_S
 
     def _place(self, partition: int, offset: Position) -> Any:

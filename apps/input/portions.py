@@ -77,6 +77,8 @@ def _weight(value: Any) -> int:
 
 
 def _own_weight(value: Any) -> int:
+    if type(value) in SCALARS:  # most are, and to look for what they do not have is dear
+        return SMALL_BYTES
     size = getattr(value, "nbytes", None)
     if isinstance(size, int):
         return size

@@ -36,6 +36,7 @@ class KafkaSink:
     def __init__(self, url: str, run: str, epoch: int, settings: Mapping[str, Any]) -> None:
         self._host, self._topic = _place(url)
         self._run, self._epoch, self._until = run, epoch, 0
+        self._of_run = ("run", run)
         if own := [name for name in OURS if name in settings]:
             raise RecomposeError(f"option {own[0]!r} is set by sink kafka itself, from the run; leave it out")
         try:
@@ -104,26 +105,24 @@ class KafkaSink:
     def _commit(self, until: int, rows: Sequence[Row]) -> None:
         producer = self._producer
         producer.begin_transaction()
+        produce, topic, run = producer.produce, self._topic, self._run
         for row in rows:
-            self._produce(row)
+            headers = self._headers(row)
+            try:
+                produce(topic, row.value, run, headers=headers)
+            except BufferError:  # librdkafka's queue is full of what goes before it
+                producer.flush(ANSWER_S)
+                produce(topic, row.value, run, headers=headers)
         mark = self._mark(until, str(self._epoch))
         producer.send_offsets_to_transaction([mark], self._marks.consumer_group_metadata(), ANSWER_S)
         producer.commit_transaction(ANSWER_S)
         self._until = until
 
-    def _produce(self, row: Row) -> None:
-        what = self._topic, row.value, self._run
-        try:
-            self._producer.produce(*what, headers=self._headers(row))
-        except BufferError:  # librdkafka's queue is full of what goes before it
-            self._producer.flush(ANSWER_S)
-            self._producer.produce(*what, headers=self._headers(row))
-
     def _mark(self, *how_far: Any) -> Any:
         return self._kafka.TopicPartition(self._topic, MARK, *how_far)
 
     def _headers(self, row: Row) -> list[tuple[str, str]]:
-        headers = [("run", self._run), ("serial", str(row.serial))]
+        headers = [self._of_run, ("serial", str(row.serial))]
         if row.part is not None:
             headers.append(("part", str(row.part)))
         if row.error is not None:

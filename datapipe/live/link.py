@@ -7,9 +7,9 @@ import logging
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from apps.input.sources import Arrival, Clock
@@ -30,6 +30,13 @@ DRIVER = (sys.executable, "-m", f"{__package__}.driver")
 
 Reads = Callable[[Any], Any]
 log = logging.getLogger("recompose.live")
+
+
+class Results(Protocol):
+    """Of items one after the other."""
+
+    def items(self) -> Iterable[dict[str, Any]]:
+        """Of each ``value``, ``values`` or ``error``."""
 
 
 class SparkLink:
@@ -111,13 +118,17 @@ class SparkLink:
 
     # --- sink -------------------------------------------------------------------------------------------------------
 
-    def take(self, result: dict[str, Any]) -> None:
-        """The result (``value``, ``values`` or ``error``) of the next item, in the order of the source."""
-        text = json.dumps({key: result[key] for key in RESULT if key in result}, ensure_ascii=False)
+    def take(self, results: Results) -> None:
+        """Of the next items, in the order of the source."""
+        texts = [
+            json.dumps({key: item[key] for key in RESULT if key in item}, ensure_ascii=False)
+            for item in results.items()
+        ]
         with self._changed:
-            if self._setup.source is None and self._ledger.key is not None:
-                self._ledger.take(self._ledger.key, self._ledger.taken)
-            self._ledger.result(text)
+            for text in texts:
+                if self._setup.source is None and self._ledger.key is not None:
+                    self._ledger.take(self._ledger.key, self._ledger.taken)
+                self._ledger.result(text)
             self._changed.notify_all()
 
     @property

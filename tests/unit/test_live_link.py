@@ -14,6 +14,7 @@ from compositions.errors import RecomposeError
 from datapipe.live import process as module
 from datapipe.live.link import SparkLink
 from datapipe.live.messages import Setup, StreamSource, TableSink
+from service.running.building.kept import Run
 
 DOUBLE = Path(__file__).parent / "live_driver_double.py"
 
@@ -41,7 +42,7 @@ def run(link: SparkLink) -> list[int]:
     items = []
     for arrival in link:
         items.append(arrival.value)
-        link.take({"serial": len(items), "value": arrival.value * 2})
+        link.take(Run(len(items), [arrival.value * 2]))
     link.finish()
     return items
 
@@ -123,7 +124,7 @@ def test_a_stop_ends_the_driver_wherever_it_is(tmp_path: Path) -> None:
     link = link_to(tmp_path, rows=10_000)
     arrivals = iter(link)
     for _ in range(5):
-        link.take({"serial": 0, "value": next(arrivals).value})
+        link.take(Run(0, [next(arrivals).value]))
     link.close()
     assert next(arrivals, None) is None
     pid = link.status()["driver_pid"]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
+from apps.contract import Outputs
 from apps.output.port import AT_ONCE, Row
 from compositions.errors import RecomposeError
 from service.bodies.spec import RunSpec, SourceSpec
 from service.running.building import assembly, outlet
+from service.running.building.kept import Run
 from service.running.building.outlet import Outlet
 from service.running.checking.checked import CheckedSpec
+from service.running.checking.given import Released
 
 PATIENCE_S = 30.0
 
@@ -55,7 +57,7 @@ def test_a_sink_that_is_away_when_a_runner_begins_is_asked_again_and_gets_what_i
     way = Outlet(sink, 3, told.set)
     way.start()
     for serial in range(4):
-        way.take({"serial": serial, "value": serial})
+        way.take(Run(serial, [serial]))
     assert told.wait(PATIENCE_S)
     assert (way.fault, way.failed, way.until) == ("nobody answers", None, 0)
     sink.back.set()
@@ -83,11 +85,28 @@ def test_who_gives_up_on_a_sink_asks_it_no_more(sink: Away, monkeypatch: pytest.
     way.start()
     assert sink.asked.acquire(timeout=PATIENCE_S)
     sink.back.clear()
-    way.take({"serial": 2, "value": 2})
+    way.take(Run(2, [2]))
     assert sink.asked.acquire(timeout=PATIENCE_S)
     way.finish()
     assert sink.closed.wait(PATIENCE_S), "its thread has ended"
     assert sink.rows == []
+
+
+def test_texts_that_were_made_are_written_as_they_are_and_kept_no_longer(sink: Away) -> None:
+    """The sink of the test has the items below 2: of a run that begins before that it gets the rest."""
+    sink.back.set()
+    way, run = Outlet(sink, 0, lambda: None), Run(1, [1, 2, 3], texts=["one", "two", "three"])
+    way.take(run)
+    way.take(Run(4, [Outputs([1, "b"]), 5]))
+    way.take(Run(6, (None, None), "shed"))
+    way.start()
+    way.finish()
+    assert sink.rows == [
+        *(Row(2, None, "two", None), Row(3, None, "three", None)),
+        *(Row(4, 0, "1", None), Row(4, 1, '"b"', None), Row(5, None, "5", None)),
+        *(Row(6, None, None, "shed"), Row(7, None, None, "shed")),
+    ]
+    assert (run.texts, way.until) == (None, 8)
 
 
 class Ended:
@@ -97,7 +116,7 @@ class Ended:
 
     def start(self) -> None: ...
 
-    def take(self, result: dict[str, Any]) -> None: ...
+    def take(self, results: Released) -> None: ...
 
     def finish(self) -> None:
         self.finished = True

@@ -12,8 +12,21 @@ from typing import Any
 import pytest
 
 from profiler.slo import parse_slo
-from recompose import App, Options, RecomposeError, Result, RunFailed, Stage, StageKind, objective, pipeline, run
+from recompose import (
+    App,
+    Options,
+    Outputs,
+    RecomposeError,
+    Result,
+    RunFailed,
+    Stage,
+    StageKind,
+    objective,
+    pipeline,
+    run,
+)
 from recompose.unread import Unread
+from service.running.building.kept import Run
 
 
 def double(value: int) -> int:
@@ -236,11 +249,11 @@ def test_an_app_loads_without_what_serves_and_runs_it() -> None:
 
 def test_results_that_are_not_wanted_are_not_kept() -> None:
     unread = Unread(most=2)
-    unread.take({"serial": 0, "value": 1})
+    unread.take(Run(0, [1]))
     assert unread.has_room
-    unread.take({"serial": 1, "values": [1, 2]})
+    unread.take(Run(1, [Outputs([1, 2])]))
     assert not unread.has_room
     unread.discard()
-    unread.take({"serial": 2, "value": 1})
+    unread.take(Run(2, [1]))
     assert unread.has_room
     assert unread.next(0.0) is None

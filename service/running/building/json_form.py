@@ -37,6 +37,8 @@ class Formed:
     """About what they weigh: the length of their text, of numbers the memory that they take."""
     several: bool = False
     """Whether there are ``Outputs`` among them."""
+    texts: list[str] | None = None
+    """Of each value, where they are wanted and all are good."""
 
     def refuse(self, place: int, error: Exception | str) -> None:
         """The first reason counts."""
@@ -46,10 +48,10 @@ class Formed:
 
 
 class JsonForm:
-    """Of the results of one app."""
+    """Of the results of one app. ``in_texts``: who takes them wants the text of each."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, app: App, in_texts: bool = False) -> None:
+        self._app, self._in_texts = app, in_texts
         self._as_it_is = type(app).encode_result is App.encode_result
 
     def of(self, values: Sequence[Any]) -> Formed:
@@ -59,6 +61,9 @@ class JsonForm:
             self._encode(formed)
         kinds = set(map(type, formed.values))
         formed.several = Outputs in kinds
+        if self._in_texts and not formed.several and (texts := _texts(formed.values)):
+            formed.texts, formed.size_bytes = texts
+            return formed
         if kinds <= NUMBERS and _plain_numbers(formed.values, kinds):
             formed.size_bytes = NUMBER_BYTES * len(formed.values)
             return formed
@@ -98,6 +103,15 @@ def _plain_numbers(values: list[Any], kinds: set[type]) -> bool:
     except OverflowError:
         return False
     return float not in kinds or isfinite(sum(numbers))
+
+
+def _texts(values: list[Any]) -> tuple[list[str], int] | None:
+    """Of each, and how long they are; None: they are no JSON data."""
+    try:
+        texts = list(map(text_of, values))
+        return texts, len("".join(texts).encode())
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def _text_bytes(values: list[Any]) -> int:

@@ -221,8 +221,9 @@ class ExactlyOnceKeeper(RestartKeeper):
         super().__init__(release, keeping)
         self._held: list[Run] = []
         """Not submitted yet."""
+        self._on_its_way: deque[Run] = deque()
         self._held_items = 0
-        """Those, and what is on its way."""
+        """Of both."""
         self._unseen: deque[Delivered] = deque()
         """What left and is not stored, without its values."""
 
@@ -241,13 +242,14 @@ class ExactlyOnceKeeper(RestartKeeper):
 
     def _to_keep(self) -> tuple[Left, ...]:
         held, self._held = self._held, []
+        self._on_its_way += held
         return tuple(Left(run.first, run.values, run.error, run.size_bytes) for run in held)
 
     def _stored(self, commit: Commit, now_s: float) -> None:
         super()._stored(commit, now_s)
         for left in commit.left:
             self._held_items -= len(left.values)
-            self._release(Run(*left))
+            self._release(self._on_its_way.popleft())
         self._next_s = now_s + min(self.EVERY_S, now_s - self._prepared_s)
         while self._unseen and self._unseen[0].serial < commit.checkpoint.next_serial:
             self.seen(now_s, self._unseen.popleft())

@@ -14,7 +14,7 @@ from service.bodies.results import Result
 class Run:
     """Results with consecutive serial numbers: ``values``, one an item, or as many places with the same ``error``."""
 
-    __slots__ = ("_count", "error", "first", "several", "size_bytes", "values")
+    __slots__ = ("_count", "error", "first", "several", "size_bytes", "texts", "values")
 
     def __init__(
         self,
@@ -23,12 +23,15 @@ class Run:
         error: str | None = None,
         size_bytes: int = 0,
         several: bool | None = None,
+        texts: Sequence[str] | None = None,
     ) -> None:
         """``size_bytes``: about what they weigh. ``several``: as below, where it is known."""
         self.first, self.values, self.error, self.size_bytes = first, values, error, size_bytes
         # Looked for one by one: a journal of an earlier version has some that were never made by a call.
         self.several = Outputs in set(map(type, values)) if several is None else several
         """Whether an item may have several values, or none."""
+        self.texts = texts
+        """The values as JSON, until they have been written to where results go."""
         self._count = sum(map(_rows_of, values)) if self.several else len(values)
 
     def __len__(self) -> int:

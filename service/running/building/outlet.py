@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
-from typing import Any
+from itertools import count, repeat
 
 import structlog
 
+from apps.contract import Outputs
 from apps.output.port import Row, Sink
 from compositions.errors import RecomposeError
 from service.running.building.json_form import text_of
+from service.running.building.kept import Run
 
 MOST_ITEMS = 20_000
 """Items that wait to be written before no more are taken."""
 AGAIN_S = 0.5
 END_S = 60.0
-Item = Mapping[str, Any]
-"""``serial`` and ``value``, ``values`` or ``error``."""
+_row = partial(tuple.__new__, Row)
+"""A third of what a call of the class takes."""
 log = structlog.get_logger()
 
 
@@ -31,7 +32,9 @@ class Outlet:
         """``next_serial``: of the first item that this runner will deliver; items below ``known`` are in the sink."""
         self._sink, self._next_serial, self._known, self._wake = sink, next_serial, known, wake
         self._changed = threading.Condition()
-        self._waiting: deque[Item] = deque()
+        self._waiting: deque[Run] = deque()
+        self._items = 0
+        """Of those."""
         self._ending = self._given_up = False
         self._thread = threading.Thread(target=self._run, name="sink", daemon=True)
         self.until = 0
@@ -45,14 +48,15 @@ class Outlet:
 
     @property
     def has_room(self) -> bool:
-        return len(self._waiting) < MOST_ITEMS
+        return self._items < MOST_ITEMS
 
-    def take(self, result: Item) -> None:
+    def take(self, results: Run) -> None:
         """What the sink has already is passed over: it comes again after a restart."""
         with self._changed:
-            if result["serial"] >= self.until:
-                self._waiting.append(result)
-                if len(self._waiting) in (1, self._sink.gather.items):  # what its thread waits for
+            if _end(results) > self.until:
+                before, self._items = self._items, self._items + len(results.values)
+                self._waiting.append(results)
+                if not before or before < self._sink.gather.items <= self._items:  # what its thread waits for
                     self._changed.notify_all()
 
     def finish(self) -> None:
@@ -66,9 +70,7 @@ class Outlet:
             self._given_up = True
             self._changed.notify_all()
         if self._waiting:
-            log.error(
-                "results could not be written to the sink", count=len(self._waiting), why=self.failed or self.fault
-            )
+            log.error("results could not be written to the sink", count=self._items, why=self.failed or self.fault)
 
     # --- its thread -------------------------------------------------------------------------------------------------
 
@@ -76,10 +78,10 @@ class Outlet:
         begun = False
         while not (begun or self._over or (self._ending and not self._waiting)):
             begun = self._tried(self._begin)
-        while begun and not self._over and (items := self._next()):
-            written = False
+        while begun and not self._over and (runs := self._next()):
+            rows, written = [row for run in runs for row in _rows(run, self.until)], False
             while not (written or self._over):  # the same again: the sink may have it, and its answer was lost
-                written = self._tried(partial(self._write, items))
+                written = self._tried(partial(self._write, runs, rows))
         self._sink.close()
 
     @property
@@ -104,33 +106,56 @@ class Outlet:
     def _begin(self) -> None:
         until = self._sink.begin(self._next_serial, self._known)
         with self._changed:
-            self._waiting = deque(item for item in self._waiting if item["serial"] >= until)
+            self._waiting = deque(run for run in self._waiting if _end(run) > until)
+            self._items = sum(len(run.values) for run in self._waiting)
             self.until, self.fault = until, None
 
-    def _write(self, items: list[Item]) -> None:
-        until = items[-1]["serial"] + 1
-        self._sink.write(until, [row for item in items for row in _rows(item)])
-        self._written(len(items), until)
+    def _write(self, runs: list[Run], rows: list[Row]) -> None:
+        until = _end(runs[-1])
+        self._sink.write(until, rows)
+        with self._changed:
+            for run in runs:
+                self._waiting.popleft()
+                self._items -= len(run.values)
+                run.texts = None
+            self.until, self.fault = until, None
 
-    def _next(self) -> list[Item]:
+    def _next(self) -> list[Run]:
+        """Whole ones: what left together is written together."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ending)
             most, wait_s = self._sink.gather
-            self._changed.wait_for(lambda: len(self._waiting) >= most or self._ending, wait_s)
-            return list(islice(self._waiting, most))
+            self._changed.wait_for(lambda: self._items >= most or self._ending, wait_s)
+            runs, items = [], 0
+            for run in self._waiting:
+                if items >= most:
+                    break
+                runs.append(run)
+                items += len(run.values)
+            return runs
 
-    def _written(self, count: int, until: int) -> None:
-        with self._changed:
-            for _ in range(count):
-                self._waiting.popleft()
-            self.until, self.fault = until, None
+
+def _end(run: Run) -> int:
+    return run.first + len(run.values)
 
 
-def _rows(item: Item) -> Iterator[Row]:
-    serial, error = item["serial"], item.get("error")
-    if error is not None:
-        yield Row(serial, None, None, error)
-    elif "values" in item:
-        yield from (Row(serial, part, text_of(value), None) for part, value in enumerate(item["values"]))
-    else:
-        yield Row(serial, None, text_of(item["value"]), None)
+def _rows(run: Run, begin: int) -> Iterator[Row]:
+    """Of the items from serial number ``begin`` on."""
+    rows = _rows_of_some(run) if run.several or run.error is not None else _rows_of_values(run)
+    return rows if run.first >= begin else (row for row in rows if row.serial >= begin)
+
+
+def _rows_of_values(run: Run) -> Iterator[Row]:
+    """One an item, and all of them good."""
+    texts = run.texts or map(text_of, run.values)
+    return map(_row, zip(count(run.first), repeat(None), texts, repeat(None), strict=False))
+
+
+def _rows_of_some(run: Run) -> Iterator[Row]:
+    for serial, value in enumerate(run.values, run.first):
+        if run.error is not None:
+            yield Row(serial, None, None, run.error)
+        elif type(value) is Outputs:
+            yield from (Row(serial, part, text_of(each), None) for part, each in enumerate(value))
+        else:
+            yield Row(serial, None, text_of(value), None)

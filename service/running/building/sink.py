@@ -14,6 +14,7 @@ from runtime.dispatch.outcomes import Delivered, Shed
 from service.bodies.base import utc_now
 from service.running.building.json_form import JSON, Formed, JsonForm
 from service.running.building.kept import Kept, Run
+from service.running.building.outlet import Outlet
 from service.running.checking.given import Table
 
 BUFFER_BYTES = 64 * 1024
@@ -36,10 +37,10 @@ class ResultSink:
         decode: Callable[[Payload, int, int], list[Any]],
         out_path: str | None = None,
         dead_letters_path: str | None = None,
-        table: Table | None = None,
+        table: Table | Outlet | None = None,
     ) -> None:
         self._decode = decode
-        self._form = JsonForm(app)
+        self._form = JsonForm(app, in_texts=isinstance(table, Outlet))
         self.kept = Kept(self.KEPT, self.KEPT_BYTES)
         """The latest, in order."""
         self._output = app.open_output(Path(out_path)) if out_path is not None else None
@@ -70,8 +71,7 @@ class ResultSink:
         if self._out is not None:
             self._out.add(b"".join(map(_line, run.rows())))
         if self._table is not None:
-            for item in run.items():
-                self._table.take(item)
+            self._table.take(run)
 
     def begin(self, next_serial: int, kept: Sequence[Run]) -> None:
         """Another runner came so far; ``kept`` are the latest results that it left."""
@@ -133,7 +133,7 @@ class ResultSink:
             begin = place + 1
         if begin < len(formed.values):
             values = formed.values[begin:] if begin else formed.values
-            yield Run(serial + begin, values, None, int(each_bytes * len(values)), formed.several)
+            yield Run(serial + begin, values, None, int(each_bytes * len(values)), formed.several, formed.texts)
 
     def _bury(self, serial: int, error: str) -> None:
         self.first_error = self.first_error or f"item {serial}: {error}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,20 @@ from apps.input.sources import Source
 from service.bodies.spec import RunSpec
 
 
+class Released(Protocol):
+    """Results that may go, of items with consecutive serial numbers."""
+
+    first: int
+    values: Sequence[Any]
+    error: str | None
+    several: bool
+    texts: Sequence[str] | None
+    """Of the values as JSON, where they were made."""
+
+    def items(self) -> Iterable[dict[str, Any]]:
+        """Of each item ``serial`` and ``value``, ``values`` or ``error``."""
+
+
 class Table(Protocol):
     """Where results go besides, and who may ask for a pause: it keeps what it could not store yet."""
 
@@ -28,8 +42,7 @@ class Table(Protocol):
 
     def start(self) -> None: ...
 
-    def take(self, result: dict[str, Any]) -> None:
-        """Of one item: ``value``, ``values`` or ``error``."""
+    def take(self, results: Released) -> None: ...
 
     def finish(self) -> None: ...
 
