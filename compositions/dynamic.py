@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from compositions.scheduler_settings import SchedulerSettings
+from compositions.settings import SettingsError, plain
 
 SchedulerName = Literal["qst", "lp", "et", "ct", "kanban"]
 SCHEDULER_NAMES: tuple[SchedulerName, ...] = get_args(SchedulerName)
 DEFAULT_SCHEDULER: SchedulerName = "lp"
 """The lowest latency of the published ones, at a throughput like the best (docs/ordered.md)."""
+Value = int | float | str
+_TAKES: Mapping[SchedulerName, tuple[str, ...]] = {
+    "qst": ("slice_s", "capacity", "half_life"),
+    "lp": ("slice_s", "least_waiting"),
+    "et": ("slice_s", "half_life"),
+    "ct": ("slice_s", "window_s", "selectivity", "half_life"),
+    "kanban": ("slice_s", "ahead", "half_life"),
+}
+"""Which settings make a difference to whom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +30,26 @@ class Dyn:
 
     workers: int
     scheduler: SchedulerName = DEFAULT_SCHEDULER
+    settings: SchedulerSettings = field(default_factory=SchedulerSettings)
+
+    @classmethod
+    def asked(cls, workers: int, scheduler: SchedulerName, said: Mapping[str, Any]) -> Dyn:
+        """With these of its settings by their names, the others as they are. Raises: SettingsError naming every fault:
+        what the scheduler does not take, and what is out of range."""
+        takes = _TAKES[scheduler]
+        if unknown := [name for name in said if name not in takes]:
+            told = ", ".join(repr(name)[:60] for name in unknown)
+            raise SettingsError(f"scheduler {scheduler} has no setting {told}; it takes {', '.join(takes)}")
+        return cls(workers, scheduler, SchedulerSettings().overridden(said))
+
+    @property
+    def in_force(self) -> dict[str, Value]:
+        """All settings that the scheduler takes, by name."""
+        every = plain(self.settings)
+        return {name: every[name] for name in _TAKES[self.scheduler]}
+
+    @property
+    def said(self) -> dict[str, Value]:
+        """Those that are not as they are where nothing is said."""
+        usual = plain(SchedulerSettings())
+        return {name: value for name, value in self.in_force.items() if value != usual[name]}

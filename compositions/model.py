@@ -98,7 +98,10 @@ class Composition:
     def shape(self) -> tuple[tuple[tuple[str, ...], int], ...]:
         """What makes two compositions the same: stages and replicas of every group, whatever the spelling."""
         groups = tuple((group.stages, group.replicas) for group in self.groups)
-        return groups if self.dyn is None else (*groups, ((self.dyn.scheduler,), self.dyn.workers))
+        if self.dyn is None:
+            return groups
+        said = (f"{name}={value}" for name, value in self.dyn.said.items())
+        return (*groups, ((self.dyn.scheduler, *said), self.dyn.workers))
 
     @property
     def grouping(self) -> tuple[tuple[str, ...], ...]:

@@ -8,17 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from compositions.dynamic import DEFAULT_SCHEDULER, SCHEDULER_NAMES, Dyn
-from compositions.errors import CompositionError, Fault, shown
+from compositions.dynamic_notation import format_dyn, number, parse_dyn, refusal
+from compositions.errors import CompositionError
 from compositions.model import Composition, Group, Pattern, Stage
-from compositions.rules import count_fault, group_faults, groups_of_dyn, resolve, what_app_has
+from compositions.rules import group_faults, groups_of_dyn, resolve, what_app_has
 
 DEFAULT_REPLICAS = 2
 """Workers of a Par group that does not say (Vogel et al., section 4: two replicas per parallel stage)."""
 
 _GROUP = re.compile(r"\s*(?P<pattern>Seq|Par)(?:\s*[*×]\s*(?P<replicas>-?[0-9]+))?(?:\s*\((?P<stages>[^()]*)\))?\s*")
-_DYN = re.compile(r"\s*Dyn(?:\s*[*×]\s*(?P<workers>-?[0-9]+))?(?:\s*\(\s*(?P<scheduler>[^()]*?)\s*\))?\s*")
-_MAX_DIGITS = 9
 
 
 def parse(
@@ -32,26 +30,26 @@ def parse(
     """Reads a notation: groups joined by ``-``, each ``Seq``, ``Par`` or ``Par*N`` and a list of its stages.
 
     A list names stages, or ``fN`` for the N-th stage of the app; a group without list takes the next single stage.
-    ``Dyn*4(ct)`` alone is four workers that go from stage to stage as scheduler ``ct`` says.
+    ``Dyn*4(ct)`` alone is four workers that go from stage to stage as scheduler ``ct`` says, ``Dyn*4(ct,
+    slice_s=0.002)`` with settings of it.
 
     Raises: CompositionError with one sentence when the text is not a notation or not a composition of ``stages``.
     """
-    if (dynamic := _DYN.fullmatch(text)) is not None:
-        dyn = _dyn_of(dynamic, default_replicas)
+    if (dyn := parse_dyn(text, default_replicas)) is not None:
         return Composition(name, groups_of_dyn(stages, dyn.workers), dyn=dyn)
     groups: list[Group] = []
     for match in _pieces(text):
         names = _stages_of(match, groups, stages, app)
         groups.append(Group(names, *_pattern_of(match, default_replicas)))
     for fault in group_faults(groups, stages, app):
-        raise _refusal(fault.message)
+        raise refusal(fault.message)
     return Composition(name, tuple(groups))
 
 
 def format_notation(composition: Composition) -> str:
     """The notation with every stage named; ``parse`` of it, with its default of 2 replicas, gives the same groups."""
     if composition.dyn is not None:
-        return _dyn(composition.dyn)
+        return format_dyn(composition.dyn)
     return "-".join(f"{_head(group)}({','.join(group.stages)})" for group in composition.groups)
 
 
@@ -62,7 +60,7 @@ def short_notation(composition: Composition) -> str:
     stage than the N-th.
     """
     if composition.dyn is not None:
-        return _dyn(composition.dyn)
+        return format_dyn(composition.dyn)
     parts = []
     first = 1
     for group in composition.groups:
@@ -71,26 +69,6 @@ def short_notation(composition: Composition) -> str:
         parts.append(_head(group) + merged)
         first = numbers.stop
     return "-".join(parts)
-
-
-def _dyn(dyn: Dyn) -> str:
-    return f"Dyn*{dyn.workers}({dyn.scheduler})"
-
-
-def _dyn_of(match: re.Match[str], default_workers: int) -> Dyn:
-    scheduler = DEFAULT_SCHEDULER if match["scheduler"] is None else match["scheduler"]
-    if scheduler not in SCHEDULER_NAMES:
-        raise _refusal(f"unknown scheduler {shown(scheduler)} of Dyn; there are {', '.join(SCHEDULER_NAMES)}")
-    workers = default_workers if match["workers"] is None else _number(match["workers"], match.start("workers"))
-    if (problem := count_fault("workers", workers)) is not None:
-        raise _refusal(problem)
-    return Dyn(workers, scheduler)
-
-
-def _number(written: str, at: int) -> int:
-    if len(written) > _MAX_DIGITS:
-        raise _refusal(f"replicas has {len(written)} digits at position {at}; that is too many")
-    return int(written)
 
 
 def _head(group: Group) -> str:
@@ -118,11 +96,11 @@ def _pattern_of(match: re.Match[str], default_replicas: int) -> tuple[Pattern, i
     written = match["replicas"]
     if match["pattern"] == "Seq":
         if written is not None:
-            raise _refusal(f"Seq has 1 worker and takes no number at position {match.start('replicas')}; write Par*N")
+            raise refusal(f"Seq has 1 worker and takes no number at position {match.start('replicas')}; write Par*N")
         return Pattern.SEQ, 1
     if written is None:
         return Pattern.PAR, default_replicas
-    return Pattern.PAR, _number(written, match.start("replicas"))
+    return Pattern.PAR, number(written, match.start("replicas"))
 
 
 def _stages_of(match: re.Match[str], before: list[Group], stages: Sequence[Stage], app: str) -> tuple[str, ...]:
@@ -134,15 +112,11 @@ def _stages_of(match: re.Match[str], before: list[Group], stages: Sequence[Stage
     following = order.index(taken[-1]) + 1 if taken and taken[-1] in order else len(taken)
     if following >= len(order):
         place = f"{match['pattern']} at position {match.start('pattern')}"
-        raise _refusal(f"{place} has no stage left to take; {what_app_has(app, stages)}")
+        raise refusal(f"{place} has no stage left to take; {what_app_has(app, stages)}")
     return (order[following],)
 
 
 def _syntax(text: str, at: int, expected: str) -> CompositionError:
     found = repr(text[at : at + 20]) if at < len(text) else "the end"
     alone = "; Dyn stands alone" if text.startswith("Dyn", at) else ""
-    return _refusal(f"expected {expected} at position {at} of the notation, found {found}{alone}")
-
-
-def _refusal(message: str) -> CompositionError:
-    return CompositionError([Fault("", message)])
+    return refusal(f"expected {expected} at position {at} of the notation, found {found}{alone}")

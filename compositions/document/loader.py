@@ -11,12 +11,13 @@ from compositions.batching import Batching
 from compositions.document.batches import batch_plain, read_batch
 from compositions.document.fields import Fields, kind
 from compositions.document.safe_yaml import read_yaml
-from compositions.dynamic import SCHEDULER_NAMES
+from compositions.dynamic import SCHEDULER_NAMES, Dyn
 from compositions.enumeration import MAX_GENERATED, generate, refuse_too_many
 from compositions.errors import CompositionError, shown
 from compositions.model import Composition, Group, Pattern, Stage
 from compositions.notation import DEFAULT_REPLICAS, format_notation, parse
 from compositions.rules import MAX_COMPOSITIONS, group_faults, resolve
+from compositions.settings import SettingsError
 
 MAX_NAME = 100
 
@@ -111,10 +112,26 @@ class _Reader(Fields):
             self._app, self._stages = name, self._apps[name]
 
     def _composition(self, data: object, path: str) -> Composition:
-        entry = self.mapping(data, path, ("name", "notation", "groups", "batch"))
+        entry = self.mapping(data, path, ("name", "notation", "groups", "batch", "settings"))
         if not isinstance(data, dict):
             return Composition("", ())
-        return replace(self._arrangement(entry, path), batch=self._read_batch(entry, path))
+        composition = replace(self._arrangement(entry, path), batch=self._read_batch(entry, path))
+        if "settings" in entry and composition.groups:
+            return replace(composition, dyn=self._with_settings(composition.dyn, entry["settings"], f"{path}.settings"))
+        return composition
+
+    def _with_settings(self, dyn: Dyn | None, value: object, path: str) -> Dyn | None:
+        """Beside those of the notation, if there are any."""
+        if dyn is None:
+            self.fault(path, "are those of the scheduler of a notation such as Dyn*4(ct); bound workers have none")
+        elif not isinstance(value, dict):
+            self.fault(path, f"must be a mapping with {', '.join(dyn.in_force)}, not {kind(value)}")
+        else:
+            try:
+                return Dyn.asked(dyn.workers, dyn.scheduler, {**dyn.said, **value})
+            except SettingsError as error:
+                self.fault(path, str(error))
+        return dyn
 
     def _read_batch(self, entry: Mapping[str, object], path: str) -> Batching | None:
         """What the document says for all, where an entry has none of its own."""

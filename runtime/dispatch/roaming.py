@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compositions.dynamic import Dyn
+from compositions.scheduler_settings import SchedulerSettings
 from runtime.scheduling import SCHEDULERS, make_scheduler
 from runtime.scheduling.book import Book, Measured, Queue, Turn
-from runtime.scheduling.settings import SchedulerSettings
 
 
 class Roaming:
@@ -15,7 +15,7 @@ class Roaming:
     whatever came of it."""
 
     def __init__(self, dyn: Dyn, groups: int) -> None:
-        self._settings = SchedulerSettings()
+        self._settings = dyn.settings
         self._scheduler = make_scheduler(dyn.scheduler, self._settings)
         self._otherwise = make_scheduler("lp", self._settings)
         self._book = Book(groups, self._settings)

@@ -7,10 +7,10 @@ from typing import cast
 
 from compositions.dynamic import SchedulerName
 from compositions.errors import RecomposeError
+from compositions.scheduler_settings import SchedulerSettings
 from runtime.scheduling.kanban import Kanban
 from runtime.scheduling.port import Scheduler
 from runtime.scheduling.published import Ct, Et, Lp, Qst
-from runtime.scheduling.settings import SchedulerSettings
 
 SCHEDULERS: Mapping[SchedulerName, type[Scheduler]] = {
     "qst": Qst,

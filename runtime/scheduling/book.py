@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from compositions.scheduler_settings import SchedulerSettings
 from runtime.scheduling.port import UNKNOWN_SELECTIVITY, Look
-from runtime.scheduling.settings import SchedulerSettings
 
 
 class Queue(NamedTuple):

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from runtime.scheduling.settings import SchedulerSettings
+from compositions.scheduler_settings import SchedulerSettings
 
 UNKNOWN_SELECTIVITY = 1.0
 """Of an operator that has not run yet: as many outputs as inputs."""

@@ -32,10 +32,14 @@ class Roaming(Answer):
 
     workers: int
     scheduler: SchedulerName
+    settings: dict[str, int | float | str] = {}
+    """All that the scheduler takes, as they are in force."""
 
     @classmethod
     def of(cls, dyn: Dyn | None) -> Roaming | None:
-        return None if dyn is None else Roaming(workers=dyn.workers, scheduler=dyn.scheduler)
+        if dyn is None:
+            return None
+        return Roaming(workers=dyn.workers, scheduler=dyn.scheduler, settings=dyn.in_force)
 
 
 class ActiveComposition(Answer):

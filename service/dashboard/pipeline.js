@@ -63,12 +63,13 @@ export class Pipeline {
     const picture = pictureOf(status);
     this.drawing.dataset.switching = String(status.state === "switching" || status.state === "trial");
     renew(this.drawing, JSON.stringify([picture, width]), () => draw(picture, width));
-    renew(this.note, JSON.stringify([picture.spare, status.batching, status.last_switch, status.drain, status.switches]), () => noteOf(picture, status));
+    renew(this.note, JSON.stringify([picture.dyn, picture.spare, status.batching, status.last_switch, status.drain, status.switches]), () => noteOf(picture, status));
   }
 }
 
 function noteOf(picture, status) {
   const parts = [];
+  if (picture.dyn && settingsOf(picture.dyn)) parts.push(`Scheduler ${picture.dyn.scheduler} with ${settingsOf(picture.dyn)}. `);
   if (picture.spare > 0) parts.push(`${picture.spare} warm spare ${picture.spare === 1 ? "worker" : "workers"}. `);
   if (status.batching?.size > 1) parts.push(`Up to ${format.whole(status.batching.size)} items travel together: ${status.batching.reason}. `);
   const last = status.last_switch;
@@ -89,7 +90,7 @@ function inWords(picture) {
     const who = group.dyn ? `${group.workers} workers at it` : `${group.pattern === "par" ? "parallel" : "sequential"} with ${group.replicas} ${group.replicas === 1 ? "worker" : "workers"}`;
     return `${stages}, ${who}, ${group.waiting} waiting${group.pressed ? ", it holds items back" : ""}`;
   });
-  const roaming = picture.dyn ? ` ${roamers(picture)}.` : "";
+  const roaming = picture.dyn ? ` ${roamers(picture)}; ${settingsOf(picture.dyn)}.` : "";
   return `Pipeline. Input ${picture.input} items per second, ${picture.queued} waiting; ${groups.join("; then ")}; output ${picture.output} items per second.${roaming}`;
 }
 
@@ -98,12 +99,17 @@ function roamers({ dyn, between }) {
   return `${dyn.workers} workers go from stage to stage as scheduler ${dyn.scheduler} says, ${between} between stages`;
 }
 
+/** What the scheduler goes by. */
+function settingsOf({ settings }) {
+  return Object.entries(settings ?? {}).map(([name, value]) => `${name} ${value}`).join(", ");
+}
+
 /** The workers that look for work, in a lane under the stages that they go to. */
 function drawLane(picture, plan) {
   const [x, y, width] = [SIZE.margin, plan.height + LANE.gap, plan.width - 2 * SIZE.margin];
   const dots = Array.from({ length: Math.min(DOTS, picture.between) }, (_, index) => s("circle", { class: "worker", cx: x + 16 + index * 12, cy: y + LANE.height / 2, r: 4 }));
   const words = s("text", { class: "busy", x: x + 22 + dots.length * 12, y: y + LANE.height / 2 + 4 }, width < 460 ? `${picture.between} of ${picture.dyn.workers} between stages (${picture.dyn.scheduler})` : roamers(picture));
-  return s("g", { class: "lane" }, s("rect", { x, y, width, height: LANE.height, rx: 10 }), dots, words);
+  return s("g", { class: "lane" }, s("title", {}, settingsOf(picture.dyn)), s("rect", { x, y, width, height: LANE.height, rx: 10 }), dots, words);
 }
 
 function draw(picture, width) {

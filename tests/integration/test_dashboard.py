@@ -125,12 +125,13 @@ def test_how_many_items_travel_together_is_drawn_where_it_is_more_than_one(
 def test_workers_of_a_dynamic_composition_are_drawn_between_stages(ferret: Browser, daemon: SceneDaemon) -> None:
     stages = ("segment", "extract", "vectorize", "rank")
     groups = [{"stages": [stage], "pattern": "par", "replicas": 4} for stage in stages]
-    dyn = {"workers": 4, "scheduler": "lp"}
+    dyn = {"workers": 4, "scheduler": "lp", "settings": {"slice_s": 0.002, "least_waiting": 1}}
     free = {"name": "free", "notation": "Dyn*4", "workers": 4, "groups": groups, "dyn": dyn}
     at = {"pid": 1, "node": "here", "outstanding": 1, "restarts": 0}
     workers = [{**at, "id": f"w{number}", "group": group} for number, group in enumerate((3, 3, 1, None))]
     daemon.ferret(composition=free, workers=workers)
     ferret.sees("4 workers go from stage to stage as scheduler lp says, 1 between stages", ".drawing")
+    ferret.sees("Scheduler lp with slice_s 0.002, least_waiting 1", ".pipeline")
     assert len(ferret.all(".drawing .lane .worker")) == 1
     assert not ferret.all(".drawing .copy")
     assert "rank 9" in ferret.attribute(".drawing svg", "aria-label")

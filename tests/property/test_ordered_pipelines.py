@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compositions.dynamic import SCHEDULER_NAMES
 from compositions.model import StageKind
-from runtime.scheduling.settings import SchedulerSettings
+from compositions.scheduler_settings import SchedulerSettings
 from service.experiments.ordered.operators import Operator, serial_run
 from service.experiments.ordered.plant import Plant, Setup, Trace
 from service.experiments.ordered.worklists import QUEUE_NAMES, make_worklist

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from compositions.dynamic import SCHEDULER_NAMES, Dyn
 from compositions.errors import CompositionError
 from compositions.model import Composition, Stage, StageKind, TransitionKind
 from compositions.notation import format_notation, parse, short_notation
+from compositions.scheduler_settings import SchedulerSettings
 from control.decisions import Mode
 from profiler.slo import parse_slo
 from runtime.dispatch.dispatcher import Dispatcher
@@ -66,6 +68,12 @@ def test_what_goes_without_saying() -> None:
         ("Dyn*1234567890", "replicas has 10 digits at position 4; that is too many"),
         ("Dyn-Seq", "expected Seq or Par at position 0 of the notation, found 'Dyn-Seq'; Dyn stands alone"),
         ("Seq-Dyn", "expected Seq or Par at position 4 of the notation, found 'Dyn'; Dyn stands alone"),
+        ("Dyn*2(ct, slice_s)", "'slice_s' is no setting of Dyn; write name=value, as in Dyn*4(ct, slice_s=0.002)"),
+        ("Dyn*2(ct, slice_s=90)", "Dyn: slice_s = 90, must be in [0.000001, 60] s"),
+        ("Dyn*2(qst, capacity=0.5)", "Dyn: capacity = 0.5, must be a whole number"),
+        ("Dyn*2(ct, slice_s=" + "9" * 50 + ")", f"Dyn: slice_s = '{'9' * 50}', must be a number"),
+        ("Dyn*2(ct, selectivity=odd)", "Dyn: selectivity = 'odd', must be corrected or printed"),
+        ("Dyn(window_s=1)", "Dyn: scheduler lp has no setting 'window_s'; it takes slice_s, least_waiting"),
     ],
 )
 def test_what_is_none_is_refused(text: str, refused: str) -> None:
@@ -88,6 +96,45 @@ def test_a_file_may_have_it_and_is_written_as_it_was_read() -> None:
     document = load(text, {"a": STAGES})
     assert document.compositions == (parse("Dyn*4(kanban)", STAGES, name="free"),)
     assert load(dump("a", document.compositions), {"a": STAGES}).compositions == document.compositions
+
+
+def test_settings_are_said_in_the_notation() -> None:
+    found = parse("Dyn*4( ct , window_s=0.5,slice_s=2e-3, half_life = 1000 )", STAGES, name="free")
+    assert found.dyn == Dyn(4, "ct", SchedulerSettings(slice_s=0.002, window_s=0.5))
+    assert format_notation(found) == "Dyn*4(ct, slice_s=0.002, window_s=0.5)"
+    assert parse(format_notation(found), STAGES, name="free") == found
+    assert parse("Dyn(least_waiting=3)", STAGES).dyn == Dyn(2, "lp", SchedulerSettings(least_waiting=3))
+    usual = parse("Dyn*4(ct)", STAGES)
+    assert usual.shape != found.shape
+    assert usual.transition_to(found) == TransitionKind.SWITCH
+
+
+def test_and_in_a_file_beside_it() -> None:
+    text = "app: a\ncompositions:\n  - {name: free, notation: '%s', settings: %s}\n"
+    document = load(text % ("Dyn*4(ct, slice_s=0.01)", "{slice_s: 0.002, window_s: 0.5}"), {"a": STAGES})
+    assert document.compositions == (parse("Dyn*4(ct, slice_s=0.002, window_s=0.5)", STAGES, name="free"),)
+    assert load(dump("a", document.compositions), {"a": STAGES}).compositions == document.compositions
+    for notation, settings, refused in (
+        ("Seq-Seq-Seq", "{slice_s: 1}", "are those of the scheduler of a notation such as Dyn*4(ct); bound workers"),
+        ("Dyn*4", "[1]", "must be a mapping with slice_s, least_waiting, not a list"),
+        ("Dyn*4", "{slice_s: long}", "slice_s = 'long', must be a number"),
+        ("Dyn*4", "{1: 2}", "scheduler lp has no setting 1; it takes slice_s, least_waiting"),
+    ):
+        with pytest.raises(CompositionError, match=re.escape(f"compositions[0].settings: {refused}")):
+            load(text % (notation, settings), {"a": STAGES})
+
+
+def test_they_are_told_as_they_are_in_force() -> None:
+    told = ActiveComposition.of(parse("Dyn*4(qst, capacity=7)", STAGES)).dyn
+    assert told is not None
+    assert told.settings == {"slice_s": 0.001, "capacity": 7, "half_life": 1000}
+
+
+def test_and_are_gone_by() -> None:
+    """A worker that stays for a slice of ten seconds is asked for anew far more rarely than one that stays a ms."""
+    long = simulate(simulated(parse("Dyn*1(ct, slice_s=10)", PLAIN, name="free"), rate=Fixed(5.0)))
+    short = simulate(simulated(parse("Dyn*1(ct, slice_s=0.001)", PLAIN, name="free"), rate=Fixed(5.0)))
+    assert [item.at_s for item in long.delivered] != [item.at_s for item in short.delivered]
 
 
 # --- what they are said to do ----------------------------------------------------------------------------------------

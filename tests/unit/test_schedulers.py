@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from compositions.dynamic import SCHEDULER_NAMES
+from compositions.scheduler_settings import SchedulerSettings
 from compositions.settings import SettingsError
 from runtime.scheduling import SCHEDULERS, SchedulerError, make_scheduler
 from runtime.scheduling.book import Book, Queue, Turn
 from runtime.scheduling.port import Look
 from runtime.scheduling.published import cumulative
-from runtime.scheduling.settings import SchedulerSettings
 
 SLICE_S = 0.001
 ONE_MS = Look(10, True, 0, 4, 0.001)

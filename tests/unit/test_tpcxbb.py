@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -18,10 +17,11 @@ from apps.registry import create
 from apps.tpcxbb import tables
 from apps.tpcxbb.__main__ import main as write_tables
 from apps.tpcxbb.generate import Plan
+from benchmarks.matrix.plain import serial
 from benchmarks.tpcxbb_sql import Q1_SQL, Q2_SQL, Q3_SQL, Q4_SQL, Q15_SQL
 from compositions.enumeration import generate
 from compositions.errors import RecomposeError
-from compositions.model import Composition, Stage, StageKind
+from compositions.model import Composition
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.settings import DispatcherSettings
@@ -49,32 +49,6 @@ def answers(folder: Path, sql: str) -> list[tuple[Any, ...]]:
         for path in sorted(folder.iterdir()):
             database.execute(f"create view {path.stem} as select * from '{path}'")
         return database.execute(sql).fetchall()
-
-
-def serial(app: App) -> list[Any]:
-    """What a plain loop tells."""
-    app.setup()
-    states: dict[Any, Any] = {}
-    values = list(app.items(None))
-    for stage in app.stages:
-        made: list[Any] = []
-        for value in values:
-            got = _called(app, stage, value, states)
-            made += got if isinstance(got, Outputs) else [got]
-        values = made
-    return values
-
-
-def _called(app: App, stage: Stage, value: Any, states: dict[Any, Any]) -> Any:
-    method = getattr(app, stage.name)
-    if stage.batch:
-        schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in stage.columns])
-        return method(pa.RecordBatch.from_pylist([value], schema=schema))[0]
-    if stage.kind is StageKind.STATELESS:
-        return method(value)
-    key = getattr(app, f"{stage.name}_key")(value) if stage.kind is StageKind.PARTITIONED else None
-    got, states[stage.name, key] = method(value, states.get((stage.name, key)))
-    return got
 
 
 class Run:

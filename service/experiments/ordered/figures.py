@@ -9,7 +9,7 @@ from math import erf, sqrt
 
 from compositions.dynamic import SCHEDULER_NAMES
 from compositions.model import StageKind
-from runtime.scheduling.settings import SchedulerSettings
+from compositions.scheduler_settings import SchedulerSettings
 from service.experiments.ordered.operators import Operator, work_s
 from service.experiments.ordered.plant import Setup
 from service.experiments.ordered.runs import Run, run

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
+from compositions.scheduler_settings import SchedulerSettings
 from runtime.scheduling import make_scheduler
 from runtime.scheduling.book import Book, Queue, Turn
-from runtime.scheduling.settings import SchedulerSettings
 from service.experiments.ordered.operators import Operator
 from service.experiments.ordered.station import Given, Sending, Station, Work
 from service.experiments.ordered.worklists import QueueName

@@ -1,0 +1,70 @@
+"""A few runs of the matrix of queries; all of them: ``python -m benchmarks.query_matrix``."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from click.testing import CliRunner
+
+from apps.tpcxbb.q1 import Q1
+from benchmarks import query_matrix
+from benchmarks.matrix.play import Run
+from benchmarks.matrix.streams import SQL
+from benchmarks.query_matrix import ROWS, cells, run, shapes
+from compositions.dynamic import SCHEDULER_NAMES
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("streams")
+
+
+@pytest.mark.parametrize("query", SQL)
+def test_drawn_runs_tell_what_a_plain_loop_and_duckdb_tell(folder: Path, query: str) -> None:
+    """Two of rows, and one of portions."""
+    chance, drawn = random.Random(query), list(cells(query))
+    chosen = [
+        chance.choice([cell for cell in drawn if cell.bundle == size and bool(cell.stream.portion) == portions])
+        for size, portions in ((1, False), (256, False), (16, True))
+    ]
+    seen, faults = run(chosen, folder)
+    assert faults == []
+    assert seen.runs == 3
+    assert min(seen.kills, seen.switches, seen.moved) > 6
+
+
+def test_every_grouping_scheduler_and_number_of_workers_has_runs() -> None:
+    for query in SQL:
+        bound = [each for each in shapes(query) if each.dyn is None]
+        free = {(each.dyn.scheduler, each.dyn.workers) for each in shapes(query) if each.dyn is not None}
+        assert len(free) == len(SCHEDULER_NAMES) * 16
+        assert {each.workers for each in bound} == set(range(1, 17))
+        assert {each.grouping for each in bound} == {each.grouping for each in query_matrix.bound(query)}
+    assert {cell.bundle for cell in cells("q15")} == set(ROWS)
+
+
+def test_a_run_that_loses_a_key_is_told(folder: Path) -> None:
+    """A stage that forgets a state."""
+    cell = next(each for each in cells("q1") if each.shape.dyn is not None and each.bundle == 16)
+    count = Q1.count
+
+    def forgetful(self: Q1, value: Any, state: Any) -> Any:
+        result, new = count(self, value, state)
+        return result, None if len(value) > 2 else new
+
+    Run(cell, folder)  # what a plain loop tells is kept
+    with patch.object(Q1, "count", forgetful):
+        _, faults = run([cell], folder)
+    assert len(faults) == 1
+    assert faults[0].startswith(cell.name)
+    assert "where a plain loop tells" in faults[0]
+
+
+def test_from_the_command_line() -> None:
+    told = CliRunner().invoke(query_matrix.main, ["--query", "q3", "--part", "7/600"])
+    assert told.exit_code == 0, told.output
+    assert told.output.startswith("2 of 625 runs, seed 0: 0 differ; ")
