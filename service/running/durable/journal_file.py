@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from compositions.errors import NotNow, RecomposeError
+from service.running.durable.log_check import lost_behind
 
 VERSION = 2
 SCHEMA = """
@@ -59,6 +60,9 @@ class JournalFile:
             raise
 
     def _open(self) -> None:
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if self._synchronous == "FULL" and (lost := lost_behind(log)):
+            raise damaged(self.path, f"{lost} transactions of its log are behind a page that is not as it was written")
         with self._told():
             _check(self.db, self.path)
             self.db.execute("PRAGMA journal_mode = WAL")

@@ -1,0 +1,105 @@
+"""Whether stored transactions lie behind a damaged place in the write-ahead log of a journal.
+
+SQLite reads its log up to the first frame whose check sum is wrong, and says nothing of what is behind it: so a
+transaction ends that a crash cut short. But behind the last one there is nothing that was stored. The format:
+https://sqlite.org/fileformat2.html#walformat
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+HEADER_BYTES, FRAME_HEADER_BYTES = 32, 24
+ORDERS = {0x377F0682: "<u4", 0x377F0683: ">u4"}
+"""In which order of bytes check sums take words, by the number that the file begins with."""
+BLOCK_FRAMES = 2048
+"""Are looked at together: of pages of 4 KB some 8 MB."""
+UNSURE = 1
+"""So many transactions behind the place may be none: one that was given up (no room, no power) may have left its end
+there."""
+Words = NDArray[np.uint32]
+
+
+def lost_behind(log: Path) -> int:
+    """Transactions that were stored and that SQLite will not find; 0 where that is not sure. Reads, and no more. Looks
+    twice, as another process may be writing."""
+    for _ in range(2):
+        try:
+            lost = _behind_damage(log)
+        except FileNotFoundError:
+            return 0
+        if lost <= UNSURE:
+            return 0
+    return lost
+
+
+class _Header(NamedTuple):
+    """``sums`` None: it is not as it was written, and SQLite takes none of the frames."""
+
+    page_bytes: int
+    salts: Words
+    """Are in each frame of this log; what an earlier one left behind it has others."""
+    order: str
+    sums: Words | None
+
+
+def _behind_damage(log: Path) -> int:
+    """Ends of transactions of this log behind the first frame that SQLite does not take."""
+    with log.open("rb") as file:
+        stored = file.read(HEADER_BYTES)
+        header = _header(stored)
+        if header is None:
+            return 0
+        before, lost = header.sums, 0
+        frame_bytes = FRAME_HEADER_BYTES + header.page_bytes
+        while len(block := file.read(frame_bytes * BLOCK_FRAMES)) >= frame_bytes:
+            count = len(block) // frame_bytes
+            frames = np.frombuffer(block, np.uint8, count * frame_bytes).reshape(count, frame_bytes)
+            heads = _words(frames[:, :FRAME_HEADER_BYTES], ">u4")
+            ours, end = (heads[:, 2:4] == header.salts).all(axis=1), 0
+            if before is not None:
+                taken = ours & _sums_are_right(frames, heads[:, 4:6], before, header.order)
+                end = count if taken.all() else int(taken.argmin())
+                before = heads[-1, 4:6] if end == count else None
+            lost += int(np.count_nonzero(ours[end:] & (heads[end:, 1] != 0)))
+        file.seek(0)
+        return lost if file.read(HEADER_BYTES) == stored else 0  # begun anew meanwhile: all behind is older
+
+
+def _header(stored: bytes) -> _Header | None:
+    """None: there is no log."""
+    if len(stored) < HEADER_BYTES:
+        return None
+    words = _words(np.frombuffer(stored, np.uint8)[np.newaxis], ">u4")[0]
+    page_bytes, order = int(words[2]), ORDERS.get(int(words[0]), "<u4")
+    if not 512 <= page_bytes <= 65536 or page_bytes % 8:
+        return None
+    summed = _words(np.frombuffer(stored, np.uint8)[np.newaxis, :24], order)
+    right = (_sums(summed, np.zeros((1, 2), np.uint32))[0] == words[6:8]).all()
+    return _Header(page_bytes, words[4:6], order, words[6:8] if right else None)
+
+
+def _sums_are_right(frames: NDArray[np.uint8], stored: Words, before: Words, order: str) -> NDArray[np.bool_]:
+    """Of each frame, if the sum of those before it is: ``before`` of the first."""
+    summed = np.concatenate((frames[:, :8], frames[:, FRAME_HEADER_BYTES:]), axis=1)
+    right: NDArray[np.bool_] = (_sums(_words(summed, order), np.vstack((before, stored[:-1]))) == stored).all(axis=1)
+    return right
+
+
+def _sums(words: Words, before: Words) -> Words:
+    """Check sums of rows of words that go on from ``before``: for each pair of words s0 += x0 + s1, s1 += x1 + s0,
+    modulo 2³². All rows at once."""
+    first, second = before.T.copy()
+    columns = np.ascontiguousarray(words.T)
+    for even, odd in zip(columns[::2], columns[1::2], strict=True):
+        first += even + second
+        second += odd + first
+    return np.stack((first, second), axis=1)
+
+
+def _words(rows: NDArray[np.uint8], order: str) -> Words:
+    return np.ascontiguousarray(rows).view(order).astype(np.uint32)

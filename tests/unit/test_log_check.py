@@ -1,0 +1,106 @@
+"""What a damaged write-ahead log does to a journal whose runner was killed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from compositions.errors import RecomposeError
+from service.running.durable.journal import Journal
+from service.running.durable.log_check import FRAME_HEADER_BYTES, HEADER_BYTES, lost_behind
+from service.running.durable.values import Pushed
+
+FRAME_BYTES = FRAME_HEADER_BYTES + 4096
+STORED = 30
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """A journal as a runner leaves it that stored so many items one by one and was killed; nothing is in the file of
+    the database itself yet."""
+    living = tmp_path / "living"
+    journal = Journal(living / "run.journal", "r", 1)
+    for serial in range(STORED):
+        journal.store(None, [Pushed(serial, (f"item {serial}",))])
+    left = tmp_path / "left"
+    shutil.copytree(living, left, ignore=shutil.ignore_patterns("*-shm"))
+    journal.close()
+    return left / "run.journal"
+
+
+def log_of(journal: Path) -> Path:
+    return journal.with_name(f"{journal.name}-wal")
+
+
+def frames_of(journal: Path) -> int:
+    return (log_of(journal).stat().st_size - HEADER_BYTES) // FRAME_BYTES
+
+
+def flip(log: Path, at: int) -> bytes:
+    content = bytearray(log.read_bytes())
+    content[at] ^= 0b100
+    log.write_bytes(content)
+    return bytes(content)
+
+
+def frame(number: int, behind: int) -> int:
+    return HEADER_BYTES + number * FRAME_BYTES + behind
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(frame(9, FRAME_HEADER_BYTES + 4000), id="page"),
+        pytest.param(frame(9, 18), id="sum"),
+        pytest.param(frame(9, 9), id="salt"),
+        pytest.param(frame(0, FRAME_HEADER_BYTES), id="first page"),
+        pytest.param(26, id="sum of the header"),
+    ],
+)
+def test_what_is_behind_a_flipped_bit_is_not_given_up_without_a_word(killed: Path, place: int) -> None:
+    content, before = flip(log_of(killed), place), killed.read_bytes()
+    with pytest.raises(RecomposeError, match=r"is damaged \(\d+ transactions of its log are behind a page that is not"):
+        Journal(killed, "r", 2)
+    assert (log_of(killed).read_bytes(), killed.read_bytes()) == (content, before), "nothing was changed"
+
+
+def test_a_log_that_is_whole_is_gone_on_with(killed: Path) -> None:
+    assert frames_of(killed) > STORED
+    assert lost_behind(log_of(killed)) == 0
+    assert Journal(killed, "r", 2).found.undelivered == [f"item {serial}" for serial in range(STORED)]
+
+
+@pytest.mark.parametrize("missing", [1, FRAME_BYTES // 2, FRAME_BYTES + 1])
+def test_a_transaction_that_was_cut_short_never_was(killed: Path, missing: int) -> None:
+    log = log_of(killed)
+    log.write_bytes(log.read_bytes()[:-missing])
+    assert lost_behind(log) == 0
+    assert Journal(killed, "r", 2).found.undelivered[0] == "item 0"
+
+
+def test_a_last_transaction_that_the_disk_did_not_take_in_its_order_never_was(killed: Path) -> None:
+    """Without power a later page may be there and an earlier one not; nobody was told that it is stored."""
+    flip(log_of(killed), frame(frames_of(killed) - 1, FRAME_HEADER_BYTES))
+    assert lost_behind(log_of(killed)) == 0
+    assert len(Journal(killed, "r", 2).found.undelivered) == STORED - 1
+
+
+def test_what_an_earlier_log_left_in_the_file_is_not_missed(tmp_path: Path) -> None:
+    """A log is written anew from its beginning once all of it is in the database."""
+    journal = Journal(tmp_path / "run.journal", "r", 1)
+    for serial in range(STORED):
+        journal.store(None, [Pushed(serial, ("x" * 10_000,))])
+    assert journal._file.db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0] == 0
+    before = frames_of(tmp_path / "run.journal")
+    journal.store(None, [Pushed(STORED, ("y",))])
+    assert frames_of(tmp_path / "run.journal") == before, "the older frames are behind the new ones"
+    assert lost_behind(log_of(tmp_path / "run.journal")) == 0
+    journal.close()
+
+
+def test_without_waiting_for_the_disk_a_log_may_have_holes(killed: Path) -> None:
+    """``journal_sync`` false promises a journal that is whole, and lacks the last moments, after the power was lost."""
+    flip(log_of(killed), frame(20, FRAME_HEADER_BYTES))
+    assert 0 < len(Journal(killed, "r", 2, sync=False).found.undelivered) < STORED
