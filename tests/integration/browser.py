@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -35,6 +35,10 @@ FLAGS = (
     "--hide-scrollbars",
 )
 WAIT_S = 20.0
+AUDIT = """
+const [rules, done] = arguments;
+axe.run({ resultTypes: ["violations"], ...(rules.length && { runOnly: rules }) }).then(done);
+"""
 AXE = Path(str(files("axe_core_python"))) / "axe.min.js"
 
 
@@ -144,13 +148,11 @@ class Browser:
         self.driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
         return int(self.run("return performance.memory.usedJSHeapSize"))
 
-    def faults_of_access(self) -> list[str]:
-        """axe-core's serious and critical violations."""
+    def faults_of_access(self, rules: Sequence[str] = ()) -> list[str]:
+        """axe-core's serious and critical violations; of these ``rules`` only, if there are any."""
         if not self.run("return 'axe' in window"):
             self.run(AXE.read_text())
-        found = self.driver.execute_async_script(
-            "const done = arguments[0]; axe.run({resultTypes: ['violations']}).then(done)"
-        )
+        found = self.driver.execute_async_script(AUDIT, list(rules))
         grave = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
         return [f"{each['id']}: {node['target']} {node['failureSummary']}" for each in grave for node in each["nodes"]]
 

@@ -35,6 +35,7 @@ from service.daemon.daemon import Daemon
 from service.daemon.fakes.fake_daemon import PromptTicker
 from service.daemon.fakes.fake_runner import FakeRunner
 from service.daemon.keeping.hosts import LocalHost
+from service.daemon.keeping.ticker import Ticker
 from service.daemon.storing.store import DaemonStore
 from service.running.asking.requests import ReadWhatIf
 
@@ -258,6 +259,11 @@ def _know_a_third() -> None:
     registry.find = lambda name, folders=(): third if name == "third" else find(name, folders)  # type: ignore[assignment]
 
 
+def _ticker(name: str) -> Ticker:
+    """Alerts are looked at as ever; runners are up at once."""
+    return Ticker(name) if name == "alerts" else PromptTicker(name)
+
+
 def _predicted(each: Any) -> tuple[float, float | None]:
     """Items/s, and milliseconds unless the queue grows: rank decides."""
     replicas = each.groups[-1].replicas
@@ -280,7 +286,7 @@ def main() -> None:
         _know_a_third()
         apps = {name: registry.find(name) for name in names}
         written = RunSpec(app="", telemetry=TelemetrySpec(folder=str(asked.state / "telemetry")))
-        daemon = Daemon(apps, LocalHost(Scene), store, written, make_ticker=PromptTicker)
+        daemon = Daemon(apps, LocalHost(Scene), store, written, make_ticker=_ticker)
         recent = logs.Recent()
         logs.configure(console=False, recent=recent)
         app = create_app(daemon, Access(token=os.environ.get("RECOMPOSE_TOKEN")), recent)

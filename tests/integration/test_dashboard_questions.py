@@ -14,6 +14,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from written_telemetry import write, write_items
 
 from compositions.hue import hue_of
+from service.bodies.base import time_text
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
 CLASSES = "return [...document.querySelectorAll(arguments[0])].map((each) => each.getAttribute('class'))"
@@ -70,6 +71,40 @@ def test_a_load_too_high_looks_like_one(ferret: Browser, daemon: SceneDaemon) ->
     daemon.ferret(slo_status="unknown")
     ferret.sees("SLO violated until", ".head")
     ferret.sees("measuring anew", ".head")
+
+
+def test_shedding_is_said_while_it_lasts(ferret: Browser, daemon: SceneDaemon) -> None:
+    items = {"accepted": 1300, "delivered": 1200, "failed": 0, "shed": 0}
+    rates = {"offered_per_s": 40.0, "admitted_per_s": 21.3, "throughput_per_s": 20.9, "queued": 64}
+    daemon.ferret(items=items, **rates)
+    ferret.sees("1,300 in", ".tile")
+    daemon.ferret(items={**items, "shed": 37}, **rates)
+    dropped = (
+        "37 items were dropped in the last 10 seconds: 40.0/s offered, 21.3/s admitted, 20.9/s delivered; 64 wait."
+    )
+    ferret.sees(f"Shedding. {dropped}", ".load")
+    assert any("37 dropped" in each for each in ferret.texts(".tile[data-slo=infeasible]"))
+    daemon.ferret(items={**items, "shed": 37}, **rates, updated_at=time_text(time() + 12))
+    ferret.until(lambda: not "".join(ferret.texts(".load")), "nothing was dropped of late")
+    assert any("37 dropped" in each for each in ferret.texts(".tile")), "what is lost is still counted"
+
+
+def test_an_alert_is_shown_until_it_ends(ferret: Browser, daemon: SceneDaemon) -> None:
+    """The rule is the service's own; only the backlog is made up."""
+    daemon.send("PUT", "/alerts", {"rules": [{"about": "backlog", "above": 100, "for_s": 0}]})
+    daemon.ferret(queued=214)
+    ferret.sees("Alert since", ".notice.bad")
+    assert "214 items wait, which is more than 100" in ferret.texts(".notice.bad")[0]
+    ferret.sees("Alert of ferret", "#news")
+    assert "alert" in ferret.texts(".head .chip")
+    ferret.open("#/")
+    ferret.sees("Alert: ", ".card")
+    daemon.ferret(queued=3)
+    ferret.until(lambda: not any("Alert" in each for each in ferret.texts(".card")), "it is over")
+    ferret.open("#/app/ferret")
+    ferret.sees("rank", ".drawing")
+    assert not any("Alert" in each for each in ferret.texts(".notices"))
+    assert "alert" not in ferret.texts(".head .chip")
 
 
 def test_a_composition_has_the_colour_that_reports_give_it(ferret: Browser) -> None:
