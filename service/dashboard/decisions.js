@@ -6,6 +6,7 @@ import { decision, run, sizes } from "./decision_views.js";
 import { get, segment } from "./service.js";
 
 const PAGE = 40;
+const KEPT = 1000; // as many as the service keeps: a page that is open for days grows no further
 const EVERY_MS = 5000;
 const KINDS = { "what was decided": ["decision", "batching"], everything: [], "what changed nothing": ["no_change"] };
 
@@ -82,6 +83,7 @@ export class Decisions {
 
   add(found) {
     for (const entry of found) this.entries.set(keyOf(entry), entry);
+    for (const old of this.sorted().slice(KEPT)) if (keyOf(old) !== this.pinned) this.entries.delete(keyOf(old));
     this.draw();
   }
 

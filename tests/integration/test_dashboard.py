@@ -68,7 +68,9 @@ def test_the_overview_has_the_worst_first_and_sums_up(daemon: SceneDaemon, chrom
     daemon.send("POST", "/slo", LATENCY)
     with page(f"http://127.0.0.1:{daemon.port}", chromium) as seen:
         seen.open()
-        seen.sees("1 of 2 running · 1 met", ".fleet")
+        seen.sees("1 of 2 running · 1 met · 5 workers in use + 1 spare on 2 cores, 1.", ".fleet")
+        seen.sees("87 % of the time", ".card")
+        seen.sees("5 + 1 on 2 cores", ".card")
         daemon.send("POST", "/apps/synthetic/start", PUSHED)
         daemon.send("POST", "/apps/synthetic/items", {"slo_status": "violated"})
         seen.until(

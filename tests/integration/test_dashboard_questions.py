@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from time import time
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from browser import CHROMIUM, DRIVER, Browser
 from dashboard_rig import LATENCY, SceneDaemon
 from dashboard_scenes import NOTICES, SCENES
 from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
 from written_telemetry import write, write_items
 
 from compositions.hue import hue_of
@@ -58,11 +60,34 @@ def test_decisions_are_shown_by_kind_and_page_by_page(ferret: Browser, daemon: S
     ferret.until(lambda: ferret.all(".decisions .no_change") and not ferret.all(".decisions .decision"), "no decisions")
 
 
+READ_ON = """
+const done = arguments[0];
+Promise.all(["decisions", "names"].map((name) => import(`/dashboard/${name}.js`))).then(([decisions, names]) => {
+  const list = new decisions.Decisions("ferret", new names.Names());
+  const at = (number) => new Date(1e12 + 1000 * number).toISOString();
+  const quiet = (_, k) => ({ kind: "no_change", at: at(k), first_at: at(k), count: 1, reason: "met" });
+  const entries = Array.from({ length: 1100 }, quiet);
+  list.deep = true;
+  list.add(entries.slice(0, 700));
+  list.add(entries.slice(700));
+  const newest = list.list.firstChild.querySelector("time").dateTime === at(1099);
+  done([list.list.children.length, list.entries.size, list.items.size, newest]);
+});
+"""
+
+
+def test_who_reads_on_in_the_decisions_does_not_make_the_page_grow(ferret: Browser) -> None:
+    assert ferret.driver.execute_async_script(READ_ON) == [1000, 1000, 1000, True]
+
+
 def test_a_load_too_high_looks_like_one(ferret: Browser, daemon: SceneDaemon) -> None:
     daemon.send("POST", "/slo", LATENCY)
     daemon.ferret(**SCENES["overloaded"])
     ferret.sees(NOTICES["overloaded"], ".load")
     assert "Source held back." in ferret.texts(".load")[0]
+    assert ferret.texts(".tile[data-slo=violated] dt") == ["Latency"], (
+        "the figure that misses its objective is coloured"
+    )
     tiles = " ".join(ferret.texts(".tile"))
     for told in ("only 21.3/s admitted, 118 missed", "mean, 4.4 times its bound 480 ms", "source 12.4 s behind"):
         assert told in tiles
@@ -127,6 +152,43 @@ def test_figures_are_for_people(ferret: Browser) -> None:
     assert told[:2] == ["12.5 s", "0.00 ms"]
     assert told[2:7] == ["2.5 s", "0", "99.9 %", "29 % above its bound", "a 9th of its bound"]
     assert told[7:] == [1, 1, pytest.approx(0.3)], "an axis of nothing but zeros reaches to one"
+
+
+AXES = """
+const cut = (text) => {
+  const [inner, outer] = [text, text.closest("svg")].map((each) => each.getBoundingClientRect());
+  return inner.left < outer.left - 0.5 || inner.right > outer.right + 0.5;
+};
+const labels = [...document.querySelectorAll(".charts .chart text")].filter((each) => each.checkVisibility());
+const wrong = labels.filter((each) => cut(each) || /e[-+]/.test(each.textContent));
+return [labels.length, wrong.map((each) => each.textContent)];
+"""
+MOMENTS = "return [...new Set([...document.querySelectorAll('.chart .moment')].map((each) => each.textContent))]"
+SAMPLE = """
+const [status, done] = arguments;
+import("/dashboard/samples.js").then((it) => {
+  it.samplesOf("made up").push({ ...status, app: "made up" });
+  done(it.samplesOf("made up").last);
+});
+"""
+
+
+def test_charts_are_whole_and_tell_the_moment_at_the_cursor(ferret: Browser, daemon: SceneDaemon) -> None:
+    ferret.until(lambda: ferret.all(".chart .line.input[d*=L]"), "charts")
+    titles = " ".join(ferret.texts(".charts h3"))
+    for title in ("Offered and delivered", "Latency", "Composition", "Workers in use and cores they keep busy"):
+        assert title in titles
+    ferret.find(".charts svg").send_keys(Keys.ARROW_LEFT)
+    ferret.until(lambda: len(told := ferret.run(MOMENTS)) == 1 and re.fullmatch(r"\d\d:\d\d:\d\d", told[0]), "one time")
+    for width in (1440, 390):
+        ferret.resize(width, 900)
+        ferret.settle()
+        count, wrong = ferret.run(AXES)
+        assert count > 20
+        assert wrong == [], f"{width} px: cut, or no figure for people"
+    anew = {**daemon.status("ferret"), "throughput_per_s": 0.4, "delivered_per_s": 9.8}
+    drawn = ferret.driver.execute_async_script(SAMPLE, anew)
+    assert drawn["output"] == 9.8, "what is judged begins anew with a switch: a dip that was none"
 
 
 def test_a_range_is_marked_by_dragging_and_has_an_address(ferret: Browser) -> None:

@@ -83,6 +83,17 @@ def test_what_the_page_is_made_of_is_kept_by_browsers_until_it_changes(guarded: 
     assert guarded.get("/dashboard/main.js").headers["cache-control"] == "no-cache"
 
 
+def test_what_is_told_cannot_run_and_nobody_else_is_asked(guarded: TestClient) -> None:
+    """Whatever names and reasons hold: the policy allows the service's own files, and none makes markup of text."""
+    parts = guarded.get("/").headers["content-security-policy"].split("; ")
+    assert {"default-src 'none'", "script-src 'self'"} < set(parts)
+    assert {source for part in parts for source in part.split()[1:]} == {"'none'", "'self'"}
+    for path in FOLDER.iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text) == []
+        assert set(re.findall(r"(?:https?:)?//[\w-]+\.[\w./]+", text)) <= {"http://www.w3.org/2000/svg"}, path.name
+
+
 def test_liveness_needs_no_token(guarded: TestClient) -> None:
     assert guarded.get("/healthz").status_code == 200
 
