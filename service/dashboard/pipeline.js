@@ -3,6 +3,7 @@
 import { h, renew, s } from "./dom.js";
 import * as format from "./format.js";
 import { SIZE, behind, layout } from "./layout.js";
+import { swatch } from "./names.js";
 
 const DOTS = 8;
 const LANE = { gap: 14, height: 30 };
@@ -44,7 +45,8 @@ export class Pipeline {
   constructor() {
     this.drawing = h("div", { class: "drawing" });
     this.note = h("p", { class: "hint" });
-    this.element = h("section", { class: "panel pipeline", "aria-labelledby": "pipeline-title" }, h("h2", { id: "pipeline-title" }, "Pipeline"), this.drawing, this.note);
+    this.runs = h("span");
+    this.element = h("section", { class: "panel pipeline", "aria-labelledby": "pipeline-title" }, h("div", { class: "row" }, h("h2", { id: "pipeline-title" }, "Pipeline"), this.runs), this.drawing, this.note);
     this.width = 0;
     this.resized = new ResizeObserver(([{ contentRect }]) => {
       this.width = contentRect.width; // asking the element with every status would have the page laid out each time
@@ -63,6 +65,8 @@ export class Pipeline {
     const picture = pictureOf(status);
     this.drawing.dataset.switching = String(status.state === "switching" || status.state === "trial");
     renew(this.drawing, JSON.stringify([picture, width]), () => draw(picture, width));
+    const { name, notation } = status.composition ?? {};
+    renew(this.runs, JSON.stringify([name, notation]), () => (name ? [swatch(name), h("b", {}, name), h("span", { class: "notation" }, notation)] : []));
     renew(this.note, JSON.stringify([picture.dyn, picture.spare, status.batching, status.last_switch, status.drain, status.switches]), () => noteOf(picture, status));
   }
 }

@@ -4,9 +4,11 @@ import { h, renew } from "./dom.js";
 import * as format from "./format.js";
 import { get, segment } from "./service.js";
 
+const ODD_MS = 2000; // a decision may be told a moment after its switch
+
 export class Why {
   constructor(app, names) {
-    Object.assign(this, { app, names, change: null, key: null });
+    Object.assign(this, { app, names, change: null, key: null, odd: null });
     this.element = h("p", { class: "why", "aria-label": "Why it runs as it does" });
   }
 
@@ -17,7 +19,15 @@ export class Why {
     const quiet = status.state === "stopped" || status.state === "failed" ? null : status.no_change;
     const told = this.change ?? last;
     const first = told || !status.composition ? null : { name: status.composition.name, at: status.began_at };
-    renew(this.element, JSON.stringify([told, quiet, first, this.names.notations.size]), () => [told ? this.line(told) : first ? this.begun(first) : null, quiet ? h("span", { class: "since" }, `${told ? "Since then no change" : "No change"}: ${quiet}`) : null]);
+    const other = told && this.astray(status, told) ? status.composition.name : null;
+    renew(this.element, JSON.stringify([told, quiet, first, other, this.names.notations.size]), () => [other ? h("span", { class: "change" }, "Runs ", this.names.told(other), ", not what was decided last:") : null, told ? this.line(told) : first ? this.begun(first) : null, quiet ? h("span", { class: "since" }, `${told ? "Since then no change" : "No change"}: ${quiet}`) : null]);
+  }
+
+  /** What runs is for some time another one than the last change was to: advice alone, a switch that failed. */
+  astray({ composition, state }, { to }) {
+    if (composition === null || composition.name === to || ["switching", "trial"].includes(state)) this.odd = null;
+    else this.odd ??= performance.now();
+    return this.odd !== null && performance.now() - this.odd > ODD_MS;
   }
 
   /** The last decision changed nothing: an earlier one did. */
