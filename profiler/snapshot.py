@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
@@ -25,6 +26,11 @@ class StageTiming(NamedTuple):
     stage: str
     wall_s: float
     cpu_s: float
+
+
+def timings_of(stages: Sequence[str], times_s: Sequence[float]) -> tuple[StageTiming, ...]:
+    """Of these stages, given wall and CPU seconds of each, in turn."""
+    return tuple(map(StageTiming, stages, times_s[::2], times_s[1::2]))
 
 
 @dataclass(frozen=True, slots=True)

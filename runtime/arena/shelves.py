@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from compositions.errors import RecomposeError
@@ -24,6 +24,13 @@ class Shelf(Protocol):
 
 class TaskShelf(Shelf, Protocol):
     """Of a worker: tasks bring room for new frames, answers tell which blocks were let go."""
+
+    has_room: bool
+    """The latest task brought room."""
+
+    @property
+    def ended(self) -> Collection[int]:
+        """What ``let_go`` has to tell: mostly nothing, and then it need not be asked."""
 
     def enter(self, room: Sequence[int]) -> None:
         """A task begins, with room to write to: start and size, or nothing."""
@@ -46,6 +53,9 @@ class Copies:
 
 class AsTheyAre:
     """For who has no arena and sends frames before their value changes."""
+
+    has_room = False
+    ended: Collection[int] = ()
 
     def enter(self, room: Sequence[int]) -> None:
         pass
@@ -83,22 +93,21 @@ class WorkerShelf:
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
-        self._let_go: deque[int] = deque()
-        self._loans = Loans(segment, self._let_go.append)
+        self.ended: deque[int] = deque()
+        self._loans = Loans(segment, self.ended.append)
         self.open = self._loans.open
         self._room_at = self._room_to = 0
+        self.has_room = False
 
     def enter(self, room: Sequence[int]) -> None:
         start, size = room or (0, 0)
-        self._room_at, self._room_to = start, start + size
+        self._room_at, self._room_to, self.has_room = start, start + size, size > 0
 
     def let_go(self) -> list[int]:
-        return [self._let_go.popleft() for _ in range(len(self._let_go))] if self._let_go else []
+        return [self.ended.popleft() for _ in range(len(self.ended))]
 
     def keep(self, frames: list[Any]) -> list[Any]:
         """What is large by reference: to where it came, if it is passed on unchanged; else to the room, as it goes."""
-        if len(frames) == 1 and type(frames[0]) is bytes and len(frames[0]) < LARGE_BYTES:  # no memory on loan
-            return frames
         return [self._kept(frame) for frame in frames]
 
     def _kept(self, frame: Any) -> Any:

@@ -26,7 +26,8 @@ class BlockingCalls:
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._asked: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._answers: deque[Callable[[], None]] = deque()
+        self.answers: deque[Callable[[], None]] = deque()
+        """Those that are there, for ``answer``."""
         self._thread = threading.Thread(target=self._work, name="recompose-ray-calls", daemon=True)
         self._thread.start()
 
@@ -41,8 +42,8 @@ class BlockingCalls:
 
     def answer(self) -> None:
         """Deals with all answers that are there."""
-        while self._answers:
-            self._answers.popleft()()
+        while self.answers:
+            self.answers.popleft()()
 
     def close(self, timeout_s: float) -> None:
         """Makes the calls that were asked for, as far as ``timeout_s`` allows. May be called twice."""
@@ -58,5 +59,5 @@ class BlockingCalls:
             answer = partial(then, call())
         except Exception as error:
             answer = partial(otherwise, error)
-        self._answers.append(answer)
+        self.answers.append(answer)
         self._wake()

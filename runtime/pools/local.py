@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from apps.contract import App
+from profiler.snapshot import timings_of
 from runtime.dispatch.events import (
     BundleAdmitted,
     Event,
@@ -142,10 +143,12 @@ class LocalPool:
 async def run_task(calls: Calls, worker: WorkerId, task: Task, clock: Callable[[], float]) -> TaskDone | TaskFailed:
     """Runs a task whose payload and states are pickled; what comes back is pickled as well."""
     try:
-        done = perform_alone(calls, task, CODEC) or await perform(calls, task, CODEC)
+        if (alone := perform_alone(calls, task.stages, task, CODEC)) is not None:
+            payload, times_s = alone
+            return TaskDone(clock(), worker, task.task_id, payload, timings_of(task.stages, times_s))
+        return TaskDone(clock(), worker, task.task_id, *await perform(calls, task, CODEC))
     except StageError as error:
         return TaskFailed(clock(), worker, task.task_id, error.stage, error.traceback_text, error.position)
-    return TaskDone(clock(), worker, task.task_id, *done)
 
 
 def _heard(now_s: float, event: Event) -> Event:

@@ -26,12 +26,17 @@ class Bench:
 
     def work_alone(self, task: Message) -> Message | None:
         """The same at once, for a task of one item through plain stages; None: it is another one."""
-        self._shelf.enter(task.blocks)
+        language, shelf = self._language, self._shelf
+        if task.blocks or shelf.has_room:
+            shelf.enter(task.blocks)
         try:
-            performed = perform_alone(self.calls, self._language.task(task), self._codec)
-            return self._with_let_go(self._language.answer(task, performed)) if performed else None
+            performed = perform_alone(self.calls, language.stages_of(task), task, self._codec)
+            if performed is None:
+                return None
+            answer = language.answer_alone(task, *performed)
         except StageError as error:
-            return self._with_let_go(self._language.refusal(task, error))
+            answer = language.refusal(task, error)
+        return self._with_let_go(answer) if shelf.ended else answer
 
     async def work(self, task: Message) -> Message:
         """The answer, and which blocks of the arena nothing here refers to any more."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
-from profiler.snapshot import StageTiming
-from runtime.dispatch.events import NO_STATES, NOTHING_KEYED, ItemFault, TaskDone, TaskFailed, WorkerId
+from profiler.snapshot import StageTiming, timings_of
+from runtime.dispatch.events import NO_STATES, NOTHING_KEYED, Event, ItemFault, TaskDone, TaskFailed, WorkerId
 from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.routes import Mosaic
+from runtime.made import made
 from runtime.pools.execute import StageError
 from runtime.pools.perform import Performed
 from runtime.transport.values import Carried, Frame, FrameCodec
@@ -21,6 +22,7 @@ from runtime.transport.wire import Kind, Message, plain_text
 
 _SECONDS = itemgetter(1, 2)
 """Wall and CPU time of a ``StageTiming``."""
+_TASK, _DONE = int(Kind.TASK), int(Kind.DONE)
 _LETTER = 0xFFFF
 """Stands among the states, where no stage has that number: what partitioned stages need, pickled."""
 
@@ -52,6 +54,12 @@ class Language:
         self._stages = tuple(stages)
         self._index = {name: index for index, name in enumerate(self._stages)}
         self.codec = codec
+        self.answers: Mapping[int, Callable[[float, WorkerId, Message], Event]] = {
+            int(Kind.DONE): self.done,
+            int(Kind.PARTLY): self.done,
+            int(Kind.FAILED): self.failed,
+        }
+        """How a worker's word of a task is read, by its kind."""
 
     def message(self, task: Task) -> Message:
         index = self._index
@@ -59,7 +67,8 @@ class Language:
         given = {index[name]: state for name, state in states.items() if state is not None} if states else {}
         if keyed is not None or type(payload) is Mosaic:
             given[_LETTER], payload = _letter(keyed, payload)
-        return Message(Kind.TASK, task_id, index[names[0]], len(names), payload, given, (), start, items)
+        first, span = index[names[0]], len(names)
+        return made(Message, (_TASK, task_id, first, span, payload, given, (), start, items, ()))
 
     def task(self, message: Message) -> Task:
         """Inverse of ``message``, but for the serial number, which no worker needs."""
@@ -70,6 +79,16 @@ class Language:
         keyed, payload = _read(given[_LETTER], payload) if _LETTER in given else (None, payload)
         states = {self._stages[index]: state for index, state in given.items() if index != _LETTER}
         return Task(task_id, -1, stages, payload, states, start, items, keyed)
+
+    def stages_of(self, task: Message) -> tuple[str, ...]:
+        """Their names."""
+        return self._stages[task.first : task.first + task.span]
+
+    @staticmethod
+    def answer_alone(task: Message, payload: Sequence[Carried], times_s: Sequence[float]) -> Message:
+        """DONE, of a task of one item without states."""
+        _, task_id, first, span, _, _, _, _, _, _ = task
+        return made(Message, (_DONE, task_id, first, span, payload, NO_STATES, times_s, 0, 1, ()))
 
     def answer(self, task: Message, performed: Performed) -> Message:
         """DONE with the values, the new states and the timings; or PARTLY."""
@@ -92,9 +111,12 @@ class Language:
 
     def done(self, now_s: float, worker: WorkerId, message: Message) -> TaskDone:
         kind, task_id, first, span, payload, given, times, _, _, _ = message
-        timings = tuple(map(StageTiming, self._stages[first : first + span], times[::2], times[1::2]))
-        if not given and kind != Kind.PARTLY:
-            return TaskDone(now_s, worker, task_id, payload, timings)
+        if span == 1 and len(times) == 2:
+            timings: tuple[StageTiming, ...] = (made(StageTiming, (self._stages[first], *times)),)
+        else:
+            timings = timings_of(self._stages[first : first + span], times)
+        if not given and kind == _DONE:
+            return made(TaskDone, (now_s, worker, task_id, payload, timings, NO_STATES, (), NOTHING_KEYED))
         keyed = pickle.loads(plain_text(given[_LETTER][0])) if _LETTER in given else NOTHING_KEYED
         states = {self._stages[index]: state for index, state in given.items() if index != _LETTER}
         if kind != Kind.PARTLY:

@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,18 +23,13 @@ from runtime.pools.processes import Process
 from runtime.pools.ray_actors import Actors
 from runtime.pools.ray_language import Language
 from runtime.pools.ray_settings import RayPoolSettings, ways_of
-from runtime.transport.hub import Hub
+from runtime.transport.hub import Hub, Received
 from runtime.transport.wire import Kind, Message
 
 __all__ = ["RayPool", "RayPoolSettings"]
 
 TOGETHER_S = 0.02
 """Within so long losses are told together."""
-
-_ANSWERS: Mapping[int, Callable[[Language, float, WorkerId, Message], Event]] = {
-    **{Kind.DONE: Language.done, Kind.PARTLY: Language.done},
-    Kind.FAILED: Language.failed,
-}
 
 
 @dataclass(slots=True)
@@ -97,31 +92,41 @@ class RayPool:
             member.process.forget()
 
     def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
-        message = self._language.message
-        self._hub.send(worker, [message(task) for task in tasks])
+        messages: list[Message] = []
+        for task in tasks:  # no comprehension: there is one as a rule, and a call of its own would be dear
+            messages.append(self._language.message(task))  # noqa: PERF401
+        self._hub.send(worker, messages)
 
     def wait(self, until_s: float) -> Sequence[Event]:
         waking_s = min(until_s, *self._start_by_s.values()) if self._start_by_s else until_s
         timeout_s = None if waking_s == math.inf else max(0.0, waking_s - time.monotonic())
-        received = self._received(timeout_s)
-        now_s = time.monotonic()
-        events = [self._event(now_s, worker, message) for worker, message in received if worker in self._members]
-        self._calls.answer()
-        while self._ended:
-            events.append(self._note_end(now_s, *self._ended.popleft()))
-        if now_s >= waking_s:
-            events += self._give_up_late_starts(now_s)
-        return list(filter(None, events))
-
-    def _received(self, timeout_s: float | None) -> list[tuple[WorkerId, Message | None]]:
-        """What a poll brings. Where it brings a loss, with what comes in the next moments: a machine that is gone takes
-        its workers with it, and none of them is to be given what another one had."""
         received = self._hub.poll(timeout_s)
-        if any(message is None for _, message in received):
-            together_s = time.monotonic() + TOGETHER_S
-            while (left_s := together_s - time.monotonic()) > 0:
-                received += self._hub.poll(left_s)
-        return received
+        if self._hub.lost:
+            self._gather(received)
+        now_s = time.monotonic()
+        events: list[Event] = []
+        for worker, message in received:
+            if worker not in self._members:
+                continue
+            if message is not None and (read := self._language.answers.get(message.kind)) is not None:
+                events.append(read(now_s, worker, message))
+            else:
+                events += self._came_or_went(now_s, worker, message)
+        if self._calls.answers:
+            self._calls.answer()
+        if now_s >= waking_s:
+            self._give_up_late_starts(now_s)
+        while self._ended:
+            events += self._note_end(now_s, *self._ended.popleft())
+        return events
+
+    def _gather(self, received: list[Received]) -> None:
+        """A worker is lost: adds what comes in the next moments. A machine that is gone takes its workers with it, and
+        none of them is to be given what another one had."""
+        together_s = time.monotonic() + TOGETHER_S
+        while (left_s := together_s - time.monotonic()) > 0:
+            received += self._hub.poll(left_s)
+        self._hub.lost = False
 
     def wake(self) -> None:
         self._hub.wake()
@@ -165,19 +170,19 @@ class RayPool:
         self._start_by_s.pop(worker, None)
         return self._members.pop(worker, None)
 
-    def _note_end(self, now_s: float, worker: WorkerId, reason: str) -> Event | None:
+    def _note_end(self, now_s: float, worker: WorkerId, reason: str) -> list[Event]:
         member = self._remove(worker)
         if member is None:
-            return None
+            return []
         self._kill(worker, member)
         self._places.lost(member.node, [each.node for each in self._members.values() if each.pid], now_s)
-        return WorkerLost(now_s, worker, reason) if member.pid else WorkerStartFailed(now_s, reason)
+        return [WorkerLost(now_s, worker, reason) if member.pid else WorkerStartFailed(now_s, reason)]
 
-    def _give_up_late_starts(self, now_s: float) -> list[Event | None]:
+    def _give_up_late_starts(self, now_s: float) -> None:
         late = [worker for worker, start_by_s in self._start_by_s.items() if now_s >= start_by_s]
         limit_s = self._settings.start_timeout_s
         reason = f"a worker was not ready within {limit_s:g} s; the cluster may lack resources, or setup takes longer"
-        return [self._note_end(now_s, worker, reason) for worker in late]
+        self._ended.extend((worker, reason) for worker in late)
 
     def _kill(self, worker: WorkerId, member: _Member) -> None:
         """At once where that is possible: Ray's own way takes up to seconds when the process is stuck in C code."""
@@ -198,13 +203,11 @@ class RayPool:
 
     # --- messages -------------------------------------------------------------------------------------------------
 
-    def _event(self, now_s: float, worker: WorkerId, message: Message | None) -> Event | None:
+    def _came_or_went(self, now_s: float, worker: WorkerId, message: Message | None) -> list[Event]:
         if message is None:
             # A worker that has not joined yet ends with an answer of its actor that says more.
-            return self._note_end(now_s, worker, "its connection closed") if self._members[worker].pid else None
-        if (read := _ANSWERS.get(message.kind)) is not None:
-            return read(self._language, now_s, worker, message)
-        return self._joined(now_s, worker, message) if message.kind == Kind.READY else None
+            return self._note_end(now_s, worker, "its connection closed") if self._members[worker].pid else []
+        return [self._joined(now_s, worker, message)] if message.kind == Kind.READY else []
 
     def _joined(self, now_s: float, worker: WorkerId, ready: Message) -> WorkerJoined:
         member, here = self._members[worker], self._language.whereabouts(ready)

@@ -85,10 +85,17 @@ class Account:
         self._rooms: dict[int, Block] = {}
         """By task."""
 
-    def going(self, message: Message) -> Message:
-        """A message to the worker, with room for what it will write."""
-        if not self._written and not message.states and Reference not in map(type, message.payload):
-            return message
+    def going(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Messages to the worker, with room for what it will write."""
+        if not self._written:
+            for message in messages:
+                if message.states or Reference in map(type, message.payload):
+                    break
+            else:
+                return messages
+        return [self._booked(message) for message in messages]
+
+    def _booked(self, message: Message) -> Message:
         if message.kind != Kind.TASK:
             return message
         self._holds.add(_frames(message))

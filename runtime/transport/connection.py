@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from runtime.transport.readiness import WRITE, Readiness
 from runtime.transport.stream import MessageReader, MessageWriter, prepare, send_with
@@ -26,7 +27,9 @@ class Connection:
         self.heard, self.lost = heard, lost
         self.reader = MessageReader(sock)
         self._socket, self._readiness = sock, readiness
-        self._writer = MessageWriter(sock)
+        self._writer = MessageWriter(sock, partial(readiness.watch_writing, sock.fileno(), True))
+        self.send, self.send_all = self._writer.send, self._writer.send_all
+        """Raise: OSError when the connection is broken; ``lost`` is called as well, by the next poll."""
         readiness.watch(sock.fileno(), self._serve)
 
     def greet(self, message: Message, descriptors: Sequence[int]) -> None:
@@ -35,13 +38,6 @@ class Connection:
         Raises: OSError when the connection is broken.
         """
         send_with(self._socket, message, descriptors)
-
-    def send(self, messages: Sequence[Message]) -> None:
-        """Raises: OSError when the connection is broken; ``lost`` is called as well, by the next poll."""
-        writer = self._writer
-        writer.send_all(messages)
-        if writer.backlog:
-            self._readiness.watch_writing(self._socket.fileno(), True)
 
     def close(self) -> None:
         """May be called twice."""

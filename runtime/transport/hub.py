@@ -30,7 +30,6 @@ from runtime.transport.router import Router
 from runtime.transport.settings import LobbySettings
 from runtime.transport.wire import Message
 
-_LONG_MS = 10**9
 Received = tuple[WorkerId, Message | None]
 
 
@@ -53,6 +52,8 @@ class Hub:
         self._lobby = Lobby(self._readiness, clock, settings or LobbySettings())
         self._links: dict[WorkerId, Link] = {}
         self._inbox: list[Received] = []
+        self.lost = False
+        """A loss was told, or will be by the next ``poll``, since whoever looks at this has set it back."""
         self._router: Router | None = None
         self._network: Network | None = None
         self._directory = tempfile.mkdtemp(prefix=f"recompose-{os.getpid()}-")
@@ -90,8 +91,10 @@ class Hub:
         """All that has come, in order; ``None`` for a message is the loss of the worker. Blocks for the first."""
         if self._router is not None:
             self._router.drain()
-        self._readiness.serve(self._wait_ms(timeout_s))
-        if (due_s := self._lobby.due_s) < math.inf and self._clock() >= due_s:
+        if self._lobby.due_s < math.inf:
+            timeout_s = self._no_longer(timeout_s, self._lobby.due_s)
+        self._readiness.serve(0 if self._inbox else timeout_s)
+        if self._lobby.due_s < math.inf and self._clock() >= self._lobby.due_s:
             self._lobby.tidy()
         received = self._inbox[:]
         self._inbox.clear()
@@ -121,16 +124,14 @@ class Hub:
             self._router = None
         for sock in (self._wake_in, self._wake_out):
             sock.close()
+        self._readiness.close()
         self.accounts.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _wait_ms(self, timeout_s: float | None) -> int | None:
-        if self._inbox:
-            return 0
-        if (due_s := self._lobby.due_s) < math.inf:
-            until_due_s = due_s - self._clock()
-            timeout_s = until_due_s if timeout_s is None else min(timeout_s, until_due_s)
-        return None if timeout_s is None else min(_LONG_MS, max(0, math.ceil(timeout_s * 1000)))
+    def _no_longer(self, timeout_s: float | None, due_s: float) -> float:
+        """The timeout, or the time until ``due_s`` if that is shorter."""
+        until_due_s = max(0.0, due_s - self._clock())
+        return until_due_s if timeout_s is None else min(timeout_s, until_due_s)
 
     # --- workers that come and go -----------------------------------------------------------------------------------
 
@@ -168,6 +169,7 @@ class Hub:
     def _lose(self, worker: WorkerId) -> None:
         if worker in self._links:
             self.drop(worker)
+            self.lost = True
             self._inbox.append((worker, None))
 
     def _swallow_wake(self, mask: int) -> None:

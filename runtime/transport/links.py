@@ -37,9 +37,12 @@ class PlainLink:
 
     def send(self, messages: Sequence[Message]) -> None:
         if self._account is not None:
-            messages = [self._account.going(message) for message in messages]
+            messages = self._account.going(messages)
         try:
-            self._connection.send(messages)
+            if len(messages) == 1:
+                self._connection.send(messages[0])
+            else:
+                self._connection.send_all(messages)
         except OSError:
             pass  # what the worker said before it died is read first, and then its end
 

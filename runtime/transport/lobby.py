@@ -97,7 +97,7 @@ class Lobby:
         if len(self._strangers) > settings.strangers:
             self._dismiss(next(iter(self._strangers)))
         try:
-            stranger.connection.send([Message(Kind.HELLO, payload=[stranger.challenge])])
+            stranger.connection.send(Message(Kind.HELLO, payload=[stranger.challenge]))
         except OSError:
             dismiss()
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import select
 from collections.abc import Callable
 
 READ, WRITE = select.POLLIN, select.POLLOUT
 Handler = Callable[[int], None]
 """Gets the mask of the events of its descriptor."""
+_READY_AT_ONCE = 256
+_LONGEST_S = 10**6
 
 
 class Readiness:
     def __init__(self) -> None:
-        self._poller = select.poll()
+        self._poller = select.epoll() if hasattr(select, "epoll") else _Poll()
         self._handlers: dict[int, Handler] = {}
 
     def watch(self, descriptor: int, handler: Handler) -> None:
@@ -25,12 +28,35 @@ class Readiness:
         self._poller.modify(descriptor, READ | WRITE if wanted else READ)
 
     def forget(self, descriptor: int) -> None:
+        """Before it is closed."""
         if self._handlers.pop(descriptor, None) is not None:
             self._poller.unregister(descriptor)
 
-    def serve(self, wait_ms: int | None) -> None:
+    def serve(self, wait_s: float | None) -> None:
         """Waits for something to be ready (``None``: for as long as it takes) and calls all handlers concerned."""
         handlers = self._handlers
-        for descriptor, mask in self._poller.poll(wait_ms):
+        try:
+            ready = self._poller.poll(wait_s, _READY_AT_ONCE)
+        except OverflowError:  # more than the system can wait for
+            ready = self._poller.poll(_LONGEST_S, _READY_AT_ONCE)
+        for descriptor, mask in ready:
             if handler := handlers.get(descriptor):  # one before it may have closed this one
                 handler(mask)
+
+    def close(self) -> None:
+        """May be called twice."""
+        self._poller.close()
+
+
+class _Poll:
+    """``epoll`` where there is none. It is given all descriptors at every call, which costs a microsecond or two."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self.register, self.modify, self.unregister = self._poll.register, self._poll.modify, self._poll.unregister
+
+    def poll(self, wait_s: float | None, _most: int) -> list[tuple[int, int]]:
+        return self._poll.poll(None if wait_s is None else math.ceil(wait_s * 1000))
+
+    def close(self) -> None:
+        """There is nothing to close."""

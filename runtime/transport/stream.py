@@ -6,11 +6,11 @@ import math
 import socket
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from runtime.transport.values import Frame
-from runtime.transport.wire import HEAD, Message, pack, unpack
+from runtime.transport.wire import HEAD, Message, pack, pack_alone, unpack, unpack_alone
 
 _JOIN_UP_TO_BYTES = 32 * 1024
 _BUFFER_BYTES = 64 * 1024
@@ -57,31 +57,36 @@ class Handed:
 class MessageWriter:
     """Sends messages in order; what the socket does not take at once waits in ``backlog`` for ``flush``."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
+    def __init__(self, sock: socket.socket, waits: Callable[[], None] = lambda: None) -> None:
+        """``waits`` is called whenever something is left in the backlog."""
+        self._socket, self._waits = sock, waits
         self.backlog: deque[memoryview] = deque()
 
     def send(self, message: Message) -> None:
-        """``send_all`` of one."""
-        self.send_all((message,))
+        """Raises: OSError when the connection is gone."""
+        data = None if self.backlog else pack_alone(message)
+        if data is None:
+            self.send_all((message,))
+            return
+        try:
+            written = self._socket.send(data)
+        except BlockingIOError:
+            written = 0
+        if written < len(data):
+            self.backlog.append(memoryview(data)[written:])
+            self.flush()
 
-    def send_all(self, messages: Iterable[Message]) -> None:
+    def send_all(self, messages: Sequence[Message]) -> None:
         """Small ones go together, by one call of the system. Raises: OSError when the connection is gone."""
         parts: list[Frame] = []
-        size = 0
         for message in messages:
-            own_parts, own_size = pack(message)
-            parts += own_parts
-            size += own_size
-        if size <= _JOIN_UP_TO_BYTES and not self.backlog:
-            data = b"".join(parts)
-            try:
-                written = self._socket.send(data)
-            except BlockingIOError:
-                written = 0
-            if written == size:
-                return
-            parts = [memoryview(data)[written:]]
+            data = pack_alone(message)
+            if data is None:
+                parts += pack(message)[0]
+            else:
+                parts.append(data)
+        if sum(map(len, parts)) <= _JOIN_UP_TO_BYTES:
+            parts = [b"".join(parts)]
         self.backlog.extend(map(memoryview, parts))
         self.flush()
 
@@ -92,6 +97,7 @@ class MessageWriter:
             try:
                 written = self._socket.sendmsg(list(islice(backlog, _PARTS_A_CALL)))
             except BlockingIOError:
+                self._waits()
                 return
             while backlog and written >= len(backlog[0]):
                 written -= len(backlog.popleft())
@@ -144,8 +150,11 @@ class MessageReader:
                 if not self._begin_large(head, begin, end - start):
                     break
                 return messages
-            # Of a bytearray: what a stage gets is its own, and writable as it would be without a transport.
-            messages.append(unpack(head, memoryview(bytearray(buffer[begin:end]))))
+            message = unpack_alone(head, buffer, begin)
+            if message is None:
+                # Of a bytearray: what a stage gets is its own, and writable as it would be without a transport.
+                message = unpack(head, memoryview(bytearray(buffer[begin:end])))
+            messages.append(message)
             start = end
         self._filled = filled - start
         if self._filled:

@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NoReturn
 
-from runtime.arena.reference import Reference
+from numpy import ndarray
+
+from runtime.arena.reference import LARGE_BYTES, Reference
 from runtime.arena.shelves import Copies, Shelf
 from runtime.dispatch.routes import Mosaic
 from runtime.transport.arrays import array_of, described, is_lone_array
@@ -30,19 +32,6 @@ Carried = Frame | Reference
 KeepBuffer = Callable[[pickle.PickleBuffer], Any]
 
 
-def frames_of(values: Sequence[Any]) -> list[Frame]:
-    """Values as frames that share their memory: they must not change until they have been carried.
-
-    The first frame is a pickle (protocol 5), the others are the large buffers, out of band, so that whoever carries
-    the values need not look into them or copy them.
-
-    Raises: whatever pickle raises on a value that cannot be pickled.
-    """
-    buffers: list[pickle.PickleBuffer] = []
-    first = pickled(values, buffers.append)
-    return [first, *(buffer.raw() for buffer in buffers)] if buffers else [first]
-
-
 def pickled(values: Sequence[Any], keep: KeepBuffer | None = None) -> bytes:
     """The pickle of a list of values, of a dict of values side by side and how many each item has, or of a tuple of
     their own pickles, each with its number of buffers; of a lone large array, what ``array_of`` needs. ``keep`` gets
@@ -51,7 +40,7 @@ def pickled(values: Sequence[Any], keep: KeepBuffer | None = None) -> bytes:
     Raises: whatever pickle raises on a value that cannot be pickled.
     """
     if len(values) == 1:
-        if keep is not None and is_lone_array(values[0]):
+        if type(values[0]) is ndarray and keep is not None and is_lone_array(values[0]):
             keep(pickle.PickleBuffer(values[0].data))
             return pickle.dumps(described(values[0]), protocol=5)
         return pickle.dumps(values if isinstance(values, list) else list(values), protocol=5, buffer_callback=keep)
@@ -128,14 +117,24 @@ class FrameCodec:
         self._shelf = shelf or Copies()
 
     def encode(self, values: Sequence[Any]) -> list[Carried]:
-        """Raises: as ``frames_of``."""
-        return self._shelf.keep(frames_of(values))
+        """The first frame is a pickle (protocol 5), the others are the large buffers, out of band, so that whoever
+        carries the values need not look into them or copy them.
+
+        Raises: whatever pickle raises on a value that cannot be pickled.
+        """
+        buffers: list[pickle.PickleBuffer] = []
+        first = pickled(values, buffers.append)
+        if not buffers and len(first) < LARGE_BYTES:  # a small pickle by itself goes as it is, whatever the shelf
+            return [first]
+        return self._shelf.keep([first, *(buffer.raw() for buffer in buffers)])
 
     def size_bytes(self, payload: Sequence[Carried] | Mosaic) -> int:
         return sum(map(self.size_bytes, payload.parts)) if isinstance(payload, Mosaic) else sum(map(len, payload))
 
     def decode(self, payload: Sequence[Carried] | Mosaic, start: int = 0, stop: int | None = None) -> list[Any]:
         """Large arrays share the memory of their frame; a value that cannot be unpickled is ``Broken``."""
+        if len(payload) == 1 and type(frame := payload[0]) is bytes:  # as most are, and nothing to be opened
+            return unpickled(frame, (), start, stop)
         if isinstance(payload, Mosaic):
             return put_together(payload, self.decode)[start:stop]
         first, *buffers = self._shelf.open(payload)

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import NamedTuple, cast
 
 from runtime.arena.reference import Reference
+from runtime.made import made
 from runtime.transport.values import Carried, Frame, Frames
 
 HEAD = struct.Struct("<QQIIIIBHHHH7x")
@@ -26,6 +27,8 @@ _REFERRED = 1 << 63
 _MARKED = 0x80
 """What its highest byte is then, at least."""
 _NO_STATES: Mapping[int, Frames] = {}
+_ALONE_UP_TO_BYTES = 32 * 1024
+"""A larger frame is not copied."""
 _ALIGN = 16
 _PADDING = [bytes(size) for size in range(_ALIGN)]
 
@@ -71,15 +74,35 @@ def plain_text(frame: Carried) -> bytes:
     return bytes(frame)
 
 
+def pack_alone(message: Message) -> bytes | None:
+    """A message of one small frame in one piece, as most are; None: it is another one, and for ``pack``."""
+    kind, task_id, first, span, payload, states, timings, start, items, blocks = message
+    if len(payload) != 1 or states or blocks or isinstance(frame := payload[0], Reference):
+        return None
+    timing_count, length = len(timings), len(frame)
+    if length > _ALONE_UP_TO_BYTES:
+        return None
+    table_size = 8 + 8 * timing_count
+    numbers = table_size + length, task_id, table_size, 1, start, items, kind, first, span, timing_count, 0, length
+    return _head_of_one(timing_count).pack(*numbers, *timings) + frame
+
+
+def unpack_alone(head: tuple[int, ...], buffer: memoryview, begin: int) -> Message | None:
+    """Inverse of ``pack_alone``, given the unpacked head and where in the buffer begins what follows it. The frame is
+    a copy, and not to be written on: by itself it is a pickle, which nobody does. None: it is for ``unpack``."""
+    size, task_id, table_size, payload_frames, start, items, kind, first, span, timing_count, state_count = head
+    if payload_frames != 1 or state_count or not 8 * (1 + timing_count) == table_size <= size:
+        return None
+    if buffer[begin + 7] >= _MARKED:
+        return None
+    timings = _doubles(timing_count).unpack_from(buffer, begin + 8) if timing_count else ()
+    frame = buffer[begin + table_size : begin + size].tobytes()
+    return made(Message, (kind, task_id, first, span, [frame], _NO_STATES, timings, start, items, ()))
+
+
 def pack(message: Message) -> tuple[list[Frame], int]:
     """The parts of a message, to be sent one after the other, and their size; frames are among them, not copied."""
     kind, task_id, first, span, payload, states, timings, start, items, blocks = message
-    if len(payload) == 1 and not (states or blocks) and not isinstance(frame := payload[0], Reference):
-        timing_count, length = len(timings), len(frame)
-        table_size = 8 + 8 * timing_count
-        size, numbers = table_size + length, (kind, first, span, timing_count, 0, length)
-        head = _head_of_one(timing_count).pack(size, task_id, table_size, 1, start, items, *numbers, *timings)
-        return [head, frame], HEAD.size + size
     lengths, frames = _plain([*payload, *chain.from_iterable(states.values())] if states else payload)
     table = struct.pack(f"<{len(frames)}Q{len(timings)}d{len(blocks)}Q", *lengths, *timings, *blocks)
     for stage, state in states.items():
@@ -92,11 +115,11 @@ def pack(message: Message) -> tuple[list[Frame], int]:
 
 
 def unpack(head: tuple[int, ...], body: memoryview) -> Message:
-    """Inverse of ``pack``, given the unpacked head and all that followed it; the frames share the body's memory."""
+    """Inverse of ``pack``, given the unpacked head and all that followed it; the frames share the body's memory, but
+    for a small one by itself."""
+    if head[0] <= _ALONE_UP_TO_BYTES and (alone := unpack_alone(head, body, 0)) is not None:
+        return alone
     _, task_id, table_size, payload_frames, start, items, kind, first, span, timing_count, state_count = head
-    if not state_count and payload_frames == 1 and table_size == 8 * (1 + timing_count) and body[7] < _MARKED:
-        timings = _doubles(timing_count).unpack_from(body, 8) if timing_count else ()
-        return Message(kind, task_id, first, span, [body[table_size:]], _NO_STATES, timings, start, items)
     states_at = table_size - state_count * _STATE.size
     entries = list(_STATE.iter_unpack(body[states_at:table_size]))
     frame_count = payload_frames + sum(count for _, count in entries)

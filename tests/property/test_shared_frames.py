@@ -54,7 +54,7 @@ class Worker:
         """The payload of the answer; None when the stage raised."""
         assert self.account is not None
         self.tasks += 1
-        task = over_the_wire(self.account.going(Message(Kind.TASK, self.tasks, ACTIONS.index(action), 1, payload)))
+        task = over_the_wire(self.account.going([Message(Kind.TASK, self.tasks, ACTIONS.index(action), 1, payload)])[0])
         self._shelf.enter(task.blocks)
         answer = self._answer(task, action, number)
         answer = self.account.came(over_the_wire(answer._replace(blocks=self._shelf.let_go())))

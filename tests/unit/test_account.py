@@ -51,7 +51,7 @@ class Worker:
     def does(self, account: Account, payload: Any, stage: Any = lambda value: value) -> Message:
         """What the account makes of the worker's answer."""
         self._number += 1
-        going = account.going(Message(Kind.TASK, self._number, 0, 1, payload))
+        (going,) = account.going([Message(Kind.TASK, self._number, 0, 1, payload)])
         return account.came(over_the_wire(self._answer(over_the_wire(going), stage)))
 
     def _answer(self, task: Message, stage: Any) -> Message:
@@ -132,7 +132,7 @@ def test_room_that_is_not_used_comes_back_and_is_asked_for_no_more(
     for _ in range(8):
         worker.does(account, payload, lambda value: None)
         assert arena.used_bytes == in_pages(SIZE)
-    assert account.going(Message(Kind.TASK, 99, 0, 1, payload)).blocks == ()
+    assert account.going([Message(Kind.TASK, 99, 0, 1, payload)])[0].blocks == ()
 
 
 def test_a_stage_that_writes_in_place_makes_a_new_frame_and_a_retry_gets_the_old(
@@ -170,7 +170,7 @@ def test_a_stage_that_keeps_its_frame_keeps_the_block_and_nothing_else(
 
 def test_states_travel_by_reference_as_well(arena: Arena, account: Account, codec: One) -> None:
     state = codec.encode(frame())
-    going = account.going(Message(Kind.TASK, 1, 0, 1, codec.encode(1), {0: state}))
+    (going,) = account.going([Message(Kind.TASK, 1, 0, 1, codec.encode(1), {0: state})])
     out = over_the_wire(going)
     assert references(Message(Kind.TASK, payload=out.states[0])) == references(Message(Kind.TASK, payload=state))
     back = account.came(out._replace(kind=Kind.DONE, blocks=[references(Message(0, payload=state))[0].block]))
@@ -185,7 +185,7 @@ def test_a_lost_worker_frees_what_it_read_and_its_room_when_it_has_ended(
 ) -> None:
     payload = codec.encode(frame())
     worker.does(account, payload, lambda value: value + 1)
-    going = account.going(Message(Kind.TASK, 9, 0, 1, payload))
+    (going,) = account.going([Message(Kind.TASK, 9, 0, 1, payload)])
     assert len(going.blocks) == 2
     del payload, going
     assert arena.used_bytes == 2 * in_pages(SIZE)
@@ -215,7 +215,7 @@ def test_a_worker_that_refers_to_what_it_was_not_given_is_refused(account: Accou
 
 def test_a_reference_beyond_its_block_is_refused(account: Account, codec: One) -> None:
     payload = codec.encode(frame())
-    account.going(Message(Kind.TASK, 1, payload=payload))
+    account.going([Message(Kind.TASK, 1, payload=payload)])
     (given,) = references(Message(Kind.TASK, payload=payload))
     with pytest.raises(OSError, match="which it was not given"):
         account.came(Message(Kind.DONE, 1, payload=[Reference(given.block, given.start, 2 * SIZE)]))

@@ -8,6 +8,7 @@ import pytest
 
 from apps.contract import App, Outputs
 from compositions.model import Stage, StageKind
+from profiler.snapshot import timings_of
 from runtime.dispatch.instructions import Task
 from runtime.pools.alone import perform_alone
 from runtime.pools.calls import Calls
@@ -63,47 +64,51 @@ def task(*stages: str, values: tuple[Any, ...] = (5,), states: dict[str, Any] | 
     return Task(1, 0, stages, CODEC.encode(list(values)), states or {}, 0, len(values))
 
 
+def alone_at(calls: Calls, given: Task) -> tuple[Any, list[float]] | None:
+    return perform_alone(calls, given.stages, given, CODEC)
+
+
 def test_one_item_through_plain_stages_comes_out_as_by_the_way_of_all_others() -> None:
-    calls = Calls(Some())
-    alone, others = (
-        perform_alone(calls, task("double", "double"), CODEC),
-        run_now(perform(calls, task("double"), CODEC)),
-    )
+    calls, given = Calls(Some()), task("double", "double")
+    alone, others = alone_at(calls, given), run_now(perform(calls, given, CODEC))
     assert alone is not None
-    assert CODEC.decode(alone.payload) == [20]
-    assert [timing.stage for timing in alone.timings] == ["double", "double"]
-    assert (type(alone), alone.states, alone.faults) == (type(others), {}, ())
+    payload, times_s = alone
+    assert CODEC.decode(payload) == CODEC.decode(others.payload) == [20]
+    timings = timings_of(given.stages, times_s)
+    assert [timing.stage for timing in timings] == [timing.stage for timing in others.timings] == ["double", "double"]
+    assert all(timing.wall_s > 0 for timing in timings)
+    assert (others.states, others.faults) == ({}, ())
 
 
 def test_of_several_only_the_part_that_is_meant_is_run() -> None:
     part = task("double", values=(1, 2, 3))._replace(start=1, items=1)
-    alone = perform_alone(Calls(Some()), part, CODEC)
+    alone = alone_at(Calls(Some()), part)
     assert alone is not None
-    assert CODEC.decode(alone.payload) == [4]
+    assert CODEC.decode(alone[0]) == [4]
 
 
 def test_a_stage_that_raises_is_named_and_its_traceback_begins_in_it() -> None:
     with pytest.raises(StageError, match="5 is not wanted") as caught:
-        perform_alone(Calls(Some()), task("picky"), CODEC)
+        alone_at(Calls(Some()), task("picky"))
     assert (caught.value.stage, caught.value.position) == ("picky", 0)
     assert "alone.py" not in caught.value.traceback_text.replace("test_alone.py", "")
 
 
 @pytest.mark.parametrize("stage", ["yields", "waits", "all", "counts", "absent", "several", "unfit"])
 def test_what_is_not_plain_is_left_to_the_way_of_all_others(stage: str) -> None:
-    assert perform_alone(Calls(Some()), task("double", stage), CODEC) is None
+    assert alone_at(Calls(Some()), task("double", stage)) is None
 
 
 def test_several_items_and_what_needs_a_state_are_left_to_it_too() -> None:
     calls = Calls(Some())
-    assert perform_alone(calls, task("double", values=(1, 2)), CODEC) is None
-    assert perform_alone(calls, task("double", states={"counts": None}), CODEC) is None
-    assert perform_alone(calls, task("double", values=(Outputs([1]),)), CODEC) is None
+    assert alone_at(calls, task("double", values=(1, 2))) is None
+    assert alone_at(calls, task("double", states={"counts": None})) is None
+    assert alone_at(calls, task("double", values=(Outputs([1]),))) is None
 
 
 def test_a_stage_that_was_seen_to_give_several_values_is_not_called_twice_again() -> None:
     app = Some()
     calls = Calls(app)
     for _ in range(10):
-        assert perform_alone(calls, task("double", "several"), CODEC) is None
+        assert alone_at(calls, task("double", "several")) is None
     assert app.called == 1

@@ -81,13 +81,13 @@ def test_messages_go_both_ways_large_and_small(hub: Hub) -> None:
         channel.send(Message(Kind.DONE, size, payload=[b"x" * size], timings=(1.0, 2.0)))
         ((worker, message),) = next_of(hub)
         assert (worker, message.task_id, bytes(message.payload[0])) == ("w1", size, b"x" * size)
-        hub.send("w1", [Message(Kind.TASK, size, payload=[b"y" * size])])
+        hub.send("w1", [Message(Kind.TASK, size, payload=[b"pickle", b"y" * size])])
         receive = in_thread(channel.receive)
         while not receive.done():  # type: ignore[attr-defined]
             hub.poll(0.01)
         got = receive()
-        assert (got.task_id, bytes(got.payload[0])) == (size, b"y" * size)
-        assert not got.payload[0].readonly
+        assert (got.task_id, bytes(got.payload[0]), bytes(got.payload[1])) == (size, b"pickle", b"y" * size)
+        assert not got.payload[1].readonly
     channel.close()
 
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.arena.shelves import AsTheyAre
 from runtime.transport.broken import Broken
-from runtime.transport.values import FrameCodec, Frames, frames_of
-from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
+from runtime.transport.values import FrameCodec, Frames
+from runtime.transport.wire import HEAD, Kind, Message, pack, pack_alone, unpack, unpack_alone
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)
 MESSAGES = st.builds(
@@ -65,7 +66,7 @@ def test_arrays_come_back_writable_aligned_and_without_a_copy(dtype: type) -> No
 
 def test_a_worker_sends_an_array_without_copying_it() -> None:
     array = np.zeros(100_000)
-    pickled, buffer = frames_of([array])
+    pickled, buffer = FrameCodec(AsTheyAre()).encode([array])
     assert len(pickled) < 500
     assert np.shares_memory(array, np.frombuffer(buffer, np.float64))
 
@@ -125,3 +126,22 @@ def test_none_as_a_value_is_not_an_empty_payload() -> None:
 def test_what_cannot_be_pickled_raises() -> None:
     with pytest.raises(Exception, match="pickle"):
         FrameCodec().encode([lambda: None])
+
+
+@given(MESSAGES)
+def test_a_message_of_one_small_frame_is_the_same_in_one_piece(message: Message) -> None:
+    data = pack_alone(message)
+    assert (data is None) == (len(message.payload) != 1 or bool(message.states) or bool(message.blocks))
+    assert data is None or data == b"".join(map(bytes, pack(message)[0]))
+
+
+def test_a_large_frame_is_not_copied_into_one_piece() -> None:
+    assert pack_alone(Message(Kind.DONE, payload=[bytes(1 << 20)])) is None
+
+
+def test_a_table_that_goes_beyond_its_message_is_not_read() -> None:
+    data = pack_alone(Message(Kind.DONE, payload=[b"x"], timings=(1.0, 2.0)))
+    assert data is not None
+    size, *rest = HEAD.unpack_from(data)
+    assert unpack_alone((size, *rest), memoryview(data), HEAD.size) is not None
+    assert unpack_alone((size - 2, *rest), memoryview(data), HEAD.size) is None
