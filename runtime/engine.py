@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from compositions.model import Composition
 from runtime.dispatch.checkpoint import Checkpoint
@@ -21,6 +21,7 @@ from runtime.dispatch.instructions import Instruction, KillWorker, SendTask, Sta
 from runtime.dispatch.outcomes import Outcome
 from runtime.dispatch.routes import Routed
 from runtime.dispatch.views import DispatcherView
+from runtime.made import made
 from runtime.pools.port import WorkerPool
 
 TICK_S = 0.25
@@ -70,7 +71,7 @@ class Engine:
         returns the serial number of the first. Ask ``has_room`` first: this does not refuse."""
         serial = self._dispatcher.accepted
         payload, routes = payload if type(payload) is Routed else (payload, None)
-        self._handle([BundleAdmitted(self._pool.now_s(), arrived_s, payload, due_s, routes)])
+        self._handle([made(BundleAdmitted, (self._pool.now_s(), arrived_s, payload, due_s, routes))])
         return serial
 
     def switch(
@@ -130,8 +131,12 @@ class Engine:
         if instructions:
             self._carry_out(instructions)
 
-    def _carry_out(self, instructions: Iterable[Instruction]) -> None:
+    def _carry_out(self, instructions: Sequence[Instruction]) -> None:
         """What was said together goes together: a worker gets its tasks by one call of the system."""
+        if len(instructions) == 1 and isinstance(instructions[0], SendTask):  # as where one item is on its way
+            worker, task = instructions[0]
+            self._pool.send(worker, (task,))
+            return
         tasks: dict[WorkerId, list[Task]] = {}
         for instruction in instructions:
             if isinstance(instruction, SendTask):

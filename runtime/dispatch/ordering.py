@@ -28,6 +28,9 @@ class ReorderBuffer(Generic[T]):
         """
         if serial < self.next_serial or serial in self.waiting:
             raise ValueError(f"serial {serial} was delivered before; next is {self.next_serial}")
+        if serial == self.next_serial and not self.waiting:
+            self.next_serial += count
+            return [result]
         self.waiting[serial] = result, count
         ready = []
         while (head := self.waiting.pop(self.next_serial, None)) is not None:

@@ -171,11 +171,6 @@ class GroupState:
         """The names of its stages from the app's stage ``index`` on."""
         return self.group.stages[index - self.first :]
 
-    def note_busy(self, busy_s: float, items: int) -> None:
-        """A task of so many items took so long."""
-        self.pace.note(busy_s, items)
-        self.settle_depth()
-
     def settle_depth(self) -> None:
         """What is known of its tasks now may say another one. Two tasks hide the hop; where a task takes much longer
         than a hop, a second one would only wait behind it while another worker is idle, and lengthen the drain. A

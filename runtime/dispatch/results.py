@@ -14,6 +14,7 @@ from runtime.dispatch.state import State
 from runtime.dispatch.transition import Transition
 from runtime.dispatch.turn import Turn
 from runtime.dispatch.work import Work
+from runtime.made import made
 
 
 class Results:
@@ -42,16 +43,17 @@ class Results:
             return
         task, since_s = back
         bundle, group, pipeline = task.bundle, task.group, task.group.pipeline
-        count, in_bytes = bundle.count, bundle.size_bytes
+        count, in_bytes = len(bundle.arrived_s), bundle.size_bytes
         if task.picked is not None:
             count, in_bytes = task.count, in_bytes * task.count // count
-        group.note_busy(busy_s, count)
+        group.pace.note(busy_s, count)
+        group.settle_depth()
         if pipeline.roaming is not None:
             pipeline.roaming.note(group.index, since_s, at_s, count, busy_s)
         overlapped = task.with_others or (group.at_once > 1 and count > 1)
         hop_s = None if overlapped else max(0.0, at_s - since_s - busy_s)
-        timed = TaskTimed(at_s, pipeline.composition.name, timings, hop_s, in_bytes, bundle.serial, count)
-        self._turn.outcomes.append(timed)
+        timed = at_s, pipeline.composition.name, timings, hop_s, in_bytes, bundle.serial, count
+        self._turn.outcomes.append(made(TaskTimed, timed))
         if group.ordered:
             self._stateful.commit(event, task)
         if task.picked is not None:
@@ -63,7 +65,8 @@ class Results:
         if faults:
             self._go_apart(task, event, size_bytes)
         else:
-            self._started.resize(bundle, size_bytes)
+            if size_bytes != bundle.size_bytes:
+                self._started.resize(bundle, size_bytes)
             bundle.advance(group.last + 1, payload, 0, keyed.routes)
             self._work.route(bundle)
         self._refill(worker, group)

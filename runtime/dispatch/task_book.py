@@ -31,12 +31,16 @@ class TaskBook:
     def take_back(self, worker: WorkerState | None, task_id: int, now_s: float) -> tuple[TaskInWork, float] | None:
         """The task that a worker returns and since when it ran there; None for a word of a worker given up, or of a
         task that runs elsewhere."""
-        task = _running(worker, task_id) if worker is not None else None
-        if worker is None or task is None or task.since_s is None:
+        if worker is None or not (outstanding := worker.outstanding):
             return None
-        worker.outstanding.remove(task)
+        task: TaskInWork | None = outstanding[0]
+        if outstanding[0].task_id != task_id:
+            task = _running(worker, task_id)
+        if task is None or task.since_s is None:
+            return None
+        outstanding.remove(task)
         worker.idle_since_s = now_s
-        if worker.outstanding:
+        if outstanding:
             _note_begun(worker, now_s)
         if task.picked is None:
             task.group.load -= 1

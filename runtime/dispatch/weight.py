@@ -28,8 +28,6 @@ class Weight:
 
     def resize(self, bundle: Bundle, size_bytes: int) -> None:
         """A stage made something of it."""
-        if size_bytes == bundle.size_bytes:
-            return
         self.used += size_bytes - bundle.size_bytes
         bundle.size_bytes = size_bytes
         if size_bytes > bundle.peak_bytes:

@@ -129,6 +129,8 @@ class FrameCodec:
         return self._shelf.keep([first, *(buffer.raw() for buffer in buffers)])
 
     def size_bytes(self, payload: Sequence[Carried] | Mosaic) -> int:
+        if len(payload) == 1:
+            return len(payload[0])
         return sum(map(self.size_bytes, payload.parts)) if isinstance(payload, Mosaic) else sum(map(len, payload))
 
     def decode(self, payload: Sequence[Carried] | Mosaic, start: int = 0, stop: int | None = None) -> list[Any]:
