@@ -15,6 +15,7 @@ from compositions.model import Stage, StageKind
 from runtime.dispatch.events import NOTHING_KEYED, KeyedDone, KeyStates
 from runtime.dispatch.instructions import KeyedTask
 from runtime.dispatch.routes import Routed, Routes
+from runtime.pools.unfit import STATE_MUST, unfit
 from runtime.transport.outputs import any_outputs, spread
 
 _FIXED = frozenset({int, float, complex, str, bytes, bool, type(None)})
@@ -28,9 +29,9 @@ Encode = Callable[[list[Any]], Any]
 class StatesError(Exception):
     """States of ``stage`` cannot be pickled or unpickled; the text says which, with the traceback."""
 
-    def __init__(self, stage: str, what: str) -> None:
+    def __init__(self, stage: str, text: str) -> None:
         self.stage = stage
-        super().__init__(f"{what}\n{traceback.format_exc()}")
+        super().__init__(text)
 
 
 class ElsewhereError(RecomposeError):
@@ -226,7 +227,8 @@ class KeyedStages:
             try:
                 stage.load()
             except Exception:
-                raise StatesError(name, "the states that went in cannot be unpickled") from None
+                text = f"the states that went in cannot be unpickled\n{traceback.format_exc()}"
+                raise StatesError(name, text) from None
 
     def undo(self, stages: Sequence[str]) -> None:
         for name in stages:
@@ -246,4 +248,4 @@ class KeyedStages:
         try:
             return self._stages[name].changes()
         except Exception:
-            raise StatesError(name, f"the state after {name} cannot be pickled") from None
+            raise StatesError(name, unfit(f"the state after {name}", STATE_MUST)) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from runtime.pools.calls import Calls
 from runtime.pools.execute import Executed, StageError, execute
 from runtime.pools.keyed import StatesError
 from runtime.pools.port import Codec
+from runtime.pools.unfit import STATE_MUST, VALUE_MUST, unfit
 from runtime.transport.broken import Broken
 from runtime.transport.outputs import picked_of
 
@@ -122,8 +122,7 @@ def _fit_fault(value: Any, position: int, task: Task, codec: Codec) -> ItemFault
         codec.encode([value])
         return None
     except Exception:
-        text = f"the value after {task.stages[-1]} cannot be pickled\n{traceback.format_exc()}"
-        return ItemFault(position, task.stages[-1], text)
+        return ItemFault(position, task.stages[-1], unfit(f"the value after {task.stages[-1]}", VALUE_MUST))
 
 
 def _encoded_states(done: Executed, codec: Codec) -> dict[str, Payload]:
@@ -132,6 +131,5 @@ def _encoded_states(done: Executed, codec: Codec) -> dict[str, Payload]:
         try:
             states[name] = codec.encode([state])
         except Exception:
-            text = f"the state after {name} cannot be pickled\n{traceback.format_exc()}"
-            raise StageError(name, text, None) from None
+            raise StageError(name, unfit(f"the state after {name}", STATE_MUST), None) from None
     return states
