@@ -200,7 +200,10 @@ def test_the_model_chooses_it_where_it_carries_the_rate_and_tells_why() -> None:
                   slo=parse_slo("throughput=input"))
     )  # fmt: skip
     assert trace.moments[-1].composition == "free"
-    assert "free" in {decision.to_name for decision in trace.decisions}
+    (chosen,) = [decision for decision in trace.decisions if decision.to_name == "free"]
+    assert chosen.reason.endswith("free surely meets the SLO (predicted up to 49.5 items/s)")
+    reasons = {each.name: each.reason for each in chosen.candidates}
+    assert reasons["wide"].startswith("6 workers are not fewer than the 3 of free; predicted up to")
 
 
 def test_a_lost_worker_is_replaced() -> None:
