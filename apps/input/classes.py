@@ -12,7 +12,8 @@ Amount = int | str
 
 def parse_amount(text: str) -> Amount:
     """Raises: ValueError for a number that is no amount of items."""
-    if not text.lstrip("+-").isdecimal():
+    digits = text[1:] if text.startswith(("+", "-")) else text
+    if not digits.isdecimal():
         return text
     if int(text) < 1:
         raise ValueError(f"{text} is no number of items; give 1 or more, or a class of input such as small")

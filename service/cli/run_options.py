@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
@@ -12,6 +12,7 @@ from compositions.batching import MOST_BYTES, MOST_LINGER_MS
 from control.decisions import Mode
 from control.strategies import STRATEGIES
 from profiler.slo import parse_slo
+from service.bodies.spec import DurabilityName
 from service.cli.check import apps_option
 from service.cli.names import app_argument
 from service.cli.slo_options import budget_option, threshold_option
@@ -81,6 +82,11 @@ START: Options = (
     app_argument,
     *STREAM,
     click.option("--overload", type=click.Choice(["block", "shed"]), help="A source that is too fast waits, or loses."),
+    click.option(
+        "--durability",
+        type=click.Choice(get_args(DurabilityName)),
+        help="What outlives a runner that dies; default: none.",
+    ),
     click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="observe decides and does not act."),
 )
 

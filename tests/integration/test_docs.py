@@ -52,6 +52,8 @@ RUN_ELSEWHERE = {
     r"recompose telemetry .+": "tests/datapipe/test_telemetry_tables.py::test_streaming_equals_batch_with_late_records",
     r"\.venv/bin/recompose experiment .+": "tests/integration/test_experiments.py::test_all_figures_quickly",
     r"\.venv/bin/recompose run ferret .+": "tests/integration/test_docs.py::test_the_demo_of_the_readme_runs_on_photos",
+    r"\.venv/bin/recompose start words --source kafka:.+": "tests/unit/test_cli_service.py::"
+    "test_a_topic_of_ones_own_is_read_and_outlives_the_runner",
     r"python -m benchmarks\.\w+.*": "tests/integration/test_docs.py::test_benchmarks_that_documents_name_are_there",
 }
 """Commands (whole, as patterns) that are not run here, and what runs them, or as much of them as can be run."""

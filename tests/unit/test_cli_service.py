@@ -36,10 +36,10 @@ def recent() -> Recent:
 
 
 @pytest.fixture
-def invoke(monkeypatch: pytest.MonkeyPatch, recent: Recent) -> Iterator[Invoke]:
+def invoke(monkeypatch: pytest.MonkeyPatch, recent: Recent, tmp_path: Path) -> Iterator[Invoke]:
     """Runs a command line; its requests go to an application in this process."""
     store = DaemonStore(None)
-    base = RunSpec(app="", apps_dirs=(str(OWN_APPS),), pool="local")
+    base = RunSpec(app="", apps_dirs=(str(OWN_APPS),), pool="local", journals=str(tmp_path / "journals"))
     daemon = Daemon(discover([OWN_APPS]), LocalHost(Runner), store, base)
     with TestClient(create_app(daemon, recent=recent), base_url="http://127.0.0.1:8080") as http:
 
@@ -84,6 +84,22 @@ def test_an_app_is_started_fed_read_and_stopped(invoke: Invoke) -> None:
     assert "accepted 451, delivered 451" in told(invoke("stop", "readings"))
     after = rows(told(invoke("results", "readings", "--after", "448", "--run", followed[0]["run"], "--follow")))
     assert [row["serial"] for row in after] == [449, 450]
+
+
+def test_a_topic_of_ones_own_is_read_and_outlives_the_runner(invoke: Invoke) -> None:
+    """Of librdkafka's mock cluster."""
+    kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed; it is in extra kafka")
+    producer = kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none"})
+    broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
+    for celsius in (21, 31):
+        producer.produce("readings", json.dumps({"celsius": celsius}), partition=0)
+    assert producer.flush(10) == 0
+    topic = f"kafka://{broker.host}:{broker.port}/readings"
+    told(invoke("start", "readings", "--source", topic, "--durability", "exactly-once"))
+    followed = rows(told(invoke("results", "readings", "--follow", "--limit", "2")))
+    assert [row["value"]["celsius"] for row in followed] == [21.0, 31.0]
+    assert json.loads(told(invoke("status", "readings", "--json")))["durability"] == "exactly-once"
+    told(invoke("stop", "readings"))
 
 
 def test_what_the_service_refuses_is_a_sentence(invoke: Invoke) -> None:

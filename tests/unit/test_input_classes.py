@@ -43,7 +43,7 @@ def test_the_largest_are_as_published() -> None:
 
 
 def test_an_amount_is_a_number_or_a_class() -> None:
-    assert (parse_amount("40"), parse_amount("huge")) == (40, "huge")
+    assert (parse_amount("40"), parse_amount("huge"), parse_amount("+-5")) == (40, "huge", "+-5")
     assert items_of("mine", {"small": 7}, 40) == 40
     assert items_of("mine", {"small": 7}, "small") == 7
     with pytest.raises(ValueError, match="0 is no number of items; give 1 or more, or a class of input such as small"):
