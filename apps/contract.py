@@ -23,7 +23,7 @@ any number of values for one when it yields them, or returns ``Outputs``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final
@@ -45,20 +45,8 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class _Noticed(type):
-    """Notices the first ``Outputs`` of a process: until then nobody needs to look for any among its values."""
-
-    made = False
-
-    def __call__(cls, *values: Any) -> Any:
-        _Noticed.made = True
-        with suppress(AttributeError):  # another thread was as quick
-            del _Noticed.__call__
-        return cls(*values)
-
-
 @final
-class Outputs(list[Any], metaclass=_Noticed):
+class Outputs(list[Any]):
     """What a stage returns to give 0 … n values for one: ``Outputs([a, b])``; ``Outputs()`` drops the item.
 
     The next stages get each value by itself. All of them keep the serial number of the item, and their order. One on
@@ -66,6 +54,15 @@ class Outputs(list[Any], metaclass=_Noticed):
     """
 
     __slots__ = ()
+    made: ClassVar[bool] = False
+    """Whether this process has ever had any: until then nobody needs to look for them among its values."""
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        """The first one is noticed; from then on they are made as quickly as any list."""
+        super().__init__(values)
+        Outputs.made = True
+        with suppress(AttributeError):  # another thread was as quick
+            del Outputs.__init__
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Made by a call where it is read."""

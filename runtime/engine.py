@@ -17,7 +17,7 @@ from runtime.dispatch.events import (
     Tick,
     WorkerId,
 )
-from runtime.dispatch.instructions import Instruction, KillWorker, SendTask, StartWorkers, Task
+from runtime.dispatch.instructions import AskWorker, Instruction, KillWorker, SendTask, StartWorkers, Task
 from runtime.dispatch.outcomes import Outcome
 from runtime.dispatch.routes import Routed
 from runtime.dispatch.views import DispatcherView
@@ -144,6 +144,8 @@ class Engine:
                 tasks.setdefault(worker, []).append(task)
             elif isinstance(instruction, StartWorkers):
                 self._pool.start(instruction.count)
+            elif isinstance(instruction, AskWorker):
+                self._pool.ask(instruction.worker, instruction.losses)
             else:
                 self._pool.end(instruction.worker, kill=isinstance(instruction, KillWorker))
         for worker, its in tasks.items():

@@ -120,6 +120,8 @@ class _AtOnce:
     def send(self, worker: str, tasks: Sequence[Task]) -> None:
         self._events += [TaskDone(self.now_s(), worker, task.task_id, task.payload) for task in tasks]
 
+    def ask(self, worker: str, losses: int) -> None: ...
+
     def wait(self, until_s: float) -> Sequence[Event]:
         events, self._events = self._events, []
         return events

@@ -4,7 +4,7 @@ back is put together again."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import compress
 
 from runtime.dispatch.events import Payload
@@ -122,13 +122,14 @@ class Assembly:
     def halve(self, piece: Piece) -> None:
         self.cuts.add(piece.position(piece.count // 2))
 
-    def note(self, piece: Piece, *, attempts: int = 0, losses: int = 0) -> Trouble:
-        """The one value of a piece has cost so many more; what it has cost in all."""
-        at = piece.position(0)
-        before = self.troubles.get(at, NO_TROUBLE)
-        now = replace(before, attempts=before.attempts + attempts, losses=before.losses + losses)
-        self.troubles[at] = now
-        return now
+    def trouble(self, piece: Piece) -> Trouble:
+        """What the one value of a piece has cost."""
+        return self.troubles.get(piece.position(0), NO_TROUBLE)
+
+    def note(self, piece: Piece, trouble: Trouble) -> Trouble:
+        """What it has cost by now."""
+        self.troubles[piece.position(0)] = trouble
+        return trouble
 
     def result(self) -> tuple[Payload, int, int, Routes | None]:
         """Payload, where its items start in it, size in bytes, and routes of what came of all."""

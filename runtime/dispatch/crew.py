@@ -30,7 +30,9 @@ class Crew:
         self._starting = max(0, self._starting - 1)
         self._start_failures = 0
         restarts = self._vacancies.popleft() + 1 if self._vacancies else 0
-        self.workers[event.worker] = WorkerState(event.worker, event.pid, event.node, event.at_s, restarts)
+        self.workers[event.worker] = WorkerState(
+            event.worker, event.pid, event.node, event.at_s, restarts, heard=self.restarts
+        )
 
     def remove(self, worker: WorkerId) -> WorkerState | None:
         """Takes a worker off the list and off its group; None when it was not on it any more."""

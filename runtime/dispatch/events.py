@@ -120,6 +120,15 @@ class WorkerJoined:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerAnswered:
+    """A worker lives; when it was asked, so many of the run's workers had been lost."""
+
+    at_s: float
+    worker: WorkerId
+    losses: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerLost:
     """A worker died or became unreachable; its tasks run again elsewhere."""
 
@@ -162,6 +171,7 @@ Event = (
     | TaskDone
     | TaskFailed
     | WorkerJoined
+    | WorkerAnswered
     | WorkerLost
     | WorkerStartFailed
     | SwitchRequested

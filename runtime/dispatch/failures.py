@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from compositions.wording import figure
-from runtime.dispatch.events import WorkerId, WorkerLost, WorkerStartFailed
-from runtime.dispatch.instructions import KillWorker
+from runtime.dispatch.events import WorkerAnswered, WorkerId, WorkerLost, WorkerStartFailed
+from runtime.dispatch.instructions import AskWorker, KillWorker
 from runtime.dispatch.outcomes import StartFailed, WorkersChanged
 from runtime.dispatch.pieces import Pieces
 from runtime.dispatch.pipeline import Bundle, TaskInWork
@@ -48,6 +48,10 @@ class Failures:
         self._turn.outcomes.append(StartFailed(event.at_s, event.reason, failures))
         self._transition.start_failed(event.reason)
 
+    def answered(self, event: WorkerAnswered) -> None:
+        if (worker := self._crew.workers.get(event.worker)) is not None:
+            worker.heard = max(worker.heard, event.losses)
+
     def lost(self, event: WorkerLost) -> None:
         if event.worker not in self._crew.workers:
             return
@@ -79,18 +83,20 @@ class Failures:
         one task; what it had not begun does not; all of it runs elsewhere."""
         worker = self._crew.lose(worker_id)
         assert worker is not None, "only a known worker is given up"
+        number = self._crew.restarts
+        self._turn.instructions += [AskWorker(other, number) for other in self._crew.workers]
         suspects = self._begun(worker.running) if at_fault is None else at_fault
         self._stateful.lose(worker_id)
         for task in worker.outstanding:
             self._transition.disturb(task)
             if task.picked is not None:
-                self._pieces.lost(task, why, suspect=task in suspects)
+                self._pieces.lost(task, why, number=number, heard=worker.heard if task in suspects else None)
                 continue
             task.group.load -= 1
             if task not in suspects:
                 self._work.route(task.bundle)
             elif len(suspects) == 1:
-                self._suspect(task.bundle, why)
+                self._suspect(task.bundle, why, worker.heard)
             else:
                 task.bundle.trouble = replace(task.bundle.trouble, suspect=True)
                 self._work.route(task.bundle)
@@ -104,9 +110,9 @@ class Failures:
         loss is told in the same moment, and it never had it."""
         return [task for task in tasks if task.since_s is not None and task.since_s < self._turn.now_s]
 
-    def _suspect(self, bundle: Bundle, why: str) -> None:
+    def _suspect(self, bundle: Bundle, why: str, heard: int) -> None:
         if bundle.count == 1:
-            bundle.trouble = replace(bundle.trouble, losses=bundle.trouble.losses + 1)
+            bundle.trouble = bundle.trouble.after_loss(self._crew.restarts, heard)
             self._work.retry(bundle, why, hopeless=bundle.trouble.losses >= self._settings.losses)
             return
         halves = bundle.halves()

@@ -75,4 +75,13 @@ class KillWorker:
     reason: str
 
 
-Instruction = SendTask | StartWorkers | StopWorker | KillWorker
+@dataclass(frozen=True, slots=True)
+class AskWorker:
+    """Whether it lives; it answers before it begins what it is sent from now on."""
+
+    worker: WorkerId
+    losses: int
+    """So many of the run's workers have been lost; it says so again."""
+
+
+Instruction = SendTask | StartWorkers | StopWorker | KillWorker | AskWorker

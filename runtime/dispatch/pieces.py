@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from runtime.dispatch.assembly import Piece
 from runtime.dispatch.events import TaskDone, TaskFailed
 from runtime.dispatch.pipeline import TaskInWork
@@ -29,7 +31,8 @@ class Pieces:
         """A stage raised on one of its values."""
         piece = self._end(task)
         if piece.count == 1:
-            cost = piece.assembly.note(piece, attempts=1)
+            before = piece.assembly.trouble(piece)
+            cost = piece.assembly.note(piece, replace(before, attempts=before.attempts + 1))
             self._again(piece, event.error, hopeless=cost.attempts >= self._settings.attempts)
         elif event.position is None:
             piece.assembly.halve(piece)
@@ -39,13 +42,14 @@ class Pieces:
             piece.assembly.again(piece)
         self._work.piece_over(task.group, piece.assembly)
 
-    def lost(self, task: TaskInWork, why: str, *, suspect: bool) -> None:
-        """Its worker is gone; as a ``suspect`` it may have killed it."""
+    def lost(self, task: TaskInWork, why: str, *, number: int, heard: int | None) -> None:
+        """Its worker is gone, which was the run's ``number``-th loss. ``heard``: as a suspect, which may have killed
+        it, what ``Trouble.after_loss`` asks for; None: it is none."""
         piece = self._end(task)
-        if not suspect:
+        if heard is None:
             piece.assembly.again(piece)
         elif piece.count == 1:
-            cost = piece.assembly.note(piece, losses=1)
+            cost = piece.assembly.note(piece, piece.assembly.trouble(piece).after_loss(number, heard))
             self._again(piece, why, hopeless=cost.losses >= self._settings.losses)
         else:
             piece.assembly.halve(piece)

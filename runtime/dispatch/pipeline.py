@@ -102,13 +102,15 @@ class TaskInWork:
 
 @dataclass(slots=True, eq=False)
 class WorkerState:
-    """A worker as the dispatcher knows it; ``outstanding`` in the order given."""
+    """A worker as the dispatcher knows it; ``outstanding`` in the order given. ``heard``: it was known to live after so
+    many of the run's workers had been lost."""
 
     worker: WorkerId
     pid: int
     node: str
     idle_since_s: float
     restarts: int = 0
+    heard: int = 0
     group: GroupState | None = None
     stays_until_s: float = 0.0
     """It chose its group, and gets more of it until then."""

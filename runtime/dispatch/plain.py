@@ -38,7 +38,7 @@ CLASSES: tuple[type, ...] = (
         events.TaskDone,
         events.TaskFailed,
         events.WorkerJoined,
-        events.WorkerLost,
+        events.WorkerAnswered,
     ),
     *(
         events.ItemFault,

@@ -20,6 +20,7 @@ from runtime.dispatch.events import (
     Payload,
     TaskDone,
     TaskFailed,
+    WorkerAnswered,
     WorkerId,
     WorkerJoined,
     WorkerLost,
@@ -84,6 +85,11 @@ class LocalPool:
         if inbox := self._inboxes.get(worker):
             for task in tasks:
                 inbox.put(task)
+
+    def ask(self, worker: WorkerId, losses: int) -> None:
+        """A thread lives until it is ended."""
+        if worker in self._inboxes:
+            self._events.put((worker, WorkerAnswered(self.now_s(), worker, losses)))
 
     def wait(self, until_s: float) -> Sequence[Event]:
         came: list[tuple[WorkerId, Event] | None] = []

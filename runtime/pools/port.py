@@ -24,6 +24,9 @@ class WorkerPool(Protocol):
     def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
         """Hand tasks to a worker; it reports TaskDone or TaskFailed of each, tasks of one worker in the order sent."""
 
+    def ask(self, worker: WorkerId, losses: int) -> None:
+        """Have a worker report WorkerAnswered, before it begins what it is sent later; one that is gone never does."""
+
     def wait(self, until_s: float) -> Sequence[Event]:
         """Events since the last call; blocks until there is one, ``wake`` is called, or ``until_s`` is reached."""
 

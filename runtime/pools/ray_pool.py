@@ -15,7 +15,7 @@ from ray.util import get_node_ip_address
 
 from apps.contract import App
 from compositions.errors import RecomposeError
-from runtime.dispatch.events import Event, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.dispatch.events import Event, WorkerAnswered, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
 from runtime.pools.blocking_calls import BlockingCalls
 from runtime.pools.places import NodeId, Places
@@ -23,13 +23,10 @@ from runtime.pools.processes import Process
 from runtime.pools.ray_actors import Actors
 from runtime.pools.ray_language import Language
 from runtime.pools.ray_settings import RayPoolSettings, ways_of
-from runtime.transport.hub import Hub, Received
+from runtime.transport.hub import Hub
 from runtime.transport.wire import Kind, Message
 
 __all__ = ["RayPool", "RayPoolSettings"]
-
-TOGETHER_S = 0.02
-"""Within so long losses are told together."""
 
 
 @dataclass(slots=True)
@@ -97,12 +94,13 @@ class RayPool:
             messages.append(self._language.message(task))  # noqa: PERF401
         self._hub.send(worker, messages)
 
+    def ask(self, worker: WorkerId, losses: int) -> None:
+        self._hub.send(worker, [Message(Kind.ALIVE, losses)])
+
     def wait(self, until_s: float) -> Sequence[Event]:
         waking_s = min(until_s, *self._start_by_s.values()) if self._start_by_s else until_s
         timeout_s = None if waking_s == math.inf else max(0.0, waking_s - time.monotonic())
         received = self._hub.poll(timeout_s)
-        if self._hub.lost:
-            self._gather(received)
         now_s = time.monotonic()
         events: list[Event] = []
         for worker, message in received:
@@ -119,14 +117,6 @@ class RayPool:
         while self._ended:
             events += self._note_end(now_s, *self._ended.popleft())
         return events
-
-    def _gather(self, received: list[Received]) -> None:
-        """A worker is lost: adds what comes in the next moments. A machine that is gone takes its workers with it, and
-        none of them is to be given what another one had."""
-        together_s = time.monotonic() + TOGETHER_S
-        while (left_s := together_s - time.monotonic()) > 0:
-            received += self._hub.poll(left_s)
-        self._hub.lost = False
 
     def wake(self) -> None:
         self._hub.wake()
@@ -207,6 +197,8 @@ class RayPool:
         if message is None:
             # A worker that has not joined yet ends with an answer of its actor that says more.
             return self._note_end(now_s, worker, "its connection closed") if self._members[worker].pid else []
+        if message.kind == Kind.ALIVE:
+            return [WorkerAnswered(now_s, worker, message.task_id)]
         return [self._joined(now_s, worker, message)] if message.kind == Kind.READY else []
 
     def _joined(self, now_s: float, worker: WorkerId, ready: Message) -> WorkerJoined:

@@ -60,8 +60,13 @@ def serve(bench: Bench, channel: Channel, here: Whereabouts) -> None:
         if bench.calls.wait:
             asyncio.run(_serve_at_once(bench, channel))
             return
-        while (message := channel.receive()) is not None and message.kind == Kind.TASK:
-            channel.send(bench.work_alone(message) or run_now(bench.work(message)))
+        while (message := channel.receive()) is not None:
+            if message.kind == Kind.TASK:
+                channel.send(bench.work_alone(message) or run_now(bench.work(message)))
+            elif message.kind == Kind.ALIVE:
+                channel.send(message)
+            else:
+                return
     except OSError:
         return  # the pool is gone, and with it the reason to be here
 
@@ -74,9 +79,12 @@ async def _serve_at_once(bench: Bench, channel: Channel) -> None:
     async def tasks() -> AsyncIterator[Message]:
         while (messages := channel.poll()) is not None:
             for message in messages:
-                if message.kind != Kind.TASK:
+                if message.kind == Kind.TASK:
+                    yield message
+                elif message.kind == Kind.ALIVE:
+                    channel.send(message)
+                else:
                     return
-                yield message
             await came.wait()
             came.clear()
 

@@ -15,7 +15,16 @@ from dataclasses import dataclass, field
 
 from apps.contract import App
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import Event, TaskDone, TaskFailed, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.dispatch.events import (
+    Event,
+    TaskDone,
+    TaskFailed,
+    WorkerAnswered,
+    WorkerId,
+    WorkerJoined,
+    WorkerLost,
+    WorkerStartFailed,
+)
 from runtime.dispatch.instructions import Task
 from runtime.pools.calls import Calls
 from runtime.pools.execute import run_now
@@ -79,6 +88,10 @@ class SimulatedPool:
         state.tasks.extend((task, self._time.now_s) for task in tasks)
         if idle:
             self._begin(state, self._time.now_s + self._machine.hop_s)
+
+    def ask(self, worker: WorkerId, losses: int) -> None:
+        at_s = self._time.now_s + self._machine.hop_s
+        self._time.at(at_s, lambda: WorkerAnswered(at_s, worker, losses) if worker in self._workers else None)
 
     def wait(self, until_s: float) -> Sequence[Event]:
         while True:

@@ -118,6 +118,8 @@ class Account:
             and not (self._rooms or message.states or message.blocks)
         ):
             return message  # one small frame, as most of a light stream
+        if message.kind == Kind.ALIVE:
+            return message
         room = self._rooms.pop(message.task_id, None)
         large = [frame for frame in _frames(message) if len(frame) >= LARGE_BYTES]
         if large or room is not None:

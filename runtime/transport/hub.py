@@ -52,8 +52,6 @@ class Hub:
         self._lobby = Lobby(self._readiness, clock, settings or LobbySettings())
         self._links: dict[WorkerId, Link] = {}
         self._inbox: list[Received] = []
-        self.lost = False
-        """A loss was told, or will be by the next ``poll``, since whoever looks at this has set it back."""
         self._router: Router | None = None
         self._network: Network | None = None
         self._directory = tempfile.mkdtemp(prefix=f"recompose-{os.getpid()}-")
@@ -169,7 +167,6 @@ class Hub:
     def _lose(self, worker: WorkerId) -> None:
         if worker in self._links:
             self.drop(worker)
-            self.lost = True
             self._inbox.append((worker, None))
 
     def _swallow_wake(self, mask: int) -> None:

@@ -34,7 +34,8 @@ _PADDING = [bytes(size) for size in range(_ALIGN)]
 
 
 class Kind(IntEnum):
-    """What a message says. From the pool: TASK, EXIT. From a worker: READY, DONE, PARTLY, FAILED. From both: HELLO."""
+    """What a message says. From the pool: TASK, EXIT. From a worker: READY, DONE, PARTLY, FAILED. From both: HELLO, and
+    ALIVE, whose ``task_id`` is what it was asked with."""
 
     TASK = 1
     EXIT = 2
@@ -44,6 +45,7 @@ class Kind(IntEnum):
     FAILED = 6
     PARTLY = 7
     """DONE but for some items: the first frame says which."""
+    ALIVE = 8
 
 
 class Message(NamedTuple):

@@ -34,10 +34,11 @@ from runtime.dispatch.events import (
     TaskDone,
     TaskFailed,
     Tick,
+    WorkerAnswered,
     WorkerJoined,
     WorkerLost,
 )
-from runtime.dispatch.instructions import Instruction, KillWorker, SendTask, StartWorkers, StopWorker, Task
+from runtime.dispatch.instructions import AskWorker, Instruction, KillWorker, SendTask, StartWorkers, StopWorker, Task
 from runtime.dispatch.outcomes import Delivered, Shed, SwitchEnded
 from runtime.dispatch.replay import replay
 from runtime.dispatch.routes import Mosaic, Routes
@@ -148,6 +149,7 @@ class World:
         self.tables: dict[tuple[str, str, int], dict[int, int]] = {}
         """What a worker has of a stage's partition: a count for each key."""
         self.gone: list[tuple[str, Task]] = []
+        self.asked: list[AskWorker] = []
         self.to_start = self.names = 0
         self.admitted = begin.next_serial
         self.out: list[Delivered | Shed] = []
@@ -180,6 +182,8 @@ class World:
                 tasks.append(instruction.task)
             elif isinstance(instruction, StartWorkers):
                 self.to_start += instruction.count
+            elif isinstance(instruction, AskWorker):
+                self.asked.append(instruction)
             elif isinstance(instruction, StopWorker | KillWorker):
                 self.forget(instruction.worker)
 
@@ -213,6 +217,10 @@ class World:
             self.handle(WorkerJoined(self.now_s, f"w{self.names}"))
 
     def answer(self, pick: int, *, how: str = "done") -> None:
+        """One that was asked whether it lives says so first, now and then."""
+        if self.asked and pick % 2:
+            asked = self.asked.pop(pick % len(self.asked))
+            self.handle(WorkerAnswered(self.now_s, asked.worker, asked.losses))
         busy = [worker for worker, tasks in self.tasks.items() if tasks]
         if busy:
             worker = busy[pick % len(busy)]

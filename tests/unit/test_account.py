@@ -123,6 +123,19 @@ def test_a_new_frame_is_copied_the_first_time_and_has_room_from_then_on(
     assert arena.used_bytes == 0
 
 
+def test_a_worker_that_says_it_lives_takes_no_room_of_the_task_of_that_number(
+    account: Account, worker: Worker, codec: One
+) -> None:
+    payload = codec.encode(frame())
+    worker.does(account, payload, lambda value: value + 1)
+
+    def asked_meanwhile(value: np.ndarray) -> np.ndarray:
+        account.came(Message(Kind.ALIVE, 2))
+        return value + 1
+
+    assert len(references(worker.does(account, payload, asked_meanwhile))) == 1
+
+
 def test_room_that_is_not_used_comes_back_and_is_asked_for_no_more(
     arena: Arena, account: Account, worker: Worker, codec: One
 ) -> None:

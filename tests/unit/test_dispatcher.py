@@ -12,10 +12,11 @@ from runtime.dispatch.events import (
     SwitchStyle,
     TaskDone,
     TaskFailed,
+    WorkerAnswered,
     WorkerLost,
     WorkerStartFailed,
 )
-from runtime.dispatch.instructions import KillWorker, StartWorkers, StopWorker
+from runtime.dispatch.instructions import AskWorker, KillWorker, StartWorkers, StopWorker
 from runtime.dispatch.ordering import OrderGate, ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, StartFailed, SwitchEnded, SwitchOverdue, TaskTimed
 
@@ -152,6 +153,51 @@ def test_workers_that_are_lost_together_cost_an_item_one_loss():
     bench.handle(WorkerLost(2.0, "w4", "SIGKILL"))
     (dead,) = bench.of(Delivered)
     assert dead.error == "worker w4 was lost: SIGKILL"
+
+
+def holder(bench: Bench) -> str:
+    """Who was given the last task."""
+    return bench.tasks[max(bench.tasks)][0]
+
+
+def test_a_machine_that_is_noticed_worker_by_worker_costs_an_item_one_loss():
+    bench = Bench("Par*3(a,b,c)", losses=2)
+    bench.join("w1", "w2", "w3")
+    bench.admit(1)
+    for second in (1.0, 2.0, 3.0):  # each had it for a second, and was dead
+        bench.handle(WorkerLost(second, holder(bench), "its machine is gone"))
+    assert not bench.of(Delivered)
+    bench.now_s = 4.0
+    bench.join("w4")
+    assert holder(bench) == "w4"
+    bench.handle(WorkerLost(5.0, "w4", "SIGKILL"))
+    (dead,) = bench.of(Delivered)
+    assert dead.error == "worker w4 was lost: SIGKILL"
+
+
+def test_a_worker_that_answered_after_the_loss_before_counts_another():
+    bench = Bench("Par*3(a,b,c)", losses=2)
+    bench.join("w1", "w2", "w3")
+    bench.admit(1)
+    first = holder(bench)
+    bench.handle(WorkerLost(1.0, first))
+    assert bench.of(AskWorker) == [AskWorker(worker, 1) for worker in ("w1", "w2", "w3") if worker != first]
+    second = holder(bench)
+    bench.handle(WorkerAnswered(1.1, second, 1))
+    bench.handle(WorkerLost(2.0, second, "SIGKILL"))
+    (dead,) = bench.of(Delivered)
+    assert dead.error == f"worker {second} was lost: SIGKILL"
+
+
+def test_an_answer_to_an_earlier_question_counts_no_loss():
+    bench = Bench("Par*4(a,b,c)", losses=2)
+    bench.join("w1", "w2", "w3", "w4")
+    bench.handle(WorkerLost(0.5, "w4"))
+    bench.admit(1)
+    bench.handle(WorkerLost(1.0, holder(bench)))
+    bench.handle(WorkerAnswered(1.1, holder(bench), 1))  # asked after the first of the two
+    bench.handle(WorkerLost(2.0, holder(bench)))
+    assert not bench.of(Delivered)
 
 
 def test_a_group_left_alone_borrows_a_worker():

@@ -11,7 +11,17 @@ from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from runtime.dispatch.assembly import Assembly, marked
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError
-from runtime.dispatch.events import BundleAdmitted, Event, KeyedDone, SwitchRequested, TaskDone, Tick, WorkerJoined
+from runtime.dispatch.events import (
+    BundleAdmitted,
+    Event,
+    KeyedDone,
+    SwitchRequested,
+    TaskDone,
+    Tick,
+    WorkerAnswered,
+    WorkerJoined,
+    WorkerLost,
+)
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.partitions import Partitions
@@ -28,8 +38,9 @@ def workers(count: int) -> Composition:
 
 
 class Bench:
-    def __init__(self, count: int) -> None:
-        self.dispatcher = Dispatcher((BY,), workers(count), DispatcherSettings(spares=0), validate=True)
+    def __init__(self, count: int, losses: int = 3) -> None:
+        settings = DispatcherSettings(spares=0, losses=losses)
+        self.dispatcher = Dispatcher((BY,), workers(count), settings, validate=True)
         self.dispatcher.start(0.0)
         self.tasks: dict[str, Task] = {}
         self.out: list[Outcome] = []
@@ -63,6 +74,21 @@ def test_a_bundle_is_cut_by_owners_and_put_together_again():
         bench.done(worker)
     [out] = [each for each in bench.out if isinstance(each, Delivered)]
     assert out.payload.in_order(out.payload.parts) == [0, 1, 1, 0]
+
+
+def test_a_value_goes_from_dead_to_dead_at_the_price_of_one_loss():
+    bench = Bench(4, losses=2)
+    bench.admit(1)
+    for second in (1.0, 2.0, 3.0):
+        (worker,) = bench.tasks
+        del bench.tasks[worker]
+        bench.handle(WorkerLost(second, worker, "its machine is gone"))
+    (worker,) = bench.tasks
+    bench.handle(WorkerAnswered(3.1, worker, 3))
+    assert not [each for each in bench.out if isinstance(each, Delivered)]
+    bench.handle(WorkerLost(4.0, worker, "SIGKILL"))
+    (dead,) = (each for each in bench.out if isinstance(each, Delivered))
+    assert dead.error == f"worker {worker} was lost: SIGKILL"
 
 
 def test_a_partition_in_work_moves_when_its_task_is_over_and_brings_what_is_kept():

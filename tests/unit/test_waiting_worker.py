@@ -1,4 +1,5 @@
-"""A worker whose stages wait, over real sockets, without Ray: many tasks at once, frames in shared memory, its end."""
+"""A worker over real sockets, without Ray, most of all one whose stages wait: many tasks at once, frames in shared
+memory, whether it lives, its end."""
 
 from __future__ import annotations
 
@@ -47,6 +48,21 @@ class Gathers(App):
         await asyncio.Event().wait()
 
 
+class Works(App):
+    """The same without anything to wait for."""
+
+    name = "works"
+    stages = (Stage("meet"), Stage("never"))
+
+    def meet(self, value: Any) -> Any:
+        return value
+
+
+@pytest.fixture
+def app() -> App:
+    return Gathers()
+
+
 @pytest.fixture(params=["unix", "tcp"])
 def hub(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr(gc, "freeze", lambda: None)
@@ -58,13 +74,13 @@ def hub(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 @pytest.fixture
-def worker(hub: Hub) -> Iterator[threading.Thread]:
+def worker(hub: Hub, app: App) -> Iterator[threading.Thread]:
     invitation = hub.invite("w1")
 
     def work() -> None:
         channel = connect(invitation)
         try:
-            bench = Bench(Gathers(), ("meet", "never"), shelf_of(channel.handed))
+            bench = Bench(app, ("meet", "never"), shelf_of(channel.handed))
             serve(bench, channel, Whereabouts(0, "", "127.0.0.1", "node"))
         finally:
             channel.close()
@@ -102,6 +118,26 @@ def test_tasks_wait_together_and_each_is_answered(
             number = reply.task_id % TOGETHER
             (values,) = hub.accounts.codec.decode(reply.payload)
             assert [np.unique(value).tolist() for value in values] == [[number + 1], [number + 2]]
+    hub.send("w1", [Message(Kind.EXIT)])
+
+
+def test_it_says_that_it_lives_while_tasks_wait(hub: Hub, worker: threading.Thread) -> None:
+    send(hub, 1, 1, 0)
+    hub.send("w1", [Message(Kind.ALIVE, 7)])
+    assert [(reply.kind, reply.task_id) for reply in replies(hub, 1)] == [(Kind.ALIVE, 7)]
+    hub.send("w1", [Message(Kind.EXIT)])
+
+
+@pytest.mark.parametrize("app", [Works()], ids=["one by one"])
+def test_one_that_works_says_so_before_the_tasks_behind_the_question(hub: Hub, worker: threading.Thread) -> None:
+    send(hub, 1, 0, 5)
+    hub.send("w1", [Message(Kind.ALIVE, 7)])
+    send(hub, 2, 0, 6)
+    assert [(reply.kind, reply.task_id) for reply in replies(hub, 3)] == [
+        (Kind.DONE, 1),
+        (Kind.ALIVE, 7),
+        (Kind.DONE, 2),
+    ]
     hub.send("w1", [Message(Kind.EXIT)])
 
 
