@@ -6,12 +6,11 @@ Recording is on the dispatcher's path, so it appends and nothing more; all summi
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 
 from compositions.settings import check, ranged
+from profiler.hops import Hops
 from profiler.service_time import ProfileSettings, ServiceTimes
 from profiler.slo import differ
 from profiler.snapshot import Demand, InputNow, RateWindow, Snapshot, StageTiming
@@ -32,7 +31,7 @@ class MonitorSettings:
     hop_s: float = ranged(0.0003, 0, 60, "s")
     """Price of a hop until one was measured: small items through the ZeroMQ hub on a 2-core machine."""
     hop_samples: int = ranged(256, 1, 1_000_000)
-    """The hop is the median of the newest so many: a mean would carry every pause of the garbage collector."""
+    """The hop is the median of the newest so many of a machine."""
     events_kept: int = ranged(32_768, 64, 100_000_000)
     """Events stored a kind: ten seconds at 3,000 items or 800 bundles/s; beyond that rate the windows are shorter."""
     profile: ProfileSettings = field(default_factory=ProfileSettings)
@@ -54,6 +53,8 @@ class Running:
     workers_alive: int
     cores: int | None = None
     """Where they changed since the start."""
+    workers_on: Mapping[str, int] = field(default_factory=dict)
+    """How many there are on each machine."""
 
 
 ROWS_A_BUNDLE = 4
@@ -92,7 +93,7 @@ class Monitor:
         self._demand: Demand | None = None
         self._free_s = 0.0
         """When last nothing waited."""
-        self._hops: deque[float] = deque(maxlen=settings.hop_samples)
+        self._hops = Hops(settings.hop_samples)
         self._started_s: float | None = None
         self._reset_s: float | None = None
 
@@ -122,8 +123,9 @@ class Monitor:
         not have."""
         self._service_times.add(at_s, timings, items)
 
-    def record_hop(self, hop_s: float) -> None:
-        self._hops.append(hop_s)
+    def record_hop(self, hop_s: float, node: str = "") -> None:
+        """A task was so much longer at a worker on ``node`` than its stages took."""
+        self._hops.add(hop_s, node)
 
     def record_queue(self, at_s: float, queued: int, in_flight: int) -> None:
         """Queue lengths at this moment, for their growth; ``snapshot`` records its own."""
@@ -172,15 +174,11 @@ class Monitor:
             stages=self._service_times.profiles(now_s),
             cores=self._cores if running.cores is None else running.cores,
             workers_alive=running.workers_alive,
-            hop_s=self.hop_s,
+            hop_s=self._settings.hop_s if (hop_s := self._hops.price_s(running.workers_on)) is None else hop_s,
             input=InputNow(self._input_rate_windows(now_s), set_per_s, self._arrived),
             read_latency=latency_stats(self._deliveries.zs(first), weights),
             demand=self._demand and self._demand_rates(self._demand, start_s, now_s),
         )
-
-    @property
-    def hop_s(self) -> float:
-        return median(self._hops) if self._hops else self._settings.hop_s
 
     # --- how it is computed -------------------------------------------------------------------------------------
 

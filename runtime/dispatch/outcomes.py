@@ -75,6 +75,8 @@ class TaskTimed(NamedTuple):
     serial: int = -1
     """Of the first item it carried."""
     items: int = 1
+    node: str = ""
+    """The machine of the worker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class Results:
             pipeline.roaming.note(group.index, since_s, at_s, count, busy_s)
         overlapped = task.with_others or (group.at_once > 1 and count > 1)
         hop_s = None if overlapped else max(0.0, at_s - since_s - busy_s)
-        timed = at_s, pipeline.composition.name, timings, hop_s, in_bytes, bundle.serial, count
+        timed = at_s, pipeline.composition.name, timings, hop_s, in_bytes, bundle.serial, count, worker.node
         self._turn.outcomes.append(made(TaskTimed, timed))
         if group.ordered:
             self._stateful.commit(event, task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -132,7 +133,7 @@ class ControlLoop:
             self.handovers.note_size(outcome)
             self._bundler.timed(outcome)
             if outcome.hop_s is not None:
-                self.monitor.record_hop(outcome.hop_s)
+                self.monitor.record_hop(outcome.hop_s, outcome.node)
         elif isinstance(outcome, Delivered):
             self._delivered(outcome)
         elif isinstance(outcome, Shed):
@@ -174,6 +175,7 @@ class ControlLoop:
             view.in_flight,
             len(view.workers),
             self._settings.cores,
+            Counter(worker.node for worker in view.workers),
         )
         return self.monitor.snapshot(now_s, running)
 

@@ -137,6 +137,23 @@ def test_profiles_and_hop() -> None:
     assert snapshot.hop_s == 0.002
 
 
+def test_a_hop_is_priced_for_the_average_worker_not_for_the_average_task() -> None:
+    seen = monitor()
+    for _ in range(300):
+        seen.record_hop(0.0001, "near")
+    for _ in range(5):
+        seen.record_hop(0.0027, "far")
+    seen.record_hop(9.0, "gone")
+
+    def hop_s(**workers_on: int) -> float:
+        return seen.snapshot(1.0, Running("1", False, 0.0, 0, 0, 3, None, workers_on)).hop_s
+
+    assert hop_s(near=2, far=2) == pytest.approx(0.0014)
+    assert hop_s(near=3, far=1) == pytest.approx(0.00075)
+    assert hop_s(near=2, new=2) == 0.0001
+    assert hop_s(new=1) == pytest.approx(0.0001), "of all that are known"
+
+
 def test_latency_counts_from_when_an_item_was_due_and_beside_it_from_when_it_was_read() -> None:
     """A source held back for two seconds: what its items waited for is two seconds more than what was read shows."""
     seen = monitor()
