@@ -156,15 +156,8 @@ class SimulatedPool:
             return
         task = worker.tasks[0][0]
         worker.began_s = self._time.now_s
-        worker.costs = tuple(self._cost_of(stage, task) for stage in task.stages)
+        worker.costs = tuple(_cost_of(self._cost, stage, task) for stage in task.stages)
         self.cores.begin(worker, self._machine.hop_cpu_s + sum(cost.cpu_s for cost in worker.costs))
-
-    def _cost_of(self, stage: str, task: Task) -> Cost:
-        """Of all its items; of a piece its share of them, by values."""
-        costs = [self._cost(stage, serial) for serial in range(task.serial, task.serial + task.items)]
-        picked = task.keyed.picked if task.keyed else None
-        share = 1.0 if picked is None else picked.count(1) / len(picked)
-        return Cost(share * sum(cost.cpu_s for cost in costs), share * sum(cost.wait_s for cost in costs))
 
     def _computed(self) -> Event | None:
         worker = self.cores.first_done()
@@ -203,3 +196,11 @@ class SimulatedPool:
         if isinstance(result, TaskFailed):
             return result
         return result._replace(timings=timings)
+
+
+def _cost_of(cost_of: CostFunction, stage: str, task: Task) -> Cost:
+    """Of all its items; of a piece its share of them, by values."""
+    costs = [cost_of(stage, serial) for serial in range(task.serial, task.serial + task.items)]
+    picked = task.keyed.picked if task.keyed else None
+    share = 1.0 if picked is None else picked.count(1) / len(picked)
+    return Cost(share * sum(cost.cpu_s for cost in costs), share * sum(cost.wait_s for cost in costs))
