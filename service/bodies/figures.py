@@ -197,6 +197,8 @@ class Cost(Answer):
     """CPU time of the workers since then; null where none is on the runner's host, as ``cpu_cores`` is."""
     cpu_cores: float | None
     """Cores that they keep busy at the moment."""
+    others_cores: float | None = None
+    """Of the cores that the runner may use, as many as are busy with something else, its own process included."""
 
 
 class Gaps(Answer):

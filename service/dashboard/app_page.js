@@ -65,6 +65,7 @@ export class AppPage {
     this.why.show(status);
     this.pipeline.show(status);
     this.workers.show(status);
+    this.whatIf.know(status);
     this.act.show(status);
     this.charts.know(status);
     this.decisions.see(status);

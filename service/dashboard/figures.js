@@ -55,7 +55,8 @@ export class Figures {
   cost(status) {
     const { cost, composition, began_at: began } = status;
     const spare = cost?.spares ? ` + ${cost.spares} spare` : "";
-    const cores = cost ? `on ${cost.cores} ${cost.cores === 1 ? "core" : "cores"}${format.known(cost.cpu_cores) ? `, ${format.number(cost.cpu_cores)} busy` : ""}` : "";
+    const others = cost && format.crowded(cost) ? `, others ${format.number(cost.others_cores)}` : "";
+    const cores = cost ? `on ${cost.cores} ${cost.cores === 1 ? "core" : "cores"}${format.known(cost.cpu_cores) ? `, ${format.number(cost.cpu_cores)} busy${others}` : ""}` : "";
     if (resting(status)) this.tiles.Workers.set("0", "", "nothing runs");
     else this.tiles.Workers.set(format.whole(cost?.workers ?? composition?.workers), spare, cores);
     const cpu = format.known(cost?.cpu_s) ? `${format.span(cost.cpu_s)} of CPU` : "";

@@ -60,6 +60,11 @@ export function share(ratio) {
   return known(ratio) ? `${digits(Math.floor(ratio * 1000) / 10, ratio > 0.9 && ratio < 1 ? 1 : 0)} %` : DASH;
 }
 
+/** Whether something else than the app's workers keeps more than a quarter of the cores busy; less is the runner's own. */
+export function crowded({ others_cores: others, cores }) {
+  return known(others) && others > 0.25 * cores;
+}
+
 /** How far `value` lies beyond `bound`, in words; empty where it does not. `fine`: the side that is, below or above. */
 export function beyond(value, bound, fine) {
   if (!known(value) || !known(bound) || bound <= 0) return "";

@@ -21,12 +21,17 @@ export class WhatIf {
     this.app = app;
     this.sorted = null;
     this.answer = null;
+    this.cost = null;
     this.cores = new Field({ name: "cores", label: "Cores", inputmode: "numeric", placeholder: "as now" });
     this.replicas = new Field({ name: "replicas", label: "Replicas of parallel groups", inputmode: "numeric", placeholder: "as now" });
     this.rate = new Field({ name: "rate_per_s", label: "Input rate", unit: "items/s", inputmode: "decimal", placeholder: "as now" });
     this.form = new Form({ fields: [this.cores, this.replicas, this.rate], submit: "Predict", send: () => this.ask() });
     this.place = h("div");
     this.element = h("section", { class: "panel what-if", "aria-labelledby": "what-if-title" }, h("h2", { id: "what-if-title" }, "What if"), h("p", { class: "hint" }, "Predictions of every composition from the profile measured now."), this.form.element, this.place);
+  }
+
+  know({ cost }) {
+    this.cost = cost ?? null;
   }
 
   async ask() {
@@ -63,7 +68,7 @@ export class WhatIf {
     }
     const table = h("table", {}, h("thead", {}, h("tr", {}, COLUMNS.map((column) => this.head(column)))), h("tbody", {}, rows.map((row) => this.row(row))));
     const left = this.answer.left_out ? h("p", { class: "hint" }, `${this.answer.left_out} further ones are not listed.`) : null;
-    this.place.replaceChildren(scrollable("Predictions", table), ...[left, times(this.answer)].filter(Boolean));
+    this.place.replaceChildren(scrollable("Predictions", table), ...[left, others(this.cost), times(this.answer)].filter(Boolean));
   }
 
   head([key, label]) {
@@ -90,6 +95,12 @@ function rates({ throughput_per_s_range: range }) {
 
 function latencies({ latency_ms_range: range }) {
   return range ? `${format.time(range[0])} – ${range[1] === null ? "grows" : format.time(range[1])}` : null;
+}
+
+/** What others take of the cores now looks like waiting of the stages, and stays in their times. */
+function others(cost) {
+  if (!cost || !format.crowded(cost)) return null;
+  return h("p", { class: "notice warn" }, `Something else keeps ${format.number(cost.others_cores)} of the ${cost.cores} cores busy. What a stage waits for it counts as its own wait, so what is told of other cores holds for a machine as busy as this one.`);
 }
 
 /** What the predictions start from: the times of the stages, and what of them is contention. */

@@ -251,7 +251,9 @@ def test_a_composition_is_added_and_removed(ferret: Browser, daemon: SceneDaemon
     assert "mine" not in [each["name"] for each in daemon.get("/compositions/ferret")]
 
 
-def test_what_if(ferret: Browser) -> None:
+def test_what_if(ferret: Browser, daemon: SceneDaemon) -> None:
+    daemon.ferret(cost={**daemon.status("ferret")["cost"], "others_cores": 1.62}, queued=3)
+    ferret.until(lambda: ferret.texts(".tile b")[3] == "3", "the page to know it")
     ferret.write("Cores", "8", ".what-if")
     ferret.write("Input rate", "15", ".what-if")
     ferret.press("Predict", ".what-if")
@@ -263,6 +265,7 @@ def test_what_if(ferret: Browser) -> None:
     assert "19.9 – 21.6" in ferret.texts(".what-if")[0]
     ferret.sees("Now 2.4 busy workers share a core", ".times")
     assert ferret.attribute(".what-if .result", "data-kind") == "good"
+    ferret.sees("Something else keeps 1.6 of the 2 cores busy.", ".what-if .notice.warn")
     ferret.press("Workers", ".what-if")
     ferret.press("Workers ▲", ".what-if")
     workers = [int(each) for each in ferret.texts(".what-if [aria-label=Predictions] tbody td:nth-child(2)")]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
+
+import psutil
+import pytest
 
 from runtime.dispatch.views import WorkerView
 from service.bodies.figures import Worker
@@ -25,6 +29,25 @@ def test_worker_seconds_are_of_those_in_use_and_cpu_of_those_on_this_host() -> N
     assert 0 <= cost.cpu_s < 60
     assert (usage.of(Worker.of(here)).memory_bytes or 0) > 1_000_000
     assert usage.of(Worker.of(elsewhere)).memory_bytes is None
+
+
+def test_what_others_keep_busy_is_the_rest_of_what_the_cores_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three cores, of which this process may use two: 1.6 s of them in two seconds, a guest's time counted once."""
+    kinds = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest")
+    idle, own = SimpleNamespace(**dict.fromkeys(kinds, 0.0)), 0.0
+    busy = SimpleNamespace(**dict(zip(kinds, (0.6, 0.1, 0.1, 9.0, 9.0, 0.1, 0.1, 0.6, 0.5), strict=True)))
+    looks = iter([[idle, idle, idle], [busy, idle, busy]])
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: next(looks))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("service.running.recording.usage._cpu_s", lambda process: own)
+    usage, worker = Usage(), view(os.getpid())
+    usage.note(0.0, (worker,))
+    assert usage.cost((worker,), cores=2).others_cores is None, "one look tells nothing"
+    own = 0.6
+    usage.note(2.0, (worker,))
+    assert usage.cost((worker,), cores=2).others_cores == pytest.approx(0.5), "1.6 s less 0.6 of the worker, in 2 s"
+    usage.note(4.0, ())
+    assert usage.cost((), cores=2).others_cores is None
 
 
 def test_workers_that_are_elsewhere_or_gone_have_no_cpu() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +13,8 @@ from runtime.dispatch.views import WorkerView
 from service.bodies.figures import Cost, Worker
 
 PERIOD_S = 1.0
+BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
+"""Of a core's times; those that are not are idle, or of a guest and in ``user`` already."""
 
 
 @dataclass(slots=True)
@@ -29,6 +32,8 @@ class Usage:
         self._known: dict[int, _Known] = {}
         self._looked_s: float | None = None
         self._worker_s = self._cpu_s = 0.0
+        self._machine_s: float | None = None
+        self._others: float | None = None
 
     def note(self, now_s: float, workers: Iterable[WorkerView]) -> None:
         """A second of these workers: those bound to a group are in use."""
@@ -39,6 +44,14 @@ class Usage:
         seen = list(workers)
         self._worker_s += passed_s * sum(each.group is not None for each in seen)
         self._known = {pid: known for pid in _here(seen) if (known := self._measured(pid, passed_s)) is not None}
+        self._look_at_others(passed_s)
+
+    def _look_at_others(self, passed_s: float) -> None:
+        """What of the cores is busy and not with these workers: other programs, other apps, the runner itself."""
+        before, self._machine_s, self._others = self._machine_s, _machine_s() if self._known else None, None
+        if before is not None and self._machine_s is not None and passed_s > 0:
+            own = sum(each.busy_cores or 0.0 for each in self._known.values())
+            self._others = max(0.0, (self._machine_s - before) / passed_s - own)
 
     def _measured(self, pid: int, passed_s: float) -> _Known | None:
         try:
@@ -65,6 +78,7 @@ class Usage:
             worker_s=round(self._worker_s, 1),
             cpu_s=round(self._cpu_s, 2) if busy else None,
             cpu_cores=round(sum(busy), 3) if busy else None,
+            others_cores=None if self._others is None else round(self._others, 3),
         )
 
     def of(self, worker: Worker) -> Worker:
@@ -84,6 +98,13 @@ def _here(workers: Iterable[WorkerView]) -> set[int]:
 def _addresses() -> frozenset[str]:
     """Of this host."""
     return frozenset(each.address for found in psutil.net_if_addrs().values() for each in found)
+
+
+def _machine_s() -> float:
+    """CPU seconds of the cores that this process may use, whoever took them."""
+    cores = psutil.cpu_times(percpu=True)
+    mine = [cores[number] for number in os.sched_getaffinity(0) if number < len(cores)]
+    return float(sum(getattr(times, kind, 0.0) for times in mine for kind in BUSY))
 
 
 def _begun(pid: int) -> _Known:
