@@ -21,6 +21,7 @@ PATIENCE_S = 0.01
 """The same where no latency is wanted."""
 MOST_ITEMS = 4096
 """The hop of so many trivial items is 0.05 µs each; more only lengthen the wait."""
+_PAYS_FROM = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +47,42 @@ def grain_of(
     """
     if len(stages) < sum(1 for _ in composition.iter_stages()):
         return SINGLE
-    work_s = sum(stage.service_time_s for stage in stages)
-    hops_s = hop_s * len(composition.groups)
-    wanted = hops_s / (HOP_SHARE * work_s) if work_s > 0 else MOST_ITEMS
-    if wanted < 2:
+    work_s, patience_s = _work_s(stages), _patience_s(latency_target_s)
+    wanted, bearable = _wanted(work_s, hop_s * len(composition.groups)), _bearable(work_s, patience_s)
+    if wanted < _PAYS_FROM:
         return Grain(1, f"a hop of {figure(hop_s * 1e3, 2)} ms is cheap against {figure(work_s * 1e3, 2)} ms of work")
-    patience_s = PATIENCE_S if latency_target_s is None else PATIENCE_SHARE * latency_target_s
-    bearable = patience_s / work_s if work_s > 0 else MOST_ITEMS
-    size = _power_of_two(min(wanted, bearable, MOST_ITEMS))
     limit = "" if wanted <= bearable else f", which wait {figure(patience_s * 1e3)} ms for each other at most"
     shows = f"a hop of {figure(hop_s * 1e3, 2)} ms shows beside {figure(work_s * 1e3, 2)} ms of work{limit}"
-    return Grain(size, shows, pays=True)
+    return Grain(_size(wanted, bearable), shows, pays=True)
+
+
+def sizes_by_groups(
+    stages: Sequence[StageProfile], hop_s: float, latency_target_s: float | None, most_groups: int
+) -> list[int]:
+    """What ``grain_of`` says for compositions of 0, 1, … ``most_groups`` groups of all these ``stages``."""
+    work_s = _work_s(stages)
+    bearable = _bearable(work_s, _patience_s(latency_target_s))
+    return [_size(_wanted(work_s, hop_s * groups), bearable) for groups in range(most_groups + 1)]
+
+
+def _work_s(stages: Sequence[StageProfile]) -> float:
+    return sum(stage.service_time_s for stage in stages)
+
+
+def _patience_s(latency_target_s: float | None) -> float:
+    return PATIENCE_S if latency_target_s is None else PATIENCE_SHARE * latency_target_s
+
+
+def _wanted(work_s: float, hops_s: float) -> float:
+    return hops_s / (HOP_SHARE * work_s) if work_s > 0 else MOST_ITEMS
+
+
+def _bearable(work_s: float, patience_s: float) -> float:
+    return patience_s / work_s if work_s > 0 else MOST_ITEMS
+
+
+def _size(wanted: float, bearable: float) -> int:
+    return 1 if wanted < _PAYS_FROM else _power_of_two(min(wanted, bearable, MOST_ITEMS))
 
 
 def _power_of_two(number: float) -> int:

@@ -101,7 +101,9 @@ def _options(asked: Present, measured: Snapshot, predictions: Predictions) -> It
 
 def _changed(present: Present, question: Question) -> Present:
     """The present under other circumstances: nothing waits, and arrivals are of the same kind as they are now."""
-    demand = Demand(0, 0, 0, 0.0, bundle_limit=present.snapshot.bundle_limit) if present.snapshot.demand else None
+    now = present.snapshot.demand
+    nothing_waits = Demand(0, 0, 0, 0.0)
+    demand = now and replace(nothing_waits, bundle_limit=now.bundle_limit, size_left_open=now.size_left_open)
     snapshot = replace(present.snapshot, queued=0, queued_change_per_s=None, demand=demand)
     if question.cores is not None:
         snapshot = on_cores(snapshot, question.cores)

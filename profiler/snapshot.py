@@ -137,6 +137,16 @@ class LatencyStats:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeLeftOpen:
+    """Nobody has named how many items travel together: each composition has a size of its own."""
+
+    target_s: float | None
+    """Latency that each item is held to."""
+    times: float = 1.0
+    """What the composition that runs is given, of what the rule says for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Demand:
     """What the stream asked for, since the start, in items, and what became of it before admission."""
 
@@ -160,7 +170,9 @@ class Demand:
     held_s: float = 0.0
     """How long items have waited without a break."""
     bundle_limit: int = 1
-    """Items that may travel together where so many wait."""
+    """Items that may travel together where so many wait, in the composition that runs."""
+    size_left_open: SizeLeftOpen | None = None
+    """None: ``bundle_limit`` is that of every composition which names none itself."""
 
     @property
     def behind(self) -> int:
@@ -228,6 +240,10 @@ class Snapshot:
     def bundle_limit(self) -> int:
         """How many items may travel together where so many wait; 1 where nobody says."""
         return 1 if self.demand is None else self.demand.bundle_limit
+
+    @property
+    def size_left_open(self) -> SizeLeftOpen | None:
+        return None if self.demand is None else self.demand.size_left_open
 
     @property
     def backlog(self) -> int:

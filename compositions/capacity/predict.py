@@ -54,6 +54,7 @@ def predict_all(
         workers=table.workers,
         bottleneck_group=group_rates.argmin(axis=0),
         limited_by_cores=core_rates < group_rates.min(axis=0),
+        bundle_items=np.full(len(table), most),
         **columns,
     )
 

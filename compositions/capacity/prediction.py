@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
@@ -36,6 +36,8 @@ class Prediction:
     bottleneck_group: int
     """Index of the group with the least capacity."""
     limited_by: Literal["group", "cores"]
+    bundle_items: float = 1.0
+    """Items that travel together at most."""
 
     @property
     def overloaded(self) -> bool:
@@ -68,6 +70,14 @@ class Predictions:
     workers: npt.NDArray[np.int64]
     bottleneck_group: npt.NDArray[np.int64]
     limited_by_cores: npt.NDArray[np.bool_]
+    bundle_items: Array
+
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[npt.NDArray[np.intp], Predictions]]) -> Predictions:
+        """Of all rows, each ``part`` being those of the rows beside it."""
+        order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: np.concatenate([getattr(part, name) for _, part in parts])[order] for name in names})
 
     def __len__(self) -> int:
         return len(self.workers)
@@ -85,6 +95,7 @@ class Predictions:
             workers=int(self.workers[row]),
             bottleneck_group=int(self.bottleneck_group[row]),
             limited_by="cores" if self.limited_by_cores[row] else "group",
+            bundle_items=float(self.bundle_items[row]),
         )
 
     def __iter__(self) -> Iterator[Prediction]:

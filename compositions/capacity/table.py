@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import numpy.typing as npt
@@ -43,9 +44,21 @@ class CompositionTable:
         self.is_group = ends > starts
         self.groups: npt.NDArray[np.int64] = self.is_group.sum(axis=0)
         self.workers: npt.NDArray[np.int64] = np.array([each.workers for each in self.compositions], dtype=np.int64)
+        named = [each.batch.items if each.batch else None for each in self.compositions]
+        self.bundle_items: Array = np.array([np.nan if items is None else items for items in named])
+        """Items that travel together in each, as it says itself; NaN where it does not."""
 
     def __len__(self) -> int:
         return len(self.compositions)
+
+    def only(self, rows: npt.NDArray[np.intp]) -> CompositionTable:
+        """A table of these."""
+        part = copy(self)
+        part.compositions = tuple(self.compositions[row] for row in rows)
+        part.replicas, part.is_group, part._spans = self.replicas[:, rows], self.is_group[:, rows], self._spans[:, rows]
+        part.pools, part.groups, part.workers = self.pools[rows], self.groups[rows], self.workers[rows]
+        part.bundle_items = self.bundle_items[rows]
+        return part
 
     def grouped_as(self, number: int) -> npt.NDArray[np.bool_]:
         """Which of them are the one of this number, or have the same groups, whatever their replicas: it takes no drain

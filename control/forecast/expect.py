@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from compositions.capacity.costs import PACED_ARRIVAL_CV, Conditions, StageCost
 from compositions.capacity.predict import predict_all
 from compositions.capacity.prediction import Predictions
+from compositions.capacity.queueing import Array
 from compositions.capacity.table import CompositionTable
 from compositions.model import Composition
+from control.grain import sizes_by_groups
 from control.reading import needed_rate
 from profiler.service_time import stage_costs
 from profiler.snapshot import Snapshot
@@ -36,16 +41,35 @@ def expect(
     missing = _unmeasured(table.stages, snapshot)
     if missing is not None:
         return missing
-    costs = stage_costs(snapshot.stages, snapshot.cores)
+    measured = stage_costs(snapshot.stages, snapshot.cores)
+    costs = {name: _scaled(cost, scale) for name, cost in measured.items()}
     conditions = Conditions(
-        snapshot.cores,
-        snapshot.hop_s * scale,
-        needed_rate(snapshot),
-        arrival_cv=_arrival_cv(snapshot),
-        bundle_items=snapshot.bundle_items,
-        bundle_limit=snapshot.bundle_limit,
+        snapshot.cores, snapshot.hop_s * scale, needed_rate(snapshot), arrival_cv=_arrival_cv(snapshot)
     )
-    return predict_all(table, {name: _scaled(cost, scale) for name, cost in costs.items()}, conditions)
+    alike = [(rows, _of_size(conditions, snapshot, limit)) for limit, rows in _by_size(table, snapshot)]
+    if len(alike) == 1:
+        return predict_all(table, costs, alike[0][1])
+    return Predictions.joined([(rows, predict_all(table.only(rows), costs, each)) for rows, each in alike])
+
+
+def _by_size(table: CompositionTable, snapshot: Snapshot) -> list[tuple[float, npt.NDArray[np.intp]]]:
+    """How many items may travel together, and the rows of the compositions in which so many may."""
+    limits = np.where(np.isnan(table.bundle_items), _left_open(table, snapshot), table.bundle_items)
+    return [(float(limit), np.flatnonzero(limits == limit)) for limit in np.unique(limits)] or [(1.0, np.arange(0))]
+
+
+def _left_open(table: CompositionTable, snapshot: Snapshot) -> Array:
+    """The size for each composition that names none."""
+    left_open = snapshot.size_left_open
+    if left_open is None:
+        return np.full(len(table), max(snapshot.bundle_limit, snapshot.bundle_items))
+    sizes = sizes_by_groups(snapshot.stages, snapshot.hop_s, left_open.target_s, len(table.stages))
+    return left_open.times * np.array(sizes, dtype=float)[table.groups]
+
+
+def _of_size(conditions: Conditions, snapshot: Snapshot, limit: float) -> Conditions:
+    """What travels in bundles now would be in smaller ones where no more may."""
+    return replace(conditions, bundle_items=min(snapshot.bundle_items, limit), bundle_limit=limit)
 
 
 def _arrival_cv(snapshot: Snapshot) -> float:

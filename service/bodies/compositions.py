@@ -74,6 +74,8 @@ class Choice(ActiveComposition, _OfApp):
     active: bool
     predicted_throughput_per_s: float | None
     predicted_latency_ms: float | None
+    predicted_bundle_items: float | None
+    """Items that travel together at most."""
 
     @classmethod
     def offered(
@@ -85,6 +87,7 @@ class Choice(ActiveComposition, _OfApp):
             active=active,
             predicted_throughput_per_s=rounded(told.throughput_per_s) if told else None,
             predicted_latency_ms=ms(told.latency_s) if told else None,
+            predicted_bundle_items=rounded(told.bundle_items) if told else None,
             **dict(ActiveComposition.of(composition)),
         )
 

@@ -14,7 +14,7 @@ from control.grain import PATIENCE_SHARE, SINGLE, Grain, grain_of
 from control.manager import Manager
 from control.size_runs import SizeRuns
 from control.steering import Circumstances, Steering, control_for
-from profiler.snapshot import Snapshot
+from profiler.snapshot import Demand, SizeLeftOpen, Snapshot
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.views import DispatcherView
 from service.bodies.batching import BatchingStatus, Held, SizeChange
@@ -72,6 +72,16 @@ class Bundling(Bundler):
         """Items that may travel together where so many wait: a controller that is ours goes there when they do."""
         ours = self._steering is not None and self._steering.control.name == "slo-batch"
         return max(self.grain.items, self._left_open.items) if ours else self.grain.items
+
+    def tell(self, demand: Demand) -> Demand:
+        """How many items may travel together, in the composition that runs and in others, told with a ``demand``."""
+        return replace(demand, bundle_limit=self.limit, size_left_open=self._size_left_open())
+
+    def _size_left_open(self) -> SizeLeftOpen | None:
+        if self._asked.items is not None or (self._asked.control is not None and self._target_s is not None):
+            return None
+        times = 1.0 if self._active.batch else max(1.0, self.limit / self._left_open.items)
+        return SizeLeftOpen(self._target_s, times)
 
     @property
     def controller(self) -> Asked:

@@ -85,9 +85,13 @@ def stage_of(name: str, spec: dict[str, Any]) -> SimulatedStage:
 
 
 def compositions_of(spec: Any, stages: list[Stage]) -> tuple[Composition, ...]:
-    """``synthetic`` or ``ferret`` for the shipped file, ``{generate: …}``, or notations by name."""
+    """``synthetic`` or ``ferret`` for the shipped file, a list as in such a file, ``{generate: …}``, or notations by
+    name."""
     if isinstance(spec, str):
         return load((SHIPPED / f"{spec}.yaml").read_text(), {spec: stages}).compositions
+    if isinstance(spec, list):
+        document = {"app": "scenario", "compositions": spec}
+        return load(yaml.safe_dump(document), {"scenario": stages}).compositions
     if "generate" in spec:
         return tuple(generate(stages, **spec["generate"]))
     return tuple(parse(text, stages, app="scenario", name=name, default_replicas=2) for name, text in spec.items())

@@ -20,7 +20,7 @@ from control.settings import Settings
 from control.steering import Steering
 from control.strategies import make_strategy
 from profiler.slo import Slo
-from profiler.snapshot import Snapshot, StageProfile
+from profiler.snapshot import Demand, SizeLeftOpen, Snapshot, StageProfile
 from runtime.dispatch.dispatcher import Dispatcher
 from service.running.bundling import PAYS_FOR_S, Bundling, Inlet
 
@@ -71,6 +71,20 @@ class Bench:
         self.bundling.decide(seen, Dispatcher(STAGES, active).view(0.0), self.manager)
         assert self.source.limits.items == self.bundling.grain.items
         return self.bundling.grain.items
+
+
+def test_the_size_that_others_would_have_is_told_where_nobody_named_one() -> None:
+    def told(bench: Bench, active: Composition = CHAIN) -> tuple[int, SizeLeftOpen | None]:
+        bench.look(each_s=100e-6, active=active)
+        demand = bench.bundling.tell(Demand(5, 4, 1, 0.5))
+        assert (demand.offered, demand.admitted, demand.missed, demand.lag_s) == (5, 4, 1, 0.5)
+        return demand.bundle_limit, demand.size_left_open
+
+    assert told(Bench(Batching())) == (32, SizeLeftOpen(None))
+    assert told(Bench(Batching()), OWN) == (100, SizeLeftOpen(None))  # that is of this one alone
+    assert told(Bench(Batching(items=7))) == (7, None)
+    assert told(Bench(Batching(control=SizeControl("pid")))) == (32, SizeLeftOpen(None))  # it has nothing to aim at
+    assert told(Bench(Batching(control=SizeControl("pid")), slo=Slo("latency", 0.02)))[1] is None
 
 
 def test_the_size_follows_the_hop() -> None:

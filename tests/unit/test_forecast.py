@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from compositions.batching import Batching
 from compositions.capacity.prediction import Prediction, Predictions
 from compositions.model import Stage
 from compositions.notation import parse
@@ -21,7 +22,7 @@ from control.strategies import make_strategy
 from control.strategies.base import Settle, Try
 from control.what_if import Present, Question, outlook
 from profiler.slo import Slo
-from profiler.snapshot import Demand, InputNow, RateWindow, Snapshot, StageProfile
+from profiler.snapshot import Demand, InputNow, RateWindow, SizeLeftOpen, Snapshot, StageProfile
 from service.bodies.compositions import Choice, Possibility
 from service.bodies.what_if import what_if_body
 
@@ -116,6 +117,34 @@ def test_what_may_travel_together_counts_also_where_it_is_asked_what_if() -> Non
     found = outlook(Question(rate_per_s=60.0), present(free)).options
     told += [each.prediction.throughput_per_s for each in found if each.prediction and each.composition.name == "1"]
     assert told == pytest.approx([10 / (10 * 0.01 + 0.01)] * 2)
+
+
+def test_each_composition_is_judged_with_the_bundles_that_it_would_have() -> None:
+    """Its own where it names a size; else, where nobody has named one, what the rule says for so many groups."""
+    texts = ("Seq-Seq-Seq", "Seq(f1,f2,f3)", "Seq-Seq-Seq")
+    batches = (None, None, Batching(items=5))
+    table = [
+        replace(parse(text, STAGES), name=str(k), batch=batch)
+        for k, (text, batch) in enumerate(zip(texts, batches, strict=True))
+    ]
+    one_by_one = replace(seen(), hop_s=0.01)
+    # A tenth of 30 ms of work is 3 ms: three hops of 10 ms are that for ten items, one is that for three.
+    rule = replace(one_by_one, demand=Demand(0, 0, 0, 0.0, bundle_limit=8, size_left_open=SizeLeftOpen(target_s=10.0)))
+    assert _sizes(expect(table, rule)) == [8, 2, 5]
+    further = Demand(0, 0, 0, 0.0, bundle_limit=32, size_left_open=SizeLeftOpen(target_s=10.0, times=4.0))
+    assert _sizes(expect(table, replace(one_by_one, demand=further))) == [32, 8, 5]
+    impatient = Demand(0, 0, 0, 0.0, bundle_limit=1, size_left_open=SizeLeftOpen(target_s=0.1))
+    assert _sizes(expect(table, replace(one_by_one, demand=impatient))) == [1, 1, 5]
+    named = Demand(0, 0, 0, 0.0, bundle_limit=10)
+    assert _sizes(expect(table, replace(one_by_one, demand=named))) == [10, 10, 5]
+    told = expect(table, rule)
+    assert isinstance(told, Predictions)
+    assert told.throughput_per_s == pytest.approx([8 / 0.09, 2 / 0.07, 5 / 0.06])
+
+
+def _sizes(told: Predictions | Unmeasured) -> list[float]:
+    assert isinstance(told, Predictions)
+    return [each.bundle_items for each in told]
 
 
 def _first(told: Predictions | Unmeasured) -> Prediction:

@@ -74,8 +74,7 @@ class Intake:
     def demand(self) -> Demand:
         """What was asked for of the source so far, and what became of it."""
         offer = self._source.offer()
-        limit = self._bundling.limit
-        return Demand(offer.slots, self._engine.view().accepted, offer.missed, offer.lag_s, bundle_limit=limit)
+        return self._bundling.tell(Demand(offer.slots, self._engine.view().accepted, offer.missed, offer.lag_s))
 
     def _begin(self) -> bool:
         self.reading = len(self._engine.view().workers) >= self._workers

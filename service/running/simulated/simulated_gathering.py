@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from apps.input.rates import Rate
 from apps.input.schedule import Offer
 from compositions.batching import BundleLimits
+from profiler.snapshot import Demand
 from runtime.engine import Engine
 
 
@@ -42,6 +43,8 @@ class SimulatedDoor:
     engine: Engine
     inlet: SimulatedInlet
     admitted: Callable[[int, int, float], None] = lambda *_: None
+    tell: Callable[[Demand], Demand] = lambda demand: demand
+    """Adds to what was asked for how many items may travel together."""
 
 
 class SimulatedGathering:

@@ -81,7 +81,7 @@ class _PacedSource:
 
     def __init__(self, arrivals: Arrivals, door: SimulatedDoor, monitor: Monitor) -> None:
         self._schedule = Schedule(arrivals.rate, door.engine.now_s, catch_up_items=1.0, catch_up_s=_CATCH_UP_S)
-        self._engine, self._monitor = door.engine, monitor
+        self._engine, self._monitor, self._tell = door.engine, monitor, door.tell
         self._gathering = SimulatedGathering(door)
         door.inlet.behind = lambda: int(self._schedule.due)
         self._admitted = 0
@@ -107,7 +107,8 @@ class _PacedSource:
             return
         self._counted_s, lag_s = now_s, self._schedule.lag_s(now_s)
         offered = self._admitted + self._schedule.missed + int(self._schedule.due)
-        self._monitor.record_demand(now_s, Demand(offered, self._admitted, self._schedule.missed, lag_s))
+        demand = Demand(offered, self._admitted, self._schedule.missed, lag_s)
+        self._monitor.record_demand(now_s, self._tell(demand))
 
 
 class _VisitedSource:
@@ -115,7 +116,7 @@ class _VisitedSource:
 
     def __init__(self, arrivals: Arrivals, door: SimulatedDoor, monitor: Monitor) -> None:
         self._rate, self._random = arrivals.rate, np.random.default_rng(arrivals.seed)
-        self._engine, self._monitor = door.engine, monitor
+        self._engine, self._monitor, self._tell = door.engine, monitor, door.tell
         self._gathering = SimulatedGathering(door)
         self._waiting: list[float] = []
         door.inlet.behind = lambda: len(self._waiting)
@@ -134,5 +135,6 @@ class _VisitedSource:
             due_s = self._waiting.pop(0)
             gathering.put(due_s, due_s)
         lag_s = now_s - self._waiting[0] if self._waiting else 0.0
-        self._monitor.record_demand(now_s, Demand(self._offered, self._offered - len(self._waiting), 0, lag_s))
+        demand = Demand(self._offered, self._offered - len(self._waiting), 0, lag_s)
+        self._monitor.record_demand(now_s, self._tell(demand))
         return min(gathering.settle(), self._next_s)

@@ -34,7 +34,7 @@ class SimulatedRun:
         self._bundling = bundling = Bundling(inlet, scenario.batching, scenario.opening)
         self._loop = loop = loop_on(self._pool, scenario, self._take, bundling)
         self._engine, self._manager = loop.engine, loop.manager
-        door = SimulatedDoor(loop.engine, inlet, bundling.admitted)
+        door = SimulatedDoor(loop.engine, inlet, bundling.admitted, bundling.tell)
         self._source = scenario.stream.source(door, loop.monitor, from_due=scenario.from_due)
         self._happenings = deque(sorted(scenario.happenings, key=lambda happening: happening.at_s))
         self._announced: list[Announcement] = []
