@@ -69,6 +69,8 @@ class NatsFeed:
         """By the loop's clock."""
         self._next = 0
         """The sequence number behind what was read."""
+        self._per_subject = 0
+        """Messages that the stream keeps of each subject; 0 or less: as many as there are."""
         self._goes_on = on_gap != ON_GAP[0]
         self.ended = False
 
@@ -100,7 +102,8 @@ class NatsFeed:
         await self._leave()
         self._client = await self._nats.connect(self._server, error_cb=told_by_answers, **ONCE)
         stream = self._client.jetstream(timeout=ANSWER_S)
-        there = (await stream.stream_info(self._stream)).state
+        info = await stream.stream_info(self._stream)
+        there, self._per_subject = info.state, info.config.max_msgs_per_subject or 0
         # Numbers begin at 1; a stream that never had a message says 0.
         self._next = max(1, there.first_seq) if position is None else int(str(position))
         if self._next > there.last_seq + 1:
@@ -132,16 +135,20 @@ class NatsFeed:
         return found
 
     async def _passed(self, messages: Sequence[Message]) -> None:
-        """Numbers that are left out were never of this subject, were deleted one by one, or dropped by limits: then the
-        stream begins behind them."""
+        """Numbers that are left out were never of this subject, were deleted one by one, or dropped by limits: of the
+        whole stream, which then begins behind them, or of each subject."""
+        first, missing = None, 0
         for each in messages:
-            if int(str(each.behind)) > self._next + 1:
-                there = (await self._client.jetstream(timeout=ANSWER_S).stream_info(self._stream)).state
-                self._look_for_gap(min(there.first_seq, int(str(each.behind)) - 1))
-                break
-            self._next += 1
-        if messages:
-            self._next = int(str(messages[-1].behind))
+            number = int(str(each.behind)) - 1
+            if number > self._next:
+                if first is None:
+                    first = (await self._client.jetstream(timeout=ANSWER_S).stream_info(self._stream)).state.first_seq
+                self._look_for_gap(min(first, number))
+                missing += number - self._next
+            self._next = number + 1
+        if missing and self._per_subject > 0 and self._subject is None:
+            kept = f"stream {self._stream!r} keeps {self._per_subject} messages a subject, and has dropped others"
+            log.warning("messages are not there any more", source="nats", what=kept, count=missing, before=self._next)
 
     def _look_for_gap(self, first: int) -> None:
         """``first``: of what there still is. Raises: RecomposeError where what is gone was this reader's, for sure."""

@@ -288,6 +288,18 @@ def test_what_limits_of_nats_drop_before_it_is_read_is_told(
         reader.read(1, math.inf)
 
 
+def test_what_nats_keeps_too_few_of_by_subject_is_counted(nats: ANats, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such streams are for the latest of each subject, so it ends no run; two gaps in what one question brings."""
+    for number, subject in enumerate(("numbers.a", "numbers.b", "numbers.b", "numbers.c", "numbers.c", "numbers.c")):
+        nats.server.publish("numbers", bodies([number]), subject, max_msgs_per_subject=1)
+    source = opened(nats)
+    assert read(source, 3)[0] == [0, 2, 5]
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if "messages are not there any more" in line)
+    assert "keeps 1 messages a subject" in told
+    assert "count=3" in told
+    end(source)
+
+
 def test_what_other_subjects_of_a_nats_stream_lose_ends_no_run(nats: ANats) -> None:
     nats.options = {"subject": "numbers.mine"}
     nats.server.publish("numbers", bodies([0]), "numbers.mine", max_msgs=5)
