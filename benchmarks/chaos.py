@@ -35,7 +35,7 @@ APPS = Path(__file__).parent / "chaos_apps"
 GIVE_EVERY_S, ITEMS = 0.1, 10
 LOOK_S = 0.02
 END_S = 90.0
-"""For what is under way when the killing is over."""
+"""For the next of what is under way when the killing is over."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,9 @@ class Verdict:
     acknowledged: int
     rows: int
     lost: int
+    """Others of their partition that came later are there."""
+    behind: int
+    """Not there yet, with all that came after them in their partition."""
     doubled: int
     misordered: int
     """Within their partition."""
@@ -66,8 +69,9 @@ def judged(acknowledged: Sequence[tuple[str, int]], rows: Sequence[dict[str, Any
         wrong += row["total"] != sums[row["key"]]
         seen.add((partition, number))
         last[partition] = max(number, last.get(partition, -1))
-    lost = len(set(acknowledged) - seen)
-    return Verdict(len(acknowledged), len(rows), lost, doubled, misordered, wrong)
+    missing = set(acknowledged) - seen
+    lost = sum(number < last.get(partition, -1) for partition, number in missing)
+    return Verdict(len(acknowledged), len(rows), lost, len(missing) - lost, doubled, misordered, wrong)
 
 
 class Table:
@@ -212,10 +216,21 @@ def run(kind: str, seconds: float, every_s: float, seed: int, folder: Path) -> d
         up.wait_for(lambda: table.progress[0] > 0, 60, "the run to begin")
         chaos = Chaos(up, stream, table, seed)
         chaos.run(seconds, every_s)
-        whole = waited_until(lambda: judged(stream.acknowledged, table.rows()).lost == 0)
+        whole = caught_up(table, stream.acknowledged)
         verdict = judged(stream.acknowledged, table.rows())
         gaps = {f"{of}_gap_s": _summary(chaos.gaps_s(of)) for of in ("runner", "daemon")}
         return {"stream": kind, "seconds": seconds, **chaos.done, **asdict(verdict), **gaps, "in_time": whole}
+
+
+def caught_up(table: Table, acknowledged: Sequence[tuple[str, int]]) -> bool:
+    """Waits for as long as something comes: a machine that is busy has a backlog by then."""
+    while (
+        table.progress[1] < len(acknowledged) or (verdict := judged(acknowledged, table.rows())).lost or verdict.behind
+    ):
+        until = table.progress[1]
+        if not waited_until(lambda until=until: table.progress[1] > until):  # type: ignore[misc]
+            return False
+    return True
 
 
 def waited_until(true: Callable[[], bool]) -> bool:
