@@ -67,14 +67,8 @@ class MessageWriter:
         data = None if self.backlog else pack_alone(message)
         if data is None:
             self.send_all((message,))
-            return
-        try:
-            written = self._socket.send(data)
-        except BlockingIOError:
-            written = 0
-        if written < len(data):
-            self.backlog.append(memoryview(data)[written:])
-            self.flush()
+        else:
+            self._write(data)
 
     def send_all(self, messages: Sequence[Message]) -> None:
         """Small ones go together, by one call of the system. Raises: OSError when the connection is gone."""
@@ -85,10 +79,20 @@ class MessageWriter:
                 parts += pack(message)[0]
             else:
                 parts.append(data)
-        if sum(map(len, parts)) <= _JOIN_UP_TO_BYTES:
-            parts = [b"".join(parts)]
+        if sum(map(len, parts)) <= _JOIN_UP_TO_BYTES and not self.backlog:
+            self._write(b"".join(parts))
+            return
         self.backlog.extend(map(memoryview, parts))
         self.flush()
+
+    def _write(self, data: bytes) -> None:
+        try:
+            written = self._socket.send(data)
+        except BlockingIOError:
+            written = 0
+        if written < len(data):
+            self.backlog.append(memoryview(data)[written:])
+            self.flush()
 
     def flush(self) -> None:
         """Writes what the socket takes (all of it when it blocks). Raises: OSError when the connection is gone."""
