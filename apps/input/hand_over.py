@@ -62,6 +62,8 @@ class HandOver:
 
     def take(self, most: int | None = None) -> list[Encoded]:
         """Up to ``most`` payloads (all when None) in order; does not wait."""
+        if not self._ready:  # as at most turns of the consumer, which are several for every item: no lock for that
+            return []
         with self._changed:
             taken = list(islice(self._ready, most))
             for _ in taken:
@@ -98,8 +100,7 @@ class HandOver:
     @property
     def finished(self) -> bool:
         """It has ended, and all was taken."""
-        with self._changed:
-            return self._ended and not self._ready
+        return self._ended and not self._ready  # in this order no lock is needed: nothing comes after the end
 
     @property
     def _full(self) -> bool:
