@@ -1,4 +1,4 @@
-"""The Prometheus metrics: a glossary that is a contract, and the collector that fills it at each scrape.
+"""The Prometheus metrics: a glossary that is a contract (:mod:`service.api.exposition` fills it at each scrape).
 
 Labels are bounded: apps and stages come from the registered code, everything else from fixed lists of the API.
 """
@@ -8,10 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric as Family
 
 from control.decisions import State
 from profiler.slo import SloStatus
@@ -265,32 +261,3 @@ METRICS = (
         _one(lambda status: status.runner_restarts),
     ),
 )  # fmt: skip
-
-
-class Collector:
-    """Reads all statuses once at each scrape."""
-
-    def __init__(self, statuses: Callable[[], list[Status]]) -> None:
-        self._statuses = statuses
-
-    def collect(self) -> Iterator[Family]:
-        statuses = self._statuses()
-        for metric in METRICS:
-            family = _family(metric)
-            for status in statuses:
-                for labels, value in metric.samples(status):
-                    if value is not None:
-                        family.add_metric([status.app, *labels], float(value))
-            yield family
-
-
-def exposition(statuses: Callable[[], list[Status]]) -> bytes:
-    """The text that ``GET /metrics`` answers."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector(statuses))
-    return generate_latest(registry)
-
-
-def _family(metric: Metric) -> GaugeMetricFamily | CounterMetricFamily:
-    make = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
-    return make(metric.name, f"{metric.meaning} Unit: {metric.unit}.", labels=["app", *metric.labels])

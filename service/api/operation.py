@@ -8,10 +8,11 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from service.api import metrics, problems
+from service.api import problems
 from service.api.deps import ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
+from service.api.exposition import exposition
 from service.bodies.health import Health
 from service.bodies.logs import LogLine
 from service.bodies.refusals import UnavailableError
@@ -30,7 +31,7 @@ TEXT: Responses = {
 @router.get("/metrics", response_class=PlainTextResponse, responses={**TEXT, **documented()})
 def prometheus(daemon: ThisDaemon) -> Response:
     """Metrics for Prometheus; their names are a contract (``service/api/metrics.py`` explains each)."""
-    return Response(metrics.exposition(daemon.observation.statuses), media_type=CONTENT_TYPE_LATEST)
+    return Response(exposition(daemon.observation.statuses), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/logs", responses={200: {"model": list[LogLine]}, **documented(404)})

@@ -71,12 +71,6 @@ class _Beside(Answer):
     """By the next stage that an item needs."""
     restarts: int | None = None
     """Workers started in place of lost ones."""
-    resizes: int | None = None
-    """Of the switches, those in place: nothing but numbers of replicas changed."""
-    last_switch: Switch | None = None
-    output_gap_ms: Gaps | None = None
-    no_change: str | None = None
-    """Why the manager last changed nothing."""
     held_up: str | None = None
     """What holds the stream up: too few workers for the groups, a source that waits for room."""
     alerts: list[Alert] | None = None
@@ -96,6 +90,17 @@ class _Beside(Answer):
     runner_restarts: int = 0
 
 
+class Changes(Answer):
+    """What became of compositions, beside the decisions."""
+
+    resizes: int | None = None
+    """Of the switches, those in place: nothing but numbers of replicas changed."""
+    last_switch: Switch | None = None
+    output_gap_ms: Gaps | None = None
+    no_change: str | None = None
+    """Why the manager last changed nothing."""
+
+
 class Origin(Answer):
     """Of the present runner, or the last one."""
 
@@ -110,7 +115,7 @@ class Origin(Answer):
     """What outlives a runner."""
 
 
-class Status(Origin, Demand, _Beside, _Status):
+class Status(Origin, Demand, Changes, _Beside, _Status):
     """Of one app. What its runner alone knows is left out while it is not up."""
 
 

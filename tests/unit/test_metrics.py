@@ -8,7 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from apps import registry
 from compositions.batching import Batching
 from control.decisions import State
-from service.api.metrics import METRICS, exposition
+from service.api.exposition import exposition
+from service.api.metrics import METRICS
 from service.bodies.batching import BatchingStatus, Held
 from service.bodies.figures import Cost, Items, Latency
 from service.bodies.slo import SloInForce

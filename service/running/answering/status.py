@@ -11,7 +11,7 @@ from service.bodies.compositions import ActiveComposition
 from service.bodies.decisions import Decision, Switch
 from service.bodies.figures import Demand, Drain, Gaps, Items, Latency, StageStatus, Worker
 from service.bodies.slo import SloInForce
-from service.bodies.status import Origin, SparkStatus, Status, TelemetryStatus
+from service.bodies.status import Changes, Origin, SparkStatus, Status, TelemetryStatus
 from service.running.answering.held_up import held_up
 from service.running.loop import ControlLoop
 
@@ -30,7 +30,6 @@ class Beside:
 def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, beside: Beside, at: Clock) -> Status:
     """``known``: what the runner says of itself, with or without a loop."""
     view, snapshot, slo = loop.engine.view(), loop.snapshot, loop.manager.slo
-    journal = loop.journal
     input_rate = snapshot.input_rate_per_s if snapshot else None
     return Status(
         app=known.app,
@@ -48,7 +47,7 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         items=Items.of(view),
         drain=Drain.of(loop.handovers.drain.status()),
         workers=[Worker.of(worker) for worker in view.workers],
-        switches=journal.switch_count,
+        switches=loop.journal.switch_count,
         last_decision=last_decision(loop, at, known.run),
         updated_at=known.updated_at,
         failure=known.failure,
@@ -56,16 +55,23 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         **dict(Demand.of(snapshot)),
         in_flight_by_stage=dict(view.positions),
         restarts=view.restarts,
-        resizes=journal.resize_count,
-        last_switch=Switch.of(journal.switches[-1], at) if journal.switches else None,
-        output_gap_ms=Gaps.of(loop.handovers.gaps),
-        no_change=journal.no_changes[-1].reason if journal.no_changes else None,
+        **dict(_changes(loop, at)),
         held_up=held_up(view, snapshot.demand if snapshot else None, beside.unstored),
         announced=known.announced,
         slo_met_share=beside.slo_met_share,
         telemetry=beside.telemetry,
         spark=beside.spark,
         **{name: getattr(known, name) for name in Origin.model_fields},
+    )
+
+
+def _changes(loop: ControlLoop, at: Clock) -> Changes:
+    journal = loop.journal
+    return Changes(
+        resizes=journal.resize_count,
+        last_switch=Switch.of(journal.switches[-1], at) if journal.switches else None,
+        output_gap_ms=Gaps.of(loop.handovers.gaps),
+        no_change=journal.no_changes[-1].reason if journal.no_changes else None,
     )
 
 
