@@ -46,7 +46,9 @@ export class Figures {
     const late = wait ? format.beyond(known, wait.bound, "below") : "";
     const others = waits.filter((each) => each !== wait).map((each) => `; ${format.statistic(each)} ${format.time(format.judged(latency, each))}, bound ${format.time(each.bound)}`);
     const [value, unit] = format.time(known).split(" ");
-    const told = wait ? `${format.statistic(wait)}, ${late || "bound"} ${format.time(wait.bound)}${others.join("")}` : `mean; p95 ${format.time(latency.p95)}`;
+    // What is due and waits is judged as well: the objective can be missed by more than what is out.
+    const behind = wait && !late && !slo.objectives && status.slo_status === "violated" && status.queued > 0 ? "; what waits will be late" : "";
+    const told = wait ? `${format.statistic(wait)}, ${late || "bound"} ${format.time(wait.bound)}${others.join("")}${behind}` : `mean; p95 ${format.time(latency.p95)}`;
     this.tiles.Latency.set(value, unit ?? "", told, verdict(wait, late));
     const since = status.began_at ? `of the time since ${format.clock(status.began_at, false)}` : "of the time";
     this.tiles["SLO met"].set(format.share(status.slo_met_share), "", format.known(status.slo_met_share) ? since : "no verdict yet");

@@ -68,7 +68,7 @@ export class WhatIf {
     }
     const table = h("table", {}, h("thead", {}, h("tr", {}, COLUMNS.map((column) => this.head(column)))), h("tbody", {}, rows.map((row) => this.row(row))));
     const left = this.answer.left_out ? h("p", { class: "hint" }, `${this.answer.left_out} further ones are not listed.`) : null;
-    this.place.replaceChildren(scrollable("Predictions", table), ...[left, others(this.cost), times(this.answer)].filter(Boolean));
+    this.place.replaceChildren(scrollable("Predictions", table), ...[left, others(this.cost), times(this.answer, this.cost)].filter(Boolean));
   }
 
   head([key, label]) {
@@ -104,10 +104,11 @@ function others(cost) {
 }
 
 /** What the predictions start from: the times of the stages, and what of them is contention. */
-function times({ stages, crowding }) {
+function times({ stages, crowding }, cost) {
   if (!stages?.length) return null;
   const crowded = crowding > 1.05;
-  const words = crowded ? `Now ${format.number(crowding)} busy workers share a core, which makes every stage slower. That is taken off before other cores are asked about; the ranges reach from times as crowded as now to free ones.` : "The cores are not the limit now: the times are those of the stages alone. The ranges are how well their means are known.";
+  const alone = cost && format.crowded(cost) ? "The times are as measured" : "The cores are not the limit now: the times are those of the stages alone";
+  const words = crowded ? `Now ${format.number(crowding)} busy workers share a core, which makes every stage slower. That is taken off before other cores are asked about; the ranges reach from times as crowded as now to free ones.` : `${alone}. The ranges are how well their means are known.`;
   const rows = stages.map((stage) => h("tr", {}, h("th", { scope: "row" }, stage.name), number(format.time(stage.service_time_ms)), number(format.time(stage.free_time_ms)), number(format.time(stage.cpu_time_ms)), number(format.time(Math.max(0, stage.free_time_ms - stage.cpu_time_ms)))));
   const heads = ["Stage", "Measured now", "Without contention", "of it CPU", "of it waiting"];
   return h("div", { class: "times" }, h("p", { class: crowded ? "notice warn" : "hint" }, words), scrollable("Times of the stages", h("table", {}, h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows))));

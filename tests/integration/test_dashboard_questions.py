@@ -101,6 +101,9 @@ def test_a_load_too_high_looks_like_one(ferret: Browser, daemon: SceneDaemon) ->
     daemon.ferret(slo_status="unknown")
     ferret.sees("SLO violated until", ".head")
     ferret.sees("measuring anew", ".head")
+    within = {"mean": 300.0, "p50": 290.0, "p95": 400.0, "p99": 450.0}
+    daemon.ferret(slo_status="violated", latency_ms=within, queued=9)
+    ferret.sees("mean, bound 480 ms; what waits will be late", ".tile[data-slo=violated]")
 
 
 def test_shedding_is_said_while_it_lasts(ferret: Browser, daemon: SceneDaemon) -> None:
