@@ -17,7 +17,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 import click
@@ -179,24 +179,28 @@ def ratios(ours: Callable[[], float], others: Callable[[], float], rounds: int) 
     return found
 
 
-def all_of(threads: int, tuples: int, rounds: int) -> dict[str, list[float]]:
-    """Ratios by what they are of."""
-    found = {}
+def all_of(threads: int, tuples: int, rounds: int) -> Iterator[tuple[str, list[float]]]:
+    """Ratios, with what they are of."""
     for work_us, send_us in ((LIGHT_US, 0.0), (HEAVY_US, 0.0), (LIGHT_US, SEND_US)):
         asked = (threads, tuples, work_us, send_us)
-        found[f"non-blocking / lock, {work_us:g} us a tuple, {send_us:g} to send it"] = ratios(
-            lambda asked=asked: sent_per_s("non-blocking", *asked),  # type: ignore[misc]
-            lambda asked=asked: sent_per_s("lock", *asked),  # type: ignore[misc]
-            rounds,
+        yield (
+            f"non-blocking / lock, {work_us:g} us a tuple, {send_us:g} to send it",
+            ratios(
+                lambda asked=asked: sent_per_s("non-blocking", *asked),  # type: ignore[misc]
+                lambda asked=asked: sent_per_s("lock", *asked),  # type: ignore[misc]
+                rounds,
+            ),
         )
     for mean, sigma in itertools.product(MEANS, SIGMAS):
         skew = (threads, tuples // 4, mean, sigma)
-        found[f"hybrid / partitioned, keys N({mean:g}, {sigma:g}), {KEYED_US:g} us a tuple"] = ratios(
-            lambda skew=skew: keyed_per_s("hybrid", *skew),  # type: ignore[misc]
-            lambda skew=skew: keyed_per_s("partitioned", *skew),  # type: ignore[misc]
-            rounds,
+        yield (
+            f"hybrid / partitioned, keys N({mean:g}, {sigma:g}), {KEYED_US:g} us a tuple",
+            ratios(
+                lambda skew=skew: keyed_per_s("hybrid", *skew),  # type: ignore[misc]
+                lambda skew=skew: keyed_per_s("partitioned", *skew),  # type: ignore[misc]
+                rounds,
+            ),
         )
-    return found
 
 
 def shown(found: Sequence[float]) -> str:
@@ -210,15 +214,14 @@ def shown(found: Sequence[float]) -> str:
 @click.option("--json", "as_json", is_flag=True)
 def main(threads: int, tuples: int, rounds: int, as_json: bool) -> None:
     """Prints medians of the ratios, with the least and the most."""
-    found = all_of(threads, tuples, rounds)
     about = {**metadata(), "threads": f"{threads} on {cores()} cores"}
     if as_json:
-        json.dump({**about, **found}, sys.stdout, indent=1)
+        json.dump({**about, **dict(all_of(threads, tuples, rounds))}, sys.stdout, indent=1)
         return
     for name, value in about.items():
         print(f"{name}: {value}")
-    for name, each in found.items():
-        print(f"{name}: {shown(each)}")
+    for name, each in all_of(threads, tuples, rounds):
+        print(f"{name}: {shown(each)}", flush=True)
 
 
 if __name__ == "__main__":
