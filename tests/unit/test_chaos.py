@@ -38,11 +38,12 @@ def test_what_was_taken_and_not_answered_is_no_fault() -> None:
     ("rows", "expected"),
     [
         (summed(GIVEN)[:30] + summed(GIVEN)[31:], {"lost": 1, "doubled": 0, "misordered": 0}),
+        (summed(GIVEN)[:70], {"lost": 0, "behind": 10, "doubled": 0, "misordered": 0, "wrong": 0}),
         (summed([*GIVEN, GIVEN[-1]]), {"lost": 0, "doubled": 1, "misordered": 0, "wrong": 0}),
         (summed([*GIVEN[:4], *GIVEN[6:8], *GIVEN[4:6], *GIVEN[8:]]), {"lost": 0, "doubled": 0, "misordered": 2}),
         ([*summed(GIVEN)[:40], *summed(GIVEN[40:])], {"lost": 0, "doubled": 0, "misordered": 0, "wrong": 40}),
     ],
-    ids=["lost", "doubled", "misordered", "a state that was lost"],
+    ids=["lost", "behind", "doubled", "misordered", "a state that was lost"],
 )
 def test_each_fault_is_counted_as_what_it_is(rows: list[dict[str, Any]], expected: dict[str, int]) -> None:
     told = judged(GIVEN, rows)
