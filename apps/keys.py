@@ -7,14 +7,17 @@ A partition must be the same in every process, on every machine and under every 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable
 
 from compositions.errors import RecomposeError, shown
 
 MOST_PARTITIONS = 256
 """A partition is a byte wherever those of many values are looked at together."""
 _PLAIN = frozenset({str, bytes, int, bool, type(None)})
+_INT = b"i%x;"
 _REMEMBERED = 100_000
+_ASKED = 2_000_000
+"""So many are worked out before it is tried again whether there are fewer."""
 
 
 class WrongKeyError(RecomposeError):
@@ -22,23 +25,32 @@ class WrongKeyError(RecomposeError):
 
 
 class Partitions(dict[Hashable, int]):
-    """The partition of each key of one stage; those seen lately are looked up. Ask ``of``: it refuses wrong keys."""
+    """The partition of each key of one stage. Ask ``of``: it refuses wrong keys. Where there are few, they are looked
+    up; to note one of very many, which will not come again soon, costs more than to work it out."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
         self._count = count
+        self._asked = 0
+        """Since there are very many."""
 
     def of(self, keys: list[Hashable]) -> bytes:
         """The partitions of ``keys``, a byte each.
 
         Raises: WrongKeyError for one that is not str, bytes, int, bool, None or a tuple of these.
         """
-        if not _PLAIN.issuperset(map(type, keys)):
+        kinds = set(map(type, keys))
+        if not kinds <= _PLAIN:
             for key in keys:
                 _check(key)
-        if len(self) > _REMEMBERED:
+        if len(self) < _REMEMBERED:
+            return bytes(map(self.__getitem__, keys))
+        self._asked += len(keys)
+        if self._asked > _ASKED:
+            self._asked = 0
             self.clear()
-        return bytes(map(self.__getitem__, keys))
+        every = map(_INT.__mod__, keys) if kinds == {int} else map(written, keys)
+        return bytes([check % self._count for check in map(zlib.crc32, every)])
 
     def __missing__(self, key: Hashable) -> int:
         found = self[key] = zlib.crc32(written(key)) % self._count
@@ -58,24 +70,11 @@ def _check(key: object) -> None:
 
 def written(key: object) -> bytes:
     """Bytes that tell any two keys apart, and write equal ones alike."""
-    return b"".join(_written(key))
-
-
-def _written(key: object) -> Iterator[bytes]:
     if isinstance(key, tuple):
-        yield b"(%d" % len(key)
-        yield from _all_written(key)
-    elif isinstance(key, str):
+        return b"(%d%b" % (len(key), b"".join(map(written, key)))
+    if isinstance(key, str):
         text = key.encode(errors="surrogatepass")
-        yield b"s%d:%s" % (len(text), text)
-    elif isinstance(key, bytes):
-        yield b"b%d:%s" % (len(key), key)
-    elif key is None:
-        yield b"n"
-    else:
-        yield b"i%x;" % int(key)  # type: ignore[call-overload]
-
-
-def _all_written(keys: Iterable[object]) -> Iterator[bytes]:
-    for key in keys:
-        yield from _written(key)
+        return b"s%d:%b" % (len(text), text)
+    if isinstance(key, bytes):
+        return b"b%d:%b" % (len(key), key)
+    return b"n" if key is None else _INT % int(key)  # type: ignore[call-overload]

@@ -11,6 +11,7 @@ from itertools import compress
 from typing import Any
 
 from runtime.dispatch.assembly import Assembly, Piece, marked
+from runtime.dispatch.by_key import StatesByKey
 from runtime.dispatch.events import KeyStates, Payload, WorkerId
 from runtime.dispatch.pipeline import Bundle, GroupState
 from runtime.dispatch.skew import Loads, moves
@@ -56,9 +57,9 @@ class Partitions:
         self.holders: list[WorkerId | None] = [None] * count
         self.stale: dict[WorkerId, set[int]] = {}
         """Those that a worker has states of, and are held by another since."""
-        self.kept: list[dict[Any, Payload]] = [dict(begin.get(each, ())) for each in range(count)]
+        self.kept = StatesByKey(count)
         """What brings a partition back: the state of each key as a worker pickled it. Never read here."""
-        self.known: set[int] = set(begin)
+        self.known: set[int] = set()
         """Those of which something is or was kept: they cost something to move."""
         self.moving: dict[int, WorkerId] = {}
         """Those that are to have another owner, and have not yet."""
@@ -68,6 +69,7 @@ class Partitions:
         self.loads = Loads(count)
         self.in_work = bytes(256)
         """1 for each that a task may change now."""
+        self.commit(begin)
         self.entered: list[Assembly] = []
         """In the order of their turns."""
         self.group: GroupState | None = None
@@ -90,7 +92,7 @@ class Partitions:
         """A task of ``worker`` may change these; returns what is kept of those whose state it has not, and nothing for
         those that it has no more: their memory is freed."""
         missing: dict[int, KeyStates] = {
-            each: dict(self.kept[each]) for each in partitions if self.holders[each] != worker
+            each: self.kept.of(each) for each in partitions if self.holders[each] != worker
         }
         for each in missing:
             if (former := self.holders[each]) is not None:
@@ -102,13 +104,10 @@ class Partitions:
     def commit(self, changes: Mapping[int, KeyStates]) -> None:
         """A task succeeded, and made these."""
         self.known.update(changes)
-        for each, states in changes.items():
-            kept = self.kept[each]
-            for key, state in states.items():
-                if state is None:
-                    kept.pop(key, None)
-                else:
-                    kept[key] = state
+        every: dict[Any, Payload | None] = {}
+        for states in changes.values():
+            every.update(states)
+        self.kept.put(every, lambda: {key: each for each, states in changes.items() for key in states})
 
     def enter(self, assembly: Assembly, group: GroupState) -> None:
         """A bundle, in its turn."""

@@ -17,6 +17,7 @@ from compositions.batching import Batching
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from profiler.snapshot import StageTiming
 from runtime.dispatch import events, state
+from runtime.dispatch.by_key import StatesByKey
 from runtime.dispatch.settings import DispatcherSettings
 
 
@@ -98,7 +99,7 @@ class Writer:
         if name == "states":
             return self.plain({stage: None if state is None else self._blob(state) for stage, state in value.items()})
         if name == "kept":
-            return [self.plain({}) for _ in value]
+            return self.plain(StatesByKey(value.count))
         if name in _TIMES and type(value) is tuple:
             return {"$": "tuple", "items": value}
         if name == "ledger":  # nobody asks for checkpoints of what is played again

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from compositions.model import Stage, StageKind
 from runtime.dispatch.assembly import Assembly, Part
+from runtime.dispatch.by_key import StatesByKey
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.events import Payload, TaskDone, WorkerId
 from runtime.dispatch.instructions import KeyedTask
@@ -124,5 +125,16 @@ class StatefulStages:
         return states, {} if self.ledger is None else self.ledger.take()
 
 
-PARTS: tuple[type, ...] = (Assembly, Loads, Mosaic, OrderGate, Part, Partitions, Routes, StatefulStages, Version)
+PARTS: tuple[type, ...] = (
+    Assembly,
+    Loads,
+    Mosaic,
+    OrderGate,
+    Part,
+    Partitions,
+    Routes,
+    StatefulStages,
+    StatesByKey,
+    Version,
+)
 """What its state is made of."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
+from pickle import dumps, loads
 from typing import Any
 
 from apps.contract import App
 from apps.keys import Partitions
 from compositions.errors import RecomposeError, shown
 from compositions.model import Stage, StageKind
+from runtime.dispatch.by_key import StatesByKey
 from runtime.dispatch.events import NOTHING_KEYED, KeyedDone, KeyStates
 from runtime.dispatch.instructions import KeyedTask
 from runtime.dispatch.routes import Routed, Routes
@@ -39,53 +41,58 @@ class ElsewhereError(RecomposeError):
 
 
 class KeyedStage:
-    """The states of one stage in one worker, by partition and key. What a task changes counts once it is over
-    (``changes``), or is undone (``undo``)."""
+    """The states of one stage in one worker, by partition and key. What a task makes of them lies beside them until the
+    next begins, or it is undone: so each is looked for twice a task, and where keys are very many, each look is some
+    five reads of memory that is in no cache."""
 
     def __init__(self, app: App, stage: Stage) -> None:
         self._call: Callable[[Any, Any], tuple[Any, Any]] = getattr(app, stage.name)
         self._key_of: Callable[[Any], Any] = getattr(app, f"{stage.name}_key")
         self._partitions = Partitions(stage.partitions)
-        self._tables: dict[int, States] = {}
-        """Of the partitions that it was lent, and not told to forget."""
+        self._states = StatesByKey(stage.partitions)
+        self._lent: set[int] = set()
+        """The partitions that it was lent, and not told to forget."""
         self._unread: dict[int, KeyStates] = {}
         """What brings back partitions that could not be unpickled."""
         self._routes: bytes | None = None
         """The partitions of the present task's values, as they were said where these were made; None: nothing was."""
         self._touched: dict[Any, int] = {}
         """Keys that the present task may have changed, and their partitions."""
-        self._before: States | bytes = {}
-        """Their states as they were: pickled, where one may be changed in place."""
+        self._now: States = {}
+        """Their states as the task leaves them."""
+        self._before: bytes | None = None
+        """Their states as they were, pickled, where one may be changed in place."""
 
     def load(self) -> None:
         """Has partitions anew. Raises: what unpickling does."""
         for partition, kept in list(self._unread.items()):
-            self._tables[partition] = {key: pickle.loads(state) for key, state in kept.items() if state is not None}
+            states = {key: loads(state) for key, state in kept.items() if state is not None}
+            self._states.put(states, partial(_all_in, partition, states))
+            self._lent.add(partition)
             del self._unread[partition]
 
     def begin(self, kept: Mapping[int, KeyStates], routes: bytes | None) -> None:
-        """The next task. ``kept`` brings partitions, and has nothing of those that went elsewhere, which no value of
-        the task falls into."""
-        self._forget()
+        """The next task: what the one before made counts. ``kept`` brings partitions, and has nothing of those that
+        went elsewhere, which no value of the task falls into."""
+        self._keep()
         self._routes = routes
         self._unread.update(kept)
         for partition in kept:
-            self._tables.pop(partition, None)
+            self._states.drop(partition)
+            self._lent.discard(partition)
             if routes is not None and partition not in routes:
                 del self._unread[partition]
 
     def run(self, values: list[Any]) -> tuple[list[Any], BaseException | None]:
         """The results up to the first value on which it raises, and what was raised."""
-        found = self._found(values)
-        if found is None:
+        keys = self._found(values)
+        if keys is None:
             return self._first_without_key(values)
-        keys, owners = found
-        self._remember(dict(zip(keys, owners, strict=True)))
         out: list[Any] = []
         try:
-            call, tables = self._call, map(self._tables.__getitem__, owners)
-            for value, key, table in zip(values, keys, tables, strict=True):
-                result, table[key] = call(value, table.get(key))
+            call, now = self._call, self._now
+            for value, key in zip(values, keys, strict=True):
+                result, now[key] = call(value, now[key])
                 out.append(result)
         except (Exception, SystemExit) as error:
             return out, error
@@ -94,51 +101,49 @@ class KeyedStage:
     def run_together(self, values: list[Any], call: Together) -> tuple[Any, BaseException | None]:
         """As ``run``, for a stage that gets all values, and the states of their keys, in one call: its results, however
         many they are. Raises: what ``call`` raises, and RecomposeError for the state of a key that no value has."""
-        found = self._found(values)
-        if found is None:
+        if self._found(values) is None:
             return self._first_without_key(values)
-        touched = dict(zip(*found, strict=True))
-        self._remember(touched)
-        made, states = call(values, {key: self._tables[owner].get(key) for key, owner in touched.items()})
+        made, states = call(values, self._now.copy())
         results = made if hasattr(made, "to_pylist") else list(made)  # a generator may change states to its end
-        if strange := [key for key in states if key not in touched]:
+        if strange := [key for key in states if key not in self._touched]:
             raise RecomposeError(f"a state came back for the key {shown(strange[0])}, which none of its values has")
-        for key, owner in touched.items():
-            table = self._tables[owner]
-            table[key] = states[key] if key in states else table.get(key)
+        self._now.update(states)
         return results, None
 
-    def _found(self, values: list[Any]) -> tuple[list[Any], bytes] | None:
-        """Keys and partitions of the values; None: one of them is at fault."""
+    def _found(self, values: list[Any]) -> list[Any] | None:
+        """Keys of the values, whose states are at hand from now on; None: one of them is at fault."""
         try:
             keys = list(map(self._key_of, values))
             owners = self._partitions.of(keys)
         except (Exception, SystemExit):
             return None
-        fit = owners == (self._routes or owners) and self._tables.keys() >= set(owners)
-        return (keys, owners) if fit else None
+        if owners != (self._routes or owners) or not self._lent >= set(owners):
+            return None
+        touched = dict(zip(keys, owners, strict=True))
+        now = self._states.looked_up(touched)
+        self._before = None if _FIXED.issuperset(map(type, now.values())) else dumps(now, 5)
+        self._touched, self._now = touched, now
+        return keys
 
     def changes(self) -> dict[int, KeyStates]:
         """What the task made of the keys that it touched, each pickled by itself. Raises: what pickle raises."""
         made: dict[int, dict[Any, bytes | None]] = {partition: {} for partition in set(self._touched.values())}
-        for key, partition in self._touched.items():
-            state = self._tables[partition][key]
-            made[partition][key] = None if state is None else pickle.dumps(state, protocol=5)
-        for partition, states in made.items():
-            for key, pickled in states.items():
-                if pickled is None:
-                    del self._tables[partition][key]
+        for (key, state), partition in zip(self._now.items(), self._touched.values(), strict=True):
+            made[partition][key] = None if state is None else dumps(state, 5)
         return dict(made)
+
+    def _keep(self) -> None:
+        """The task is over."""
+        self._states.put(self._now, lambda: self._touched)
+        self._forget()
 
     def undo(self) -> None:
         """The task came to nothing."""
-        before = pickle.loads(self._before) if isinstance(self._before, bytes) else self._before
-        for key, partition in self._touched.items():
-            if (state := before[key]) is None:
-                self._tables[partition].pop(key, None)
-            else:
-                self._tables[partition][key] = state
-        self._forget()
+        if self._before is None:
+            self._forget()
+        else:
+            self._now = loads(self._before)
+            self._keep()
 
     def routes(self, items: Sequence[Any]) -> Routes:
         """Where the values of items belong. One of which the key is at fault belongs anywhere: whoever has it, sees."""
@@ -169,23 +174,18 @@ class KeyedStage:
         said to be in, and what the key's method and ``Partitions.of`` raise."""
         key = self._key_of(value)
         (partition,) = self._partitions.of([key])
-        if partition not in self._tables or (self._routes and partition != self._routes[at]):
+        if partition not in self._lent or (self._routes and partition != self._routes[at]):
             raise ElsewhereError(
                 f"the key {shown(key)} of this value is another one here than where the value was made; a key may"
                 " depend on the value and on constants alone, not on what setup made"
             )
 
     def _forget(self) -> None:
-        self._touched, self._before = {}, {}
-
-    def _remember(self, touched: dict[Any, int]) -> None:
-        before = {key: self._tables[partition].get(key) for key, partition in touched.items()}
-        self._touched = touched
-        self._before = before if _FIXED.issuperset(map(type, before.values())) else _pickled(before)
+        self._touched, self._now, self._before = {}, {}, None
 
 
-def _pickled(states: States) -> bytes:
-    return pickle.dumps(states, protocol=5)
+def _all_in(partition: int, keys: Iterable[Any]) -> dict[Any, int]:
+    return dict.fromkeys(keys, partition)
 
 
 def routing(app: App, encode: Encode) -> Encode:

@@ -11,11 +11,22 @@ from operator import itemgetter
 from typing import Any
 
 from profiler.snapshot import StageTiming, timings_of
-from runtime.dispatch.events import NO_STATES, NOTHING_KEYED, Event, ItemFault, TaskDone, TaskFailed, WorkerId
+from runtime.arena.reference import Reference
+from runtime.dispatch.events import (
+    NO_STATES,
+    NOTHING_KEYED,
+    Event,
+    ItemFault,
+    KeyedDone,
+    TaskDone,
+    TaskFailed,
+    WorkerId,
+)
 from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.routes import Mosaic
 from runtime.made import made
 from runtime.pools.execute import StageError
+from runtime.pools.keyed_states import packed, unpacked
 from runtime.pools.perform import Performed
 from runtime.transport.values import Carried, Frame, FrameCodec
 from runtime.transport.wire import Kind, Message, plain_text
@@ -96,7 +107,8 @@ class Language:
         timings = [*chain.from_iterable(map(_SECONDS, timed))]
         states = {self._index[name]: state for name, state in given.items()} if given else {}
         if keyed is not NOTHING_KEYED:
-            states[_LETTER] = [pickle.dumps(keyed, protocol=5)]
+            contents, changed = packed(keyed.changes)
+            states[_LETTER] = [pickle.dumps((keyed.routes, contents), protocol=5), changed]
         kind = Kind.DONE
         if faults:
             told = [(fault.position, self._index[fault.stage], fault.error) for fault in faults]
@@ -117,7 +129,7 @@ class Language:
             timings = timings_of(self._stages[first : first + span], times)
         if not given and kind == _DONE:
             return made(TaskDone, (now_s, worker, task_id, payload, timings, NO_STATES, (), NOTHING_KEYED))
-        keyed = pickle.loads(plain_text(given[_LETTER][0])) if _LETTER in given else NOTHING_KEYED
+        keyed = _changed(given[_LETTER]) if _LETTER in given else NOTHING_KEYED
         states = {self._stages[index]: state for index, state in given.items() if index != _LETTER}
         if kind != Kind.PARTLY:
             return TaskDone(now_s, worker, task_id, payload, timings, states, (), keyed)
@@ -135,19 +147,32 @@ class Language:
         return Whereabouts.of(ready.payload)
 
 
+def _changed(letter: Sequence[Carried]) -> KeyedDone:
+    (routes, contents), changed = pickle.loads(_bytes_of(letter[0])), _bytes_of(letter[1])
+    return KeyedDone(routes, unpacked(contents, changed))
+
+
 def _letter(keyed: KeyedTask | None, payload: Sequence[Carried] | Mosaic) -> tuple[list[Carried], Sequence[Carried]]:
     """For the worker, and the frames of the payload, if that is in parts side by side."""
+    contents, kept = packed(keyed.kept if keyed is not None else {})
+    plain = None if keyed is None else keyed._replace(kept={})
     if not isinstance(payload, Mosaic):
-        return [pickle.dumps((keyed, None), protocol=5)], payload
+        return [pickle.dumps((plain, contents, None), protocol=5), kept], payload
     shape = payload.counts, payload.picks, tuple(map(len, payload.parts))
-    return [pickle.dumps((keyed, shape), protocol=5)], [frame for part in payload.parts for frame in part]
+    return [pickle.dumps((plain, contents, shape), protocol=5), kept], [each for part in payload.parts for each in part]
 
 
 def _read(letter: Sequence[Carried], frames: Sequence[Carried]) -> tuple[KeyedTask | None, Any]:
     """Inverse of ``_letter``."""
-    keyed, shape = pickle.loads(plain_text(letter[0]))
+    plain, contents, shape = pickle.loads(_bytes_of(letter[0]))
+    keyed = None if plain is None else plain._replace(kept=unpacked(contents, _bytes_of(letter[1])))
     if shape is None:
         return keyed, frames
     counts, picks, lengths = shape
     rest = iter(frames)
     return keyed, Mosaic(counts, picks, tuple(list(islice(rest, length)) for length in lengths))
+
+
+def _bytes_of(frame: Carried) -> Frame:
+    """Raises: ValueError for a reference, which only values go as."""
+    return plain_text(frame) if isinstance(frame, Reference) else frame

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apps.contract import App, Outputs
 from compositions.model import Stage, StageKind
@@ -11,6 +16,7 @@ from runtime.dispatch.events import KeyStates
 from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.routes import Mosaic
 from runtime.pools.execute import run_now
+from runtime.pools.keyed_states import packed, unpacked
 from runtime.pools.ray_bench import Bench
 from runtime.pools.ray_language import Language
 from runtime.transport.values import FrameCodec
@@ -59,3 +65,18 @@ def test_a_piece_of_a_payload_in_parts_goes_to_a_worker_and_its_changes_come_bac
     plain = language.message(Task(8, 0, ("count",), mosaic, {}, 0, 2, KeyedTask()))
     done = language.done(0.0, "w", sent(run_now(bench.work(sent(plain)))))
     assert CODEC.decode(done.payload) == [Outputs([("a", 2), ("b", 2)]), ("c", 1)]
+
+
+STATES = st.dictionaries(st.integers(0, 5), st.dictionaries(st.text(max_size=3), st.one_of(st.none(), st.binary())))
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), STATES))
+def test_states_come_out_of_their_frame_as_they_went_in(states):
+    contents, frame = packed(states)
+    assert unpacked(pickle.loads(pickle.dumps(contents)), memoryview(bytearray(frame))) == states
+
+
+def test_a_frame_that_is_not_that_of_its_states_is_refused():
+    contents, frame = packed({"count": {0: {"a": b"state", "b": b"other"}}})
+    with pytest.raises(struct.error):
+        unpacked(contents, frame[:-1])

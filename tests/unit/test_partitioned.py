@@ -59,7 +59,7 @@ class Bench:
     def done(self, worker: str, blob: bytes = b"new") -> None:
         task = self.tasks.pop(worker)
         values = [value for value, mine in zip(task.payload, self.picked(task), strict=True) if mine]
-        changes = {"by": {partition: {"key": blob} for partition in set(values)}}
+        changes = {"by": {partition: {f"key {partition}": blob} for partition in set(values)}}
         self.handle(TaskDone(0.0, worker, task.task_id, values, keyed=KeyedDone(None, changes)))
 
     def picked(self, task: Task) -> bytes:
@@ -105,7 +105,7 @@ def test_a_partition_in_work_moves_when_its_task_is_over_and_brings_what_is_kept
     bench.done(stays)
     assert stays not in bench.tasks
     bench.done(leaves, b"last word")
-    assert bench.tasks[stays].keyed.kept == {"by": {moving: {"key": b"last word"}}}
+    assert bench.tasks[stays].keyed.kept == {"by": {moving: {f"key {moving}": b"last word"}}}
     bench.done(stays)
     assert sum(each.count for each in bench.out if isinstance(each, Delivered)) == 4
 
@@ -145,11 +145,11 @@ def test_what_is_kept_is_the_last_state_of_each_key_and_a_log_has_none_of_it():
     keys = Partitions(2)
     keys.commit({0: {"a": b"secret", "b": b"one"}, 1: {"c": b"two"}})
     keys.commit({0: {"a": b"hidden", "b": None, "d": None}})
-    assert keys.kept == [{"a": b"hidden"}, {"c": b"two"}]
+    assert [keys.kept.of(each) for each in range(2)] == [{"a": b"hidden"}, {"c": b"two"}]
     plain = json.dumps(Writer(len).plain(keys))
     assert not any(text in plain for text in ("secret", "hidden", "two"))
     read = Reader().value(json.loads(plain))
-    assert (read.kept, read.known) == ([{}, {}], {0, 1})
+    assert (len(read.kept), read.kept.count, read.known) == (0, 2, {0, 1})
 
 
 def test_partitions_with_states_move_step_by_step_while_their_owner_is_there():

@@ -1,0 +1,69 @@
+"""States by key in one table: what it has of each partition is what a dict a partition would have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.keys import Partitions
+from runtime.dispatch import by_key
+from runtime.dispatch.by_key import StatesByKey
+
+COUNT = 3
+KEYS = st.integers(0, 30)
+STEPS = st.lists(
+    st.one_of(
+        st.integers(0, COUNT - 1),  # a partition goes elsewhere
+        st.dictionaries(KEYS, st.one_of(st.none(), st.binary(max_size=2)), max_size=12),
+    ),
+    max_size=30,
+)
+
+
+@given(steps=STEPS)
+def test_it_has_of_each_partition_what_a_table_a_partition_has(steps: list[Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_key, "_FORGOTTEN", 2)
+        states, plain = StatesByKey(COUNT), [dict[int, bytes]() for _ in range(COUNT)]
+        for step in steps:
+            if isinstance(step, int):
+                states.drop(step)
+                plain[step] = {}
+                continue
+            states.put(step, lambda changed=step: {key: key % COUNT for key in changed})  # type: ignore[misc]
+            for key, state in step.items():
+                plain[key % COUNT].pop(key, None)
+                plain[key % COUNT] |= {} if state is None else {key: state}
+            assert states.looked_up(step) == step
+        assert [states.of(each) for each in range(COUNT)] == plain
+        assert len(states) == sum(map(len, plain))
+
+
+def test_keys_that_come_and_go_for_ever_leave_nothing_behind() -> None:
+    states = StatesByKey(1)
+    for key in range(10_000):
+        states.put({key: b"state", key - 3: None}, lambda key=key: {key: 0, key - 3: 0})  # type: ignore[misc]
+    assert sorted(states.of(0)) == [9997, 9998, 9999]
+    assert len(states._keys[0]) < 200
+
+
+def test_who_is_not_asked_for_partitions_is_told_of_known_keys_alone() -> None:
+    states = StatesByKey(2)
+    states.put({"a": 1, "b": 2}, lambda: {"a": 0, "b": 1})
+    states.put({"a": 3}, lambda: pytest.fail("no key is new or forgotten"))
+    assert (states.of(0), states.of(1)) == ({"a": 3}, {"b": 2})
+
+
+def test_of_very_many_keys_each_is_where_it_would_be_among_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    some: list[Any] = [*range(-500, 500), *map(str, range(500)), *((b"k%d" % each, None) for each in range(500))]
+    few = Partitions(64).of(some)
+    monkeypatch.setattr("apps.keys._REMEMBERED", 100)
+    monkeypatch.setattr("apps.keys._ASKED", 4_000)
+    many = Partitions(64)
+    for _ in range(5):
+        assert many.of(some) == few
+        assert many.of(some[:1000]) == few[:1000]
+    assert len(many) <= len(some), "not all that ever came are noted"
