@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from compositions.errors import RecomposeError
+from compositions.errors import NotNow, RecomposeError
 from runtime.dispatch.checkpoint import Checkpoint
+from service.running.durable import keyed
 from service.running.durable.journal import KEPT_RESULTS, Journal
 from service.running.durable.journal_file import VERSION, Fenced
 from service.running.durable.opening import SUFFIX, open_journal
-from service.running.durable.sealed import sealed
+from service.running.durable.sealed import sealed, unsealed
 from service.running.durable.values import Commit, Left, Pushed
 
 
@@ -143,8 +147,68 @@ def test_a_journal_from_before_states_of_keys_goes_on(path: Path) -> None:
     journal.close()
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("DROP TABLE keyed")
+        db.execute("DROP TABLE keyed_log")
         db.execute("PRAGMA user_version = 1")
     later = Journal(path, "r", 2)
     later.store(Commit(Checkpoint(2, keyed={"sum": {0: {"a": b"1"}}})))
     later.close()
     assert Journal(path, "r", 3).found.keyed == {"sum": {"a": b"1"}}
+
+
+def test_states_of_keys_that_had_a_row_each_go_on(path: Path) -> None:
+    Journal(path, "r", 1).close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DROP TABLE keyed_log")
+        rows = [("sum", b"i1;", sealed((1, b"one"))), ("sum", b"i2;", sealed((2, b"two")))]
+        db.executemany("INSERT INTO keyed VALUES (?, ?, ?)", rows)
+        db.execute("INSERT INTO progress VALUES (1, ?)", (sealed((2, 0, 0, {}, None)),))
+        db.execute("PRAGMA user_version = 2")
+    journal = Journal(path, "r", 2)
+    assert journal.found.keyed == {"sum": {1: b"one", 2: b"two"}}
+    journal.store(Commit(Checkpoint(3, keyed={"sum": {0: {1: None}}})))
+    journal.close()
+    assert Journal(path, "r", 3).found.keyed == {"sum": {2: b"two"}}
+
+
+KEYED = st.dictionaries(
+    st.sampled_from(["sum", "other"]),
+    st.dictionaries(st.just(0), st.dictionaries(st.integers(0, 12), st.one_of(st.none(), st.binary(max_size=9)))),
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.tuples(KEYED, st.sampled_from(["stored", "stored", "stored", "no room", "another epoch"]))))
+def test_the_log_of_states_has_the_last_of_each_key_whatever_comes_between(path: Path, steps: Any) -> None:
+    path.unlink(missing_ok=True)
+    plain: dict[str, dict[int, bytes]] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keyed, "SPARE", 3)
+        patch.setattr(keyed, "RECORD_BYTES", 20)
+        journal = Journal(path, "r", 1)
+        for epoch, (changed, how) in enumerate(steps, start=2):
+            if how == "no room":
+                pages = journal._file.db.execute("PRAGMA page_count").fetchone()[0]
+                journal._file.db.execute(f"PRAGMA max_page_count = {pages}")
+                with suppress(NotNow):
+                    journal.store(Commit(Checkpoint(epoch, keyed=changed), {"much": bytes(50_000)}))
+                    pytest.fail("there is no room for it")
+                journal._file.db.execute("PRAGMA max_page_count = 1000000")
+            journal.store(Commit(Checkpoint(epoch, keyed=changed)))
+            for stage, parts in changed.items():
+                mine = plain.setdefault(stage, {})
+                for key, state in parts.get(0, {}).items():
+                    mine.pop(key, None)
+                    mine |= {} if state is None else {key: state}
+            if how == "another epoch":
+                journal.close()
+                journal = Journal(path, "r", epoch)
+                assert {stage: each for stage, each in journal.found.keyed.items() if each} == {
+                    stage: each for stage, each in plain.items() if each
+                }
+        live = sum(map(len, plain.values()))
+        stored = sum(len(unsealed(body)) for (body,) in journal._file.db.execute("SELECT body FROM keyed_log"))
+        most = max((sum(len(each.get(0, {})) for each in changed.values()) for changed, _ in steps), default=0)
+        assert stored <= 3 + 2 * live + 2 * most, "the log grows"
+        journal.close()
+    found = Journal(path, "r", 10_000).found.keyed
+    assert {stage: each for stage, each in found.items() if each} == {s: each for s, each in plain.items() if each}

@@ -11,7 +11,7 @@ from typing import Any
 
 from runtime.dispatch.checkpoint import Checkpoint
 from service.running.durable.journal_file import JournalFile, damaged
-from service.running.durable.keyed import loaded, put
+from service.running.durable.keyed import KeyedLog
 from service.running.durable.sealed import Damaged, sealed, unsealed
 from service.running.durable.values import Commit, Left, Pushed, Resumption
 
@@ -61,7 +61,7 @@ class Journal:
 
     def __init__(self, path: Path, run: str, epoch: int, *, sync: bool = True) -> None:
         self._file = JournalFile(path, run, epoch, sync=sync)
-        self._pushed, self._results = Records("pushed"), Records("result")
+        self._pushed, self._results, self._keyed = Records("pushed"), Records("result"), KeyedLog()
         self._states: Mapping[str, Any] = {}
         """As this journal stored them last."""
         try:
@@ -82,7 +82,7 @@ class Journal:
         delivered, failed, shed, positions, wanted = _progress(row[0])
         states = {stage: unsealed(body) for stage, body in db.execute("SELECT stage, body FROM state")}
         point = Checkpoint(delivered, failed, shed, states)
-        return Resumption(point, positions, left, pushed, wanted, loaded(db))
+        return Resumption(point, positions, left, pushed, wanted, self._keyed.load(db))
 
     def store(self, commit: Commit | None, pushed: Iterable[Pushed] = ()) -> None:
         """All of it or nothing; with neither, whether anything can be. Raises: Fenced; NotNow."""
@@ -109,7 +109,7 @@ class Journal:
         for stage, state in point.states.items():
             if self._states.get(stage, _UNKNOWN) is not state:
                 db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (stage, sealed(state)))
-        put(db, point.keyed)
+        self._keyed.put(db, point.keyed)
         self._pushed.forget(db, point.next_serial)
         if commit.left:
             first, count = _extent(commit)
@@ -118,6 +118,7 @@ class Journal:
 
     def _note(self, commit: Commit) -> None:
         self._states = commit.checkpoint.states
+        self._keyed.note()
         self._pushed.forgot(commit.checkpoint.next_serial)
         if commit.left:
             first, count = _extent(commit)

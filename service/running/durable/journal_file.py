@@ -14,7 +14,7 @@ from pathlib import Path
 from compositions.errors import NotNow, RecomposeError
 from service.running.durable.log_check import lost_behind
 
-VERSION = 2
+VERSION = 3
 SCHEMA = """
 CREATE TABLE holder (one INTEGER PRIMARY KEY CHECK (one = 1), run TEXT NOT NULL, epoch INTEGER NOT NULL);
 CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
@@ -24,6 +24,7 @@ CREATE TABLE result (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, body BLO
 """
 ADDED = {
     2: "CREATE TABLE keyed (stage TEXT, key BLOB, body BLOB NOT NULL, PRIMARY KEY (stage, key)) WITHOUT ROWID",
+    3: "CREATE TABLE keyed_log (number INTEGER PRIMARY KEY, stage TEXT NOT NULL, body BLOB NOT NULL)",
 }
 """What later versions have beside it."""
 FOLDER_MODE, FILE_MODE = 0o700, 0o600

@@ -1,30 +1,158 @@
-"""States of keys in a journal: a row for each, written when it has changed."""
+"""States of keys in a journal: a log of what changed, a few records a commit, each the states of many keys.
+
+A row a key was written anew with each change, and where keys change at random each was on a page of its own: a page and
+more for each state, twice. Here what changed lies side by side. The log stays short: of its oldest records, what is
+still the last word of a key goes into the newest, and they are deleted, until no more than half of all entries are
+outdated.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
-from apps.keys import written
 from runtime.dispatch.events import KeyStates
+from runtime.dispatch.ledger import StageStates
 from service.running.durable.sealed import sealed, unsealed
 
-
-def put(db: sqlite3.Connection, changed: Mapping[str, Mapping[int, KeyStates]]) -> None:
-    """By stage and partition; which partition is not stored, for an app may come to have more of them."""
-    for stage, partitions in changed.items():
-        for states in partitions.values():
-            new = [(stage, written(key), sealed((key, state))) for key, state in states.items() if state is not None]
-            gone = [(stage, written(key)) for key, state in states.items() if state is None]
-            db.executemany("INSERT OR REPLACE INTO keyed VALUES (?, ?, ?)", new)
-            db.executemany("DELETE FROM keyed WHERE stage = ? AND key = ?", gone)
+RECORD_BYTES = 1 << 22
+"""A record has no more states than come to that, so that none is too large for SQLite."""
+SPARE = 1000
+"""So many entries may be outdated however few keys there are."""
 
 
-def loaded(db: sqlite3.Connection) -> dict[str, dict[Any, bytes]]:
-    """All, by stage. Raises: Damaged."""
-    found: dict[str, dict[Any, bytes]] = {}
-    for stage, body in db.execute("SELECT stage, body FROM keyed"):
-        key, state = unsealed(body)
-        found.setdefault(stage, {})[key] = state
-    return found
+class _Record(NamedTuple):
+    number: int
+    stage: str
+    entries: int
+
+
+class _Change(NamedTuple):
+    """What a transaction does to the log."""
+
+    written: Sequence[tuple[_Record, KeyStates]]
+    deleted: int
+    """Of the oldest records."""
+
+
+_NOTHING = _Change([], 0)
+
+
+class KeyedLog:
+    """Of all stages. What ``put`` and ``load`` write counts when the transaction does: then ``note`` is called."""
+
+    def __init__(self) -> None:
+        self._records: deque[_Record] = deque()
+        self._last: dict[str, dict[Any, int]] = {}
+        """By stage and key: the record with the last word of it. Keys that are forgotten are not there."""
+        self._entries = 0
+        """In all records."""
+        self._change = _NOTHING
+        self._next = 0
+
+    def load(self, db: sqlite3.Connection) -> dict[str, dict[Any, bytes]]:
+        """All states, by stage. Raises: Damaged."""
+        self._take_over_rows(db)
+        found: dict[str, dict[Any, bytes]] = {}
+        for number, stage, body in db.execute("SELECT number, stage, body FROM keyed_log ORDER BY number"):
+            states = unsealed(body)
+            self._note(_Record(number, stage, len(states)), states)
+            mine = found.setdefault(stage, {})
+            for key, state in states.items():
+                if state is None:
+                    mine.pop(key, None)
+                else:
+                    mine[key] = state
+        return found
+
+    def put(self, db: sqlite3.Connection, changed: StageStates) -> None:
+        """By stage and partition; which partition is not stored, for an app may come to have more of them."""
+        if not changed:
+            return
+        new = {stage: _joined(parts.values()) for stage, parts in changed.items()}
+        left, deleted = self._still_valid(db, new)
+        number = self._next
+        written = []
+        for stage, states in chain(_portions(left), _portions(new)):
+            db.execute("INSERT INTO keyed_log VALUES (?, ?, ?)", (number, stage, sealed(states)))
+            written.append((_Record(number, stage, len(states)), states))
+            number += 1
+        self._change = _Change(written, deleted)
+
+    def note(self) -> None:
+        """What ``put`` did last is stored."""
+        (written, deleted), self._change = self._change, _NOTHING
+        for _ in range(deleted):
+            self._entries -= self._records.popleft().entries
+        for record, states in written:
+            self._note(record, states)
+
+    def _still_valid(
+        self, db: sqlite3.Connection, new: Mapping[str, KeyStates]
+    ) -> tuple[dict[str, dict[Any, Any]], int]:
+        """Deletes the oldest records as far as the log would be too long with ``new``; returns what of them is valid
+        still, and how many they are. Nothing is older than they, so what says that a key is forgotten can go."""
+        known = sum(map(len, self._last.values()))
+        for stage, states in new.items():
+            mine = self._last.get(stage, {})
+            known += sum(state is not None and key not in mine for key, state in states.items())
+        too_many = self._entries + sum(map(len, new.values())) - SPARE - 2 * known
+        left: dict[str, dict[Any, Any]] = {}
+        deleted = 0
+        for number, stage, entries in self._records:
+            if too_many <= 0:
+                break
+            (body,) = db.execute("SELECT body FROM keyed_log WHERE number = ?", (number,)).fetchone()
+            db.execute("DELETE FROM keyed_log WHERE number = ?", (number,))
+            last, changed = self._last[stage], new.get(stage, {})
+            valid = {
+                key: state for key, state in unsealed(body).items() if last.get(key) == number and key not in changed
+            }
+            left.setdefault(stage, {}).update(valid)
+            too_many += len(valid) - entries
+            deleted += 1
+        return left, deleted
+
+    def _note(self, record: _Record, states: KeyStates) -> None:
+        self._records.append(record)
+        self._entries += record.entries
+        self._next = record.number + 1
+        last = self._last.setdefault(record.stage, {})
+        last.update(dict.fromkeys(states, record.number))
+        for key in [key for key, state in states.items() if state is None]:
+            del last[key]
+
+    def _take_over_rows(self, db: sqlite3.Connection) -> None:
+        """Of a journal from before there was a log."""
+        rows: dict[str, dict[Any, bytes]] = {}
+        for stage, body in db.execute("SELECT stage, body FROM keyed"):
+            key, state = unsealed(body)
+            rows.setdefault(stage, {})[key] = state
+        for number, (stage, states) in enumerate(_portions(rows)):
+            db.execute("INSERT INTO keyed_log VALUES (?, ?, ?)", (number, stage, sealed(states)))
+        db.execute("DELETE FROM keyed")
+
+
+def _joined(parts: Iterable[KeyStates]) -> dict[Any, Any]:
+    every: dict[Any, Any] = {}
+    for states in parts:
+        every.update(states)
+    return every
+
+
+def _portions(states: Mapping[str, Mapping[Any, Any]]) -> Iterator[tuple[str, dict[Any, Any]]]:
+    """For a record each."""
+    for stage, every in states.items():
+        portion: dict[Any, Any] = {}
+        size_bytes = 0
+        for key, state in every.items():
+            portion[key] = state
+            size_bytes += len(state or b"")
+            if size_bytes >= RECORD_BYTES:
+                yield stage, portion
+                portion, size_bytes = {}, 0
+        if portion:
+            yield stage, portion
