@@ -17,7 +17,7 @@ help:
 	@echo "make setup-java installs Debian's Java 17 for Spark; without it the tests of the data pipeline are skipped"
 	@echo "make setup-net installs Debian's iproute2 for the tests over a network; without it they are skipped"
 	@echo "make setup-promtool installs Debian's prometheus for the test of its rules; without it that is skipped"
-	@echo "make setup-brokers installs Debian's redis-server and nats-server for the tests of sources; without it they are skipped"
+	@echo "make setup-brokers installs Debian's redis-server, nats-server, mosquitto and rabbitmq-server for the tests of sources and sinks; without it they are skipped"
 	@echo "make lock   pin the dependencies anew (needs uv); UPGRADE=--upgrade takes newer versions"
 
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -107,13 +107,13 @@ setup-promtool:
 # The tests of tests/contract/test_places.py start their own servers. Needs root and Debian's packages; does nothing
 # where they are.
 setup-brokers:
-	command -v redis-server >/dev/null && command -v nats-server >/dev/null || \
-		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server nats-server; }
+	command -v redis-server >/dev/null && command -v nats-server >/dev/null && command -v mosquitto >/dev/null && command -v rabbitmq-server >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server nats-server mosquitto rabbitmq-server; }
 
 # Development, the image, and what builds the wheel in the image; the last two take their versions from the first. And
 # what installs the first.
 lock:
-	$(LOCK) $(UPGRADE) --extra samples --extra spark --extra redis --extra kafka --extra nats --extra sql --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) $(UPGRADE) --extra samples --extra spark --extra redis --extra kafka --extra nats --extra mqtt --extra rabbitmq --extra sql --extra dev pyproject.toml -o requirements.lock
 	$(LOCK) --constraint requirements.lock --extra samples pyproject.toml -o requirements-run.lock
 	echo uv | $(LOCK) $(UPGRADE) - -o requirements-uv.lock
 	$(PYTHON) -c '$(BUILD_REQUIRES)' | $(LOCK) --constraint requirements.lock - -o requirements-build.lock

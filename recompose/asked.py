@@ -8,13 +8,16 @@ from typing import Any, Literal, TypedDict
 
 from pydantic import ValidationError
 
+from apps.input.kinds import KINDS
 from compositions.errors import RecomposeError
 from profiler.slo import Slo, parse_slo, together
 from service.bodies.results import Result
 from service.bodies.spec import RunSpec, SourceSpec
-from service.cli.texts import parse_sink, parse_source
+from service.cli.texts import SOURCE_OF, parse_sink, parse_source
 
 SOURCES = ("replay", "video", "push", "spark")
+PLACES = (KINDS.keys() | SOURCE_OF.keys()) - set(SOURCES)
+"""With a colon behind; else it is a path."""
 Items = str | Path | Iterable[Any]
 Sink = str | Path | Callable[[Result], object]
 
@@ -88,8 +91,10 @@ def _checked(app: str, source: Items | None, slo: Slo | None, sink: Sink | None,
 
 
 def _source(source: Items | None) -> SourceSpec:
-    if isinstance(source, str) and source.partition(":")[0] in SOURCES:
-        return parse_source(source)
+    if isinstance(source, str):
+        kind, colon, _ = source.partition(":")
+        if kind in SOURCES or (colon and kind in PLACES):
+            return parse_source(source)
     return SourceSpec(path=str(source)) if isinstance(source, str | Path) else SourceSpec()
 
 

@@ -28,6 +28,8 @@ AGAIN_S = 0.5
 """Between two attempts to reach a place that does not answer."""
 MOST = 512
 """Messages asked for at once."""
+REFUSALS = (ValueError, TypeError, KeyError, RecomposeError)
+"""Of an app that does not take a message."""
 log = structlog.get_logger()
 
 
@@ -140,28 +142,16 @@ class Fed:
 
     def _take(self, messages: Sequence[Message]) -> None:
         """They came together: one clock for all."""
-        arrived_s, ready, item = self._clock(), self._ready, self._item
+        arrived_s, ready, app = self._clock(), self._ready, self._app
         for message in messages:
             partition, behind, body = message
             self._positions[partition] = behind
             try:
-                ready.append((arrived_s, item(body), message[:2]))
-            except (ValueError, TypeError, KeyError, RecomposeError) as error:
+                ready.append((arrived_s, item_of(app, plain_of(app, body)), message[:2]))
+            except REFUSALS as error:
                 self.refused += 1
                 where = f"{partition} before {behind}"
-                log.warning("message refused", source=self._name, where=where, error=f"{self._app.name}: {error}")
-
-    def _item(self, body: Any) -> Any:
-        """Bytes are JSON, unless they cannot be and the app says what it makes of bytes."""
-        if not isinstance(body, bytes):
-            return self._app.from_json(body)
-        try:
-            plain = _plain(body)
-        except ValueError:
-            if type(self._app).from_binary is App.from_binary:
-                raise
-            return self._app.from_binary(body)
-        return self._app.from_json(plain)
+                log.warning("message refused", source=self._name, where=where, error=f"{app.name}: {error}")
 
     def _end(self) -> None:
         try:
@@ -169,6 +159,23 @@ class Fed:
             self._feed.close()
         except OSError as error:
             log.warning("source was not told how far it was read", source=self._name, error=str(error))
+
+
+def plain_of(app: App, body: Any) -> Any:
+    """Bytes are JSON, unless they cannot be and the app says what it makes of bytes. Raises: ValueError."""
+    if not isinstance(body, bytes):
+        return body
+    try:
+        return _plain(body)
+    except ValueError:
+        if type(app).from_binary is App.from_binary:
+            raise
+        return body
+
+
+def item_of(app: App, plain: Any) -> Any:
+    """Raises: whatever the app refuses it with."""
+    return app.from_binary(plain) if isinstance(plain, bytes) else app.from_json(plain)
 
 
 def _plain(body: bytes) -> Any:
@@ -184,3 +191,13 @@ def without_user(url: str) -> str:
     """For sentences: a URL may carry a password, which may have a slash in it, so all up to the last ``@`` goes."""
     scheme, slashes, rest = url.partition("//")
     return scheme + slashes + rest.rpartition("@")[2]
+
+
+def whole(who: str, options: Mapping[str, Any], name: str, usual: int, most: int) -> int:
+    """An option that is a number of something. Raises: RecomposeError."""
+    given = options.get(name, usual)
+    if type(given) is float and given.is_integer():
+        given = int(given)
+    if type(given) is not int or not 1 <= given <= most:
+        raise RecomposeError(f"option {name} of {who} is {given!r}; give a whole number from 1 to {most:,}")
+    return given

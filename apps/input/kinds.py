@@ -18,7 +18,7 @@ from compositions.errors import RecomposeError
 if TYPE_CHECKING:
     from apps.input.fed import Feed
 
-KindName = Literal["replay", "video", "push", "spark", "folder", "redis", "kafka", "nats"]
+KindName = Literal["replay", "video", "push", "spark", "folder", "redis", "kafka", "nats", "mqtt", "rabbitmq"]
 """What a start body may name; the table ``KINDS`` below has a row for each."""
 
 
@@ -132,6 +132,24 @@ def _nats(opening: Opening) -> Feed:
     return NatsFeed(opening.path or "", opening.options)
 
 
+def _mqtt(opening: Opening) -> Source:
+    from apps.input.inbox import Inbox
+    from apps.input.mqtt_topic import MqttBox
+
+    return Inbox(opening.app, MqttBox(opening.path or "", opening.options, opening.app.name), opening.clock)
+
+
+def _rabbitmq(opening: Opening) -> Source:
+    """A stream has positions, a queue has none."""
+    from apps.input.fed import Fed
+    from apps.input.inbox import Inbox
+    from apps.input.rabbitmq import StreamFeed, opened
+
+    found = opened(opening.path or "", opening.options)
+    source = Fed if isinstance(found, StreamFeed) else Inbox
+    return source(opening.app, found, opening.clock)  # type: ignore[arg-type]
+
+
 REPLAY = SourceKind("replay", PathMeans.FILES, _replay, durable=True, written=("replay", "replay:PATH"))
 VIDEO = SourceKind("video", PathMeans.PLACE, _video, written=("video:FILE", "video:CAMERA", "video:URL"))
 PUSH = SourceKind("push", PathMeans.NOTHING, _push, pushed=True, durable=True)
@@ -176,7 +194,29 @@ NATS = SourceKind(
     such_as="nats://HOST:4222/STREAM",
     written=("nats://HOST:PORT/STREAM",),
 )
-KINDS: Mapping[str, SourceKind] = {kind.name: kind for kind in (REPLAY, VIDEO, PUSH, SPARK, FOLDER, REDIS, KAFKA, NATS)}
+MQTT = SourceKind(
+    "mqtt",
+    PathMeans.PLACE,
+    _mqtt,
+    durable=True,
+    own=("options",),
+    needs="path",
+    such_as="mqtt://HOST:1883/TOPIC",
+    written=("mqtt://HOST:PORT/TOPIC",),
+)
+RABBITMQ = SourceKind(
+    "rabbitmq",
+    PathMeans.PLACE,
+    _rabbitmq,
+    durable=True,
+    own=("options",),
+    needs="path",
+    such_as="amqp://HOST:5672/VHOST?queue=NAME",
+    written=("amqp://HOST:PORT/VHOST?queue=NAME",),
+)
+KINDS: Mapping[str, SourceKind] = {
+    kind.name: kind for kind in (REPLAY, VIDEO, PUSH, SPARK, FOLDER, REDIS, KAFKA, NATS, MQTT, RABBITMQ)
+}
 
 
 def open_source(

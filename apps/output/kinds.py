@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from apps.output.port import Sink
 
-KindName = Literal["spark", "sql", "parquet", "redis", "kafka", "nats", "webhook"]
+KindName = Literal["spark", "sql", "parquet", "redis", "kafka", "nats", "mqtt", "rabbitmq", "webhook"]
 """What a start body may name; the table ``KINDS`` below has a row for each but Spark's (``datapipe.live``)."""
 
 
@@ -71,6 +71,18 @@ def _nats(opening: Opening) -> Sink:
     return NatsSink(opening.path, opening.run, opening.epoch)
 
 
+def _mqtt(opening: Opening) -> Sink:
+    from apps.output.to_mqtt import MqttSink
+
+    return MqttSink(opening.path, opening.run, opening.epoch)
+
+
+def _rabbitmq(opening: Opening) -> Sink:
+    from apps.output.to_rabbitmq import RabbitSink
+
+    return RabbitSink(opening.path, opening.run, opening.epoch)
+
+
 def _webhook(opening: Opening) -> Sink:
     from apps.output.webhook import Webhook
 
@@ -83,5 +95,9 @@ PARQUET = SinkKind("parquet", _parquet)
 REDIS = SinkKind("redis", _redis)
 KAFKA = SinkKind("kafka", _kafka, None)
 NATS = SinkKind("nats", _nats)
+MQTT = SinkKind("mqtt", _mqtt)
+RABBITMQ = SinkKind("rabbitmq", _rabbitmq)
 WEBHOOK = SinkKind("webhook", _webhook, ("authorization",))
-KINDS: Mapping[str, SinkKind] = {kind.name: kind for kind in (SQL, PARQUET, REDIS, KAFKA, NATS, WEBHOOK)}
+KINDS: Mapping[str, SinkKind] = {
+    kind.name: kind for kind in (SQL, PARQUET, REDIS, KAFKA, NATS, MQTT, RABBITMQ, WEBHOOK)
+}

@@ -70,7 +70,7 @@ class SinkSpec(Frozen):
     format: Literal["parquet", "orc", "json", "csv"] = "parquet"
     path: str = Field(min_length=1)
     """Folder of the table, or its URL; of ``sql`` the URL of the database, as SQLAlchemy takes it; of ``redis``,
-    ``kafka``, ``nats`` and ``webhook`` where it is."""
+    ``kafka``, ``nats``, ``mqtt``, ``rabbitmq`` and ``webhook`` where it is."""
     schema_: str | None = Field(default=None, alias="schema")
     """Fields of a result as a DDL string; None: one column with JSON."""
     options: dict[str, str | bool | int | Number] = Field(default_factory=dict)

@@ -62,7 +62,7 @@ STREAM: Options = (
     click.option(
         "--sink",
         callback=as_usage(parse_sink, "--sink"),
-        help="FORMAT:PATH, a table that Spark writes; sql:URL, redis://…, kafka://…, nats://… or https://….",
+        help="FORMAT:PATH, a table that Spark writes; sql:URL, redis://…, kafka://…, nats://…, mqtt://…, amqp://… or https://….",
     ),
     click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app."),
 )

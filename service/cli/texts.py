@@ -21,8 +21,14 @@ M = TypeVar("M", bound=BaseModel)
 SHORT = {"period": "period_s", "min": "min_per_s", "max": "max_per_s", "size": "size_percent", "path": "path"}
 """Parameters of a pattern; their names in the API are understood as well."""
 PATTERN_EXAMPLE = "such as wave:period=60,min=1,max=10"
-SINK_OF = {"rediss": "redis", "http": "webhook", "https": "webhook", **{own: own for own in ("redis", "kafka", "nats")}}
+SINK_OF = {
+    **{own: own for own in ("redis", "kafka", "nats", "mqtt")},
+    **{"rediss": "redis", "mqtts": "mqtt", "amqp": "rabbitmq", "amqps": "rabbitmq"},
+    **{"http": "webhook", "https": "webhook"},
+}
 """The kind of sink that a URL of this scheme is of."""
+SOURCE_OF = {"mqtt": "mqtt", "mqtts": "mqtt", "amqp": "rabbitmq", "amqps": "rabbitmq"}
+"""The kind of source that a whole URL of this scheme is the path of."""
 BATCH_EXAMPLE = "such as pid:kp=10,ki=15"
 
 
@@ -101,8 +107,10 @@ def _plain_number(key: str, text: str) -> int | float:
 
 
 def parse_source(text: str) -> SourceSpec:
-    """``KIND`` or ``KIND:PATH``. Raises: ValueError with a sentence."""
+    """``KIND`` or ``KIND:PATH``, or a URL whose scheme says what it is of. Raises: ValueError with a sentence."""
     kind, _, path = text.partition(":")
+    if kind in SOURCE_OF and path.startswith("//"):
+        kind, path = SOURCE_OF[kind], text
     if kind not in KINDS:
         *others, last = (form for each in KINDS.values() for form in each.written)
         raise ValueError(f"{kind!r} is not a kind of source; give {', '.join(others)} or {last}")

@@ -137,7 +137,7 @@ export class Act {
 
   startAndStop() {
     this.rate = new Pattern();
-    this.source = new Field({ name: "kind", label: "Items from", options: [["replay", "the app's data set, or files"], ["push", "POST /apps/…/items"], ["video", "video"], ["folder", "a folder that fills"], ["redis", "a Redis stream"], ["kafka", "a Kafka topic"], ["nats", "a NATS stream"]] });
+    this.source = new Field({ name: "kind", label: "Items from", options: [["replay", "the app's data set, or files"], ["push", "POST /apps/…/items"], ["video", "video"], ["folder", "a folder that fills"], ["redis", "a Redis stream"], ["kafka", "a Kafka topic"], ["nats", "a NATS stream"], ["mqtt", "an MQTT topic"], ["rabbitmq", "a queue or stream of RabbitMQ"]] });
     this.from = new Field({ name: "path", label: "Path of files, or address (optional for the data set)" });
     this.first = new Field({ name: "composition", label: "First composition", options: [["", "all stages sequential"]] });
     this.strategy = new Field({ name: "strategy", label: "Strategy", options: STRATEGIES });

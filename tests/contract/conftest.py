@@ -16,6 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "hosts")]
 from hosts import kill  # noqa: E402
 from kept_actors import KeptActors, keep_actors  # noqa: E402
 from rig import Rig  # noqa: E402
+from servers import RabbitMq  # noqa: E402
 
 from apps.registry import create  # noqa: E402
 from runtime.dispatch.settings import DispatcherSettings  # noqa: E402
@@ -26,6 +27,15 @@ from runtime.pools.port import Codec, WorkerPool  # noqa: E402
 from runtime.pools.ray_pool import RayPool  # noqa: E402
 from runtime.pools.simulated import SimulatedPool  # noqa: E402
 from runtime.pools.simulated_machine import Cost, Machine  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMq]:
+    """One for all: to start it takes seconds of a core."""
+    server = RabbitMq(tmp_path_factory.mktemp("rabbitmq"))
+    yield server
+    server.end()
+
 
 APPS = HERE / "apps"
 MakeRig = Callable[..., Rig]

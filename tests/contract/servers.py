@@ -9,15 +9,18 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 PATIENCE_S = 30.0
+LAST = b"no more"
+"""Payload of a message that ends what is read of a topic."""
 
 
 def free_port() -> int:
@@ -150,3 +153,203 @@ class KafkaBroker:
     def end(self) -> None:
         os.killpg(self.server.pid, signal.SIGTERM)
         self.server.wait()
+
+
+class Relay:
+    """To a server on loopback. Whoever comes by way of it finds the server gone when it ends, and there again when it
+    starts: for one that takes long to start."""
+
+    def __init__(self, server_port: int) -> None:
+        self._server_port, self.port = server_port, free_port()
+        self.start()
+
+    def start(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self._ends: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def end(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()
+        self._listener.close()
+        for end in self._ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for end in self._ends:
+            end.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._server_port))
+                self._ends += [near, far]
+                for way in ((near, far), (far, near)):
+                    self._threads.append(threading.Thread(target=self._carry, args=way))
+                    self._threads[-1].start()
+
+    @staticmethod
+    def _carry(near: socket.socket, far: socket.socket) -> None:
+        with suppress(OSError):
+            while came := near.recv(65536):
+                far.sendall(came)
+        with suppress(OSError):
+            far.shutdown(socket.SHUT_WR)
+
+
+class Mosquitto:
+    """Debian's; sessions and what waits in them are on its disk when it has ended."""
+
+    def __init__(self, folder: Path, *settings: str) -> None:
+        program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
+        if program is None:
+            pytest.skip("mosquitto is not installed; make setup-brokers installs it")
+        pytest.importorskip("paho.mqtt", reason="paho-mqtt is not installed; it is in extra mqtt")
+        self.folder, self.port = folder, free_port()
+        own = "persistence true", f"persistence_location {folder}/", "max_queued_messages 0"
+        root = ("user root",) if os.geteuid() == 0 else ()
+        lines = *root, f"listener {self.port} 127.0.0.1", *own, *(settings or ("allow_anonymous true",))
+        (folder / "mosquitto.conf").write_text("\n".join(lines) + "\n")
+        self._command = [program, "-c", str(folder / "mosquitto.conf")]
+        self.start()
+
+    def start(self) -> None:
+        self.server = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(lambda: answers(self.port))
+
+    def publish(self, topic: str, bodies: Sequence[bytes], qos: int = 1, retain: bool = False) -> None:
+        import paho.mqtt.client as mqtt
+
+        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+        client.connect("127.0.0.1", self.port)
+        client.loop_start()
+        for sent in [client.publish(topic, body, qos=qos, retain=retain) for body in bodies]:
+            sent.wait_for_publish(PATIENCE_S)
+            assert sent.is_published()
+        client.disconnect()
+        client.loop_stop()
+
+    def came(self, topic: str) -> list[tuple[list[tuple[str, str]], bytes]]:
+        """User properties and payload of each since the last call, in a session that the first call begins."""
+        import paho.mqtt.client as mqtt
+        from paho.mqtt.packettypes import PacketTypes
+        from paho.mqtt.properties import Properties
+
+        came: list[Any] = []
+        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, f"reader-{topic}", protocol=mqtt.MQTTv5)
+        client.on_connect = lambda *_: client.subscribe(topic, qos=1)
+        client.on_subscribe = lambda *_: client.publish(topic, LAST, qos=1)  # behind what is there
+        client.on_message = lambda _, __, message: came.append(message)
+        keeps = Properties(PacketTypes.CONNECT)
+        keeps.SessionExpiryInterval = 3600
+        client.connect("127.0.0.1", self.port, clean_start=False, properties=keeps)
+        until_s = time.monotonic() + PATIENCE_S
+        while not came or came[-1].payload != LAST:
+            assert time.monotonic() < until_s, "it did not come"
+            client.loop(0.05)
+        client.disconnect()
+        return [(message.properties.UserProperty, message.payload) for message in came[:-1]]
+
+    def end(self) -> None:
+        self.server.terminate()
+        self.server.wait()
+
+
+class RabbitMq:
+    """Debian's, with a port mapper of its own, all on loopback. To start takes five seconds of CPU, so a process of
+    tests has one, and each place in it a queue of its own."""
+
+    PATIENCE_S = 120.0
+
+    def __init__(self, folder: Path) -> None:
+        program = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+        if not program.exists():
+            pytest.skip("rabbitmq-server is not installed; make setup-brokers installs it")
+        pytest.importorskip("pika", reason="pika is not installed; it is in extra rabbitmq")
+        self.folder, self.port, mapper, nodes = folder, free_port(), free_port(), free_port()
+        settings = [f"listeners.tcp.1 = 127.0.0.1:{self.port}", "log.console = true", "log.console.level = error"]
+        (folder / "rabbitmq.conf").write_text("\n".join(settings) + "\n")
+        (folder / "enabled_plugins").write_text("[].\n")
+        few = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}"
+        self._program = str(program)
+        self._environment = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": str(folder),
+            "ERL_EPMD_PORT": str(mapper),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_CRASH_DUMP_BYTES": "0",
+            "RABBITMQ_NODENAME": f"r{self.port}@localhost",
+            "RABBITMQ_DIST_PORT": str(nodes),
+            "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(folder),
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_PID_FILE": str(folder / "pid"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+            "RABBITMQ_CONF_ENV_FILE": str(folder / "none"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": few,
+        }
+        self._mapper = subprocess.Popen(["epmd", "-address", "127.0.0.1", "-port", str(mapper)])
+        self.start()
+
+    def start(self) -> None:
+        how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+        self.server = subprocess.Popen([self._program], env=self._environment, **how)
+        until_s = time.monotonic() + self.PATIENCE_S
+        while not answers(self.port):
+            assert self.server.poll() is None, "rabbitmq-server has ended"
+            assert time.monotonic() < until_s, "rabbitmq-server did not come"
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        os.killpg(self.server.pid, signal.SIGTERM)
+        self.server.wait()
+
+    def end(self) -> None:
+        self.stop()
+        self._mapper.terminate()
+        self._mapper.wait()
+
+    def url(self, place: str) -> str:
+        return f"amqp://127.0.0.1:{self.port}/?{place}"
+
+    def publish(self, queue: str, bodies: Sequence[bytes], arguments: Any = None, **told: Any) -> None:
+        """With ids as they are told (``ids``)."""
+        import pika
+
+        with self._connected() as channel:
+            channel.queue_declare(queue, durable=True, arguments=arguments)
+            channel.confirm_delivery()
+            for body, identity in zip(bodies, told.get("ids") or [None] * len(bodies), strict=True):
+                channel.basic_publish("", queue, body, pika.BasicProperties(delivery_mode=2, message_id=identity))
+
+    def drop(self, queue: str) -> None:
+        with self._connected() as channel:
+            channel.queue_delete(queue)
+
+    def messages(self, queue: str) -> list[tuple[Any, bytes]]:
+        """Properties and body of each, which stay there; none where the queue is not there."""
+        import pika
+
+        found: list[tuple[Any, bytes]] = []
+        try:
+            with self._connected() as channel:
+                while (got := channel.basic_get(queue))[0] is not None:
+                    found.append((got[1], got[2]))
+        except pika.exceptions.ChannelClosedByBroker:
+            pass
+        return found
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        import pika
+
+        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self.port))
+        try:
+            yield connection.channel()
+        finally:
+            connection.close()

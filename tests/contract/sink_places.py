@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from abc import ABC, abstractmethod
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
-from servers import KafkaBroker, NatsServer, RedisServer, free_port
+from servers import KafkaBroker, Mosquitto, NatsServer, RabbitMq, RedisServer, Relay, free_port
 
 from apps.output.kinds import KINDS, Opening
 from apps.output.port import Sink
@@ -31,6 +32,8 @@ class Place(ABC):
     """Of the server on loopback, where it is one."""
     is_server = False
     """That can be reached through another port; Kafka's tells its clients where it is."""
+    shared = False
+    """One server for all places, which is given to each."""
     forgets = True
     """What is to come again is taken out; else it is there twice."""
 
@@ -159,6 +162,57 @@ class ANats(Place):
         self.server.end()
 
 
+class AnMqttTopic(Place):
+    """With a reader in a session of its own, which tells doubles as readers are asked to."""
+
+    kind, is_server = "mqtt", True
+    shuts_out = forgets = False
+
+    def __init__(self, folder: Path) -> None:
+        self.server = Mosquitto(folder)
+        self.port, self.end, self.start = self.server.port, self.server.end, self.server.start
+        self.path = f"mqtt://127.0.0.1:{self.port}/results"
+        self.rows: dict[tuple[str, int, int], There] = {}
+        self.read()
+
+    def there(self) -> list[There]:
+        self.read()
+        return list(self.rows.values())
+
+    def read(self) -> None:
+        """What has come to the session."""
+        for properties, payload in self.server.came("results"):
+            told = dict(properties)
+            row = as_read(int(told["serial"]), told.get("part"), payload.decode() or None, told.get("error"))
+            self.rows.setdefault((told["run"], *row[:2]), row)
+
+    def close(self) -> None:
+        self.server.end()
+
+
+class ARabbitQueue(Place):
+    kind, is_server, shared = "rabbitmq", True, True
+    shuts_out = forgets = False
+
+    def __init__(self, server: RabbitMq) -> None:
+        self.server, self.relay, self.queue = server, Relay(server.port), f"results-{uuid.uuid4().hex}"
+        self.port, self.end, self.start = self.relay.port, self.relay.end, self.relay.start
+        self.path = f"amqp://127.0.0.1:{self.port}/?queue={self.queue}"
+
+    def there(self) -> list[There]:
+        rows: dict[str, There] = {}
+        for properties, body in self.server.messages(self.queue):
+            told = properties.headers
+            row = as_read(told["serial"], told.get("part"), body.decode() or None, told.get("error"))
+            assert properties.message_id.startswith(f"{told['run']}-{told['serial']}")
+            rows.setdefault(properties.message_id, row)
+        return list(rows.values())
+
+    def close(self) -> None:
+        self.relay.end()
+        self.server.drop(self.queue)
+
+
 class AWebhook(Place):
     """A server that keeps what it gets first under a key, as its kind is asked to."""
 
@@ -212,5 +266,6 @@ def as_read(serial: int, part: Any, value: str | None, error: str | None) -> The
 
 
 PLACES: dict[str, type[Any]] = {
-    each.kind: each for each in (ADatabase, AFolderOfParquet, ARedis, AKafka, ANats, AWebhook)
+    each.kind: each
+    for each in (ADatabase, AFolderOfParquet, ARedis, AKafka, ANats, AnMqttTopic, ARabbitQueue, AWebhook)
 }

@@ -6,13 +6,14 @@ import gc
 import json
 import math
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import NatsServer, RedisServer, wait_until
+from servers import NatsServer, RabbitMq, RedisServer, Relay, wait_until
 
 from apps.contract import App
 from apps.input.fed import MOST, Fed
@@ -134,12 +135,42 @@ class ANats(Place):
         self.server.end()
 
 
+class ARabbitStream(Place):
+    kind = "rabbitmq"
+
+    def __init__(self, server: RabbitMq) -> None:
+        self.server, self.relay = server, Relay(server.port)
+        self.name = f"numbers-{uuid.uuid4().hex}"
+        self.path = f"amqp://127.0.0.1:{self.relay.port}/?stream={self.name}"
+
+    def put(self, bodies: Sequence[bytes]) -> None:
+        self.server.publish(self.name, bodies, {"x-queue-type": "stream"})
+
+    def restart(self) -> None:
+        self.relay.end()
+        time.sleep(0.3)  # reads fail meanwhile
+        self.relay.start()
+
+    def close(self) -> None:
+        self.relay.end()
+        self.server.drop(self.name)
+
+
 PLACES: dict[str, type[Any]] = {each.kind: each for each in (AFolder, ARedis, AKafka, ANats)}
 
 
-@pytest.fixture(params=sorted(PLACES))
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    made = PLACES[request.param](tmp_path)
+@pytest.fixture(scope="module", params=[*sorted(PLACES), ARabbitStream.kind])
+def server(request: pytest.FixtureRequest) -> Any:
+    """What makes a place from a folder."""
+    if request.param != ARabbitStream.kind:
+        return PLACES[request.param]
+    rabbitmq = request.getfixturevalue("rabbitmq")
+    return lambda _: ARabbitStream(rabbitmq)
+
+
+@pytest.fixture
+def place(server: Any, tmp_path: Path) -> Iterator[Place]:
+    made = server(tmp_path)
     yield made
     made.close()
 

@@ -24,9 +24,19 @@ from service.running.building import outlet
 from service.running.runner import Runner
 
 
-@pytest.fixture(params=sorted(PLACES))
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    made = PLACES[request.param](tmp_path)
+@pytest.fixture(scope="module", params=sorted(PLACES))
+def server(request: pytest.FixtureRequest) -> Any:
+    """What makes a place from a folder."""
+    kind = PLACES[request.param]
+    if not kind.shared:
+        return kind
+    shared = request.getfixturevalue(request.param)
+    return lambda _: kind(shared)
+
+
+@pytest.fixture
+def place(server: Any, tmp_path: Path) -> Iterator[Place]:
+    made = server(tmp_path)
     yield made
     made.close()
 
@@ -172,6 +182,14 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
         ("kafka", "kafka://h:9092", "names no broker and topic; give kafka://HOST:9092/TOPIC"),
         ("nats", "nats://me:secret@h:4222", "names no server and stream; give nats://HOST:4222/STREAM"),
         ("nats", "nats://me:secret@h:port/a", "is no URL; give nats://HOST:4222/STREAM"),
+        ("mqtt", "mqtt://me:secret@h", "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
+        ("mqtt", "mqtt://me:secret@h/a/#", "cannot write to 'a/#': only readers may have + and # in a topic"),
+        (
+            "rabbitmq",
+            "amqp://me:secret@h/?queue=a&exchange=b",
+            "names not one broker and place in it; give amqp://HOST",
+        ),
+        ("rabbitmq", "amqp://h/?topic=secret", "has a parameter 'topic'; it takes queue, exchange, routing_key"),
         ("webhook", "https://.../", "is no URL; give https://HOST/PATH"),
         ("webhook", f"https://{'a' * 64}.org/", "is no URL; give https://HOST/PATH"),
         ("webhook", "secret", "is no URL; give https://HOST/PATH"),

@@ -7,8 +7,9 @@ from typing import get_args
 import pytest
 
 from apps.input.kinds import KINDS, PathMeans
-from service.bodies.spec import SourceSpec
-from service.cli.texts import parse_source
+from recompose.asked import _source
+from service.bodies.spec import SinkSpec, SourceSpec
+from service.cli.texts import parse_sink, parse_source
 
 
 def test_the_start_body_knows_the_kinds_of_the_table() -> None:
@@ -24,7 +25,7 @@ def test_a_field_of_another_kind_is_refused_by_name(kind: str) -> None:
     for field in others:
         value = {"rows": 1} if field == "options" else "x"
         said = SourceSpec.model_validate({"kind": kind, **needed, field: value}).fault
-        owners = "kinds spark, redis, kafka and nats" if field == "options" else "kind spark"
+        owners = "kinds spark, redis, kafka, nats, mqtt and rabbitmq" if field == "options" else "kind spark"
         assert said == f"{field} goes with source {owners} only, not with {kind}"
 
 
@@ -35,8 +36,29 @@ def test_the_command_line_takes_every_kind_with_a_path_where_it_has_one(kind) ->
         assert parse_source(f"{kind.name}:a:b").path == "a:b"
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("mqtt://h/a/#", "mqtt"),
+        ("mqtts://h/a", "mqtt"),
+        ("amqp://h/?queue=a", "rabbitmq"),
+        ("amqps://h/?queue=a", "rabbitmq"),
+    ],
+)
+def test_a_url_says_by_its_scheme_what_kind_it_is_of(text: str, kind: str) -> None:
+    assert parse_source(text) == SourceSpec(kind=kind, path=text)
+    assert parse_sink(text) == SinkSpec(kind=kind, path=text)
+    assert _source(text) == SourceSpec(kind=kind, path=text)
+
+
+def test_a_run_in_a_script_takes_a_kind_with_a_colon_and_a_path_without() -> None:
+    assert _source("redis://h/0?stream=a").kind == "redis"
+    assert _source("folder:in") == SourceSpec(kind="folder", path="in")
+    assert _source("folder") == SourceSpec(path="folder")
+
+
 def test_an_unknown_kind_is_answered_with_all_forms() -> None:
     with pytest.raises(
-        ValueError, match=r"give replay, replay:PATH, video:FILE, .*, kafka:.* or nats://HOST:PORT/STREAM"
+        ValueError, match=r"give replay, replay:PATH, video:FILE, .*, kafka:.* or amqp://HOST:PORT/VHOST\?queue=NAME"
     ):
         parse_source("tape")

@@ -134,7 +134,7 @@ def test_closed_replay_ends():
             Numbers,
             "tape",
             None,
-            "unknown source kind 'tape'; known kinds are replay, video, push, folder, redis, kafka and nats",
+            "known kinds are replay, video, push, folder, redis, kafka, nats, mqtt and rabbitmq",
         ),
     ],
 )

@@ -1,0 +1,181 @@
+"""A source whose place forgets what was acknowledged: a queue of RabbitMQ, a session of MQTT.
+
+It has no positions that one could go back to. So each message is stored with the run first, where a run stores
+anything, and acknowledged then, as a push is: from there on the run's journal is what is read again.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import structlog
+
+from apps.contract import App
+from apps.input.fed import AGAIN_S, LOOK_S, MOST, REFUSALS, item_of, plain_of
+from apps.input.portions import Portion
+from apps.input.sources import Arrival, BufferFull, Clock, Push, SourceClosed
+
+FULL_LOOK_S = 0.01
+"""Between two looks for room, in which the connection is kept alive."""
+Store = Callable[[tuple[Any, ...], Sequence[Arrival]], object]
+"""Gets messages, plain, and the items that they are; returns when they may be acknowledged."""
+log = structlog.get_logger()
+
+
+class Letter(NamedTuple):
+    """``receipt``: by which it is acknowledged; None where it needs none."""
+
+    where: str
+    body: bytes
+    receipt: Any
+
+
+class Box(Protocol):
+    """A connection that gives messages. One thread, which asks often enough to keep it alive.
+
+    Of each method: OSError when the place cannot be reached now, after which it is opened anew; RecomposeError when it
+    never can.
+    """
+
+    def open(self) -> None:
+        """Connects, anew after an error: what was not acknowledged comes again."""
+
+    def poll(self, most: int, wait_s: float) -> Sequence[Letter]:
+        """What has come, in order, waiting so long for the first. With ``most`` 0 nothing is taken."""
+
+    def acknowledge(self, letters: Sequence[Letter]) -> None:
+        """They are the run's. What comes again, as its acknowledgement was lost with the connection, is passed over as
+        far as it is known again."""
+
+    def refuse(self, letter: Letter) -> None:
+        """It is none for this app."""
+
+    def close(self) -> None:
+        """Raises nothing."""
+
+
+class Inbox:
+    """As ``Source`` and ``Reader``. Its own thread empties the box, and begins with the first read."""
+
+    def __init__(self, app: App, box: Box, clock: Clock) -> None:
+        self._app, self._box = app, box
+        self.buffer = Push(MOST, clock=clock)
+        """What came and was not read yet."""
+        self._store: Store = lambda _, arrivals: self.buffer.extend(arrivals)
+        self._closed = threading.Event()
+        self._room = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._error: Exception | None = None
+        self.is_open = False
+        """The place has answered, and what comes to it comes here."""
+        self.refused = 0
+        """Messages that the app did not take."""
+
+    def by_way_of(self, store: Store) -> None:
+        """Before the first read: what stores messages, and gives their items to the buffer."""
+        self._store = store
+
+    # --- as a source ------------------------------------------------------------------------------------------------
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        self._begin()
+        portion = self.buffer.read(most, until_s)
+        self._room.set()
+        if portion is None:
+            self._end()
+        return portion
+
+    def at_hand(self, until_s: float) -> bool:
+        self._begin()
+        return self.buffer.at_hand(until_s)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        while (portion := self.read(1, math.inf)) is not None:
+            yield Arrival(portion.arrived_s[0], portion.values[0], portion.arrived_s[0])
+
+    def close(self) -> None:
+        self._closed.set()
+        self.buffer.close()
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="inbox", daemon=True)
+            self._thread.start()
+
+    def _end(self) -> None:
+        """Raises: what has ended it, but for closing."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    # --- its thread -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._closed.is_set():
+                self._turn()
+        except SourceClosed:
+            pass  # what was not stored stays where it is
+        except Exception as error:  # whatever it is ends the stream, and whoever reads is to see it
+            self._error = error
+        self.close()
+        self._box.close()
+
+    def _turn(self) -> None:
+        try:
+            if not self.is_open:
+                self._box.open()
+                self.is_open = True
+            self._take_some()
+        except OSError as error:
+            self.is_open = False
+            log.warning("source does not answer and is asked again", source=type(self._box).__name__, error=str(error))
+            self._closed.wait(AGAIN_S)
+
+    def _take_some(self) -> None:
+        self._room.clear()
+        room = MOST - self.buffer.waiting
+        if room <= 0:
+            self._box.poll(0, 0.0)
+            self._room.wait(FULL_LOOK_S)
+        elif letters := self._box.poll(room, LOOK_S):
+            self._take(letters)
+
+    def _take(self, letters: Sequence[Letter]) -> None:
+        taken: list[tuple[Letter, Any, Any]] = []
+        for letter in letters:
+            try:
+                plain = plain_of(self._app, letter.body)
+                taken.append((letter, plain, item_of(self._app, plain)))
+            except REFUSALS as error:
+                self.refused += 1
+                log.warning("message refused", source=letter.where, error=f"{self._app.name}: {error}")
+                self._box.refuse(letter)
+        if taken:
+            self._keep(tuple(plain for _, plain, _ in taken), [item for _, _, item in taken])
+            self._box.acknowledge([letter for letter, _, _ in taken])
+
+    def _keep(self, plains: tuple[Any, ...], items: Sequence[Any]) -> None:
+        """However long it takes. Raises: SourceClosed; RecomposeError where nothing can be stored any more."""
+        while True:
+            arrivals = [self.buffer.announced(item) for item in items]
+            try:
+                self._store(plains, arrivals)
+                return
+            except BufferFull as error:
+                self.buffer.withdraw(len(arrivals))
+                log.warning("messages wait until they can be stored", error=str(error))
+                self._wait_for_room()
+            except BaseException:
+                self.buffer.withdraw(len(arrivals))
+                raise
+
+    def _wait_for_room(self) -> None:
+        """The connection is kept alive."""
+        if self._closed.wait(AGAIN_S):
+            raise SourceClosed("the app is stopping and takes no more items")
+        self._box.poll(0, 0.0)

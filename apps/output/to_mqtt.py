@@ -1,0 +1,97 @@
+"""A topic of MQTT 5, over ``paho-mqtt``: ``mqtt://HOST:1883/TOPIC``. A message a result: its payload is JSON, none
+where the item has failed; user properties say ``run``, ``epoch``, ``serial``, ``part`` and ``error``.
+
+Published with quality of service 1, and in order; what was not acknowledged is published again. Neither can a broker be
+asked what it has had, nor to shut an epoch out: who subscribes tells doubles by the properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from apps.mqtt_calls import Line, Session, address_of
+from apps.output.port import Gather, Row
+from apps.output.sent import Sent
+from compositions.errors import RecomposeError
+
+WHO = "sink mqtt"
+
+
+class MqttSink:
+    """Raises: RecomposeError for a URL without a topic, one with wildcards, or where the library is missing."""
+
+    gather = Gather(500, 0.0)
+
+    def __init__(self, url: str, run: str, epoch: int) -> None:
+        address = address_of(url, WHO)
+        if {"+", "#"} & set(address.topic):
+            raise RecomposeError(f"{WHO} cannot write to {address.topic!r}: only readers may have + and # in a topic")
+        self._topic, self._line = address.topic, Line(address, WHO)
+        self._run, self._epoch = run, epoch
+        self._sent = Sent()
+        self._under_way: dict[int, Row] = {}
+        """By packet identifier, in order: published and not acknowledged."""
+        self._refused: OSError | RecomposeError | None = None
+
+    def begin(self, next_serial: int, known: int) -> int:
+        self._connect()
+        self._sent.all_before(known)
+        return known
+
+    def write(self, until: int, rows: Sequence[Row]) -> None:
+        if not self._line.is_up:
+            self._connect()
+        try:
+            for row in self._sent.missing(rows):
+                self._publish(row)
+            while self._under_way:
+                self._one_less()
+        except OSError as error:
+            raise OSError(f"{WHO} cannot be written: {error}") from error
+        self._sent.all_before(until)
+
+    def close(self) -> None:
+        self._line.close()
+
+    def _connect(self) -> None:
+        self._under_way.clear()
+        self._refused = None
+        self._line.connect(Session(f"recompose-{self._run}-{self._epoch}-sink", 0, 1), self._set_up)
+
+    def _publish(self, row: Row) -> None:
+        while len(self._under_way) >= self._line.most_in_flight:
+            self._one_less()
+        said = self._line.client.publish(self._topic, row.value or "", qos=1, properties=self._told(row))
+        if said.rc != 0:
+            self._line.move(0.0)
+            raise OSError("the connection was lost")
+        self._under_way[said.mid] = row
+
+    def _one_less(self) -> None:
+        """Raises: as the broker says of one of them."""
+        before = len(self._under_way)
+        self._line.wait(lambda: len(self._under_way) < before or self._refused)
+        if self._refused is not None:
+            raise self._refused
+
+    def _told(self, row: Row) -> Any:
+        from paho.mqtt.packettypes import PacketTypes
+        from paho.mqtt.properties import Properties
+
+        told = {"run": self._run, "epoch": self._epoch, "serial": row.serial, "part": row.part, "error": row.error}
+        properties = Properties(PacketTypes.PUBLISH)
+        properties.PayloadFormatIndicator = 1
+        properties.UserProperty = [(name, str(value)) for name, value in told.items() if value is not None]
+        return properties
+
+    # --- called by the library --------------------------------------------------------------------------------------
+
+    def _set_up(self, client: Any) -> None:
+        client.on_publish = self._published
+
+    def _published(self, _: Any, __: Any, packet: int, reason: Any, ___: Any) -> None:
+        if reason.is_failure:
+            self._refused = self._refused or self._line.fault(f"topic {self._topic!r} is refused", reason)
+        elif self._refused is None and (row := self._under_way.pop(packet, None)) is not None:
+            self._sent.add(row)

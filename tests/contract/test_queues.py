@@ -1,0 +1,426 @@
+"""Places that forget what was acknowledged, all to one contract: in order, nothing lost, and nothing again but what was
+not acknowledged. Servers are real."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from servers import Mosquitto, RabbitMq, Relay, wait_until
+
+from apps.contract import App
+from apps.input.fed import MOST, Fed
+from apps.input.inbox import Inbox
+from apps.input.kinds import open_source
+from apps.input.mqtt_topic import MqttBox
+from apps.input.rabbitmq import StreamFeed
+from apps.input.rabbitmq import opened as rabbitmq_feed
+from apps.mqtt_calls import Line, address_of
+from apps.output.kinds import KINDS as SINKS
+from apps.output.kinds import Opening
+from apps.output.port import Row, Sink
+from compositions.errors import RecomposeError
+from compositions.model import Stage
+from service.bodies.spec import RunSpec, SourceSpec
+from service.running.asking.requests import Push, ReadResults, ReadStatus, Start
+from service.running.runner import Runner
+
+
+class Numbers(App):
+    name = "numbers"
+    stages = (Stage("same"),)
+
+    def from_json(self, value: Any) -> Any:
+        if not isinstance(value, int):
+            raise ValueError("give a number")
+        return value
+
+    def same(self, value: int) -> int:
+        return value
+
+
+class Place(ABC):
+    kind: str
+    path: str
+    options: dict[str, Any] = {}
+
+    @abstractmethod
+    def put(self, bodies: Sequence[bytes]) -> None: ...
+
+    @abstractmethod
+    def restart(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """``meanwhile`` the server is away."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class ATopic(Place):
+    kind, path_of_server = "mqtt", "mqtt://127.0.0.1:{port}/numbers/%2B"
+
+    def __init__(self, folder: Path) -> None:
+        self.server = Mosquitto(folder)
+        self.path = self.path_of_server.format(port=self.server.port)
+
+    def put(self, bodies: Sequence[bytes]) -> None:
+        self.server.publish("numbers/a", bodies)
+
+    def restart(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.server.end()
+        meanwhile()
+        self.server.start()
+
+    def close(self) -> None:
+        self.server.end()
+
+
+class AQueue(Place):
+    kind = "rabbitmq"
+
+    def __init__(self, server: RabbitMq) -> None:
+        self.server, self.relay = server, Relay(server.port)
+        self.name = f"numbers-{uuid.uuid4().hex}"
+        self.path = f"amqp://127.0.0.1:{self.relay.port}/?queue={self.name}"
+
+    def put(self, bodies: Sequence[bytes]) -> None:
+        self.server.publish(self.name, bodies, ids=[uuid.uuid4().hex for _ in bodies])
+
+    def restart(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.relay.end()
+        meanwhile()
+        self.relay.start()
+
+    def close(self) -> None:
+        self.relay.end()
+        self.server.drop(self.name)
+
+
+@pytest.fixture(scope="module", params=["mqtt", "rabbitmq"])
+def make(request: pytest.FixtureRequest) -> Callable[[Path], Place]:
+    if request.param == "mqtt":
+        return ATopic
+    rabbitmq = request.getfixturevalue("rabbitmq")
+    return lambda _: AQueue(rabbitmq)
+
+
+@pytest.fixture
+def place(make: Callable[[Path], Place], tmp_path: Path) -> Iterator[Place]:
+    made = make(tmp_path)
+    yield made
+    made.close()
+
+
+def opened(place: Place) -> Inbox:
+    source = open_source(Numbers(), place.kind, place.path, clock=time.monotonic, options=place.options)
+    assert isinstance(source, Inbox)
+    return source
+
+
+def end(source: Inbox) -> None:
+    source.close()
+    while source.read(MOST, math.inf) is not None:
+        pass
+
+
+def read(source: Inbox, count: int) -> list[int]:
+    values: list[int] = []
+    while len(values) < count:
+        portion = source.read(7, math.inf)
+        assert portion is not None
+        values += portion.values
+    return values
+
+
+def bodies(numbers: Sequence[int]) -> list[bytes]:
+    return [json.dumps(number).encode() for number in numbers]
+
+
+def listening(place: Place) -> Inbox:
+    """A queue keeps what comes while nobody is there, a topic once its session has begun."""
+    source = opened(place)
+    if place.kind == "mqtt":
+        assert not source.at_hand(time.monotonic())
+        wait_until(lambda: source.is_open)
+    return source
+
+
+def test_what_is_put_comes_in_order_and_what_was_acknowledged_never_again(place: Place) -> None:
+    source = listening(place)
+    place.put(bodies(range(5)))
+    place.put(bodies(range(5, 12)))
+    assert read(source, 12) == list(range(12))
+    end(source)
+    place.put(bodies(range(12, 15)))
+    again = opened(place)
+    assert read(again, 3) == [12, 13, 14]
+    end(again)
+
+
+def test_what_could_not_be_stored_comes_again(place: Place) -> None:
+    """As though the runner had died before it was."""
+    source = listening(place)
+    place.put(bodies(range(3)))
+    assert read(source, 3) == [0, 1, 2]
+    end(source)
+    place.put(bodies(range(3, 30)))
+    dies = opened(place)
+
+    def stores_nothing(*_: object) -> None:
+        raise RecomposeError("another epoch goes on with run r")
+
+    dies.by_way_of(stores_nothing)
+    with pytest.raises(RecomposeError, match="another epoch goes on with run r"):
+        dies.read(1, math.inf)
+    again = opened(place)
+    assert read(again, 27) == list(range(3, 30))
+    end(again)
+
+
+def test_what_the_app_does_not_take_is_passed_over_for_good(place: Place) -> None:
+    source = listening(place)
+    place.put([b"1", b"no json", b'"text"', b"\xff", b"2"])
+    assert (read(source, 2), source.refused) == ([1, 2], 3)
+    end(source)
+    place.put([b"3"])
+    again = opened(place)
+    assert (read(again, 1), again.refused) == ([3], 0)
+    end(again)
+
+
+def test_no_more_is_taken_than_there_is_room_for(place: Place) -> None:
+    source = listening(place)
+    place.put(bodies(range(2 * MOST)))
+    values = read(source, 1)
+    wait_until(lambda: source.buffer.waiting >= MOST - 7)
+    for _ in range(20):  # looks of its thread, which takes nothing while there is no room
+        assert source.buffer.waiting <= MOST
+        time.sleep(0.01)
+    assert read(source, 2 * MOST - len(values))[-1] == 2 * MOST - 1
+    end(source)
+
+
+def test_a_server_that_is_away_is_asked_again(place: Place) -> None:
+    source = listening(place)
+    place.put(bodies(range(5)))
+    assert read(source, 5) == list(range(5))
+    place.restart(lambda: time.sleep(0.3))
+    place.put(bodies(range(5, 10)))
+    assert read(source, 5) == list(range(5, 10))
+    end(source)
+
+
+def test_what_was_stored_while_the_server_was_away_is_there_once(place: Place) -> None:
+    """It could not be acknowledged, and is sent again."""
+    source = listening(place)
+    stores = source._store
+    cut = []
+
+    def stores_slowly(plains: tuple[Any, ...], arrivals: Any) -> None:
+        if 3 in plains and not cut:
+            cut.append(place.restart())
+        stores(plains, arrivals)
+
+    source.by_way_of(stores_slowly)
+    place.put(bodies(range(8)))
+    assert read(source, 8) == list(range(8))
+    place.put(bodies([8]))
+    assert read(source, 1) == [8]
+    end(source)
+
+
+def ends_with(runner: Runner, last: int) -> bool:
+    return [row.value for row in runner.ask(ReadResults(None, 1000))][-1:] == [last]
+
+
+@pytest.mark.parametrize("durability", ["restart", "exactly-once"])
+def test_a_run_goes_on_where_the_runner_before_it_was(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
+) -> None:
+    monkeypatch.setattr("apps.registry.create", lambda *_: Numbers())
+    end(listening(place))
+    how = {"source": SourceSpec(kind=place.kind, path=place.path), "durability": durability, "pool": "local"}
+    runners = []
+    for epoch in (1, 2):
+        for before in runners:
+            before.kill()  # else what comes would be its, too
+        place.put(bodies(range(20 * epoch - 20, 20 * epoch)))
+        runner = Runner(RunSpec(app="numbers", run="r", epoch=epoch, journals=str(tmp_path / "journals"), **how))
+        runners.append(runner)
+        runner.ask(Start())
+        wait_until(partial(ends_with, runner, 20 * epoch - 1))
+    rows = runners[-1].ask(ReadResults(None, 1000))
+    first = rows[0].serial
+    assert first == 0 if durability == "exactly-once" else first <= 20
+    assert [(row.serial, row.value) for row in rows] == [(number, number) for number in range(first, 40)]
+    status = runners[-1].ask(ReadStatus())
+    assert (status.epoch, status.failure) == (2, None)
+    with pytest.raises(RecomposeError, match=f"reads its items from source '{place.kind}'"):
+        runners[-1].ask(Push(7))
+    runners[-1].kill()
+
+
+def test_who_hears_that_another_has_its_session_ends_instead_of_taking_it_back() -> None:
+    """A broker says so; Debian's only hangs up."""
+    pytest.importorskip("paho.mqtt", reason="paho-mqtt is not installed; it is in extra mqtt")
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.reasoncodes import ReasonCode
+
+    line = Line(address_of("mqtt://h/a", "source mqtt"), "source mqtt")
+    line._disconnected(None, None, None, ReasonCode(PacketTypes.DISCONNECT, identifier=142), None)
+    with pytest.raises(RecomposeError, match="another client with its client_id has taken its session over"):
+        line.move(0.0)
+
+
+def refused(kind: str, path: str) -> str:
+    """What ends a source there, and not a try that is followed by another."""
+    source = open_source(Numbers(), kind, path, clock=time.monotonic)
+    with pytest.raises(RecomposeError) as said:
+        source.read(1, math.inf)
+    if isinstance(source, Fed):
+        source.close()
+        source.read(1, math.inf)
+    assert "secret" not in str(said.value)
+    return str(said.value)
+
+
+def begun_and_written(sink: Sink, value: str) -> None:
+    sink.begin(0, 0)
+    sink.write(1, [Row(0, None, value, None)])
+
+
+def refused_sink(kind: str, path: str, value: str = "1") -> str:
+    sink = SINKS[kind].open(Opening(path, "r", 1, {}))
+    with pytest.raises(RecomposeError) as said:
+        begun_and_written(sink, value)
+    sink.close()
+    assert "secret" not in str(said.value)
+    return str(said.value)
+
+
+def test_a_broker_of_mqtt_that_lets_nobody_in_and_what_is_too_large_for_it_is_told(tmp_path: Path) -> None:
+    strict = Mosquitto(tmp_path, "allow_anonymous false")
+    path = f"mqtt://me:secret@127.0.0.1:{strict.port}/a"
+    said = "127.0.0.1 does not let it in: Not authorized"
+    assert refused("mqtt", path) == f"source mqtt: {said}"
+    assert refused_sink("mqtt", path) == f"sink mqtt: {said}"
+    strict.end()
+    small = Mosquitto(tmp_path, "allow_anonymous true", "message_size_limit 1000")
+    said = refused_sink("mqtt", f"mqtt://127.0.0.1:{small.port}/a", json.dumps("x" * 2000))
+    small.end()
+    assert said == "sink mqtt: 127.0.0.1 has ended the connection: Protocol error", "all that this one says of a size"
+
+
+def test_what_rabbitmq_refuses_is_told(rabbitmq: RabbitMq) -> None:
+    host = f"127.0.0.1:{rabbitmq.port}"
+    assert "ACCESS_REFUSED - Login was refused" in refused("rabbitmq", f"amqp://me:secret@{host}/?queue=a")
+    assert "ACCESS_REFUSED - Login was refused" in refused_sink("rabbitmq", f"amqp://me:secret@{host}/?queue=a")
+    assert "vhost nowhere not found" in refused("rabbitmq", f"amqp://{host}/nowhere?queue=a")
+    assert "has no exchange 'nowhere'" in refused_sink("rabbitmq", f"amqp://{host}/?exchange=nowhere&routing_key=a")
+    nobody = refused_sink("rabbitmq", f"amqp://{host}/?exchange=amq.direct&routing_key=a")
+    assert nobody == "sink rabbitmq: nothing takes messages of key 'a': NO_ROUTE"
+    rabbitmq.publish("kept", [b"1"], {"x-queue-type": "stream"})
+    rabbitmq.publish("plain", [b"1"])
+    assert "cannot read 'plain' so: PRECONDITION_FAILED" in refused("rabbitmq", f"amqp://{host}/?stream=plain")
+    source = open_source(Numbers(), "rabbitmq", f"amqp://{host}/?queue=kept", clock=time.monotonic)
+    assert isinstance(source, Inbox)
+    assert not source.at_hand(time.monotonic())
+    wait_until(lambda: source.is_open)
+    rabbitmq.publish("kept", [b"2"], {"x-queue-type": "stream"})
+    with pytest.raises(RecomposeError, match=r"'kept' is a stream; give \?stream=kept"):
+        source.read(1, math.inf)
+    rabbitmq.drop("kept")
+    rabbitmq.drop("plain")
+
+
+def test_a_queue_that_is_not_there_yet_is_asked_for_again(rabbitmq: RabbitMq) -> None:
+    place = AQueue(rabbitmq)
+    source = opened(place)
+    assert not source.at_hand(time.monotonic())
+    place.put(bodies([1]))
+    assert read(source, 1) == [1]
+    end(source)
+    place.close()
+
+
+def test_what_limits_of_a_stream_dropped_before_it_was_read_is_told(rabbitmq: RabbitMq) -> None:
+    feed = rabbitmq_feed(f"amqp://127.0.0.1:{rabbitmq.port}/?stream=a", {})
+    assert isinstance(feed, StreamFeed)
+    feed._next = 3
+    with pytest.raises(RecomposeError, match="stream 'a' has dropped 3 to 6, which were not read; start a new run"):
+        feed._look_for_gap(7)
+    with pytest.raises(RecomposeError, match="has another stream 'a' now, without 3; start a new run"):
+        feed._look_for_gap(2)
+
+
+class Publish(NamedTuple):
+    """As the library hands it over."""
+
+    dup: bool
+    payload: bytes
+    mid: int = 7
+    topic: str = "a"
+    qos: int = 1
+
+
+@pytest.mark.parametrize(
+    ("came", "taken"),
+    [
+        ([(False, b"1"), (True, b"1")], [b"1"]),
+        ([(False, b"1"), (True, b"2")], [b"1", b"2"]),
+        ([(False, b"1"), (False, b"1"), (True, b"1")], [b"1", b"1", b"1"]),
+    ],
+    ids=["sent again", "another one", "identifiers are given anew at once"],
+)
+def test_a_message_is_known_again_where_its_identifier_says_so(
+    came: list[tuple[bool, bytes]], taken: list[bytes]
+) -> None:
+    """Its acknowledgement was given, and may be lost."""
+    pytest.importorskip("paho.mqtt", reason="paho-mqtt is not installed; it is in extra mqtt")
+    box, found = MqttBox("mqtt://h/a", {}, "numbers"), []
+    for dup, payload in came:
+        box._message(None, None, Publish(dup, payload))
+        box.acknowledge(list(box._came))
+        found += [letter.body for letter in box._came]
+        box._came.clear()
+    assert found == taken
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "options", "said"),
+    [
+        ("mqtt", "mqtt://me:secret@h", {}, "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
+        ("mqtt", "mqtt://me:secret@h:port/a", {}, "is no URL; give mqtt://HOST:1883/TOPIC"),
+        ("mqtt", "http://me:secret@h/a", {}, "names no broker and topic; give mqtt://HOST:1883/TOPIC"),
+        ("mqtt", "mqtt://h/a?token=secret", {}, "has a parameter 'token'; it takes none"),
+        ("mqtt", "mqtt://h/a", {"qos": 2}, "has no option 'qos'; it has client_id, session_s, prefetch"),
+        ("mqtt", "mqtt://h/a", {"client_id": ""}, "option client_id of source mqtt is ''; give a name"),
+        ("mqtt", "mqtt://h/a", {"session_s": 0.5}, "is 0.5; give a whole number from 1 to 4,294,967,295"),
+        (
+            "rabbitmq",
+            "amqp://me:secret@h",
+            {},
+            "names not one broker and place in it; give amqp://HOST:5672/VHOST?queue",
+        ),
+        ("rabbitmq", "amqp://me:secret@h:port/?queue=a", {}, "is no URL; give amqp://HOST:5672/VHOST?queue=NAME"),
+        ("rabbitmq", "amqp://me:secret@h/?queue=a&stream=b", {}, "names not one broker and place in it"),
+        ("rabbitmq", "amqp://h/?queue=a&token=secret", {}, "has a parameter 'token'; it takes queue, stream"),
+        ("rabbitmq", "amqp://h/?queue=a", {"on_gap": "end"}, "no option 'on_gap' for a queue; it has prefetch"),
+        ("rabbitmq", "amqp://h/?queue=a", {"prefetch": True}, "is True; give a whole number from 1 to 65,535"),
+        ("rabbitmq", "amqp://h/?stream=a", {"on_gap": "wait"}, "is 'wait'; give end or go-on"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_in_a_sentence(
+    kind: str, path: str, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(RecomposeError) as refused:
+        open_source(Numbers(), kind, path, clock=time.monotonic, options=options)
+    assert said in str(refused.value)
+    assert "secret" not in str(refused.value)
