@@ -38,6 +38,8 @@ FASTEST_PER_S = 60.0
 SPARE = 0.1
 WARM_UP_S = 30.0
 """Left out of the truth: what arrived while the first workers started (a full buffer) is worked off by then."""
+UNMANAGED_S = 10.0
+"""Between two turns of a manager that has nothing to decide: with four a second they are most of the price of a run."""
 HELD_BACK = 0.8
 """A composition that takes less of the input than this does not meet a latency SLO: its queue is bounded only because
 the source is held back."""
@@ -160,7 +162,8 @@ def static_slack(case: Case, composition: Composition, lasting_s: float | None =
     needed = HELD_BACK * case.rate_per_s if asked is None else asked
     if capacity < 0.98 * needed:
         return capacity / needed - 1
-    run = simulate(case.scenario("static", (lasting_s or measured_s(case)) + WARM_UP_S, first=composition))
+    lasting_s = (lasting_s or measured_s(case)) + WARM_UP_S
+    run = simulate(case.scenario("static", lasting_s, first=composition, tick_s=UNMANAGED_S))
     return _slack_after(case, run, WARM_UP_S)
 
 

@@ -11,6 +11,7 @@ from math import inf
 from compositions.wording import figure
 from control.decisions import Trigger
 from control.forecast.load.announced import Announced
+from control.forecast.load.delays import QUICK_S, Delays
 from control.forecast.load.falls import LONGEST_S, WRONG_S, Falls
 from control.forecast.load.looking_ahead import LookingAhead
 from control.watch import Due
@@ -18,8 +19,6 @@ from profiler.monitor import AT_HAND
 from profiler.slo import differ
 from profiler.snapshot import Announcement, RateOutlook, Snapshot
 
-QUICK_S = 0.5
-"""What a resize with warm workers takes: it is asked for at one turn, and there at the next but one."""
 CATCH_UP_S = 0.5
 """In what time a backlog is to be gone, or in the time in which items are wanted, if that is longer."""
 _WAITING = 0.2
@@ -32,6 +31,8 @@ _SHIFT = 0.03
 """Share by which a need must rise to be news where the load rests."""
 _CERTAIN = 2.0
 """Standard errors by which a rate that rests is provided for."""
+_SURELY_MORE = 1.5
+"""Standard errors by which a rate that rests must be more than the active composition is good for."""
 
 
 class Lookout:
@@ -39,7 +40,8 @@ class Lookout:
 
     def __init__(self, start_s: float, hold_s: float) -> None:
         """``start_s``: what it takes to start a worker; ``hold_s``: how long a fall must last, to begin with."""
-        self._start_s = start_s
+        self.delays = Delays(start_s)
+        """What changes take: for who makes them to tell."""
         self._ahead = LookingAhead()
         self._falls = Falls(min(hold_s, WRONG_S))
         self._announced = Announced()
@@ -81,7 +83,7 @@ class Lookout:
         if outlook is None or enough is None:
             return None
         expects = f"{outlook.by} means up to {figure(outlook.upper_per_s)} items/s"
-        need = outlook.upper_per_s if outlook.moving else outlook.expected_per_s
+        need = outlook.upper_per_s if outlook.moving else self._surely(outlook)
         if not enough:
             if need <= self._known.get(snapshot.composition, 0.0) and not outlook.moving:
                 return None  # it was enough for that, and no load has changed it: what is measured counts
@@ -96,12 +98,20 @@ class Lookout:
         return Due(Trigger.INPUT_RATE if fell else Trigger.PROFILE, expects)
 
     def asked(self, snapshot: Snapshot) -> Snapshot:
-        """What the active composition must be up to: of a load that rests what is expected, without the doubt of the
-        estimate, which is for those that are chosen anew."""
+        """What the active composition must be up to: of a load that rests what is surely expected. The doubt of the
+        estimate is for those that are chosen anew; one that is there is not left for what may be chance."""
         outlook = snapshot.outlook
         if outlook is None or outlook.moving:
             return snapshot
-        return _with(snapshot, replace(outlook, upper_per_s=outlook.expected_per_s))
+        return _with(snapshot, replace(outlook, upper_per_s=self._surely(outlook)))
+
+    def doubted(self, snapshot: Snapshot) -> Snapshot:
+        """``snapshot`` with a standard error of the rate beyond what is expected, for what is chosen to stay."""
+        outlook = snapshot.outlook
+        if outlook is None or outlook.moving:
+            return snapshot
+        upper = outlook.expected_per_s + self._ahead.level_error_per_s
+        return _with(snapshot, replace(outlook, upper_per_s=max(upper, outlook.upper_per_s)))
 
     def held(self, snapshot: Snapshot) -> Snapshot:
         """``snapshot`` with the most that was expected of late: what was needed so short a time ago is not given
@@ -117,16 +127,22 @@ class Lookout:
     def _outlook(self, now_s: float) -> RateOutlook:
         """Of the rate alone."""
         ahead = self._ahead
-        expected, upper, by = ahead.within(QUICK_S)
-        far, _, _ = ahead.within(QUICK_S + self._start_s)
+        quick_s = self.delays.quick_s
+        cold_s = quick_s + self.delays.start_s
+        expected, upper, by = ahead.within(quick_s)
+        far, _, _ = ahead.within(cold_s)
         if far > self._recent[0][1] if self._recent else 0.0:  # workers for so much may have to be started
             expected, upper = max(expected, far), max(upper, far)
         if not ahead.moving:
             upper = max(expected, min(upper, expected + _CERTAIN * ahead.level_error_per_s))
-        announced = self._announced.within(now_s, QUICK_S + self._start_s)
+        announced = self._announced.within(now_s, cold_s)
         if announced is not None and announced > expected:
             expected, upper, by = announced, max(announced, upper), "what was announced"
         return RateOutlook(ahead.level_per_s, expected, upper, ahead.moving, by)
+
+    def _surely(self, outlook: RateOutlook) -> float:
+        """Of a load that rests, which foretells no less than there is."""
+        return max(0.0, outlook.expected_per_s - _SURELY_MORE * self._ahead.level_error_per_s)
 
     def _catches_up(self, snapshot: Snapshot, wanted_s: float | None) -> bool:
         """At the start so much waits that all of it will be late, or that was so a moment ago: nothing that is measured

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
+from compositions.model import Composition
 from compositions.wording import figure
 from control.assess import Assessment
 from control.decisions import Trigger
-from control.evidence import CERTAIN, Evidence
+from control.evidence import Evidence
 from control.objectives.objective import Objective
 from control.reading import current_rate
 from control.settings import Rhythm
@@ -19,8 +20,9 @@ from profiler.slo import differ
 from profiler.snapshot import Snapshot
 from profiler.windows import input_rate_change
 
-_SETTLES_S = 30.0
-"""Three looks at whether less would do."""
+_REVIEWED_S, _REVIEWED_UNTIL_S = 15.0, 25.0
+"""After a rough load began to rest: when enough is known of its rate and its work to say what it needs, and when a
+change would no longer be worth the unrest."""
 _DRIFTED = 5.0
 """Standard errors by which a service time must have changed: it is looked at over and over, and times that scatter as
 much as their mean have tails that make a few hundred of them tell less than that."""
@@ -55,11 +57,15 @@ class Watch:
         self._met_since_s: float | None = None
         self._moved_s: float | None = None
         """When the load last moved."""
+        self._reviewed = False
+        """Since then."""
 
     def rebase(self, snapshot: Snapshot) -> None:
         """A decision was taken: measure changes from here on."""
         self._rate = current_rate(snapshot)
         self._costs = _service_times(snapshot)
+        if self._moved_s is None:
+            self._moved_s = snapshot.now_s
         self._looked_s = snapshot.now_s
         self._votes = 0
         self._changed_since_s = None
@@ -77,10 +83,16 @@ class Watch:
     def met(self, now_s: float, assessment: Assessment) -> None:
         """Nobody asks what is due, but time passes in which the SLO is met."""
         self._count_met(now_s, assessment)
-        self._moved_s = now_s
+        self._moved_s, self._reviewed = now_s, False
 
-    def due(self, snapshot: Snapshot, assessment: Assessment, objective: Objective | None = None) -> Due | str:
-        """What is due now, or the reason why nothing is."""
+    def due(
+        self,
+        snapshot: Snapshot,
+        assessment: Assessment,
+        objective: Objective | None = None,
+        active: Composition | None = None,
+    ) -> Due | str:
+        """What is due now, or the reason why nothing is. ``active``: the composition that it is about."""
         self._count_met(snapshot.now_s, assessment)
         changed = self._rate_changed(snapshot) if snapshot.outlook is None else None  # who looks ahead sees it sooner
         if changed is not None:
@@ -88,7 +100,8 @@ class Watch:
         if snapshot.now_s - self._looked_s < self._pace.check_interval_s:
             return assessment.reason
         self._looked_s = snapshot.now_s
-        return self._violated(assessment, snapshot, objective) or self._slack(snapshot) or assessment.reason
+        violated = self._violated(assessment, self._surely(snapshot, objective, active))
+        return violated or self._review(snapshot) or self._slack(snapshot) or assessment.reason
 
     def changed(self, snapshot: Snapshot) -> str | None:
         """How the profile contrasts with the last decision's by more than the threshold; ``None`` when it does not."""
@@ -135,23 +148,23 @@ class Watch:
             return input_rate_change(self._rate, snapshot.input_rate_windows, threshold=threshold)
         return mean if differ(mean, self._rate, threshold) else None
 
-    def _violated(self, assessment: Assessment, snapshot: Snapshot, objective: Objective | None) -> Due | None:
-        sure = self._surely(snapshot, objective)
+    def _violated(self, assessment: Assessment, sure: bool) -> Due | None:
         self._votes = self._votes + 1 if assessment.meets is False and sure else 0
         if self._votes < self._pace.votes:
             return None
         self._votes = 0
         return Due(Trigger.VIOLATION, assessment.reason)
 
-    def _surely(self, snapshot: Snapshot, objective: Objective | None) -> bool:
+    def _surely(self, snapshot: Snapshot, objective: Objective | None, active: Composition | None) -> bool:
         """A miss would be more than chance, for strategies that need not wait for a window to be full of it."""
         if not self._pace.foresees or objective is None:
             return True
-        errors = self._evidence.errors(objective, snapshot)
-        return errors is None or errors > CERTAIN
+        errors = self._evidence.errors(objective, snapshot, active)
+        return errors is None or errors > self._evidence.certain
 
     def _slack(self, snapshot: Snapshot) -> Due | None:
-        """For strategies that foresee: the SLO has been met for a while, so ask whether less would do."""
+        """For strategies that foresee: the SLO has been met for a while, so ask whether less would do. Of a rough load
+        this is asked once (``_review``): what a later look would find is chance."""
         met_since_s = self._met_since_s
         if not self._pace.foresees or met_since_s is None or self._changed_since_s is not None:
             return None
@@ -159,18 +172,28 @@ class Watch:
             return None
         self._met_since_s = snapshot.now_s
         changed = self.changed(snapshot)
-        return (
-            None if changed is None and self._settled(snapshot) else Due(Trigger.PROFILE, changed or "the SLO is met")
-        )
+        if changed is None and self._rough(snapshot):
+            return None
+        return Due(Trigger.PROFILE, changed or "the SLO is met")
 
-    def _settled(self, snapshot: Snapshot) -> bool:
-        """A rough load has rested for long enough to know all that matters of it: what a later look would find is
-        chance."""
+    def _review(self, snapshot: Snapshot) -> Due | None:
+        """A rough load has rested for some seconds: is what was chosen at its beginning what it needs?"""
+        if not self._pace.foresees or not self._rough(snapshot):
+            return None
         if self._moved_s is None:
             self._moved_s = snapshot.now_s
+        rested_s = snapshot.now_s - self._moved_s
+        if self._reviewed or rested_s < _REVIEWED_S:
+            return None
+        self._reviewed = True
+        if rested_s > _REVIEWED_UNTIL_S:
+            return None
+        return Due(Trigger.PROFILE, f"the load has rested for {rested_s:.0f} s")
+
+    @staticmethod
+    def _rough(snapshot: Snapshot) -> bool:
         windows = snapshot.input_rate_windows
-        rough = bool(windows) and windows[-1].counted and snapshot.outlook is not None
-        return rough and snapshot.now_s - self._moved_s > _SETTLES_S
+        return bool(windows) and windows[-1].counted and snapshot.outlook is not None
 
 
 def _service_times(snapshot: Snapshot) -> dict[str, float]:

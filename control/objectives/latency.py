@@ -86,7 +86,7 @@ class Latency(Single):
         if quantile is None:
             return Excess(latency.mean_s - bound_s, ((latency.p95_s - latency.p50_s) / _SIGMAS) ** 2)
         within = latency.within(bound_s)
-        return None if within is None else Excess(quantile - within, quantile * (1 - quantile))
+        return None if within is None else Excess(quantile - within, quantile * (1 - quantile), 1 - quantile)
 
     def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
         low, likely, high = (

@@ -49,6 +49,9 @@ class Excess:
 
     mean: float
     variance: float
+    allowed: float | None = None
+    """The share of the items that may miss it, where it is a share that is asked for: then ``mean`` is the share that
+    misses it beyond that."""
 
 
 LatencyAt = Callable[[float | None], float | None]

@@ -48,6 +48,7 @@ def _kept(sight: Sight, desk: Desk, episode: Episode, reason: str) -> Decision:
 def leave(sight: Sight, desk: Desk, episode: Episode, step: Try | Settle) -> Answer:
     """Ask the runner for the composition of ``step``."""
     kind = desk.transition(desk.choices.active, step.composition)
+    desk.lookout.delays.left(sight.now_s, cold=step.composition.workers > sight.snapshot.workers_alive)
     asked = NoChange(sight.now_s, under_way(kind, step.composition))
     return Answer(asked, Leave(step, sight.now_s, episode, kind), (SwitchTo(step.composition),))
 

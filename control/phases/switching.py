@@ -54,6 +54,7 @@ class Switching(Phase):
         """Begin the trial that the switch was for, or close the decision."""
         desk.choices.activate(self.target)
         desk.backlog.inherit()
+        desk.lookout.delays.arrived(sight.now_s, in_place=self.kind is TransitionKind.RESIZE)
         done = "resized" if self.kind is TransitionKind.RESIZE else "switched"
         desk.hold(sight.now_s, f"just {done} to {self.target.name}")
         if self.episode is None:

@@ -17,6 +17,9 @@ from control.strategies.wording import costs, settle, tell, try_out
 
 _AS_GOOD = 0.98
 """Within 2 % of the best counts as the best when nothing meets the SLO."""
+_EVENLY = 2.0
+"""Of what is low and what is likely: half of the doubt, one standard error, is provided for where nothing is tried. A
+worker too many costs less than a promise that is not kept."""
 
 
 def next_step(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> Proposal:
@@ -26,11 +29,31 @@ def next_step(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial
         trial = succeeded[-1]
         why = f"{trial.composition.name} meets the SLO with the fewest workers ({trial.ended})"
         return settle(situation, forecasts, forecasts.of(trial.composition), why)
+    if situation.rough and situation.trigger is Trigger.PROFILE and not trials:
+        return _reviewed(situation, forecasts)
     if _releasing(situation, forecasts, trials):
         if not trials and _rising(situation):
             return Stay("the input rate is rising: nothing is given back now")
         return _fewer(situation, forecasts, trials)
     return _enough(situation, forecasts, trials)
+
+
+def _reviewed(situation: Situation, forecasts: Forecasts) -> Proposal:
+    """A rough load is not tried, for a trial would tell as much of chance: the fewest workers that will do."""
+    evenly = forecasts.column("low") + forecasts.column("likely") >= _EVENLY
+    active = forecasts.of(situation.active)
+    suffices = active.likely >= 1 and forecasts.affords(situation.active)
+    if suffices:  # what is there is not left for a doubt
+        fewer = forecasts.workers < situation.active.workers
+        evenly &= fewer & (forecasts.column("likely") >= 1 + situation.settings.trust.down_margin)
+    best = next(forecasts.where(evenly & ~forecasts.missed_lately & _allowed(situation, forecasts)), None)
+    if best is not None:
+        name, workers = best.composition.name, best.composition.workers
+        why = f"{name} will do with {workers} instead of {situation.active.workers} workers"
+        return settle(situation, forecasts, best, f"{why} ({tell(situation, best)})")
+    if suffices:
+        return Stay(f"{situation.active.name} has the fewest workers that will do; {situation.assessment.reason}")
+    return _enough(situation, forecasts, ())
 
 
 def _releasing(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> bool:
@@ -59,10 +82,10 @@ def _fewer(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) 
     fewer = (forecasts.workers < home.composition.workers) & ~forecasts.missed_lately & _allowed(situation, forecasts)
     for forecast in forecasts.where(fewer & (forecasts.column("likely") >= 1 + situation.settings.trust.down_margin)):
         name, workers = forecast.composition.name, forecast.composition.workers
-        if forecast.low >= 1 or situation.rough:
+        if forecast.low >= 1:
             why = f"{name} will do with {workers} instead of {home.composition.workers} workers"
             return settle(situation, forecasts, forecast, f"{why} ({tell(situation, forecast)})")
-        if name not in tried and len(trials) < situation.settings.trials.model_trials:
+        if not situation.rough and name not in tried and len(trials) < situation.settings.trials.model_trials:
             return try_out(situation, forecasts, forecast, "it may do with fewer workers")
     if trials:
         why = f"back to {home.composition.name}: nothing tried does with fewer workers"

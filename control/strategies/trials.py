@@ -8,6 +8,7 @@ from control.assess import Assessment
 from control.decisions import Trigger
 from control.reading import current_rate
 from control.situation import Situation
+from control.waiting_together import items_together
 
 _CLEAR_SIGMAS = 3.0
 """A trial is looked at several times a second: at three standard errors one in a hundred ends early by chance."""
@@ -57,7 +58,10 @@ def credible(ratio: float, situation: Situation, utilization: float | None = Non
     quadratic loss, 1961, positive part). ``utilization``: of the fullest group, where ``ratio`` is of a latency."""
     if utilization is None and not situation.rough:
         return ratio
-    together = _WAIT_TOGETHER if situation.rough else _run(situation, utilization or 0.0)
+    together = _run(situation, utilization or 0.0)
+    if situation.rough:
+        wanted_s = situation.objective.wanted_s
+        together = max(_WAIT_TOGETHER, items_together(situation.snapshot, situation.active, wanted_s))
     off, error = log(ratio), sqrt(together) * _standard_error(situation)
     return exp(off * max(0.0, 1 - (error / off) ** 2)) if off else 1.0
 

@@ -56,6 +56,8 @@ class LoopSettings:
     drain_sample: DrainSample = field(default_factory=ScheduleSample)
     seen_at_once: bool = True
     """What leaves the dispatcher can be seen from then on; else somebody says when (``ControlLoop.seen``)."""
+    tick_s: float = TICK_S
+    """Between two turns of the manager."""
 
 
 class ControlLoop:
@@ -94,7 +96,7 @@ class ControlLoop:
         if self.snapshot is not None and self.monitor.rate_jumped(self.snapshot.input.set_per_s):
             self.look_now()
         if now_s >= self._next_tick_s:
-            self._next_tick_s = max(self._next_tick_s + TICK_S, now_s)
+            self._next_tick_s = max(self._next_tick_s + self._settings.tick_s, now_s)
             self.tick(now_s)
         return outcomes
 

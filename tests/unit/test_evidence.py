@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from compositions.model import Composition, Group
 from control.evidence import CERTAIN, Evidence
 from control.objectives import objective_of
 from profiler.slo import Slo
-from profiler.snapshot import InputNow, RateOutlook, Snapshot
+from profiler.snapshot import InputNow, RateOutlook, RateWindow, Snapshot, StageProfile
 from profiler.stats import latency_stats
 
 SHARE = objective_of(Slo("latency", 250.0, statistic="share", share=0.95))
@@ -58,6 +59,49 @@ def test_another_composition_or_a_load_that_moves_begins_anew() -> None:
     assert (evidence.errors(SHARE, good) or 0.0) > CERTAIN, "both windows together"
     assert (evidence.errors(SHARE, replace(good, input=MOVING)) or 0.0) < 0
     assert (evidence.errors(SHARE, replace(good, now_s=30.0, window_start_s=20.0, composition="4")) or 0.0) < 0
+
+
+QUEUE = Composition("3", (Group(("a",)),))
+USERS = InputNow((RateWindow(8.0, 1.0, counted=True), RateWindow(8.0, 1.0, counted=True)))
+
+
+def bunches(late: int, active: Composition | None, windows: int = 1, work_s: float = 0.09) -> tuple[float, float]:
+    """What is said at the end, and what would be certain. In each window of 80 items so many are late, one after the
+    other; one worker is busy for 0.72 of the time."""
+    evidence, told = Evidence(), 0.0
+    stage = StageProfile("a", work_s, work_s, 0.6, work_s, work_s, 80)
+    latency = latency_stats(np.where(np.arange(80) < late, 0.35, 0.15))
+    for window in range(1, windows + 1):
+        seen = replace(
+            STILL,
+            now_s=10.0 * window,
+            window_start_s=10.0 * (window - 1),
+            latency=latency,
+            stages=(stage,),
+            input=USERS,
+        )
+        told = evidence.errors(SHARE, seen, active) or 0.0
+    return told, evidence.certain
+
+
+def test_one_bunch_of_late_items_in_a_queue_is_chance() -> None:
+    told, certain = bunches(24, None)
+    assert told > certain, "as if four waited together"
+    told, certain = bunches(24, QUEUE)
+    assert told < certain
+
+
+@pytest.mark.parametrize(("late", "windows", "work_s"), [(80, 2, 0.09), (80, 4, 0.2), (24, 16, 0.09)])
+def test_a_miss_in_a_queue_shows_all_the_same(late: int, windows: int, work_s: float) -> None:
+    told, certain = bunches(late, QUEUE, windows, work_s)
+    assert told > certain
+
+
+def test_what_is_certain_grows_with_the_looks() -> None:
+    certain = [CERTAIN, *(bunches(0, None, windows)[1] for windows in (2, 20, 60))]
+    assert Evidence().certain == CERTAIN
+    assert certain == sorted(set(certain))
+    assert certain[-1] < 1.5 * CERTAIN
 
 
 def test_a_throughput_is_not_told_item_by_item() -> None:

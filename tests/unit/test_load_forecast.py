@@ -53,6 +53,18 @@ def test_ten_minutes_of_noise_are_no_news(rate: float) -> None:
     assert all(level.error_per_s < 0.1 * rate for level in levels if level.changed_s < 0)
 
 
+def test_a_filter_is_not_believed_for_one_lucky_second() -> None:
+    def moves(seed: int) -> bool:
+        ahead, moved = LookingAhead(), False
+        for now_s, arrived in counted(lambda _: 10.0, 60, seed):
+            ahead.observe(now_s, None, arrived)
+            ahead.within(0.5)
+            moved = moved or ahead.moving
+        return moved
+
+    assert sum(moves(seed) for seed in range(40)) <= 2, "one in six, where one look is enough"
+
+
 def test_a_crowd_is_seen_in_two_turns_and_its_end_in_three() -> None:
     turns = counted(lambda at_s: 70.0 if 60 <= at_s < 80 else 8.0, 100)
     level = Level()

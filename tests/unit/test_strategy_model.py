@@ -13,7 +13,7 @@ from control.situation import Situation
 from control.strategies.base import Settle, Stay, Trial, Try
 from control.strategies.model import Model
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import LatencyStats, Snapshot, StageProfile
+from profiler.snapshot import InputNow, LatencyStats, RateWindow, Snapshot, StageProfile
 
 STAGES = (Stage("a"), Stage("b"))
 ONE = replace(all_sequential(STAGES), name="one")
@@ -175,3 +175,21 @@ def test_of_many_candidates_the_nearest_are_listed_and_the_rest_counted() -> Non
     assert isinstance(step, Settle)
     assert len(step.candidates) == 60
     assert "139 further compositions are not listed" in step.reason
+
+
+def reviewed(rate: float, active: Composition, cv: float = 1.0) -> str | None:
+    """Counted arrivals, sixty timings of each stage; where it goes."""
+    at = situation(rate, active, MET, Trigger.PROFILE)
+    windows = (RateWindow(rate, 1.0, counted=True), RateWindow(rate, 1.0, counted=True))
+    stages = tuple(replace(stage, cv=cv, samples=60) for stage in at.snapshot.stages)
+    snapshot = replace(at.snapshot, stages=stages, queued=0, input=InputNow(windows))
+    step = model().propose(replace(at, snapshot=snapshot), ())
+    return step.composition.name if isinstance(step, Settle) else None
+
+
+def test_a_rough_load_is_reviewed_without_trials_and_left_only_for_what_is_surely_enough() -> None:
+    assert reviewed(20.0, wide(4)) == "wide2", "a quarter to spare"
+    assert reviewed(23.0, wide(4)) == "wide3", "two would do by 8 %, which the timings do not tell"
+    assert reviewed(23.0, wide(4), cv=0.1) == "wide2"
+    assert reviewed(35.0, wide(3)) is None, "what is there and likely does is not left for a doubt"
+    assert reviewed(38.0, wide(3)) == "wide4"

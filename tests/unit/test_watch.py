@@ -10,7 +10,7 @@ from control.settings import Rhythm
 from control.strategies.base import Pace
 from control.watch import Due, Watch
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import InputNow, LatencyStats, RateWindow, Snapshot, StageProfile
+from profiler.snapshot import InputNow, LatencyStats, RateOutlook, RateWindow, Snapshot, StageProfile
 
 LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))
 MET = Assessment(SloStatus.MET, True, "fine")
@@ -79,6 +79,31 @@ def test_who_foresees_is_asked_now_and_then_whether_less_would_do() -> None:
     found = looks(watch(), 0, 25)
     assert [(at, due.trigger) for at, due in found] == [(10.0, Trigger.PROFILE), (20.0, Trigger.PROFILE)]
     assert looks(watch(foresees=False), 0, 25) == []
+
+
+def rough(now_s: float) -> Snapshot:
+    """Counted arrivals, of a load that rests."""
+    windows = (RateWindow(10.0, 1, counted=True), RateWindow(10.0, 1, counted=True))
+    outlook = RateOutlook(10.0, 10.0, 10.5, moving=False, by="the present rate")
+    return replace(shot(now_s), input=InputNow(windows, outlook=outlook))
+
+
+def test_a_rough_load_is_reviewed_once_and_then_left_alone() -> None:
+    made, found = watch(), []
+    for turn in range(1, 600):
+        due = made.due(rough(turn / 4), MET if turn % 40 else MISSED)
+        found += [(turn / 4, due.trigger)] if isinstance(due, Due) else []
+    assert found == [(15.0, Trigger.PROFILE)]
+
+
+def test_it_is_reviewed_again_after_it_moved_but_not_long_after() -> None:
+    made = watch()
+    assert isinstance(made.due(rough(15.0), MET), Due)
+    made.met(100.0, MET)
+    assert not isinstance(made.due(rough(110.0), MET), Due)
+    assert isinstance(made.due(rough(115.0), MET), Due)
+    made.met(200.0, MET)
+    assert not isinstance(made.due(rough(240.0), MET), Due), "nobody could ask for a while"
 
 
 def test_a_profile_that_moved_by_a_fifth_has_changed() -> None:

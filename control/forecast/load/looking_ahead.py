@@ -19,9 +19,11 @@ _JUDGED = 120
 """Bins on which predictors are judged: a minute."""
 _TELLING, _BETTER = 20, 0.95
 """Errors from which a predictor is judged, and how much smaller they must be than of the one that nothing changes."""
-_SURELY = {False: 2.5, True: 1.0}
+_SURELY = {False: 3.0, True: 1.0}
 """Standard errors by which one must have been better to be believed of counted arrivals: where the load rests, and
 where it moves."""
+_LASTS = 4
+"""Bins in a row in which it must have been better where the load rests: it is looked at over and over."""
 _FARTHEST = 64
 """Bins that anybody asks for."""
 _NONE = np.zeros(0)
@@ -47,6 +49,8 @@ class LookingAhead:
         self._following = Following(_JUDGED + _FARTHEST)
         self._followed: int | None = None
         """The filter that is believed of the near future."""
+        self._better_for = 0
+        """Bins in a row in which some filter was better than the level."""
         self._turned: tuple[float, float] | None = None
         """The latest turn, and what had arrived by then."""
         self._began_s: float | None = None
@@ -122,6 +126,7 @@ class LookingAhead:
         level, error = self._level.rate_per_s, self._level.error_per_s
         if len(self._bins) < 4:
             return level, level + _ERRORS * error, "the present rate"
+        self._best(1)  # which says whether any filter is believed
         track = self._best(max(1, round(horizon_s / BIN_S)))
         if track.row is not None:
             expected = max(float(self._following.ahead(span_s)[track.row]) for span_s in (0.0, horizon_s))
@@ -141,6 +146,10 @@ class LookingAhead:
             again = season(past, bins, judged)
             goes_on = self._followers(bins) if self._counted else [trend(past, bins, judged)]
             better = [each for each in (again, *goes_on) if each is not None and self._beats(each, stays, bins)]
+            if bins == 1:
+                self._better_for = self._better_for + 1 if any(each.row is not None for each in better) else 0
+            if not self.moving and self._better_for < _LASTS:
+                better = [each for each in better if each.row is None]
             self._tracks[bins] = best = min(better, key=lambda track: _loss(track.errors), default=stays)
             if bins == 1:
                 self._followed = best.row

@@ -15,6 +15,7 @@ from profiler.slo import Slo
 from profiler.snapshot import Announcement, LatencyFrom
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.pools.simulated_machine import Machine
+from service.running.loop import TICK_S
 from service.running.simulated.pilot import Pilot
 from service.running.simulated.simulated_source import Arrivals
 
@@ -73,6 +74,9 @@ class Scenario:
     """End early once so many are delivered."""
     pilot: Callable[[], Pilot] | None = None
     """Makes who decides instead of the strategy, anew for each run."""
+    tick_s: float = TICK_S
+    """Between two turns of the manager, which are most of the price of a run: of one that decides nothing many
+    seconds."""
 
     @property
     def app_stages(self) -> tuple[Stage, ...]:

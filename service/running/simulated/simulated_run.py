@@ -43,4 +43,6 @@ def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink, bundler: Bundle
     strategy = make_strategy(scenario.strategy)
     settings = replace(scenario.settings, style=strategy.style)
     manager = Manager(settings, strategy, choices, scenario.mode, scenario.slo)
-    return ControlLoop(engine, monitor, manager, LoopSettings(cores, strategy.style), sink, bundler)
+    return ControlLoop(
+        engine, monitor, manager, LoopSettings(cores, strategy.style, tick_s=scenario.tick_s), sink, bundler
+    )
