@@ -3,7 +3,7 @@
 Each app runs once under each strategy and once in each of its fixed compositions, one after the other in one Ray, with
 the same rates: a wave, or a crowd for a fifth of the time. The first half minute is left out for all alike.
 
-    python -m benchmarks.changing_load_ray [--apps synthetic,ferret] [--loads wave,crowd] [--seconds 90] [--json]
+    python -m benchmarks.changing_load_ray [--apps synthetic,ferret] [--loads wave,crowd] [--seconds 90] [--kept 1]
 """
 
 from __future__ import annotations
@@ -211,6 +211,7 @@ def main() -> None:
     parser.add_argument("--strategies", default="model,vogel")
     parser.add_argument("--seconds", type=float, default=90.0, help="a run, of which the first 30 are left out")
     parser.add_argument("--period", type=float, default=30.0)
+    parser.add_argument("--kept", type=int, default=2, help="how many of the app's compositions that stay are run")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     ray_cluster.connect()
@@ -230,7 +231,7 @@ def _rows(subject: Subject, options: argparse.Namespace) -> Iterator[tuple[str, 
     rates = f"{known.low_per_s:.1f} to {known.high_per_s:.1f} items/s"
     print(f"{subject.name}: {rates}; in time: within {subject.bound_s * 1e3:.0f} ms", flush=True)
     for load in options.loads.split(","):
-        for contender in (*options.strategies.split(","), *subject.kept):
+        for contender in (*options.strategies.split(","), *subject.kept[: options.kept]):
             row = run(known, contender, known.rate(load, options.period), options.seconds)
             print(f"{subject.name:20} {load:6} {contender:6} {row}", flush=True)
             yield load, contender, row

@@ -1,6 +1,6 @@
 """Two apps on one simulated machine whose loads take turns: who gets the workers?
 
-    python -m benchmarks.two_apps [--quick] [--load LOAD …] [--json]
+    python -m benchmarks.two_apps [--quick] [--load LOAD …] [--seeds 5] [--first 0] [--json]
 
 Each app has three stages of 45 ms together, nine tenths of it waiting, independent users, and wants 95 % of its items
 within 400 ms. For a minute (half a minute) one of them has 90 items/s and the other 8, then the other way round; or
@@ -87,13 +87,13 @@ def run(load: str, budget: Budget, arbitration: Arbitration | None, lasting: Las
     return simulate_together(apps, CORES, arbitration)
 
 
-def measure(load: str, rounds: int, duration_s: float) -> list[Table]:
+def measure(load: str, seeds: range, duration_s: float) -> list[Table]:
     goal = Goal("the one that is worse off, of 0.95", "arbiter", "wanted", 1.0, False)
     met = Table(f"{load}: time in which the objective is met, of the app that is worse off", "share", [goal])
     within = Table(f"{load}: items within 400 ms, of the app that is worse off", "share")
     most = Table(f"{load}: workers of both, at the most", "workers")
     changes = Table(f"{load}: changes of composition, of both", "changes")
-    for seed in range(rounds):
+    for seed in seeds:
         lasting = Lasting(duration_s, seed)
         ways = {"halves": (HALF, None), "as they like": (ANY, None)}
         traces = {name: run(load, *way, lasting) for name, way in ways.items()}
@@ -122,11 +122,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one round of three minutes")
     parser.add_argument("--load", action="append", choices=list(LOADS), help="only this; may be given several times")
+    parser.add_argument("--seeds", type=int, default=5, help="rounds of eight minutes")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    rounds, duration_s = (1, 180.0) if args.quick else (5, DURATION_S)
+    rounds, duration_s = (1, 180.0) if args.quick else (args.seeds, DURATION_S)
+    seeds = range(args.first, args.first + rounds)
     about = {"workers": str(WORKERS), "rates_per_s": f"{HIGH_PER_S:g}, {LOW_PER_S:g}"}
-    tables = [table for load in args.load or LOADS for table in measure(load, rounds, duration_s)]
+    tables = [table for load in args.load or LOADS for table in measure(load, seeds, duration_s)]
     report(tables, args.json, about)
 
 

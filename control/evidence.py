@@ -35,6 +35,14 @@ _BATCHES = 32
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked for, if anything, and of which composition."""
+
+    objective: Objective | None = None
+    active: Composition | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Batch:
     items: int
     excess: Excess

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
-from compositions.model import Composition
 from compositions.wording import figure
 from control.assess import Assessment
 from control.decisions import Trigger
-from control.evidence import Evidence
-from control.objectives.objective import Objective
+from control.evidence import Asked, Evidence
 from control.reading import current_rate
 from control.settings import Rhythm
 from control.strategies.base import Pace
@@ -85,14 +83,8 @@ class Watch:
         self._count_met(now_s, assessment)
         self._moved_s, self._reviewed = now_s, False
 
-    def due(
-        self,
-        snapshot: Snapshot,
-        assessment: Assessment,
-        objective: Objective | None = None,
-        active: Composition | None = None,
-    ) -> Due | str:
-        """What is due now, or the reason why nothing is. ``active``: the composition that it is about."""
+    def due(self, snapshot: Snapshot, assessment: Assessment, asked: Asked | None = None) -> Due | str:
+        """What is due now, or the reason why nothing is."""
         self._count_met(snapshot.now_s, assessment)
         changed = self._rate_changed(snapshot) if snapshot.outlook is None else None  # who looks ahead sees it sooner
         if changed is not None:
@@ -100,7 +92,7 @@ class Watch:
         if snapshot.now_s - self._looked_s < self._pace.check_interval_s:
             return assessment.reason
         self._looked_s = snapshot.now_s
-        violated = self._violated(assessment, self._surely(snapshot, objective, active))
+        violated = self._violated(assessment, self._surely(snapshot, asked or Asked()))
         return violated or self._review(snapshot) or self._slack(snapshot) or assessment.reason
 
     def changed(self, snapshot: Snapshot) -> str | None:
@@ -155,11 +147,11 @@ class Watch:
         self._votes = 0
         return Due(Trigger.VIOLATION, assessment.reason)
 
-    def _surely(self, snapshot: Snapshot, objective: Objective | None, active: Composition | None) -> bool:
+    def _surely(self, snapshot: Snapshot, asked: Asked) -> bool:
         """A miss would be more than chance, for strategies that need not wait for a window to be full of it."""
-        if not self._pace.foresees or objective is None:
+        if not self._pace.foresees or asked.objective is None:
             return True
-        errors = self._evidence.errors(objective, snapshot, active)
+        errors = self._evidence.errors(asked.objective, snapshot, asked.active)
         return errors is None or errors > self._evidence.certain
 
     def _slack(self, snapshot: Snapshot) -> Due | None:

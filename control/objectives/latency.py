@@ -78,13 +78,18 @@ class Latency(Single):
         return f"{grows(snapshot.backlog, growth)}: what is due now waits {wait_ms:.0f} ms, above {bound:.0f} ms"
 
     def excess(self, snapshot: Snapshot) -> Excess | None:
-        return None if snapshot.latency is None else self._excess(snapshot.latency)
+        windows = snapshot.input_rate_windows
+        rough = bool(windows) and windows[-1].counted
+        return None if snapshot.latency is None else self._excess(snapshot.latency, rough)
 
-    def _excess(self, latency: LatencyStats) -> Excess | None:
-        """Of a quantile: the share of late items beyond the one that may be late; of the mean: the time beyond it."""
+    def _excess(self, latency: LatencyStats, rough: bool) -> Excess | None:
+        """Of a quantile: the share of late items beyond the one that may be late; of the mean: the time beyond it.
+        Items of independent users that are late together are late alike: in a queue that just keeps the bound they
+        scatter by as much as the bound (exponentially, in a full one), whatever a window of them shows."""
         bound_s, quantile = (self.bound(None) or 0.0) / 1e3, self.quantile
         if quantile is None:
-            return Excess(latency.mean_s - bound_s, ((latency.p95_s - latency.p50_s) / _SIGMAS) ** 2)
+            scatter_s = (latency.p95_s - latency.p50_s) / _SIGMAS
+            return Excess(latency.mean_s - bound_s, max(scatter_s, bound_s if rough else 0.0) ** 2)
         within = latency.within(bound_s)
         return None if within is None else Excess(quantile - within, quantile * (1 - quantile), 1 - quantile)
 

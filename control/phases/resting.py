@@ -9,6 +9,7 @@ from control.assess import unsure
 from control.decisions import ResetWindow, State, Trigger
 from control.desk import Desk
 from control.episode import Episode
+from control.evidence import Asked
 from control.phases.deciding import advance, tell_grant
 from control.phases.phase import Answer, Running, remain, rest
 from control.phases.regulating import step
@@ -76,7 +77,7 @@ def _look_ahead(sight: Sight, desk: Desk) -> Answer | None:
 def _decide(sight: Sight, desk: Desk) -> Answer:
     due = desk.due
     if due is None:
-        found = desk.watch.due(sight.snapshot, sight.seen, sight.aim.objective, desk.choices.active)
+        found = desk.watch.due(sight.snapshot, sight.seen, Asked(sight.aim.objective, desk.choices.active))
         if isinstance(found, str):
             return rest(sight, desk.conclusions.quiet(found, sight.seen))
         if found.trigger is Trigger.INPUT_RATE and not desk.foresees:

@@ -97,6 +97,16 @@ def test_a_miss_in_a_queue_shows_all_the_same(late: int, windows: int, work_s: f
     assert told > certain
 
 
+def test_of_a_mean_one_burst_is_chance_however_alike_its_items_are() -> None:
+    stage = StageProfile("a", 0.09, 0.09, 0.6, 0.09, 0.09, 80)
+    at = replace(STILL, now_s=10.0, window_start_s=0.0, stages=(stage,), input=USERS)
+    told = {
+        late_s: Evidence().errors(MEAN, replace(at, latency=latency_stats(np.linspace(0.95, 1.05, 80) * late_s)), QUEUE)
+        for late_s in (0.5, 5.0)
+    }
+    assert (told[0.5] or 0.0) < CERTAIN < (told[5.0] or 0.0)
+
+
 def test_what_is_certain_grows_with_the_looks() -> None:
     certain = [CERTAIN, *(bunches(0, None, windows)[1] for windows in (2, 20, 60))]
     assert Evidence().certain == CERTAIN
