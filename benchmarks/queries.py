@@ -22,7 +22,6 @@ from typing import Any
 
 import duckdb
 
-from apps.keys import MOST_PARTITIONS
 from apps.registry import create
 from apps.tpcxbb.generate import Plan
 from apps.tpcxbb.tables import write
@@ -113,9 +112,10 @@ class Query:
         app = create(self.app, self.options)
         app.setup()
         items, names, states, told = list(app.items(None)), tuple(s.name for s in app.stages), {}, []
-        calls, no_states = Calls(app), dict.fromkeys(range(MOST_PARTITIONS), NO_STATES)
-        calls.keyed.begin(names, KeyedTask(None, dict.fromkeys(names, no_states)))
+        calls = Calls(app)
+        no_states = {stage.name: dict.fromkeys(range(stage.partitions), NO_STATES) for stage in app.stages}
         for first in range(0, len(items), BUNDLE):
+            calls.keyed.begin(names, None if first else KeyedTask(None, no_states))
             done = run_now(execute(calls, names, items[first : first + BUNDLE], states))
             states = done.states
             told += [app.encode_result(value) for values in done.values for value in values]
