@@ -74,7 +74,7 @@ class Choice(ActiveComposition, _OfApp):
     active: bool
     predicted_throughput_per_s: float | None
     predicted_latency_ms: float | None
-    predicted_bundle_items: float | None
+    predicted_bundle_items: float | None = None
     """Items that travel together at most."""
 
     @classmethod
