@@ -113,7 +113,7 @@ def test_an_alert_is_in_the_status_and_survives_in_the_store_as_a_rule(daemon: D
     daemon.alerts.set(rules)
     assert daemon.observation.status("synthetic").alerts == []
     failing = daemon.observation._found
-    daemon.observation._found = lambda name: failing(name).model_copy(update={"state": State.FAILED})  # type: ignore[method-assign]
+    daemon.observation._found = lambda *asked: failing(*asked).model_copy(update={"state": State.FAILED})  # type: ignore[method-assign]
     daemon.alerts.look()
     (alert,) = daemon.observation.status("synthetic").alerts or ()
     assert (alert.raised, alert.told) == (True, "it has failed")

@@ -113,7 +113,7 @@ def has_text(value: Any) -> bool:
 
 def test_several_values_of_an_item_are_seen_where_this_process_has_made_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """As those are that a journal of an earlier version has: pickle made them, and not a call."""
-    monkeypatch.setattr(type(Outputs), "made", False)
+    monkeypatch.setattr(Outputs, "made", False)
     found = Outputs.__new__(Outputs)
     found += [1, 2]
     assert [(row["part"], row["value"]) for row in Run(7, [found]).rows()] == [(0, 1), (1, 2)]
