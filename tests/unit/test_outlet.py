@@ -7,13 +7,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from apps.contract import Outputs
+from apps.contract import App, Outputs
 from apps.output.port import AT_ONCE, Row
 from compositions.errors import RecomposeError
+from compositions.model import Stage
+from runtime.dispatch.outcomes import Delivered
 from service.bodies.spec import RunSpec, SourceSpec
 from service.running.building import assembly, outlet
 from service.running.building.kept import Run
 from service.running.building.outlet import Outlet
+from service.running.building.sink import ResultSink
 from service.running.checking.checked import CheckedSpec
 from service.running.checking.given import Released
 
@@ -107,6 +110,30 @@ def test_texts_that_were_made_are_written_as_they_are_and_kept_no_longer(sink: A
         *(Row(6, None, None, "shed"), Row(7, None, None, "shed")),
     ]
     assert (run.texts, way.until) == (None, 8)
+
+
+class Halves(App):
+    """Takes even numbers alone."""
+
+    name = "halves"
+    stages = (Stage("s"),)
+
+    def encode_result(self, value: int) -> int:
+        if value % 2:
+            raise ValueError(f"{value} is odd")
+        return value // 2
+
+
+def test_what_comes_behind_a_result_that_cannot_be_written_keeps_its_place(sink: Away) -> None:
+    sink.back.set()
+    way = Outlet(sink, 2, lambda: None)
+    results = ResultSink(Halves(), lambda payload, start, stop: payload[start:stop], table=way)
+    results.begin(2, ())
+    results.take(Delivered(1.0, 2, (0.0,) * 5, 0.5, "c", [2, 3, 6, 7, 10]))
+    results.close()
+    assert [(row.serial, row.value, row.error is None) for row in sink.rows] == [
+        *((2, "1", True), (3, None, False), (4, "3", True), (5, None, False), (6, "5", True)),
+    ]
 
 
 class Ended:

@@ -38,7 +38,7 @@ class Formed:
     several: bool = False
     """Whether there are ``Outputs`` among them."""
     texts: list[str] | None = None
-    """Of each value, where they are wanted and all are good."""
+    """Of each place, where they are wanted and all that is there is JSON data; of what was refused it means nothing."""
 
     def refuse(self, place: int, error: Exception | str) -> None:
         """The first reason counts."""

@@ -133,7 +133,8 @@ class ResultSink:
             begin = place + 1
         if begin < len(formed.values):
             values = formed.values[begin:] if begin else formed.values
-            yield Run(serial + begin, values, None, int(each_bytes * len(values)), formed.several, formed.texts)
+            texts = formed.texts[begin:] if begin and formed.texts else formed.texts
+            yield Run(serial + begin, values, None, int(each_bytes * len(values)), formed.several, texts)
 
     def _bury(self, serial: int, error: str) -> None:
         self.first_error = self.first_error or f"item {serial}: {error}"
