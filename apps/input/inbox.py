@@ -162,8 +162,10 @@ class Inbox:
     def _keep(self, plains: tuple[Any, ...], items: Sequence[Any]) -> None:
         """However long it takes. Raises: SourceClosed; RecomposeError where nothing can be stored any more."""
         while True:
-            arrivals = [self.buffer.announced(item) for item in items]
+            arrivals: list[Arrival] = []
             try:
+                for item in items:  # as far as it gets: who stops may close the buffer meanwhile
+                    arrivals.append(self.buffer.announced(item))  # noqa: PERF401
                 self._store(plains, arrivals)
                 return
             except BufferFull as error:
