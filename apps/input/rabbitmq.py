@@ -75,6 +75,10 @@ class Consuming:
         """That one, and all before it that are not answered."""
         self._asked(lambda: self._channel.basic_ack(tag, multiple=True))
 
+    def acknowledge_alone(self, tag: int) -> None:
+        """Those before it may not be stored yet."""
+        self._asked(lambda: self._channel.basic_ack(tag))
+
     def refuse(self, tag: int) -> None:
         """It goes where the queue has dead letters go, if anywhere."""
         self._asked(lambda: self._channel.basic_reject(tag, requeue=False))
@@ -138,7 +142,7 @@ class QueueBox:
             if OFFSET in (properties.headers or {}):
                 raise RecomposeError(f"{WHO}: {self._name!r} is a stream; give ?stream={self._name}")
             if delivered.redelivered and properties.message_id and properties.message_id in self._stored:
-                self._line.acknowledge(delivered.delivery_tag)
+                self._line.acknowledge_alone(delivered.delivery_tag)
             else:
                 letters.append(Letter(self._name, body, (delivered.delivery_tag, properties.message_id)))
         return letters

@@ -6,10 +6,14 @@ import math
 from collections.abc import Sequence
 from itertools import count
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
+
+import pytest
 
 from apps.contract import App
+from apps.input import rabbitmq
 from apps.input.inbox import Inbox, Letter
+from apps.rabbitmq_calls import Address
 from compositions.model import Stage
 
 PATIENCE_S = 30.0
@@ -53,3 +57,55 @@ def test_who_stops_while_messages_are_taken_is_not_kept_waiting_for_them() -> No
     reader.join(PATIENCE_S)
     assert found == [None], "reading ends, and nothing was taken"
     assert box.acknowledged == []
+
+
+class Delivered(NamedTuple):
+    delivery_tag: int
+    redelivered: bool
+
+
+class Properties(NamedTuple):
+    message_id: str
+    headers: None = None
+
+
+class Channel:
+    """Of a broker, which waits for an answer to what it has sent."""
+
+    def __init__(self) -> None:
+        self.unanswered: set[int] = set()
+
+    def basic_ack(self, tag: int, multiple: bool = False) -> None:
+        self.unanswered -= set(range(tag + 1)) if multiple else {tag}
+
+
+class Connection:
+    def process_data_events(self, time_limit: float) -> None: ...
+
+
+class Library:
+    class exceptions:  # noqa: N801 - as the library calls them
+        AMQPError = ChannelClosedByBroker = LookupError
+
+
+def test_of_a_queue_what_is_known_again_is_acknowledged_without_what_came_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where another consumer gave back what is before it in the queue."""
+    monkeypatch.setattr(rabbitmq, "library", lambda _: Library)
+    box = rabbitmq.QueueBox(Address("127.0.0.1", None, {"queue": "numbers"}), 10)
+    box._line._channel, box._line._connection = channel, _ = Channel(), Connection()
+
+    def sends(tag: int, name: str, *, redelivered: bool) -> None:
+        channel.unanswered.add(tag)
+        box._line._message(None, Delivered(tag, redelivered), Properties(name), name.encode())
+
+    sends(1, "b", redelivered=False)
+    box.acknowledge(box.poll(10, 0.0))
+    sends(2, "a", redelivered=True)
+    sends(3, "b", redelivered=True)
+    letters = box.poll(10, 0.0)
+    assert [letter.body for letter in letters] == [b"a"]
+    assert channel.unanswered == {2}, "it is not stored yet"
+    box.acknowledge(letters)
+    assert channel.unanswered == set()
