@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from apps.mqtt_calls import Line, Session, address_of
+from apps.output.headers import line_of
 from apps.output.port import Gather, Row
 from apps.output.sent import Sent
 from compositions.errors import RecomposeError
@@ -82,7 +83,7 @@ class MqttSink:
         told = {"run": self._run, "epoch": self._epoch, "serial": row.serial, "part": row.part, "error": row.error}
         properties = Properties(PacketTypes.PUBLISH)
         properties.PayloadFormatIndicator = 1
-        properties.UserProperty = [(name, str(value)) for name, value in told.items() if value is not None]
+        properties.UserProperty = [(name, line_of(str(value))) for name, value in told.items() if value is not None]
         return properties
 
     # --- called by the library --------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from apps.nats_calls import ANSWER_S, ONCE, see_others_out, told_by_answers
+from apps.output.headers import line_of
 from apps.output.port import Gather, Row
 from compositions.errors import RecomposeError
 
@@ -158,12 +159,7 @@ class NatsSink:
 
 def _headers(row: Row) -> dict[str, str]:
     told = {"serial": row.serial, "part": row.part, "error": row.error}
-    return {name: _line(str(value)) for name, value in told.items() if value is not None}
-
-
-def _line(text: str) -> str:
-    """Headers are lines."""
-    return " ".join(text.split()) or " "
+    return {name: line_of(str(value)) for name, value in told.items() if value is not None}
 
 
 def _place(url: str) -> tuple[str, str]:

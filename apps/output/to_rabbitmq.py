@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from apps.output.headers import line_of
 from apps.output.port import Gather, Row
 from apps.output.sent import Sent
 from apps.rabbitmq_calls import ANSWER_S, NOT_FOUND, OTHERWISE, TOO_LARGE, address_of, fault, library
@@ -97,7 +98,8 @@ class RabbitSink:
         self._ask(lambda answer: self._channel.confirm_delivery(self._confirmed, callback=answer))
 
     def _publish(self, row: Row) -> None:
-        told = {"run": self._run, "epoch": self._epoch, "serial": row.serial, "part": row.part, "error": row.error}
+        told = {"run": self._run, "epoch": self._epoch, "serial": row.serial, "part": row.part}
+        told["error"] = None if row.error is None else line_of(row.error)
         part = "" if row.part is None else f"-{row.part}"
         properties = self._pika.BasicProperties(
             content_type="application/json",

@@ -64,6 +64,20 @@ def test_what_is_written_is_there_in_order_with_its_parts_and_errors(place: Plac
     assert place.there() == as_there([*rows, *numbered(5, 7)])
 
 
+@pytest.mark.parametrize(
+    "middle", ["\n  File 'a.py', line 1\n", "\ttab\0nul\x85 \ufffe ", "x" * 200_000], ids=["lines", "signs", "much"]
+)
+def test_an_error_is_told_whatever_it_says(place: Place, middle: str) -> None:
+    sink = place.open(1)
+    sink.begin(0, 0)
+    sink.write(2, [Row(0, None, None, f"Traceback {middle} it broke"), Row(1, None, "1", None)])
+    sink.close()
+    (serial, _, value, error), after = place.there()
+    assert (serial, value, after) == (0, None, as_read(1, None, "1", None))
+    assert error is not None
+    assert (error.split()[0], error.split()[-2:]) == ("Traceback", ["it", "broke"])
+
+
 def test_a_write_whose_answer_was_lost_is_there_once(place: Place) -> None:
     sink = place.open(1)
     sink.begin(0, 0)
