@@ -93,6 +93,21 @@ def test_values_that_are_no_json_text(value: Any, tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text().splitlines()[2] == '{"serial": 2, "value": "ü"}'
 
 
+def test_an_error_with_half_a_character_is_told_as_others_are(tmp_path: Path) -> None:
+    class Refuses(Plain):
+        def encode_result(self, value: str) -> Any:
+            raise ValueError(f"{value} is odd")
+
+    sink = sink_of(Refuses(), tmp_path / "out", tmp_path / "dead")
+    sink.take(Delivered(1.0, 0, (0.0,), 0.5, "c", None, error="\ud800 broke"))
+    sink.take(bundle(1, "\ud800"))
+    sink.close()
+    errors = [r"\ud800 broke", r"the result cannot be written: ValueError: \ud800 is odd"]
+    assert [error for _, _, error in told(sink)] == errors
+    for file in ("out", "dead"):
+        assert [json.loads(line)["error"] for line in (tmp_path / file).read_text().splitlines()] == errors
+
+
 @given(
     st.lists(st.booleans() | st.integers() | st.floats() | st.sampled_from([10**400, 10**5000, 1.7e308]), min_size=1)
 )

@@ -111,8 +111,9 @@ class ResultSink:
         if isinstance(out, Shed):
             yield Run(out.serial, (None,) * out.count, "shed to make room for newer items")
         elif out.error is not None:
-            self._bury(out.serial, out.error)
-            yield Run(out.serial, (None,), out.error)
+            error = _whole(out.error)
+            self._bury(out.serial, error)
+            yield Run(out.serial, (None,), error)
         else:
             values = self._decode(out.payload, out.start, out.start + out.count)
             formed = self._form.of(values)
@@ -123,7 +124,8 @@ class ResultSink:
     def _parts(self, serial: int, formed: Formed) -> Iterator[Run]:
         """What is good as it is, what is not one by one."""
         begin, each_bytes = 0, formed.size_bytes / len(formed.values)
-        for place, error in sorted(formed.faults.items()):
+        for place, told in sorted(formed.faults.items()):
+            error = _whole(told)
             if begin < place:
                 size_bytes = int(each_bytes * (place - begin))
                 yield Run(serial + begin, formed.values[begin:place], None, size_bytes, formed.several)
@@ -156,6 +158,11 @@ def _put_in(output: Output, serial: int, values: Sequence[Any], formed: Formed) 
             raise OutputFailed(f"no further result can be written: {error}") from error
         except Exception as error:  # this one alone
             formed.refuse(place, error)
+
+
+def _whole(error: str) -> str:
+    """An exception of an app may have half a character, which no file, table or answer takes: it is escaped."""
+    return error.encode(errors="backslashreplace").decode()
 
 
 def _line(row: Mapping[str, Any]) -> bytes:
