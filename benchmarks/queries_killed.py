@@ -25,7 +25,7 @@ from apps.contract import App, Outputs
 from apps.registry import create
 from benchmarks.harness import metadata, tell
 from benchmarks.matrix.plain import serial
-from benchmarks.matrix.streams import SQL
+from benchmarks.matrix.streams import SQL, brought
 from compositions.dynamic import SCHEDULER_NAMES
 from compositions.enumeration import generate
 from compositions.model import Composition, Stage
@@ -78,9 +78,7 @@ class Watched(RayPool):
     moved = 0
 
     def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            for kept in task.keyed.kept.values() if task.keyed else ():
-                self.moved += sum(bool(states) for states in kept.values())
+        self.moved += brought(tasks)
         super().send(worker, tasks)
 
 

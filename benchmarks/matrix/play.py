@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.contract import Outputs
-from benchmarks.matrix.streams import Stream, known
+from benchmarks.matrix.streams import Stream, brought, known
 from compositions.model import Composition
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import SwitchStyle, WorkerId
@@ -72,9 +72,7 @@ class _Pool(SimulatedPool):
     moved = 0
 
     def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            for kept in task.keyed.kept.values() if task.keyed else ():
-                self.moved += sum(bool(states) for states in kept.values())
+        self.moved += brought(tasks)
         super().send(worker, tasks)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from apps.tpcxbb.schema import DAY_S
 from benchmarks.matrix.plain import serial
 from benchmarks.tpcxbb_sql import Q1_SQL, Q2_SQL, Q3_SQL, Q4_SQL, Q15_SQL
 from compositions.model import Stage
+from runtime.dispatch.instructions import Task
 
 STORE, ITEM, ITEMS, USERS = 10, 101, 110, 40
 """All is sold in one store, and of few goods, so that a few hundred rows have something to tell; query 15 asks for that
@@ -136,3 +137,9 @@ READERS: Mapping[str, Callable[[list[Any]], Rows]] = {
 def stages_of(query: str) -> tuple[Stage, ...]:
     """The same for rows and portions, but for how they are called."""
     return create(f"tpcxbb_{query}", {}).stages
+
+
+def brought(tasks: Sequence[Task]) -> int:
+    """Partitions that come to a worker with their states."""
+    kept = [each for task in tasks if task.keyed for each in task.keyed.kept.values()]
+    return sum(bool(states) for each in kept for states in each.values())
