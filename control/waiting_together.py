@@ -33,9 +33,9 @@ def items_together(snapshot: Snapshot, composition: Composition, wanted_s: float
     most = 1.0
     for group in composition.groups:
         stages = [costs[name] for name in group.stages if name in costs]
-        if len(stages) < len(group.stages):
-            continue
         service_s = sum(stage.service_s for stage in stages) + snapshot.hop_s
+        if len(stages) < len(group.stages) or not service_s:
+            continue
         scv = sum((stage.cv * stage.service_s) ** 2 for stage in stages) / service_s**2
         busy = min(_FULL, rate_per_s * (occupied_s(stages) + snapshot.hop_s) / group.replicas)
         # The power is the share that waits at all (Sakasegawa's approximation).

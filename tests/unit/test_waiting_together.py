@@ -54,3 +54,9 @@ def test_a_source_that_keeps_its_pace_makes_shorter_queues() -> None:
 def test_nothing_is_known_without_a_rate_or_a_profile() -> None:
     assert items_together(replace(shot(8.0), input_rate_per_s=None), replicas(1), 0.5) == 1.0
     assert items_together(replace(shot(8.0), stages=()), replicas(1), 0.5) == 1.0
+
+
+def test_nobody_waits_for_what_takes_no_time() -> None:
+    one = shot(8.0)
+    at_once = replace(one.stages[0], service_time_s=0.0, cpu_time_s=0.0)
+    assert items_together(replace(one, stages=(at_once,), hop_s=0.0), replicas(2), 0.5) == 1.0
