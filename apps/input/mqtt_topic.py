@@ -23,6 +23,8 @@ SESSION_S = 86_400
 PREFETCH = 512
 MOST_SESSION_S, MOST_PREFETCH = 2**32 - 1, 65_535
 """As the protocol has them."""
+MOST_UNANSWERED = 10_000
+"""Messages of quality 0 that wait to be taken: no broker holds these back, so what comes beyond that is dropped."""
 WHO = "source mqtt"
 log = structlog.get_logger()
 
@@ -53,6 +55,7 @@ class MqttBox:
         whether an acknowledgement came through before a connection broke."""
         self._recycles = False
         """The broker was seen to give an identifier anew as soon as it had its acknowledgement."""
+        self._drops = False
 
     def open(self) -> None:
         from paho.mqtt.subscribeoptions import SubscribeOptions
@@ -110,7 +113,7 @@ class MqttBox:
 
     def _message(self, _: Any, __: Any, message: Any) -> None:
         if message.qos == 0:
-            self._came.append(Letter(message.topic, message.payload, None))
+            self._take_unanswered(message)
             return
         packet, told_by = message.mid, hash((message.topic, message.payload))
         before = self._answered.pop(packet, None)
@@ -119,6 +122,13 @@ class MqttBox:
             return
         self._recycles |= before is not None and not message.dup
         self._came.append(Letter(message.topic, message.payload, (self._connections, packet, told_by)))
+
+    def _take_unanswered(self, message: Any) -> None:
+        dropped, self._drops = self._drops, len(self._came) >= MOST_UNANSWERED
+        if not self._drops:
+            self._came.append(Letter(message.topic, message.payload, None))
+        elif not dropped:
+            log.warning("messages of quality 0 come faster than they are taken, and are dropped", source="mqtt")
 
     def _answer(self, connection: int, packet: int, told_by: int) -> None:
         self._answered[packet] = told_by

@@ -17,6 +17,7 @@ import pytest
 from servers import Mosquitto, RabbitMq, Relay, wait_until
 
 from apps.contract import App
+from apps.input import mqtt_topic
 from apps.input.fed import MOST, Fed
 from apps.input.inbox import Inbox
 from apps.input.kinds import open_source
@@ -391,6 +392,18 @@ def test_a_message_is_known_again_where_its_identifier_says_so(
         found += [letter.body for letter in box._came]
         box._came.clear()
     assert found == taken
+
+
+def test_what_no_broker_holds_back_does_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("paho.mqtt", reason="paho-mqtt is not installed; it is in extra mqtt")
+    monkeypatch.setattr(mqtt_topic, "MOST_UNANSWERED", 2)
+    box = MqttBox("mqtt://h/a", {}, "numbers")
+    for payload in (b"1", b"2", b"3"):
+        box._message(None, None, Publish(False, payload, qos=0))
+    assert [letter.body for letter in box._came] == [b"1", b"2"]
+    box._came.clear()
+    box._message(None, None, Publish(False, b"4", qos=0))
+    assert [letter.body for letter in box._came] == [b"4"]
 
 
 @pytest.mark.parametrize(
