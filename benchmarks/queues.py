@@ -17,9 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from apps import registry
-from apps.contract import App
 from benchmarks.harness import metadata
-from compositions.model import Stage
+from benchmarks.kafka_to_kafka import Doubled, changed
 from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
 from service.running.asking.requests import ReadStatus, Start
 from service.running.run_id import new_run
@@ -31,23 +30,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "ours, restart": {"durability": "restart"},
     "ours, exactly-once": {"durability": "exactly-once"},
 }
-
-
-def changed(value: dict[str, Any]) -> dict[str, Any]:
-    return {**value, "double": 2 * value["n"]}
-
-
-class Doubled(App):
-    """What the plain loop does."""
-
-    name = "doubled"
-    stages = (Stage("change"),)
-
-    def from_json(self, value: Any) -> Any:
-        return value
-
-    def change(self, value: Any) -> Any:
-        return changed(value)
 
 
 def bodies(items: int) -> list[bytes]:

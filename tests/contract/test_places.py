@@ -13,32 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plain_numbers import Numbers
 from servers import NatsServer, RabbitMq, RedisServer, Relay, wait_until
 
-from apps.contract import App
 from apps.input.fed import MOST, Fed
 from apps.input.kinds import open_source
 from apps.input.positions import Position
 from compositions.errors import RecomposeError
-from compositions.model import Stage
 from service.bodies.spec import RunSpec, SourceSpec
 from service.running.asking.requests import ReadResults, ReadStatus, Start
 from service.running.runner import Runner
-
-
-class Numbers(App):
-    name = "numbers"
-    stages = (Stage("same"),)
-
-    def from_json(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            value = value["n"]
-        if not isinstance(value, int):
-            raise ValueError("give a number")
-        return value
-
-    def same(self, value: int) -> int:
-        return value
 
 
 class Place(ABC):

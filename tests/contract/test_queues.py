@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from plain_numbers import Numbers
 from servers import Mosquitto, RabbitMq, Relay, wait_until
 
-from apps.contract import App
 from apps.input import mqtt_topic
 from apps.input.fed import MOST, Fed
 from apps.input.inbox import Inbox
@@ -29,23 +29,9 @@ from apps.output.kinds import KINDS as SINKS
 from apps.output.kinds import Opening
 from apps.output.port import Row, Sink
 from compositions.errors import RecomposeError
-from compositions.model import Stage
 from service.bodies.spec import RunSpec, SourceSpec
 from service.running.asking.requests import Push, ReadResults, ReadStatus, Start
 from service.running.runner import Runner
-
-
-class Numbers(App):
-    name = "numbers"
-    stages = (Stage("same"),)
-
-    def from_json(self, value: Any) -> Any:
-        if not isinstance(value, int):
-            raise ValueError("give a number")
-        return value
-
-    def same(self, value: int) -> int:
-        return value
 
 
 class Place(ABC):
