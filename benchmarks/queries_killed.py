@@ -1,10 +1,12 @@
 """A query on Ray for minutes, while workers get SIGKILL, partitions move and the composition changes each second: what
-comes out is what a plain loop over the same items tells, byte for byte.
+comes out is what a plain loop over the same items tells, byte for byte, and what DuckDB finds in the same rows.
 
-    python -m benchmarks.queries_killed [--query q1] [--seconds 180] [--kill-every 4] [--workers 4] [--json]
+    python -m benchmarks.queries_killed [--query q1] [--portion 0] [--seconds 180] [--kill-every 4] [--workers 4]
 
-Rows come as fast as they are taken, in bundles of 1 to 512. Each second the composition becomes another, drawn from all
-of so many workers and from ``Dyn`` with each scheduler; a resize where only numbers differ, else a switch.
+Rows come as fast as they are taken, or ``--rate`` a second, in bundles of 1 to 512; with ``--portion`` so many of them
+in an item, for the Arrow stages, and the bundles are of one item to eight. Each second the composition is to become
+another, drawn from all of so many workers and from ``Dyn`` with each scheduler; a resize where only numbers differ,
+else a switch. One that still waits for workers gives way to the next.
 """
 
 from __future__ import annotations
@@ -13,19 +15,18 @@ import json
 import os
 import random
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
-from itertools import islice
+from statistics import median
 from typing import Any
 
 import click
 
-from apps.contract import App, Outputs
-from apps.registry import create
+from apps.contract import Outputs
 from benchmarks.harness import metadata, tell
+from benchmarks.matrix.beginning import Beginning
 from benchmarks.matrix.plain import serial
-from benchmarks.matrix.streams import SQL, brought
+from benchmarks.matrix.streams import READERS, SQL, brought
 from compositions.dynamic import SCHEDULER_NAMES
 from compositions.enumeration import generate
 from compositions.model import Composition, Stage
@@ -43,15 +44,10 @@ EVERY_S = 1.0
 """The composition changes."""
 PATIENCE_S = 120.0
 """For the first workers, and for what is under way in the end."""
-OPTIONS: dict[str, dict[str, Any]] = {
-    "q1": {"hours": 40_000.0, "stores": [*range(1, 61)], "least": 0, "most": 20},
-    "q2": {"hours": 99_000.0, "item": 101}, "q3": {"hours": 99_000.0, "item": 101}, "q4": {"hours": 99_000.0},
-    "q15": {"hours": 99_000.0, "tick_s": 86_400, "window_days": 2},
-}  # fmt: skip
 SPARES = 2
 """Workers beyond those of a composition: on a busy machine one takes longer to start than the next lives."""
-MANY = {"rows": 20_000_000, "items": 300, "users": 200, "partitions": 16, "tick_s": 900}
-"""Of the stream: more than are taken, made as they are read."""
+ROWS, PORTIONS = (1, 8, 64, 512), (1, 2, 8)
+"""In a bundle."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +55,7 @@ class Came:
     """What came of a run."""
 
     items: int
+    rows: int
     values: int
     dead_letters: int
     kills: int
@@ -69,7 +66,17 @@ class Came:
     moved: int
     """Partitions that came to a worker with their states."""
     seconds: float
+    asked: int
+    """Changes of the composition, one a second."""
+    called_off: int
+    """Of them, before anything moved: the next was asked for."""
+    change_s: float
+    """The median of those that were made, from the request to the end; ``workers_s`` of it for workers to be there."""
+    workers_s: float
+    longest_change_s: float
     equal: bool
+    """To a plain loop."""
+    as_duckdb: bool
 
 
 class Watched(RayPool):
@@ -85,19 +92,17 @@ class Watched(RayPool):
 class Stream:
     """A query on Ray, driven as the runner does."""
 
-    def __init__(self, query: str, workers: int, seed: int) -> None:
-        make_app = partial(create, f"tpcxbb_{query}", {**MANY, **OPTIONS[query]})
-        self.app: App = make_app()
+    def __init__(self, beginning: Beginning, workers: int, seed: int, rate_per_s: float) -> None:
+        self.beginning, self._rate_per_s = beginning, rate_per_s
+        stages = beginning.app.stages
         self._chance = random.Random(seed)
-        self._choices = choices(self.app.stages, workers)
-        self._pool = Watched(make_app, [stage.name for stage in self.app.stages])
+        self._choices = choices(stages, workers)
+        self._pool = Watched(beginning.make, [stage.name for stage in stages])
         settings = DispatcherSettings(buffer_items=2048, spares=SPARES)
-        dispatcher = Dispatcher(self.app.stages, self._choices[0], settings, self._pool.codec.size_bytes)
+        dispatcher = Dispatcher(stages, self._choices[0], settings, self._pool.codec.size_bytes)
         self.engine = Engine(dispatcher, self._pool)
-        self._rows: Iterator[Any] = iter(self.app.items(None))
-        self.taken: list[Any] = []
         self.values: list[Any] = []
-        self.dead_letters = self.kills = 0
+        self.dead_letters = self.kills = self.asked = 0
         self.ended: list[SwitchEnded] = []
 
     @property
@@ -112,22 +117,31 @@ class Stream:
         up_s = self.engine.now_s + PATIENCE_S
         while (self.engine.view().switching or not self.ended) and self.engine.now_s < up_s:
             self._hear(self.engine.now_s + 0.1)
-        end_s = self.engine.now_s + seconds
-        kill_s, change_s = self.engine.now_s + kill_every_s, self.engine.now_s + EVERY_S
-        while (now_s := self.engine.now_s) < end_s + PATIENCE_S and not (now_s >= end_s and self.engine.idle):
-            if now_s < end_s and self.engine.has_room:
+        begin_s = self.engine.now_s
+        end_s, kill_s, change_s = begin_s + seconds, begin_s + kill_every_s, begin_s + EVERY_S
+        open_ = True
+        while (now_s := self.engine.now_s) < end_s + PATIENCE_S and (open_ or not self.engine.idle):
+            if now_s < end_s and self._due(now_s - begin_s):
                 self._admit()
-            if now_s < end_s and now_s >= kill_s:
+            elif now_s >= end_s and open_ and self.engine.has_room:
+                open_ = False
+                self._offer([self.beginning.end()])
+            if open_ and now_s >= kill_s:
                 kill_s = now_s + kill_every_s
                 self._kill()
             if now_s >= change_s:
                 change_s = now_s + EVERY_S
                 self._change()
-            self._hear(now_s if self.engine.has_room and now_s < end_s else now_s + 0.05)
+            self._hear(now_s if self._due(now_s - begin_s) and now_s < end_s else now_s + 0.02)
+
+    def _due(self, since_s: float) -> bool:
+        late = not self._rate_per_s or self.beginning.rows < self._rate_per_s * since_s
+        return late and self.engine.has_room
 
     def _admit(self) -> None:
-        bundle = list(islice(self._rows, self._chance.choice((1, 8, 64, 512))))
-        self.taken += bundle
+        self._offer(self.beginning.take(self._chance.choice(PORTIONS if self.beginning.portion else ROWS)))
+
+    def _offer(self, bundle: list[Any]) -> None:
         self.engine.admit(self._pool.codec.encode(bundle), (self.engine.now_s,) * len(bundle))
 
     def _kill(self) -> None:
@@ -137,7 +151,10 @@ class Stream:
             self.kills += 1
 
     def _change(self) -> None:
-        if not self.engine.view().switching:
+        """Unless the one before is on its way: then its old composition is not empty."""
+        self.asked += 1
+        view = self.engine.view()
+        if not view.switching or view.preparing:
             self.engine.switch(self._chance.choice(self._choices), self._chance.choice(list(SwitchStyle)))
 
     def _hear(self, until_s: float) -> None:
@@ -160,41 +177,51 @@ def choices(stages: Sequence[Stage], workers: int) -> list[Composition]:
     return [*bound, *free * max(1, len(bound) // (2 * len(free)))]
 
 
-def run(query: str, seconds: float, kill_every_s: float, workers: int, seed: int = 1) -> Came:
+def run(stream: Stream, seconds: float, kill_every_s: float) -> Came:
     """Ray must be connected."""
-    stream = Stream(query, workers, seed)
     began_s = stream.engine.now_s
     try:
         stream.run(seconds, kill_every_s)
         view, took_s = stream.engine.view(), stream.engine.now_s - began_s
     finally:
         stream.engine.close()
-    good = [each for each in stream.ended if each.error is None]
+    good = [each for each in stream.ended if each.error is None][1:]  # the first is the start
     resizes = sum(each.kind.value == "resize" for each in good)
+    called_off = sum(each.called_off for each in stream.ended)
+    took = [each.at_s - each.requested_s for each in good]
+    waited = [(each.handed_over_s or each.at_s) - each.requested_s for each in good]
+    beginning = stream.beginning
+    wanted = serial(beginning.app, beginning.taken)
     return Came(
-        items=len(stream.taken), values=len(stream.values), dead_letters=stream.dead_letters, kills=stream.kills,
-        restarts=view.restarts, switches=len(good) - resizes, resizes=resizes,
-        failed_changes=len(stream.ended) - len(good), moved=stream.moved, seconds=took_s,
-        equal=json.dumps(stream.values) == json.dumps(serial(stream.app, stream.taken)),
+        items=len(beginning.taken), rows=beginning.rows, values=len(stream.values), dead_letters=stream.dead_letters,
+        kills=stream.kills, restarts=view.restarts, switches=len(good) - resizes, resizes=resizes,
+        failed_changes=len(stream.ended) - 1 - len(good) - called_off, moved=stream.moved, seconds=took_s,
+        asked=stream.asked, called_off=called_off, change_s=median(took), workers_s=median(waited),
+        longest_change_s=max(took), equal=json.dumps(stream.values) == json.dumps(wanted),
+        as_duckdb=READERS[beginning.query](stream.values) == beginning.found(),
     )  # fmt: skip
 
 
 @click.command()
 @click.option("--query", type=click.Choice(list(SQL)), default="q1", show_default=True)
+@click.option("--portion", default=0, show_default=True, help="Rows in an item, for Arrow stages; 0: items are rows.")
+@click.option("--rate", default=0.0, show_default=True, help="Rows a second; 0: as they are taken.")
 @click.option("--seconds", default=180.0, show_default=True)
 @click.option("--kill-every", default=4.0, show_default=True, help="Seconds between two kills.")
 @click.option("--workers", default=4, show_default=True, help="Of a composition, at most.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
-def main(query: str, seconds: float, kill_every: float, workers: int, seed: int, as_json: bool) -> None:
-    """Prints what came of a run; exits with 1 where it is not what a plain loop tells."""
+def main(
+    query: str, portion: int, rate: float, seconds: float, kill_every: float, workers: int, seed: int, as_json: bool
+) -> None:
+    """Prints what came of a run; exits with 1 where it is not what a plain loop tells, or DuckDB finds."""
     ray_cluster.connect()
     try:
-        came = run(query, seconds, kill_every, workers, seed)
+        came = run(Stream(Beginning(query, portion), workers, seed, rate), seconds, kill_every)
     finally:
         ray_cluster.shutdown()
-    tell({**metadata(), "query": query, **asdict(came)}, as_json)
-    raise SystemExit(not came.equal)
+    tell({**metadata(), "query": query, "portion": portion, **asdict(came)}, as_json)
+    raise SystemExit(not (came.equal and came.as_duckdb))
 
 
 if __name__ == "__main__":

@@ -135,8 +135,15 @@ class SwitchTo:
 
 
 @dataclass(frozen=True, slots=True)
+class CallOff:
+    """Command to the runner: nobody wants the switch that waits for its workers any more."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResetWindow:
     """Command to the runner: start the measuring window anew."""
 
 
-Command = SwitchTo | ResetWindow
+Command = SwitchTo | CallOff | ResetWindow

@@ -12,6 +12,7 @@ from runtime.dispatch.events import (
     BundleAdmitted,
     Event,
     Payload,
+    SwitchCalledOff,
     SwitchRequested,
     SwitchStyle,
     Tick,
@@ -83,9 +84,13 @@ class Engine:
         drain_mean_s: float = 0.0,
         first_result_s: float = 0.0,
     ) -> None:
-        """Begins a switch; a SwitchEnded outcome tells how it went."""
+        """Begins a switch; a SwitchEnded outcome tells how it went. One that waits for workers gives way to it."""
         now_s, estimates_s = self._pool.now_s(), (drain_estimate_s, drain_mean_s, first_result_s)
         self._handle([SwitchRequested(now_s, composition, style, *estimates_s)])
+
+    def call_off(self, reason: str) -> None:
+        """Ends a switch that waits for workers; a SwitchEnded outcome tells of it."""
+        self._handle([SwitchCalledOff(self._pool.now_s(), reason)])
 
     def advance(self, until_s: float) -> list[Outcome]:
         """Waits for workers until ``until_s`` at the latest, handles what came, returns all outcomes since last time.

@@ -106,8 +106,13 @@ def _found(stream: Stream, folder: Path) -> Rows:
     with duckdb.connect() as database:
         for path in sorted(stream.place(folder).iterdir()):
             database.execute(f"create view {path.stem} as select * from '{path}'")
-        found = database.execute(SQL[stream.query]).fetchall()
-    return [(*row[:4], round(row[4], 6)) for row in found] if stream.query == "q15" else found
+        return asked(database, stream.query, SQL[stream.query])
+
+
+def asked(database: duckdb.DuckDBPyConnection, query: str, sql: str) -> Rows:
+    """What ``sql`` finds, as ``READERS`` put what is told: slopes are quotients, and SQL divides other floats."""
+    found = database.execute(sql).fetchall()
+    return sorted((*row[:4], round(row[4], 6)) for row in found) if query == "q15" else found
 
 
 def _tops(told: list[Any]) -> Rows:

@@ -26,8 +26,8 @@ class HandsOff(Running):
         if sight.aim.mode is not Mode.PINNED:
             return remain(sight, "no SLO set")
         if target is None or _is(target, active, desk):
-            return remain(sight, f"pinned to {active.name}")
-        episode = Episode(Trigger.MANUAL, "requested by hand", sight.now_s, active)
+            return remain(sight, desk.evidence(f"pinned to {active.name}"))
+        episode = Episode(Trigger.MANUAL, desk.evidence("requested by hand"), sight.now_s, active)
         return leave(sight, desk, episode, Settle(target, (), f"{target.name} was pinned"))
 
 

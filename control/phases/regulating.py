@@ -22,5 +22,5 @@ def step(sight: Sight, desk: Desk, interval_s: float) -> Answer:
         return remain(sight, f"the control step lasts {figure(interval_s, 6)} s; {sight.seen.reason}")
     desk.due = None
     trigger = Trigger.VIOLATION if sight.seen.meets is False else Trigger.PROFILE
-    answer = advance(sight, desk, Episode(trigger, sight.seen.reason, sight.now_s, desk.choices.active))
+    answer = advance(sight, desk, Episode(trigger, desk.evidence(sight.seen.reason), sight.now_s, desk.choices.active))
     return replace(answer, commands=(*answer.commands, ResetWindow()))

@@ -100,4 +100,5 @@ def _open(sight: Sight, desk: Desk, due: Due) -> Answer:
     evidence = due.reason if due.trigger is Trigger.VIOLATION else f"{due.reason}; {sight.seen.reason}"
     if sight.seen.meets is False:
         desk.strategy.learn(desk.situation(sight, due.trigger))
-    return advance(sight, desk, Episode(due.trigger, evidence, sight.now_s, desk.choices.active, rising=due.rising))
+    opened = Episode(due.trigger, desk.evidence(evidence), sight.now_s, desk.choices.active, rising=due.rising)
+    return advance(sight, desk, opened)

@@ -159,6 +159,14 @@ class SwitchRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchCalledOff:
+    """Nobody wants the switch that waits for its workers any more; one that drains goes on, for items have moved."""
+
+    at_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed: look at time limits and at the switch under way."""
 
@@ -175,5 +183,6 @@ Event = (
     | WorkerLost
     | WorkerStartFailed
     | SwitchRequested
+    | SwitchCalledOff
     | Tick
 )

@@ -11,6 +11,7 @@ from runtime.dispatch.events import (
     Event,
     SizeOf,
     Started,
+    SwitchCalledOff,
     SwitchRequested,
     TaskDone,
     TaskFailed,
@@ -53,6 +54,7 @@ class Handlers:
             WorkerLost: self._noted(failures.lost),
             WorkerStartFailed: self._noted(failures.start_failed),
             SwitchRequested: self._noted(transition.request),
+            SwitchCalledOff: self._noted(transition.call_off),
             Tick: self._noted(self._tick),
         }
         self.share = staffing.share

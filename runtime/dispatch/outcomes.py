@@ -97,6 +97,8 @@ class SwitchEnded:
     """Items moved to the new composition because the drain passed its limit."""
     error: str | None = None
     kind: TransitionKind = TransitionKind.SWITCH
+    called_off: bool = False
+    """Before anything moved, for a newer wish: ``error`` says which."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ CLASSES: tuple[type, ...] = (
         events.WorkerLost,
         events.WorkerStartFailed,
         events.SwitchRequested,
+        events.SwitchCalledOff,
         events.SwitchStyle,
         events.Tick,
     ),

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from compositions.model import Group, TransitionKind
 from compositions.wording import figure
-from runtime.dispatch.events import SwitchRequested
-from runtime.dispatch.outcomes import SwitchOverdue
+from runtime.dispatch.events import SwitchCalledOff, SwitchRequested
+from runtime.dispatch.outcomes import SwitchEnded, SwitchOverdue
 from runtime.dispatch.phases import Awaiting, Draining, Preparing, Resizing
 from runtime.dispatch.pipeline import TaskInWork
 from runtime.dispatch.settings import DispatcherSettings
@@ -20,7 +21,7 @@ from runtime.dispatch.work import Work
 
 class Transition:
     """Moves a switch on: no phase → preparing → draining → no phase; or a resize: no phase → resizing → no phase. It
-    can fail while it waits for workers, and only then."""
+    can fail, or be called off, while it waits for workers, and only then."""
 
     def __init__(self, state: State, turn: Turn, settings: DispatcherSettings, work: Work, staffing: Staffing) -> None:
         self._course = state.course
@@ -31,19 +32,34 @@ class Transition:
         self._staffing = staffing
 
     def request(self, event: SwitchRequested) -> None:
-        """Begins a switch or a resize, or refuses it: one at a time, and only to a composition of the same stages."""
+        """Begins a switch or a resize, or refuses it: one at a time, and only to a composition of the same stages. One
+        that still waits for workers gives way."""
         course, names = self._course, tuple(stage.name for stage in self._course.stages)
         asked = self._asked(event)
         if event.composition.stages != names:
             self._refuse(asked, f"{event.composition.name} does not run {names}")
-        elif course.phase is not None:
+        elif isinstance(course.phase, Draining):
             self._refuse(asked, f"a switch to {course.phase.request.composition.name} is under way")
         else:
+            if course.phase is not None:
+                if not isinstance(asked, Resizing):  # one resize goes on from the other's numbers
+                    self._restore(course.phase)
+                self._give_way(course.phase, f"a {asked.kind} to {event.composition.name} was asked for")
             course.phase = asked
             self._staffing.start_missing()
             if isinstance(asked, Resizing):
                 self._resize(event.composition.groups)
             self._go_on(asked)
+
+    def call_off(self, event: SwitchCalledOff) -> None:
+        """What waits for workers ends; those that are on their way are spares when they come."""
+        if isinstance(self._course.phase, Awaiting):
+            self._restore(self._course.phase)
+            self._give_way(self._course.phase, event.reason)
+
+    def _give_way(self, phase: Awaiting, reason: str) -> None:
+        told = phase.ended(self._turn.now_s, f"called off before anything moved: {reason}")
+        self._close(replace(told, called_off=True))
 
     def _asked(self, event: SwitchRequested) -> Preparing | Resizing:
         active, limit_at_s = self._course.active.composition, event.at_s + self._settings.prepare_limit_s
@@ -76,9 +92,12 @@ class Transition:
 
     def _fail(self, phase: Awaiting, error: str) -> None:
         """The old composition goes on, with its own numbers of replicas."""
+        self._restore(phase)
+        self._end(phase, error)
+
+    def _restore(self, phase: Awaiting) -> None:
         if isinstance(phase, Resizing):
             self._resize(self._course.active.composition.groups)
-        self._end(phase, error)
 
     def _resize(self, groups: Sequence[Group]) -> None:
         """The active groups have these numbers from now on: surplus workers leave when their task is done and
@@ -137,7 +156,10 @@ class Transition:
             phase.back_off()
 
     def _end(self, phase: Awaiting | Draining, error: str | None) -> None:
-        self._turn.outcomes.append(phase.ended(self._turn.now_s, error))
+        self._close(phase.ended(self._turn.now_s, error))
+
+    def _close(self, ended: SwitchEnded) -> None:
+        self._turn.outcomes.append(ended)
         self._course.phase = None
         self._staffing.assign()
         self._work.feed()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from compositions.model import Composition
 from profiler.drain_samples import Pending
 from runtime.dispatch.events import WorkerId
+from runtime.dispatch.phases import Awaiting
 from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
 from runtime.dispatch.state import State
 
@@ -47,6 +48,8 @@ class DispatcherView:
     queued_bytes: int = 0
     started_bytes: int = 0
     """Payloads of items that were started and have not left."""
+    preparing: bool = False
+    """The switch under way waits for workers: it may be called off."""
     short_of_workers: bool = False
     """Fewer workers than groups: they are shared over the groups in time, and the stream goes on slowly."""
 
@@ -70,6 +73,7 @@ def view_of(state: State, now_s: float) -> DispatcherView:
         workers=tuple(_worker(worker, active) for worker in state.crew.workers.values()),
         queued_bytes=state.admission.queued_bytes,
         started_bytes=outbox.started.used,
+        preparing=isinstance(course.phase, Awaiting),
         short_of_workers=state.crew.short,
     )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from control.decisions import ResetWindow, SwitchTo
+from control.decisions import CallOff, ResetWindow, SwitchTo
 from control.journal import Journal
 from control.manager import Manager, TickResult
 from profiler.drain_kinds import DrainSample, ScheduleSample
@@ -117,6 +117,8 @@ class ControlLoop:
         for command in self.result.commands:
             if isinstance(command, SwitchTo):
                 self._switch(command, self.snapshot)
+            elif isinstance(command, CallOff):
+                self.engine.call_off(command.reason)
             elif isinstance(command, ResetWindow):
                 self.monitor.reset_window(now_s)
 
@@ -160,11 +162,13 @@ class ControlLoop:
 
     def _switched(self, ended: SwitchEnded) -> None:
         self.handovers.end(ended)
-        if ended.error is not None:
+        if ended.called_off:  # by the manager, who has something else in mind
+            self.look_now()
+        elif ended.error is not None:
             self.manager.switch_failed(ended.error)
-            return
-        self._stable_since_s = ended.at_s
-        self.monitor.reset_window(ended.at_s)
+        else:
+            self._stable_since_s = ended.at_s
+            self.monitor.reset_window(ended.at_s)
 
     # --- estimate ---------------------------------------------------------------------------------------------------
 
@@ -178,6 +182,7 @@ class ControlLoop:
             len(view.workers),
             self._settings.cores,
             Counter(worker.node for worker in view.workers),
+            view.preparing,
         )
         return self.monitor.snapshot(now_s, running)
 

@@ -103,11 +103,35 @@ def test_a_second_switch_is_refused_while_one_is_under_way(make_rig):
     rig: Rig = make_rig(work_s=0.01).open(SHAPES[0])
     rig.feed(range(10))
     rig.switch(SHAPES[1], SwitchStyle.DRAIN)
+    rig.run_until(lambda: not rig.engine.view().preparing)
     rig.switch(SHAPES[2], SwitchStyle.DRAIN)
     rig.finish()
     errors = [switch.error for switch in rig.switches]
     assert sorted(errors, key=str) == sorted([f"a switch to {SHAPES[1]} is under way", None], key=str)
     assert rig.engine.view().composition.name == SHAPES[1]
+
+
+def test_a_switch_that_waits_for_workers_gives_way_to_a_newer_wish(make_rig):
+    """And so does that, to nobody: the workers on their way come, and take part in the next."""
+    rig: Rig = make_rig(work_s=0.002).open(SHAPES[2])
+    rig.feed(range(20))
+    rig.switch(SHAPES[0], SwitchStyle.SEAMLESS)
+    assert rig.engine.view().preparing
+    rig.switch(SHAPES[3], SwitchStyle.SEAMLESS)
+    rig.engine.call_off("nobody wants it")
+    rig.feed(range(20, 30))
+    assert rig.engine.view().composition.name == SHAPES[2]
+    rig.run_until(lambda: len(rig.engine.view().workers) == 4)
+    rig.switch(SHAPES[0], SwitchStyle.SEAMLESS)
+    assert not rig.engine.view().preparing
+    rig.feed(range(30, 50))
+    rig.finish()
+    rig.check_order(50)
+    assert rig.values == expected(range(50))
+    told = "called off before anything moved: "
+    reasons = [f"{told}a switch to {SHAPES[3]} was asked for", f"{told}nobody wants it", None]
+    assert [switch.error for switch in rig.switches] == reasons
+    assert rig.engine.view().composition.name == SHAPES[0]
 
 
 def test_an_item_whose_stage_raises_is_retried_then_dead_lettered_and_the_stream_goes_on(make_rig):

@@ -29,6 +29,7 @@ from runtime.dispatch.events import (
     Event,
     ItemFault,
     KeyedDone,
+    SwitchCalledOff,
     SwitchRequested,
     SwitchStyle,
     TaskDone,
@@ -70,6 +71,7 @@ ACTIONS = (
     "lose",
     "switch",
     "resize",
+    "call off",
     "tick",
     "late",
 )
@@ -301,14 +303,24 @@ class World:
 
     def resize(self, composition: Composition) -> None:
         """With the workers at hand it is over at once; nothing that runs is taken back, whatever there is."""
-        switching, ended = self.dispatcher.view(self.now_s).switching, self.ended
+        view, ended = self.dispatcher.view(self.now_s), self.ended
         running = {worker: list(tasks) for worker, tasks in self.tasks.items()}
         self.requested += 1
         self.handle(SwitchRequested(self.now_s, composition))
         for worker, tasks in running.items():
             assert list(self.tasks[worker])[: len(tasks)] == tasks
-        if switching or composition.workers <= len(self.tasks):
-            assert self.ended == ended + 1
+        drains = view.switching and not view.preparing
+        over = view.preparing + (drains or composition.workers <= len(self.tasks))
+        assert self.ended == ended + over, "one that waits gives way, and while one drains no other begins"
+
+    def call_off(self) -> None:
+        """What waits for workers ends, what drains goes on; what runs is active as before."""
+        before, ended = self.dispatcher.view(self.now_s), self.ended
+        self.handle(SwitchCalledOff(self.now_s, "nobody wants it"))
+        view = self.dispatcher.view(self.now_s)
+        assert self.ended == ended + before.preparing
+        assert view.switching == (before.switching and not before.preparing)
+        assert view.composition == before.composition
 
     def late(self, pick: int) -> None:
         """A worker given up speaks again: nobody may listen."""
@@ -383,6 +395,8 @@ def play(world: World, data: st.DataObject) -> None:
             else:  # its workers have no group that could be resized
                 world.requested += 1
                 world.handle(SwitchRequested(world.now_s, asked))
+        elif action == "call off":
+            world.call_off()
         elif action == "tick":
             world.handle(Tick(world.now_s))
         else:

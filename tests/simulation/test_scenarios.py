@@ -1,8 +1,9 @@
 """All scenarios of this folder: the real controller on a simulated plant, with a sentence and ranges of what should be.
 
-A file holds ``should`` (the sentence), the app (``stages`` in ms, ``compositions``), the plant (``cores``, ``hop_ms``),
-the load (``rate``: steps of [from s, items/s], or a pattern), how items travel together (``batch``), ``slo``,
-``strategies``, and what is expected: by spans of time (``spans``) and by decision (``decisions``).
+A file holds ``should`` (the sentence), the app (``stages`` in ms, ``compositions``), the plant (``cores``, ``hop_ms``,
+``worker_start_s``), the load (``rate``: steps of [from s, items/s], or a pattern), how items travel together
+(``batch``), ``slo``, ``strategies``, and what is expected: by spans of time (``spans``) and by decision
+(``decisions``).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def scenario_of(document: dict[str, Any], strategy: str) -> Scenario:
         slo=slo_of(document.get("slo")),
         rate=rate_of(document["rate"]),
         duration_s=document["duration_s"],
-        machine=Machine(document["cores"], document.get("hop_ms", 0.1) / 1e3, document.get("hop_ms", 0.1) / 1e3),
+        machine=machine_of(document),
         strategy=strategy,
         mode=Mode(document.get("mode", "auto")),
         settings=settings_of(document),
@@ -70,6 +71,12 @@ def scenario_of(document: dict[str, Any], strategy: str) -> Scenario:
         seed=document.get("seed", 1),
         batching=BatchingSpec(**document.get("batch", {"items": 1})).batching,
     )
+
+
+def machine_of(document: dict[str, Any]) -> Machine:
+    hop_s = document.get("hop_ms", 0.1) / 1e3
+    machine = Machine(document["cores"], hop_s, hop_s)
+    return replace(machine, start_s=document.get("worker_start_s", machine.start_s))
 
 
 def settings_of(document: dict[str, Any]) -> Settings:

@@ -6,7 +6,16 @@ from compositions.model import Composition, Stage
 from compositions.notation import parse
 from profiler.snapshot import StageTiming
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import BundleAdmitted, Event, SwitchRequested, SwitchStyle, TaskDone, Tick, WorkerJoined
+from runtime.dispatch.events import (
+    BundleAdmitted,
+    Event,
+    SwitchCalledOff,
+    SwitchRequested,
+    SwitchStyle,
+    TaskDone,
+    Tick,
+    WorkerJoined,
+)
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.settings import DispatcherSettings
 
@@ -53,6 +62,14 @@ class Bench:
 
     def switch(self, notation: str, style: SwitchStyle = SwitchStyle.SEAMLESS, **times: float) -> None:
         self.handle(SwitchRequested(self.now_s, composition(notation, self.stages), style, **times))
+
+    def call_off(self, reason: str) -> None:
+        self.handle(SwitchCalledOff(self.now_s, reason))
+
+    def finish(self) -> None:
+        """All tasks come back, the oldest first."""
+        while self.tasks:
+            self.done(min(self.tasks))
 
     def tick(self, at_s: float) -> None:
         self.now_s = at_s

@@ -277,6 +277,50 @@ def test_a_worker_that_cannot_start_fails_the_switch_half_way():
     assert bench.dispatcher.view(bench.now_s).composition.name == "Seq(a,b,c)"
 
 
+def test_a_switch_that_waits_for_workers_gives_way_to_a_newer_one_which_takes_those_that_come():
+    bench = Bench("Seq(a,b,c)", spares=0)
+    bench.join("w1")
+    bench.admit(2)
+    bench.switch("Par*3(a,b)-Seq(c)")
+    assert bench.of(StartWorkers) == [StartWorkers(1), StartWorkers(3)]
+    bench.switch("Seq(a)-Seq(b,c)")
+    (gone,) = bench.of(SwitchEnded)
+    assert gone.error == "called off before anything moved: a switch to Seq(a)-Seq(b,c) was asked for"
+    assert (gone.called_off, gone.to_name, gone.from_name) == (True, "Par*3(a,b)-Seq(c)", "Seq(a,b,c)")
+    assert bench.of(StartWorkers) == [StartWorkers(1), StartWorkers(3)], "enough are on their way"
+    bench.join("w2")
+    assert bench.dispatcher.view(bench.now_s).composition.name == "Seq(a)-Seq(b,c)"
+    bench.finish()
+    assert [item.serial for item in bench.of(Delivered)] == [0, 1]
+    assert [ended.error for ended in bench.of(SwitchEnded)][1:] == [None]
+
+
+def test_workers_of_a_switch_that_was_called_off_are_given_back_when_nobody_has_needed_them_for_long():
+    bench = Bench("Seq(a,b,c)", spares=0, idle_worker_s=10.0)
+    bench.join("w1")
+    bench.switch("Par*3(a,b,c)")
+    bench.call_off("the mode was set to auto")
+    (gone,) = bench.of(SwitchEnded)
+    assert gone.error == "called off before anything moved: the mode was set to auto"
+    assert not bench.dispatcher.view(bench.now_s).switching
+    bench.join("w2", "w3")
+    bench.tick(9.0)
+    assert bench.of(StopWorker) == []
+    bench.tick(10.1)
+    assert len(bench.of(StopWorker)) == 2
+
+
+def test_a_switch_whose_items_move_is_not_called_off():
+    bench = drained_bench()
+    bench.switch("Par*2(a,b,c)")
+    assert not bench.dispatcher.view(bench.now_s).preparing
+    bench.call_off("too late")
+    bench.switch("Seq(a,b,c)")
+    assert [ended.error for ended in bench.of(SwitchEnded)] == ["a switch to Par*2(a,b,c) is under way"]
+    bench.finish()
+    assert bench.dispatcher.view(bench.now_s).composition.name == "Par*2(a,b,c)"
+
+
 def drained_bench() -> Bench:
     """Three items on their way, one in each group."""
     bench = Bench("Seq-Seq-Seq", spares=3)

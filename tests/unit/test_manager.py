@@ -6,7 +6,7 @@ import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
 from control.choices import Choices, ManagerError
-from control.decisions import Decision, Grant, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
+from control.decisions import CallOff, Decision, Grant, Mode, NoChange, ResetWindow, State, SwitchTo, Trigger
 from control.manager import Manager, TickResult
 from control.settings import Settings
 from control.strategies import StrategyError, make_strategy
@@ -192,6 +192,50 @@ def test_what_is_pinned_while_a_switch_is_under_way_is_done_when_that_has_failed
     target.set_mode(Mode.PINNED, "wider")
     target.switch_failed("no memory")
     assert commands(run(target, 20.25, 30)) == ["wider"]
+
+
+def test_a_switch_that_waits_for_workers_is_called_off_for_a_newer_request_and_the_decision_says_so() -> None:
+    target = manager()
+    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
+    target.set_mode(Mode.PINNED, "wider")
+    off = tick(target, snapshot(20.25, switching=True, preparing=True))
+    why = "the switch to wide, whose workers were not all there, was called off"
+    assert off.commands == (CallOff("the mode was set to pinned"),)
+    assert reason(off) == f"{why}: the mode was set to pinned"
+    assert tick(target, snapshot(20.5)).commands == (SwitchTo(WIDER),)
+    done = tick(target, snapshot(21, "wider", since_s=20.9)).decision
+    assert isinstance(done, Decision)
+    assert done.reason == f"requested by hand; {why}; wider was pinned"
+
+
+def test_a_new_objective_calls_off_what_waits_and_is_answered_with_a_decision_of_its_own() -> None:
+    target = manager()
+    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
+    target.set_slo(RATE)
+    assert tick(target, snapshot(20.25, switching=True, preparing=True)).commands == (CallOff("the SLO was set"),)
+    assert tick(target, snapshot(20.5)).commands == (SwitchTo(WIDE),)
+    done = tick(target, snapshot(21, "wide", since_s=20.9)).decision
+    assert isinstance(done, Decision)
+    assert "the switch to wide, whose workers were not all there, was called off" in done.reason
+
+
+def test_who_pins_what_a_switch_waits_for_lets_it_come_and_items_that_move_are_not_called_back() -> None:
+    target = manager()
+    tick(target, snapshot(20))
+    target.set_mode(Mode.PINNED, "wide")
+    assert tick(target, snapshot(20.25, switching=True, preparing=True)).commands == ()
+    target.set_mode(Mode.PINNED, "one")
+    assert tick(target, snapshot(20.5, switching=True)).commands == (), "it drains"
+
+
+def test_who_pins_what_runs_has_a_switch_called_off_and_nothing_else() -> None:
+    target = manager()
+    tick(target, snapshot(20))
+    target.set_mode(Mode.PINNED, "one")
+    assert tick(target, snapshot(20.25, switching=True, preparing=True)).commands
+    told = [reason(tick(target, snapshot(at_s))) for at_s in (20.5, 20.75)]
+    why = "the switch to wide, whose workers were not all there, was called off"
+    assert told == [f"pinned to one; {why}", "pinned to one"]
 
 
 def test_a_trial_that_a_request_overtakes_is_no_trial_any_more() -> None:

@@ -14,7 +14,7 @@ from runtime.dispatch.phases import Resizing
 from runtime.dispatch.plain import Reader, Writer
 from runtime.dispatch.replay import replay
 
-ONE, TWO, FOUR = "Seq(a,b,c)", "Par*2(a,b,c)", "Par*4(a,b,c)"
+ONE, TWO, THREE, FOUR = "Seq(a,b,c)", "Par*2(a,b,c)", "Par*3(a,b,c)", "Par*4(a,b,c)"
 
 
 def bound(bench: Bench) -> dict[str, int | None]:
@@ -30,11 +30,6 @@ def joined(notation: str, *workers: str, **settings: object) -> Bench:
     bench = Bench(notation, **settings)
     bench.join(*workers)
     return bench
-
-
-def finish(bench: Bench) -> None:
-    while bench.tasks:
-        bench.done(min(bench.tasks))
 
 
 def test_a_warm_worker_takes_part_in_the_turn_of_the_command():
@@ -63,7 +58,7 @@ def test_a_worker_leaves_when_its_task_is_done():
     bench.switch(ONE)
     assert len(bench.running()) == 4, "nothing that runs is taken back"
     assert sorted(bound(bench).values(), key=str) == [0, None, None, None]
-    finish(bench)
+    bench.finish()
     assert [item.serial for item in bench.of(Delivered)] == list(range(8))
     stayed = next(worker for worker, group in bound(bench).items() if group == 0)
     assert {each.worker for each in bench.of(SendTask)[4:]} == {stayed}
@@ -80,7 +75,7 @@ def test_a_leaving_worker_runs_what_it_prefetched_too():
     for task_id in sorted(task for task, (worker, _) in bench.tasks.items() if worker == leaving):
         bench.done(task_id, busy_s=0.001)
     assert leaving not in {each.worker for each in bench.of(SendTask)[given:]}
-    finish(bench)
+    bench.finish()
     assert [item.serial for item in bench.of(Delivered)] == list(range(8))
 
 
@@ -132,7 +127,7 @@ def test_a_resize_whose_workers_do_not_come_goes_back_to_the_old_numbers(how):
     assert active(bench) == ONE
     assert sorted(bound(bench).values(), key=str) == [0, None]
     bench.admit(3)
-    finish(bench)
+    bench.finish()
     assert [(item.serial, item.composition) for item in bench.of(Delivered)] == [(0, ONE), (1, ONE), (2, ONE)]
 
 
@@ -158,7 +153,7 @@ def test_another_name_for_the_same_moves_nothing():
     bench.admit()
     assert (active(bench), bound(bench), len(bench.instructions)) == ("twins", before, said)
     assert [(ended.kind, ended.error) for ended in bench.of(SwitchEnded)] == [(TransitionKind.RESIZE, None)]
-    finish(bench)
+    bench.finish()
     names = [item.composition for item in bench.of(Delivered)]
     assert names == [TWO, TWO, "twins"], "an item bears the name under which it was started"
 
@@ -178,10 +173,37 @@ def test_one_at_a_time_whatever_is_under_way():
     bench.switch("Seq(a)-Seq(b,c)")
     bench.switch(TWO)
     assert bench.of(SwitchEnded)[0].error == "a switch to Seq(a)-Seq(b,c) is under way"
-    finish(bench)
-    bench.switch("Par*3(a)-Seq(b,c)")
-    bench.switch("Par*2(a)-Seq(b,c)")
-    assert bench.of(SwitchEnded)[-1].error == "a switch to Par*3(a)-Seq(b,c) is under way"
+    bench.finish()
+
+
+def test_a_resize_that_waits_for_workers_gives_way_to_another_and_nobody_at_work_leaves():
+    bench = joined(ONE, "w1", "w2", "w3", spares=0)
+    bench.admit(6)
+    bench.switch(FOUR)
+    assert (len(bench.running()), bench.of(StartWorkers)[-1]) == (3, StartWorkers(1))
+    bench.switch(THREE)
+    gone, done = bench.of(SwitchEnded)
+    assert (gone.to_name, gone.called_off, done.to_name, done.error) == (FOUR, True, THREE, None)
+    assert gone.error == f"called off before anything moved: a resize to {THREE} was asked for"
+    assert (active(bench), len(bench.running())) == (THREE, 3)
+    bench.finish()
+    assert [item.serial for item in bench.of(Delivered)] == list(range(6))
+
+
+def test_a_resize_gives_way_to_a_switch_with_the_numbers_it_began_with():
+    bench = joined(ONE, "w1", "w2", spares=0)
+    bench.admit(6)
+    bench.switch(FOUR)
+    bench.switch("Seq(a)-Par*3(b,c)")
+    assert bench.dispatcher.view(bench.now_s).preparing
+    assert (active(bench), len(bench.running())) == (ONE, 2), "what runs is not taken back"
+    bench.done(0)
+    bench.done(1)
+    assert len(bench.running()) == 1, "nobody else is of the composition that runs"
+    bench.join("w3", "w4")
+    assert active(bench) == "Seq(a)-Par*3(b,c)"
+    bench.finish()
+    assert [item.serial for item in bench.of(Delivered)] == list(range(6))
 
 
 def test_a_worker_that_dies_while_others_are_awaited_is_replaced():
@@ -194,7 +216,7 @@ def test_a_worker_that_dies_while_others_are_awaited_is_replaced():
     assert active(bench) == ONE
     bench.join("w3")
     assert (active(bench), bound(bench)) == (TWO, {"w2": 0, "w3": 0})
-    finish(bench)
+    bench.finish()
     assert [item.serial for item in bench.of(Delivered)] == list(range(4))
 
 
@@ -205,7 +227,7 @@ def test_a_worker_that_dies_while_it_leaves_loses_nothing():
     leaving = next(worker for worker, _, _ in bench.running() if bound(bench)[worker] is None)
     bench.handle(WorkerLost(0.0, leaving, "killed"))
     bench.tasks = {task_id: task for task_id, task in bench.tasks.items() if task[0] != leaving}
-    finish(bench)
+    bench.finish()
     assert [item.serial for item in bench.of(Delivered)] == list(range(5))
 
 
@@ -213,7 +235,7 @@ def test_a_stream_with_fewer_workers_than_groups_goes_on_through_a_resize():
     bench = joined("Seq-Seq-Seq", "w1", "w2", spares=0)
     bench.admit(3)
     bench.switch("Seq-Par*2-Seq")
-    finish(bench)
+    bench.finish()
     assert [item.serial for item in bench.of(Delivered)] == [0, 1, 2]
     bench.join("w3")
     assert bench.of(SwitchEnded) == []
