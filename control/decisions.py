@@ -136,7 +136,7 @@ class SwitchTo:
 
 @dataclass(frozen=True, slots=True)
 class CallOff:
-    """Command to the runner: nobody wants the switch that waits for its workers any more."""
+    """Command to the runner: nobody wants the switch under way any more; one whose items move goes on."""
 
     reason: str
 

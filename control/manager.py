@@ -128,9 +128,10 @@ class Manager:
         where it is not known."""
         self._desk.lookout.warm(rates_per_s)
 
-    def switch_failed(self, reason: str) -> None:
-        """The switch under way ended with an error; the old composition is still running."""
-        self._phase = failed(self._phase, reason, hands_off=self._aim.hands_off)
+    def switch_failed(self, reason: str, *, called_off: bool = False) -> None:
+        """The switch under way ended with an error; the old composition is still running. ``called_off``: as this had
+        asked for."""
+        self._phase = failed(self._phase, reason, called_off=called_off, hands_off=self._aim.hands_off)
 
     def workers_lost(self, now_s: float, reason: str) -> None:
         """Workers died: what is measured until others have taken their place is not the composition's doing."""

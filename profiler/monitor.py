@@ -55,8 +55,6 @@ class Running:
     """Where they changed since the start."""
     workers_on: Mapping[str, int] = field(default_factory=dict)
     """How many there are on each machine."""
-    preparing: bool = False
-    """What is ``switching`` waits for its workers."""
 
 
 ROWS_A_BUNDLE = 4
@@ -163,7 +161,6 @@ class Monitor:
             now_s=now_s,
             composition=running.composition,
             switching=running.switching,
-            preparing=running.preparing,
             stable_since_s=running.stable_since_s,
             window_start_s=start_s,
             input_rate_per_s=self._input_rate(now_s, self._settings.window_s),

@@ -222,8 +222,6 @@ class Snapshot:
     """From when an item was read, as the papers measure: the time for which a source is held back is not in it."""
     demand: Demand | None = None
     """None where nobody counts what was asked for, as in a simulation of workers alone."""
-    preparing: bool = False
-    """The switch under way waits for its workers: nothing has moved, and it may be called off."""
 
     @property
     def input_rate_windows(self) -> tuple[RateWindow, ...]:

@@ -52,6 +52,7 @@ class Fail:
     """From outside: the switch under way ended with an error."""
 
     reason: str
+    called_off: bool = False
 
 
 Move = Remain | Rest | Leave | TryOut | Drop | Fail

@@ -10,7 +10,7 @@ from control.decisions import CallOff, Mode, NoChange, State
 from control.desk import Desk
 from control.episode import Episode
 from control.phases.deciding import advance, close, under_way
-from control.phases.phase import Answer, Phase, Rest, TryOut, remain, rest
+from control.phases.phase import Answer, Phase, TryOut, remain, rest
 from control.sight import Sight
 from control.strategies.base import Settle, Trial, Try
 
@@ -25,6 +25,8 @@ class Switching(Phase):
     """The decision that the switch is part of; ``None`` once a request from outside has overtaken it."""
     failure: str | None = None
     """What the runner said of it; the old composition is still running then."""
+    called_off: bool = False
+    """That is so because it was overtaken."""
     kind: TransitionKind = TransitionKind.SWITCH
 
     label: ClassVar[State] = State.SWITCHING
@@ -34,24 +36,22 @@ class Switching(Phase):
         return self.step_to.composition
 
     def step(self, sight: Sight, desk: Desk) -> Answer:
-        if sight.snapshot.preparing and self._overtaken(sight, desk):
-            return self._called_off(sight, desk)
+        if self.called_off:
+            desk.called_off = f"the {self.kind} to {self.target.name}, whose workers were not all there, was called off"
+            return rest(sight, f"{desk.called_off}: {_asked(desk)}")
         failure = self.failure or self._unheard(sight, desk.settings.rhythm.switch_limit_s)
         if failure is not None:
             return self._failed(sight, desk, failure)
-        return self._arrived(sight, desk) if self._done(sight) else remain(sight, under_way(self.kind, self.target))
+        if self._done(sight):
+            return self._arrived(sight, desk)
+        calls = (CallOff(_asked(desk)),) if self._overtaken(sight, desk) else ()
+        return remain(sight, under_way(self.kind, self.target), *calls)
 
     def _overtaken(self, sight: Sight, desk: Desk) -> bool:
-        """A request from outside has come since, and does not ask for the same."""
+        """A request from outside has come since, and does not ask for the same. The runner is told at each turn, and
+        knows whether it still waits for workers."""
         same = sight.aim.mode is Mode.PINNED and desk.pin is not None and desk.pin.name == self.target.name
         return self.episode is None and not same
-
-    def _called_off(self, sight: Sight, desk: Desk) -> Answer:
-        """Nothing has moved: what is asked for now need not wait for workers that it may not want."""
-        asked = "a newer request" if desk.due is None else desk.due.reason
-        desk.called_off = f"the {self.kind} to {self.target.name}, whose workers were not all there, was called off"
-        told = NoChange(sight.now_s, f"{desk.called_off}: {asked}")
-        return Answer(told, Rest(), (CallOff(asked),))
 
     def _unheard(self, sight: Sight, limit_s: float) -> str | None:
         """While the dispatcher is at it, its word is the only one; when it is not, one should have come."""
@@ -92,3 +92,7 @@ class Switching(Phase):
         ended = f"the {self.kind} failed: {failure}"
         trial = Trial(self.target, None, sight.now_s - self.asked_s, ended)
         return advance(sight, desk, self.episode.and_then(trial))
+
+
+def _asked(desk: Desk) -> str:
+    return "a newer request" if desk.due is None else desk.due.reason

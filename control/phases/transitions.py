@@ -22,9 +22,9 @@ def dropped(phase: Phase, *, hands_off: bool) -> Phase:
     return after(phase, Drop(), hands_off=hands_off)
 
 
-def failed(phase: Phase, reason: str, *, hands_off: bool) -> Phase:
+def failed(phase: Phase, reason: str, *, called_off: bool = False, hands_off: bool) -> Phase:
     """The switch under way ended with an error."""
-    return after(phase, Fail(reason), hands_off=hands_off)
+    return after(phase, Fail(reason, called_off), hands_off=hands_off)
 
 
 def after(phase: Phase, move: Move, *, hands_off: bool) -> Phase:
@@ -36,8 +36,8 @@ def after(phase: Phase, move: Move, *, hands_off: bool) -> Phase:
             return Switching(step, at_s, episode, kind=kind)
         case TryOut(step, episode), _:
             return Trying(step, episode)
-        case Fail(reason), Switching():  # a switch that nobody waits for any more may fail as it likes
-            return replace(phase, failure=reason)
+        case Fail(reason, called_off), Switching():  # a switch that nobody waits for any more may fail as it likes
+            return replace(phase, failure=reason, called_off=called_off)
         case Fail(), _:
             return phase
         case Drop(), Switching():  # it is let end first: two at once would be one too many

@@ -162,10 +162,10 @@ class ControlLoop:
 
     def _switched(self, ended: SwitchEnded) -> None:
         self.handovers.end(ended)
-        if ended.called_off:  # by the manager, who has something else in mind
-            self.look_now()
-        elif ended.error is not None:
-            self.manager.switch_failed(ended.error)
+        if ended.error is not None:
+            self.manager.switch_failed(ended.error, called_off=ended.called_off)
+            if ended.called_off:  # there is something else to do
+                self.look_now()
         else:
             self._stable_since_s = ended.at_s
             self.monitor.reset_window(ended.at_s)
@@ -182,7 +182,6 @@ class ControlLoop:
             len(view.workers),
             self._settings.cores,
             Counter(worker.node for worker in view.workers),
-            view.preparing,
         )
         return self.monitor.snapshot(now_s, running)
 

@@ -198,11 +198,13 @@ def test_a_switch_that_waits_for_workers_is_called_off_for_a_newer_request_and_t
     target = manager()
     assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
     target.set_mode(Mode.PINNED, "wider")
-    off = tick(target, snapshot(20.25, switching=True, preparing=True))
+    overtaken = tick(target, snapshot(20.25, switching=True))
+    assert overtaken.commands == (CallOff("the mode was set to pinned"),)
+    target.switch_failed("called off", called_off=True)
+    off = tick(target, snapshot(20.5))
     why = "the switch to wide, whose workers were not all there, was called off"
-    assert off.commands == (CallOff("the mode was set to pinned"),)
-    assert reason(off) == f"{why}: the mode was set to pinned"
-    assert tick(target, snapshot(20.5)).commands == (SwitchTo(WIDER),)
+    assert (off.commands, reason(off)) == ((), f"{why}: the mode was set to pinned")
+    assert tick(target, snapshot(20.75)).commands == (SwitchTo(WIDER),)
     done = tick(target, snapshot(21, "wider", since_s=20.9)).decision
     assert isinstance(done, Decision)
     assert done.reason == f"requested by hand; {why}; wider was pinned"
@@ -212,27 +214,32 @@ def test_a_new_objective_calls_off_what_waits_and_is_answered_with_a_decision_of
     target = manager()
     assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
     target.set_slo(RATE)
-    assert tick(target, snapshot(20.25, switching=True, preparing=True)).commands == (CallOff("the SLO was set"),)
-    assert tick(target, snapshot(20.5)).commands == (SwitchTo(WIDE),)
+    assert tick(target, snapshot(20.25, switching=True)).commands == (CallOff("the SLO was set"),)
+    target.switch_failed("called off", called_off=True)
+    tick(target, snapshot(20.5))
+    assert tick(target, snapshot(20.75)).commands == (SwitchTo(WIDE),), (
+        "it is not left alone for having been called off"
+    )
     done = tick(target, snapshot(21, "wide", since_s=20.9)).decision
     assert isinstance(done, Decision)
     assert "the switch to wide, whose workers were not all there, was called off" in done.reason
 
 
-def test_who_pins_what_a_switch_waits_for_lets_it_come_and_items_that_move_are_not_called_back() -> None:
+def test_who_pins_what_a_switch_goes_to_lets_it_come() -> None:
     target = manager()
     tick(target, snapshot(20))
     target.set_mode(Mode.PINNED, "wide")
-    assert tick(target, snapshot(20.25, switching=True, preparing=True)).commands == ()
-    target.set_mode(Mode.PINNED, "one")
-    assert tick(target, snapshot(20.5, switching=True)).commands == (), "it drains"
+    assert tick(target, snapshot(20.25, switching=True)).commands == ()
+    assert commands(run(target, 20.5, 23, switching=True)) == []
 
 
 def test_who_pins_what_runs_has_a_switch_called_off_and_nothing_else() -> None:
     target = manager()
     tick(target, snapshot(20))
     target.set_mode(Mode.PINNED, "one")
-    assert tick(target, snapshot(20.25, switching=True, preparing=True)).commands
+    assert tick(target, snapshot(20.25, switching=True)).commands == (CallOff("the mode was set to pinned"),)
+    target.switch_failed("called off", called_off=True)
+    tick(target, snapshot(20.4))
     told = [reason(tick(target, snapshot(at_s))) for at_s in (20.5, 20.75)]
     why = "the switch to wide, whose workers were not all there, was called off"
     assert told == [f"pinned to one; {why}", "pinned to one"]
