@@ -32,7 +32,7 @@ def stage_times(snapshot: Snapshot) -> tuple[StageTime, ...]:
 def on_cores(snapshot: Snapshot, cores: int) -> Snapshot:
     """Workers share the cores that there are: that is taken off the measured times first, and what they would share on
     ``cores`` the model adds."""
-    return replace(snapshot, cores=cores, stages=uncrowded(snapshot.stages, crowd_of(snapshot)))
+    return replace(snapshot, cores=cores, cores_left=None, stages=uncrowded(snapshot.stages, crowd_of(snapshot)))
 
 
 def uncrowded(stages: Iterable[StageProfile], crowd: float) -> tuple[StageProfile, ...]:

@@ -156,7 +156,10 @@ class Monitor:
         start_s = self._window_start_s(now_s, self._settings.window_s)
         first = self._deliveries.first_at_or_after(start_s)
         weights = self._deliveries.weights(first)
+        latency = latency_stats(self._deliveries.xs(first), weights)
         set_per_s = self._offered.last_x() if self._offered else None
+        cores = self._cores if running.cores is None else running.cores
+        cores_left = self._service_times.cores_left(now_s, cores)
         return Snapshot(
             now_s=now_s,
             composition=running.composition,
@@ -166,17 +169,17 @@ class Monitor:
             input_rate_per_s=self._input_rate(now_s, self._settings.window_s),
             throughput_per_s=self._rate_since(self._measured_since_s(now_s), now_s),
             delivered=self._deliveries.items(first),
-            latency=latency_stats(self._deliveries.xs(first), weights),
+            latency=latency and replace(latency, from_read=latency_stats(self._deliveries.zs(first), weights)),
             inside=latency_stats(self._deliveries.ys(first), weights),
             queued=running.queued,
             queued_change_per_s=self._queue_growth(start_s),
             in_flight=running.in_flight,
             stages=self._service_times.profiles(now_s),
-            cores=self._cores if running.cores is None else running.cores,
+            cores=cores,
             workers_alive=running.workers_alive,
             hop_s=self._settings.hop_s if (hop_s := self._hops.price_s(running.workers_on)) is None else hop_s,
             input=InputNow(self._input_rate_windows(now_s), set_per_s, self._arrived),
-            read_latency=latency_stats(self._deliveries.zs(first), weights),
+            cores_left=cores_left,
             demand=self._demand and self._demand_rates(self._demand, start_s, now_s),
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from compositions.capacity.costs import StageCost
 from compositions.settings import check, ranged
+from profiler.cores_left import CoresLeft
 from profiler.snapshot import StageProfile, StageTiming
 from profiler.stats import Samples, mean_of, percentiles, product
 
@@ -48,6 +49,7 @@ class ServiceTimes:
         self._at_once = at_once or {}
         self._settings = settings if settings is not None else ProfileSettings()
         self._samples = {stage: Samples(self._settings.timings_kept) for stage in stages}
+        self._left = CoresLeft()
 
     def add(self, at_s: float, timings: Sequence[StageTiming], items: int = 1) -> None:
         """Take the timings of one task that came back: what each stage took for its ``items`` together.
@@ -58,12 +60,17 @@ class ServiceTimes:
             self._samples[timing.stage].add(at_s, timing.wall_s / items, timing.cpu_s / items, items=items)
 
     def profiles(self, now_s: float) -> tuple[StageProfile, ...]:
-        """One profile a stage, in the app's order; stages without samples are missing."""
+        """One profile a stage, in the app's order; stages without samples are missing. What other programs took of the
+        cores (``cores_left``) is not in it."""
+        known = {stage: samples for stage, samples in self._samples.items() if samples}
         return tuple(
-            replace(profile_of(stage, samples, now_s, self._settings), at_once=self._at_once.get(stage, 1))
-            for stage, samples in self._samples.items()
-            if samples
+            replace(profile_of(stage, samples, now_s, self._settings, self._left), at_once=self._at_once.get(stage, 1))
+            for stage, samples in known.items()
         )
+
+    def cores_left(self, now_s: float, cores: int) -> int | None:
+        """Cores that there seem to be now for an app which may use ``cores``, where other programs take some."""
+        return self._left.look(now_s, self._samples, cores)
 
 
 def window_start(samples: Samples, now_s: float, settings: ProfileSettings) -> int:
@@ -75,14 +82,15 @@ def window_start(samples: Samples, now_s: float, settings: ProfileSettings) -> i
     return max(0, known - max(counted, settings.newest_samples))
 
 
-def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSettings) -> StageProfile:
+def profile_of(stage: str, samples: Samples, now_s: float, settings: ProfileSettings, left: CoresLeft) -> StageProfile:
     """The profile of one stage from its samples (``x`` wall, ``y`` CPU seconds an item): there is at least one.
 
     Of items that were timed together the mean is known, and their scatter by that of the means: ``n`` independent items
     have a mean with ``1/n`` of the variance.
     """
     start = window_start(samples, now_s, settings)
-    wall, cpu, weights = samples.xs(start), samples.ys(start), samples.weights(start)
+    cpu, weights = samples.ys(start), samples.weights(start)
+    wall = left.undisturbed(stage, samples.times(start), samples.xs(start), cpu)
     mean = mean_of(wall, weights)
     squares = (wall - mean) ** 2
     scatter = float(np.sqrt(np.mean(squares if weights is None else weights * squares)))

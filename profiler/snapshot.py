@@ -115,6 +115,9 @@ class LatencyStats:
     samples: int
     percentiles_s: tuple[float, ...] = ()
     """At each of ``PERCENTS``; empty where nobody asked."""
+    from_read: LatencyStats | None = None
+    """Of the same items from when they were read, as the papers measure: the time for which a source is held back is
+    not in it."""
 
     def at(self, quantile: float | None) -> float:
         """The latency within which this share of the items is, in seconds; of ``None`` the mean."""
@@ -218,10 +221,15 @@ class Snapshot:
     hop_s: float
     """Measured price of one group-to-group hop: time between a result leaving a worker and the next worker's start."""
     input: InputNow = InputNow()
-    read_latency: LatencyStats | None = None
-    """From when an item was read, as the papers measure: the time for which a source is held back is not in it."""
+    cores_left: int | None = None
+    """Of ``cores``, where other programs take some: what there seems to be. ``None``: nothing tells of it."""
     demand: Demand | None = None
     """None where nobody counts what was asked for, as in a simulation of workers alone."""
+
+    @property
+    def read_latency(self) -> LatencyStats | None:
+        """From when an item was read, as the papers measure."""
+        return self.latency and self.latency.from_read
 
     @property
     def input_rate_windows(self) -> tuple[RateWindow, ...]:

@@ -43,9 +43,8 @@ def expect(
         return missing
     measured = stage_costs(snapshot.stages, snapshot.cores)
     costs = {name: _scaled(cost, scale) for name, cost in measured.items()}
-    conditions = Conditions(
-        snapshot.cores, snapshot.hop_s * scale, needed_rate(snapshot), arrival_cv=_arrival_cv(snapshot)
-    )
+    cores = snapshot.cores if snapshot.cores_left is None else snapshot.cores_left
+    conditions = Conditions(cores, snapshot.hop_s * scale, needed_rate(snapshot), arrival_cv=_arrival_cv(snapshot))
     alike = [(rows, _of_size(conditions, snapshot, limit)) for limit, rows in _by_size(table, snapshot)]
     if len(alike) == 1:
         return predict_all(table, costs, alike[0][1])

@@ -4,6 +4,7 @@ interval that says how sure it is."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from math import inf, isfinite, sqrt
 
@@ -61,8 +62,10 @@ class Forecaster:
         return np.where(allowed(self._situation.budget, predictions), likely, 0.0)
 
     def reaches(self, catalogue: Catalogue, limits: Limits) -> Reaches | None:
-        """How well the best within each of ``limits`` would do; where a queue grows, half of what comes out."""
-        predictions, situation = expect(catalogue.table, self._situation.snapshot), self._situation
+        """How well the best within each of ``limits`` would do; where a queue grows, half of what comes out. With all
+        the cores: those that other apps take are what is asked about."""
+        situation = self._situation
+        predictions = expect(catalogue.table, replace(situation.snapshot, cores_left=None))
         if isinstance(predictions, Unmeasured):
             return None
         columns, _ = self._judged(catalogue, self._expected(catalogue, predictions), 0.0)

@@ -59,8 +59,9 @@ class Model(Strategy):
         return clear(situation, elapsed_s)
 
     def learn(self, situation: Situation) -> None:
-        """Corrects capacity and latency of the active composition, and (by half) of those with the same limit."""
-        if situation.moving:
+        """Corrects capacity and latency of the active composition, and (by half) of those with the same limit; what
+        is measured while others take the cores is not its doing."""
+        if situation.moving or situation.snapshot.cores_left is not None:
             return
         raw = self._forecaster(situation).raw(situation.active)
         if isinstance(raw, Unmeasured):

@@ -35,13 +35,21 @@ def provide(situation: Situation, forecasts: Forecasts) -> Proposal:
     if chosen is None:
         chosen = _most(forecasts)
         within = "" if situation.budget.free else f" within {situation.budget.told()}"
-        why = f"nothing known meets what is foreseen{within}; {chosen.composition.name} comes closest"
+        why = f"nothing known meets what is foreseen{within}{_left(situation)}; {chosen.composition.name} comes closest"
         costly = costs(situation, forecasts, chosen)
     else:
         why = f"{chosen.composition.name} meets what is foreseen"
     if chosen.composition.shape == situation.active.shape:
         return Stay(f"{situation.active.name} stays ({tell(situation, chosen)}){costly}")
     return settle(situation, forecasts, chosen, f"{why} ({tell(situation, chosen)}){costly}")
+
+
+def _left(situation: Situation) -> str:
+    """Of the cores, where others take some."""
+    snapshot = situation.snapshot
+    if snapshot.cores_left is None:
+        return ""
+    return f" with about {snapshot.cores_left} of {snapshot.cores} cores, for other programs take the rest"
 
 
 def _pick(forecasts: Forecasts, enough: npt.NDArray[np.bool_], alike: npt.NDArray[np.bool_]) -> Forecast | None:

@@ -121,7 +121,8 @@ def rate_of(spec: Any) -> Any:
 
 def happening_of(spec: dict[str, Any], stages: list[Stage]) -> Happening:
     compositions = compositions_of(spec["compositions"], stages) if "compositions" in spec else ()
-    return Happening(spec["at_s"], spec["action"], slo_of(spec.get("slo")), compositions, spec.get("name"))
+    slo, cores = slo_of(spec.get("slo")), spec.get("cores", 0)
+    return Happening(spec["at_s"], spec["action"], slo, compositions, spec.get("name"), cores=cores)
 
 
 # --- what is expected ------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from compositions.model import Composition, Group, Pattern
@@ -12,7 +14,7 @@ from service.gym.figures import Figures
 from service.gym.loads import LOADS, Span
 from service.gym.play import POLICIES, play
 from service.gym.task import Task
-from service.running.simulated.scenario import SimulatedStage
+from service.running.simulated.scenario import Happening, SimulatedStage
 
 STAGES = (SimulatedStage("a", 0.02, 0.3), SimulatedStage("b", 0.08, 0.3))
 MERGED = tuple(Composition(f"m{n}", (Group(("a", "b"), Pattern.PAR, n),)) for n in range(1, 9))
@@ -44,6 +46,13 @@ def test_the_clairvoyant_pays_less_than_the_peak() -> None:
     crowd = task("crowd, 12 of 60 s")
     clairvoyant = Clairvoyant(crowd)
     assert clairvoyant.worker_s() < 0.7 * clairvoyant.peak().workers * crowd.duration_s
+
+
+def test_the_clairvoyant_pays_for_the_cores_that_are_left() -> None:
+    taken = replace(task("constant"), happenings=(Happening(50.0, "cores", cores=2),))
+    clairvoyant = Clairvoyant(taken)
+    assert clairvoyant.workers(40.0, 0.0) > 4
+    assert clairvoyant.workers(40.0, 60.0) == 2, "40 items/s of 0.1 s are too many for two cores: more would not help"
 
 
 @pytest.mark.parametrize(("load", "arrivals"), [("wave of 60 s", "paced"), ("crowd, 12 of 60 s", "poisson")])
