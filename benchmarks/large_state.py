@@ -3,7 +3,8 @@ until a lost worker's partitions are back, and the longest pause at a resize.
 
     python -m benchmarks.large_state [--keys 1000000] [--seconds 8] [--items 2048] [--json]
 
-A measurement begins when each key has its state. Each result is checked by its serial number.
+A measurement begins when each key has its state. Each result is checked by its serial number. ``plain_of_small`` is
+what a loop over one dict makes of the same stage and keys, nothing shipped: the share that memory alone leaves.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
+from apps import registry
 from benchmarks.delivering import delivering
 from benchmarks.harness import metadata, tell
 from compositions.model import Composition, Group, Pattern
@@ -29,6 +32,7 @@ from service.running.runner import Runner
 APPS = Path(__file__).parent / "keyed" / "apps"
 SMALL_KEYS, STATE_BYTES = 1_000, 1_000
 UP_S, LIMIT_S, LOOK_S = 60.0, 240.0, 0.02
+PLAIN_ITEMS = 1_000_000
 MB = 1e6
 
 
@@ -133,6 +137,19 @@ def measured(keys: int, seconds: float, items: int | str) -> dict[str, float]:
         }
 
 
+def plain_s(keys: int, count: int) -> float:
+    """CPU time of the stage over one dict, for so many items of these keys, which have their states."""
+    app, states = registry.create("keyed_blobs", {"keys": keys, "state_bytes": STATE_BYTES}, [APPS]), {}
+    source, stage = app.items(None), app.count
+    for key in islice(source, keys):
+        states[key] = stage(key, None)[1]
+    chosen = list(islice(source, count))
+    began_s = time.thread_time()
+    for key in chosen:
+        states[key] = stage(key, states[key])[1]
+    return time.thread_time() - began_s
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--keys", type=int, default=1_000_000)
@@ -145,7 +162,8 @@ def main() -> None:
         figures = measured(given.keys, given.seconds, given.items)
     finally:
         ray_cluster.shutdown()
-    tell({**metadata(), **figures}, given.json)
+    plain = [plain_s(SMALL_KEYS, PLAIN_ITEMS), plain_s(given.keys, PLAIN_ITEMS)]
+    tell({**metadata(), **figures, "plain_of_small": round(plain[0] / plain[1], 3)}, given.json)
 
 
 if __name__ == "__main__":

@@ -90,7 +90,8 @@ class Failures:
         for task in worker.outstanding:
             self._transition.disturb(task)
             if task.picked is not None:
-                self._pieces.lost(task, why, number=number, heard=worker.heard if task in suspects else None)
+                blamed = task in suspects and not task.void
+                self._pieces.lost(task, why, number=number, heard=worker.heard if blamed else None)
                 continue
             task.group.load -= 1
             if task not in suspects:

@@ -22,11 +22,14 @@ class KeyedTask(NamedTuple):
     ``picked``: a byte for each value of its items, 1 for those to run; None: all items are. ``kept`` holds what brings
     back the partitions that the worker has not, by stage: it replaces what the worker may have of them. ``routes``:
     where the values of its items were said to belong, which a worker holds against their keys; None: nobody said.
+    ``behind``: the task that the worker had when this one was sent, and whose states it is to go on with: if that one
+    fails, this one does, and nothing is run. None: there was none.
     """
 
     picked: bytes | None = None
     kept: Mapping[str, Mapping[int, KeyStates]] = _NONE
     routes: Routes | None = None
+    behind: int | None = None
 
     @property
     def partitions(self) -> bytes | None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from itertools import combinations
+from operator import or_
 
+from runtime.dispatch.assembly import marked
 from runtime.dispatch.phases import Draining, Resizing
 from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork
 from runtime.dispatch.state import State
@@ -195,14 +199,24 @@ def _gates(state: State) -> Iterator[str]:
 
 
 def _keys(state: State) -> Iterator[str]:
-    """A partition is in work once, and only as long as its task; the bundles of a partitioned stage are of one group,
-    in order, and not done."""
+    """A partition is in work at one worker, and only as long as its tasks; the bundles of a partitioned stage are
+    of one group, in order, and not done."""
     for index, keys in state.stateful.partitioned.items():
-        pieces = [task for task in _all_tasks(state) if task.picked is not None and task.group.first == index]
-        busy = [each for task in pieces for each in keys.piece(task.bundle, task.picked or b"").partitions]
-        marked = [each for each in range(keys.count) if keys.in_work[each]]
-        if sorted(busy) != marked:
-            yield f"partitions {sorted(busy)} of stage {index} are in work; {marked} are marked so"
+        busy = {
+            worker.worker: marks
+            for worker in state.crew.workers.values()
+            if (
+                marks := [
+                    marked(keys.piece(task.bundle, task.picked).partitions)
+                    for task in worker.outstanding
+                    if task.picked is not None and task.group.first == index
+                ]
+            )
+        }
+        if busy != keys.in_work:
+            yield f"partitions {busy} of stage {index} are in work; {keys.in_work} are marked so"
+        if any(one & other for one, other in combinations(map(_any_of, busy.values()), 2)):
+            yield f"a partition of stage {index} is in work at two workers: {busy}"
         turns = [assembly.bundle.turn for assembly in keys.entered]
         if turns != sorted(turns) or (not turns) != (keys.group is None):
             yield f"turns {turns} are at stage {index} of {keys.group and _name(keys.group)}"
@@ -228,6 +242,10 @@ def _groups(state: State) -> list[GroupState]:
 
 def _all_tasks(state: State) -> list[TaskInWork]:
     return [task for worker in state.crew.workers.values() for task in worker.outstanding]
+
+
+def _any_of(marks: Iterable[int]) -> int:
+    return reduce(or_, marks, 0)
 
 
 def _covers(task: TaskInWork, stage: int) -> bool:

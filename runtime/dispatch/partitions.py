@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Any
 
 from runtime.dispatch.assembly import Assembly, Piece, marked
 from runtime.dispatch.by_key import StatesByKey
-from runtime.dispatch.events import KeyStates, Payload, WorkerId
+from runtime.dispatch.changed import Changed
+from runtime.dispatch.events import KeyStates, WorkerId
 from runtime.dispatch.pipeline import Bundle, GroupState
 from runtime.dispatch.skew import Loads, moves
 
@@ -67,8 +67,9 @@ class Partitions:
         """Those of which the next owner has not the states yet, and the newest bundle has values: keys that come no
         more would hold up all others."""
         self.loads = Loads(count)
-        self.in_work = bytes(256)
-        """1 for each that a task may change now."""
+        self.in_work: dict[WorkerId, list[int]] = {}
+        """By worker, for each piece that it has: 256 bytes with 1 for those that it may change. No two workers have the
+        same."""
         self.commit(begin)
         self.entered: list[Assembly] = []
         """In the order of their turns."""
@@ -76,17 +77,26 @@ class Partitions:
         """Whose bundles are at the stage: those of another composition wait until they are through."""
 
     def mine(self, worker: WorkerId) -> int:
-        """256 bytes with 1 for each that ``worker`` owns and that is not in work."""
-        return self.owned.get(worker, 0) & ~int.from_bytes(self.in_work)
+        """256 bytes with 1 for each that ``worker`` owns and that is not in work at another."""
+        mine = self.owned.get(worker, 0)
+        for other, pieces in self.in_work.items():
+            if other != worker:
+                for each in pieces:
+                    mine &= ~each
+        return mine
 
     def begin(self, worker: WorkerId, piece: Piece) -> dict[int, KeyStates]:
         """A piece goes to ``worker``: as ``lend``, and its partitions stay there until ``end``."""
-        self._mark(piece.partitions, 1)
+        self.in_work.setdefault(worker, []).append(marked(piece.partitions))
         return self.lend(worker, piece.partitions)
 
     def end(self, piece: Piece) -> None:
         """Its task is over."""
-        self._mark(piece.partitions, 0)
+        mark = marked(piece.partitions)
+        worker = next(worker for worker, pieces in self.in_work.items() if mark in pieces)
+        self.in_work[worker].remove(mark)
+        if not self.in_work[worker]:
+            del self.in_work[worker]
 
     def lend(self, worker: WorkerId, partitions: Sequence[int]) -> dict[int, KeyStates]:
         """A task of ``worker`` may change these; returns what is kept of those whose state it has not, and nothing for
@@ -104,10 +114,8 @@ class Partitions:
     def commit(self, changes: Mapping[int, KeyStates]) -> None:
         """A task succeeded, and made these."""
         self.known.update(changes)
-        every: dict[Any, Payload | None] = {}
-        for states in changes.values():
-            every.update(states)
-        self.kept.put(every, lambda: {key: each for each, states in changes.items() for key in states})
+        made = Changed.of(changes)
+        self.kept.put(made.by_key(), made.partition_of_each)
 
     def enter(self, assembly: Assembly, group: GroupState) -> None:
         """A bundle, in its turn."""
@@ -222,9 +230,3 @@ class Partitions:
             worker: marked(each for each, owner in enumerate(self.owners) if owner == worker) for worker in workers
         }
         self.owned = {worker: mine for worker, mine in marks.items() if mine or worker in self.sharers}
-
-    def _mark(self, partitions: Sequence[int], sign: int) -> None:
-        marks = bytearray(self.in_work)
-        for each in partitions:
-            marks[each] = sign
-        self.in_work = bytes(marks)

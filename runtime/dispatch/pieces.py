@@ -42,6 +42,12 @@ class Pieces:
             piece.assembly.again(piece)
         self._work.piece_over(task.group, piece.assembly)
 
+    def refused(self, task: TaskInWork) -> None:
+        """A piece before it in its worker failed, and so it was not run: nothing is held against it."""
+        piece = self._end(task)
+        piece.assembly.again(piece)
+        self._work.piece_over(task.group, piece.assembly)
+
     def lost(self, task: TaskInWork, why: str, *, number: int, heard: int | None) -> None:
         """Its worker is gone, which was the run's ``number``-th loss. ``heard``: as a suspect, which may have killed
         it, what ``Trouble.after_loss`` asks for; None: it is none."""

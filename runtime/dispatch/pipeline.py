@@ -92,6 +92,8 @@ class TaskInWork:
     """When the worker began it, as far as can be told; None: it waits behind another."""
     picked: bytes | None = None
     """Of a piece of the bundle: a byte for each value, 1 for those of the task."""
+    void: bool = False
+    """It was sent behind a piece that has failed since, and is not run."""
 
     @property
     def count(self) -> int:
@@ -178,7 +180,7 @@ class GroupState:
         than a hop, a second one would only wait behind it while another worker is idle, and lengthen the drain. A
         stateful stage needs the state that its previous item leaves, so it has one. Where calls wait, it is as many as
         have the items that may be worked on at once. Of a partitioned group it is how many bundles may be there for
-        each worker: keys are not even, and who has none in one bundle has some in the next; a worker has one task."""
+        each worker: keys are not even, and who has none in one bundle has some in the next."""
         if self.at_once > 1:
             depth = -(-self.at_once // self.pace.task_items)
         elif self.ordered:

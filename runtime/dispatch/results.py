@@ -42,6 +42,7 @@ class Results:
         if worker is None or back is None:
             return
         task, since_s = back
+        assert not task.void, f"task {task_id} was done on states that a failed one had changed"
         bundle, group, pipeline = task.bundle, task.group, task.group.pipeline
         count, in_bytes = len(bundle.arrived_s), bundle.size_bytes
         if task.picked is not None:
@@ -96,7 +97,11 @@ class Results:
             return
         task, _ = back
         self._transition.disturb(task)
-        if task.picked is not None:
+        if task.void:
+            self._pieces.refused(task)
+        elif task.picked is not None:
+            for behind in worker.outstanding:
+                behind.void = behind.picked is not None
             self._pieces.failed(task, event)
         elif task.bundle.count == 1:
             self._again(task.bundle, event.error)

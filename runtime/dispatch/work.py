@@ -24,6 +24,7 @@ class Work:
 
     def __init__(self, state: State, turn: Turn, settings: DispatcherSettings) -> None:
         self._turn = turn
+        self._crew = state.crew
         self._tasks = state.tasks
         self._course = state.course
         self._admission = state.admission
@@ -111,19 +112,26 @@ class Work:
     # --- by key -----------------------------------------------------------------------------------------------------
 
     def _dispatch_pieces(self, group: GroupState) -> None:
-        """Gives each worker without a task the oldest values of its keys; new bundles come while one has none."""
+        """Gives each worker that may have some the oldest values of its keys; new bundles come while there is one."""
         keys = self._stateful.partitioned[group.first]
         while True:
             if keys.group is group and group.workers:
                 keys.share([each.worker for each in group.workers], [each.worker for each in group.leaving])
                 for worker in (*group.workers, *group.leaving):
-                    if not worker.outstanding and (piece := keys.next_piece(worker.worker)) is not None:
+                    if (
+                        _has_room(worker, group, self._crew.short)
+                        and (piece := keys.next_piece(worker.worker)) is not None
+                    ):
                         self._send_piece(worker, group, piece)
-            idle = next((worker for worker in group.workers if not worker.outstanding), None)
-            if idle is None or (bundle := self._next_bundle(group)) is None:
+            free = min(group.workers, key=lambda worker: len(worker.outstanding), default=None)
+            if (
+                free is None
+                or not _has_room(free, group, self._crew.short)
+                or (bundle := self._next_bundle(group)) is None
+            ):
                 return
             if bundle.next_stage > group.first:  # it has seen the partitioned stage in another composition
-                self._send(idle, group, bundle)
+                self._send(free, group, bundle)
             else:
                 self._enter(group, bundle)
 
@@ -141,7 +149,8 @@ class Work:
         keys, name = self._stateful.partitioned[group.first], group.group.stages[0]
         bundle = piece.assembly.bundle
         picked = None if piece.whole else piece.picked
-        keyed = KeyedTask(picked, {name: keys.begin(worker.worker, piece)}, bundle.routes)
+        behind = _last_piece(worker, group)
+        keyed = KeyedTask(picked, {name: keys.begin(worker.worker, piece)}, bundle.routes, behind)
         task_id = self._tasks.give(worker, group, bundle, self._turn.now_s, piece.picked)
         stages, payload = group.group.stages, bundle.payload
         task = Task(task_id, bundle.serial, stages, payload, NO_STATES, bundle.start, bundle.count, keyed)
@@ -225,3 +234,22 @@ class Work:
             self._stateful.gates[index].passed(bundle.turn, bundle.count)
             for pipeline in self._course.pipelines:
                 self.dispatch(pipeline.by_stage[index])
+
+
+def _has_room(worker: WorkerState, group: GroupState, short: bool) -> bool:
+    """Whether a worker of the group may have a piece: it has none, or one that the next can be sent behind, so that it
+    need not wait for its message. Who is about to go elsewhere goes with empty hands; ``short``: all may be."""
+    if not worker.outstanding:
+        return True
+    if short or group.pipeline.roaming is not None or worker in group.leaving:
+        return False
+    return _last_piece(worker, group) is not None
+
+
+def _last_piece(worker: WorkerState, group: GroupState) -> int | None:
+    """The task that a piece for the group may be sent behind: the only one of its worker, itself a piece for the group,
+    and no piece before it has failed. None: there is no such task."""
+    if len(worker.outstanding) != 1:
+        return None
+    only = worker.outstanding[0]
+    return None if only.picked is None or only.void or only.group is not group else only.task_id

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pickle import dumps, loads
 from typing import Any
 
@@ -14,6 +15,7 @@ from apps.keys import Partitions
 from compositions.errors import RecomposeError, shown
 from compositions.model import Stage, StageKind
 from runtime.dispatch.by_key import StatesByKey
+from runtime.dispatch.changed import Changed
 from runtime.dispatch.events import NOTHING_KEYED, KeyedDone, KeyStates
 from runtime.dispatch.instructions import KeyedTask
 from runtime.dispatch.routes import Routed, Routes
@@ -125,12 +127,13 @@ class KeyedStage:
         self._touched, self._now = touched, now
         return keys
 
-    def changes(self) -> dict[int, KeyStates]:
+    def changes(self) -> Changed:
         """What the task made of the keys that it touched, each pickled by itself. Raises: what pickle raises."""
-        made: dict[int, dict[Any, bytes | None]] = {partition: {} for partition in set(self._touched.values())}
-        for (key, state), partition in zip(self._now.items(), self._touched.values(), strict=True):
-            made[partition][key] = None if state is None else dumps(state, 5)
-        return dict(made)
+        now = self._now.values()
+        states: list[bytes | None] = list(map(dumps, now, repeat(5)))
+        if type(None) in set(map(type, now)):
+            states = [None if state is None else made for state, made in zip(now, states, strict=True)]
+        return Changed(list(self._touched), bytes(self._touched.values()), states)
 
     def _keep(self) -> None:
         """The task is over."""
@@ -204,6 +207,10 @@ class KeyedStages:
         self._stages = {each.name: KeyedStage(app, each) for each in app.stages if each.kind is StageKind.PARTITIONED}
         self._after = {before: self._stages[name] for before, name in pairwise(names) if name in self._stages}
         self.first = self._stages.get(names[0]) if names else None
+        self.turn = asyncio.Lock()
+        """Of a task: another one that came while it waits would be mistaken for a part of it."""
+        self._failed: int | None = None
+        """The latest task that came to nothing."""
 
     def __bool__(self) -> bool:
         return bool(self._stages)
@@ -213,6 +220,10 @@ class KeyedStages:
 
     def of(self, name: str) -> KeyedStage:
         return self._stages[name]
+
+    def any_of(self, stages: Sequence[str]) -> bool:
+        """Whether one of them is partitioned."""
+        return any(name in self._stages for name in stages)
 
     def follow(self, stages: Sequence[str]) -> bool:
         """Whether a partitioned stage comes next."""
@@ -230,7 +241,13 @@ class KeyedStages:
                 text = f"the states that went in cannot be unpickled\n{traceback.format_exc()}"
                 raise StatesError(name, text) from None
 
-    def undo(self, stages: Sequence[str]) -> None:
+    def is_behind_failed(self, task: KeyedTask | None) -> bool:
+        """Whether the one that ``task`` was sent behind came to nothing."""
+        return task is not None and task.behind is not None and task.behind == self._failed
+
+    def undo(self, task_id: int, stages: Sequence[str]) -> None:
+        """The present task came to nothing."""
+        self._failed = task_id
         for name in stages:
             if (stage := self._stages.get(name)) is not None:
                 stage.undo()
@@ -244,7 +261,7 @@ class KeyedStages:
         changes = {name: self._changes(name) for name in own}
         return KeyedDone(None if after is None else after.routes(items), changes)
 
-    def _changes(self, name: str) -> dict[int, KeyStates]:
+    def _changes(self, name: str) -> Changed:
         try:
             return self._stages[name].changes()
         except Exception:

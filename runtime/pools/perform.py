@@ -39,17 +39,20 @@ class _Given(NamedTuple):
 
 async def perform(calls: Calls, task: Task, codec: Codec) -> Performed:
     """Raises: StageError when nothing of the task could be done, and what it did to states is undone."""
-    if not calls.keyed:
+    if not calls.keyed.any_of(task.stages):
         return await _perform(calls, task, codec)
-    try:
-        calls.keyed.begin(task.stages, task.keyed)
-        return await _perform(calls, task, codec)
-    except StageError:
-        calls.keyed.undo(task.stages)
-        raise
-    except StatesError as error:
-        calls.keyed.undo(task.stages)
-        raise StageError(error.stage, str(error), None) from None
+    async with calls.keyed.turn:
+        try:
+            calls.keyed.begin(task.stages, task.keyed)
+            if calls.keyed.is_behind_failed(task.keyed):
+                raise StageError(task.stages[0], "the task failed whose states this one was to go on with", None)
+            return await _perform(calls, task, codec)
+        except StageError:
+            calls.keyed.undo(task.task_id, task.stages)
+            raise
+        except StatesError as error:
+            calls.keyed.undo(task.task_id, task.stages)
+            raise StageError(error.stage, str(error), None) from None
 
 
 async def _perform(calls: Calls, task: Task, codec: Codec) -> Performed:

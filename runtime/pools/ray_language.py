@@ -26,7 +26,7 @@ from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.routes import Mosaic
 from runtime.made import made
 from runtime.pools.execute import StageError
-from runtime.pools.keyed_states import packed, unpacked
+from runtime.pools.keyed_states import packed, packed_changes, unpacked, unpacked_changes
 from runtime.pools.perform import Performed
 from runtime.transport.values import Carried, Frame, FrameCodec
 from runtime.transport.wire import Kind, Message, plain_text
@@ -107,8 +107,8 @@ class Language:
         timings = [*chain.from_iterable(map(_SECONDS, timed))]
         states = {self._index[name]: state for name, state in given.items()} if given else {}
         if keyed is not NOTHING_KEYED:
-            contents, changed = packed(keyed.changes)
-            states[_LETTER] = [pickle.dumps((keyed.routes, contents), protocol=5), changed]
+            told_states, changed = packed_changes(keyed.changes)
+            states[_LETTER] = [pickle.dumps((keyed.routes, told_states), protocol=5), changed]
         kind = Kind.DONE
         if faults:
             told = [(fault.position, self._index[fault.stage], fault.error) for fault in faults]
@@ -148,8 +148,8 @@ class Language:
 
 
 def _changed(letter: Sequence[Carried]) -> KeyedDone:
-    (routes, contents), changed = pickle.loads(_bytes_of(letter[0])), _bytes_of(letter[1])
-    return KeyedDone(routes, unpacked(contents, changed))
+    (routes, told_states), changed = pickle.loads(_bytes_of(letter[0])), _bytes_of(letter[1])
+    return KeyedDone(routes, unpacked_changes(told_states, changed))
 
 
 def _letter(keyed: KeyedTask | None, payload: Sequence[Carried] | Mosaic) -> tuple[list[Carried], Sequence[Carried]]:

@@ -150,6 +150,8 @@ class World:
         self.tasks: dict[str, deque[Task]] = {}
         self.tables: dict[tuple[str, str, int], dict[int, int]] = {}
         """What a worker has of a stage's partition: a count for each key."""
+        self.failed: dict[str, int] = {}
+        """The latest task of a worker that came to nothing."""
         self.gone: list[tuple[str, Task]] = []
         self.asked: list[AskWorker] = []
         self.to_start = self.names = 0
@@ -237,8 +239,11 @@ class World:
         kept = {name for name in task.stages if self.stages[NAMES.index(name)].keeps_state}
         if task.keyed is not None:
             self.load(worker, task)
+            if task.keyed.behind is not None and task.keyed.behind == self.failed.get(worker):
+                how = "fail"
         if how == "fail" or (how == "partly" and kept):
             position = None if pick == 0 else at
+            self.failed[worker] = task.task_id
             self.handle(TaskFailed(self.now_s, worker, task.task_id, task.stages[0], "told to fail", position))
             return
         states, payload = dict(task.states), []

@@ -16,7 +16,7 @@ from runtime.dispatch.events import KeyStates
 from runtime.dispatch.instructions import KeyedTask, Task
 from runtime.dispatch.routes import Mosaic
 from runtime.pools.execute import run_now
-from runtime.pools.keyed_states import packed, unpacked
+from runtime.pools.keyed_states import packed, packed_changes, unpacked, unpacked_changes
 from runtime.pools.ray_bench import Bench
 from runtime.pools.ray_language import Language
 from runtime.transport.values import FrameCodec
@@ -74,6 +74,22 @@ STATES = st.dictionaries(st.integers(0, 5), st.dictionaries(st.text(max_size=3),
 def test_states_come_out_of_their_frame_as_they_went_in(states):
     contents, frame = packed(states)
     assert unpacked(pickle.loads(pickle.dumps(contents)), memoryview(bytearray(frame))) == states
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), STATES))
+def test_what_a_task_made_comes_out_of_its_frame_by_partition_and_by_key(states):
+    made, frame = packed_changes(states)
+    changes = unpacked_changes(pickle.loads(pickle.dumps(made)), memoryview(bytearray(frame)))
+    assert changes.keys() == states.keys()
+    for name, stage in states.items():
+        there = {partition: part for partition, part in stage.items() if part}
+        assert dict(changes[name]) == there
+        assert (len(changes[name]), list(changes[name])) == (len(there), list(there))
+        assert {partition in changes[name] for partition in there} <= {True}
+        assert 77 not in changes[name]
+        pairs = [(key, state, each) for each, part in there.items() for key, state in part.items()]
+        assert changes[name].by_key() == {key: state for key, state, _ in pairs}
+        assert changes[name].partition_of_each() == {key: each for key, _, each in pairs}
 
 
 def test_a_frame_that_is_not_that_of_its_states_is_refused():

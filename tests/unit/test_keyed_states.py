@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -52,8 +53,10 @@ class Sums(App):
         return value
 
 
-def run(calls: Calls, values: list[Any], keyed: KeyedTask, stages: tuple[str, ...] = ("total",)) -> Performed:
-    return run_now(perform(calls, Task(0, 0, stages, CODEC.encode(values), {}, 0, len(values), keyed), CODEC))
+def run(
+    calls: Calls, values: list[Any], keyed: KeyedTask, stages: tuple[str, ...] = ("total",), task_id: int = 0
+) -> Performed:
+    return run_now(perform(calls, Task(task_id, 0, stages, CODEC.encode(values), {}, 0, len(values), keyed), CODEC))
 
 
 def states(done: Performed) -> dict[Any, Any]:
@@ -276,6 +279,49 @@ def test_a_call_for_all_values_of_a_task_gives_what_a_plain_loop_gives_and_a_fai
         done = run(calls, bundle, keyed)
         assert CODEC.decode(done.payload) == expected
         assert states(done) == {key: [sums[key]] if sums[key] else None for key, _ in bundle}
+
+
+def test_what_was_sent_behind_a_task_that_failed_is_not_run_and_brings_its_states_all_the_same() -> None:
+    calls = Calls(Sums())
+    made = run(Calls(Sums()), [("b", 1)], KeyedTask(None, ALL)).keyed.changes["total"]
+    run(calls, [("a", 1)], KeyedTask(None, ALL))
+    with pytest.raises(StageError, match="told to"):
+        run(calls, [("a", 2), ("a", "raise")], KeyedTask(), task_id=5)
+    for task_id, kept in ((6, {"total": made}), (7, {})):
+        with pytest.raises(StageError, match="whose states this one was to go on with") as caught:
+            run(calls, [("a", 3)], KeyedTask(None, kept, None, task_id - 1), task_id=task_id)
+        assert caught.value.position is None
+    assert states(run(calls, [("a", 3), ("b", 2)], KeyedTask())) == {"a": [1, 3], "b": [1, 2]}
+    run(calls, [("a", 4)], KeyedTask(), task_id=9)
+    assert states(run(calls, [("a", 5)], KeyedTask(None, {}, None, 9))) == {"a": [1, 3, 4, 5]}
+
+
+class Slow(App):
+    """A stage by key, and one that waits, in one worker."""
+
+    name = "slow"
+    stages = (Stage("total", StageKind.PARTITIONED, partitions=2), Stage("wait"))
+
+    def total_key(self, value: int) -> int:
+        return 0
+
+    def total(self, value: int, state: int | None) -> tuple[int, int]:
+        return (state or 0) + value, (state or 0) + value
+
+    async def wait(self, value: int) -> int:
+        await asyncio.sleep(0)
+        return value
+
+
+def test_while_a_task_with_states_waits_the_next_one_does_not_begin() -> None:
+    calls = Calls(Slow())
+
+    async def both() -> list[Performed]:
+        keyed = [KeyedTask(None, {"total": {0: {}, 1: {}}}), KeyedTask(None, {}, None, 0)]
+        tasks = [Task(at, at, ("total", "wait"), CODEC.encode([1, 2]), {}, 0, 2, each) for at, each in enumerate(keyed)]
+        return await asyncio.gather(*(perform(calls, each, CODEC) for each in tasks))
+
+    assert [CODEC.decode(each.payload) for each in asyncio.run(both())] == [[1, 3], [4, 6]]
 
 
 def test_a_call_for_all_values_must_give_one_for_each_and_states_of_their_keys() -> None:

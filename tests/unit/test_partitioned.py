@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict, deque
 
 import pytest
 
+from compositions.dynamic import Dyn
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.rules import groups_of_dyn
 from runtime.dispatch.assembly import Assembly, marked
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError
@@ -17,6 +19,7 @@ from runtime.dispatch.events import (
     KeyedDone,
     SwitchRequested,
     TaskDone,
+    TaskFailed,
     Tick,
     WorkerAnswered,
     WorkerJoined,
@@ -38,11 +41,14 @@ def workers(count: int) -> Composition:
 
 
 class Bench:
-    def __init__(self, count: int, losses: int = 3) -> None:
+    def __init__(self, count: int, losses: int = 3, dyn: bool = False) -> None:
         settings = DispatcherSettings(spares=0, losses=losses)
-        self.dispatcher = Dispatcher((BY,), workers(count), settings, validate=True)
+        composition = workers(count)
+        if dyn:
+            composition = Composition("Dyn", groups_of_dyn((BY,), count), dyn=Dyn(count, "lp"))
+        self.dispatcher = Dispatcher((BY,), composition, settings, validate=True)
         self.dispatcher.start(0.0)
-        self.tasks: dict[str, Task] = {}
+        self.waiting: dict[str, deque[Task]] = defaultdict(deque)
         self.out: list[Outcome] = []
         for number in range(count):
             self.handle(WorkerJoined(0.0, f"w{number}"))
@@ -50,14 +56,21 @@ class Bench:
     def handle(self, event: Event) -> None:
         instructions, outcomes = self.dispatcher.handle(event)
         self.out += outcomes
-        self.tasks.update({each.worker: each.task for each in instructions if isinstance(each, SendTask)})
+        for each in instructions:
+            if isinstance(each, SendTask):
+                self.waiting[each.worker].append(each.task)
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """What each worker runs."""
+        return {worker: tasks[0] for worker, tasks in self.waiting.items() if tasks}
 
     def admit(self, *partitions: int) -> None:
         payload, count = list(partitions), len(partitions)
         self.handle(BundleAdmitted(0.0, (0.0,) * count, payload, None, Routes(bytes(partitions))))
 
     def done(self, worker: str, blob: bytes = b"new") -> None:
-        task = self.tasks.pop(worker)
+        task = self.waiting[worker].popleft()
         values = [value for value, mine in zip(task.payload, self.picked(task), strict=True) if mine]
         changes = {"by": {partition: {f"key {partition}": blob} for partition in set(values)}}
         self.handle(TaskDone(0.0, worker, task.task_id, values, keyed=KeyedDone(None, changes)))
@@ -81,7 +94,7 @@ def test_a_value_goes_from_dead_to_dead_at_the_price_of_one_loss():
     bench.admit(1)
     for second in (1.0, 2.0, 3.0):
         (worker,) = bench.tasks
-        del bench.tasks[worker]
+        del bench.waiting[worker]
         bench.handle(WorkerLost(second, worker, "its machine is gone"))
     (worker,) = bench.tasks
     bench.handle(WorkerAnswered(3.1, worker, 3))
@@ -96,18 +109,73 @@ def test_a_partition_in_work_moves_when_its_task_is_over_and_brings_what_is_kept
     bench.admit(0, 1)
     owner = {bench.tasks[worker].payload[bench.picked(bench.tasks[worker]).index(1)]: worker for worker in bench.tasks}
     bench.admit(0, 1)
+    bench.admit(0, 1)
     bench.handle(SwitchRequested(0.0, workers(1)))
     stays = next(w.worker for w in bench.dispatcher.view(0.0).workers if w.group is not None)
     (leaves,) = {"w0", "w1"} - {stays}
     moving = next(partition for partition, worker in owner.items() if worker == leaves)
-    bench.done(stays)
-    assert moving not in [v for v, p in zip([0, 1], bench.picked(bench.tasks[stays]), strict=True) if p]
-    bench.done(stays)
+    for _ in range(3):
+        assert moving not in [v for v, p in zip([0, 1], bench.picked(bench.tasks[stays]), strict=True) if p]
+        bench.done(stays)
     assert stays not in bench.tasks
+    bench.done(leaves, b"first word")
+    assert stays not in bench.tasks, "its owner of old has another bundle of it"
     bench.done(leaves, b"last word")
     assert bench.tasks[stays].keyed.kept == {"by": {moving: {f"key {moving}": b"last word"}}}
     bench.done(stays)
+    assert sum(each.count for each in bench.out if isinstance(each, Delivered)) == 6
+
+
+def test_a_worker_has_the_next_piece_while_it_is_at_one_and_no_more():
+    bench = Bench(2)
+    for _ in range(3):
+        bench.admit(0, 1)
+    for first, second in bench.waiting.values():
+        assert first.keyed.behind is None
+        assert second.keyed.behind == first.task_id
+        assert second.keyed.kept == {"by": {}}, "what is kept would bring it back to what was before the first"
+    for worker in ("w0", "w1", "w0", "w1"):
+        bench.done(worker)
     assert sum(each.count for each in bench.out if isinstance(each, Delivered)) == 4
+    assert [len(tasks) for tasks in bench.waiting.values()] == [1, 1]
+
+
+def test_what_was_sent_behind_a_piece_that_fails_comes_back_without_blame_and_after_it():
+    bench = Bench(1)
+    bench.admit(0, 1)
+    bench.admit(1, 0)
+    first, second = bench.waiting["w0"]
+    bench.waiting["w0"].popleft()
+    bench.handle(TaskFailed(0.0, "w0", first.task_id, "by", "told to fail", 1))
+    assert list(bench.waiting["w0"]) == [second], "nothing new as long as it may be refused"
+    bench.waiting["w0"].popleft()
+    bench.handle(TaskFailed(0.0, "w0", second.task_id, "by", "not run", None))
+    order = []
+    for _ in range(3):
+        task = bench.tasks["w0"]
+        order.append((task.serial, bench.picked(task)))
+        bench.done("w0")
+    assert order == [(0, b"\1\0"), (0, b"\0\1"), (2, b"\1\1")], "the second is whole: nothing is held against it"
+    assert sum(each.count for each in bench.out if isinstance(each, Delivered)) == 4
+
+
+def test_of_a_lost_worker_what_it_ran_is_blamed_and_what_it_had_behind_that_is_not():
+    bench = Bench(1, losses=1)
+    bench.admit(0)
+    bench.admit(0)
+    assert len(bench.waiting.pop("w0")) == 2
+    bench.handle(WorkerLost(1.0, "w0", "SIGKILL"))
+    bench.handle(WorkerJoined(1.0, "w1"))
+    assert [task.serial for task in bench.waiting["w1"]] == [1]
+    bench.done("w1")
+    assert [each.error for each in bench.out if isinstance(each, Delivered)] == ["worker w0 was lost: SIGKILL", None]
+
+
+def test_who_chooses_among_groups_has_one_piece():
+    bench = Bench(1, dyn=True)
+    bench.admit(0)
+    bench.admit(0)
+    assert [len(tasks) for tasks in bench.waiting.values()] == [1]
 
 
 def test_only_those_partitions_move_that_must():
@@ -122,7 +190,7 @@ def test_only_those_partitions_move_that_must():
     assert sorted(Counter(keys.owners).values()) == [21, 21, 22]
 
 
-def test_partitions_are_shared_out_in_turns_and_those_in_work_are_not_to_be_had():
+def test_partitions_are_shared_out_in_turns_and_those_in_work_elsewhere_are_not_to_be_had():
     keys = Partitions(6)
     keys.share(["a", "b"])
     assert keys.owners[:2] != [keys.owners[0]] * 2
@@ -136,9 +204,12 @@ def test_partitions_are_shared_out_in_turns_and_those_in_work_are_not_to_be_had(
     keys.begin(keys.owners[0], piece)
     assembly.again(piece)
     assert assembly.wanted == marked([0, 1])
-    assert keys.next_piece(keys.owners[0]) is None
+    (other,) = {"a", "b"} - {keys.owners[0]}
+    keys.share([other])
+    assert keys.owners == [other] * 6
+    assert keys.next_piece(other).picked == b"\0\1\0"
     keys.end(piece)
-    assert keys.next_piece(keys.owners[0]).picked == b"\1\0\1"
+    assert keys.next_piece(other).picked == b"\1\0\1"
 
 
 def test_what_is_kept_is_the_last_state_of_each_key_and_a_log_has_none_of_it():
