@@ -44,7 +44,7 @@ EVERY_S = 1.0
 """The composition changes."""
 PATIENCE_S = 120.0
 """For the first workers, and for what is under way in the end."""
-SPARES = 2
+SPARES = 4
 """Workers beyond those of a composition: on a busy machine one takes longer to start than the next lives."""
 ROWS, PORTIONS = (1, 8, 64, 512), (1, 2, 8)
 """In a bundle."""

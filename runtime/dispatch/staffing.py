@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from runtime.dispatch.events import WorkerJoined
 from runtime.dispatch.instructions import StartWorkers, StopWorker
@@ -71,11 +72,9 @@ class Staffing:
         idle = self._crew.idle()
         if active.roaming is not None:
             self._gather(idle, active)
-        for worker in idle:
-            if self._placed(worker, groups) or active.roaming is None:
-                continue
-            if sum(len(group.workers) for group in active.groups) < active.composition.workers:  # the rest are spares
-                self._roam(worker, active, active.roaming)
+        left = [worker for worker in idle if not self._placed(worker, groups)]
+        if active.roaming is not None:
+            self._roam_all(left, active, active.roaming)
 
     def _placed(self, worker: WorkerState, groups: Iterable[GroupState]) -> bool:
         for group in groups:
@@ -90,6 +89,28 @@ class Staffing:
         for worker in idle:
             if worker.group is not None and worker.group.pipeline is active:
                 self._crew.unbind(worker)
+
+    def _roam_all(self, left: list[WorkerState], active: Pipeline, roaming: Roaming) -> None:
+        """Those whom ``left`` has beyond the workers of the composition are spares."""
+        at_work = sum(len(group.workers) for group in active.groups)
+        while left and at_work < active.composition.workers:
+            first = roaming.choose(self._turn.now_s, [self._queue(group) for group in active.groups])
+            if first is None:
+                return
+            worker = max(left, key=partial(self._nearness, active.groups[first], active))
+            left.remove(worker)
+            self._roam(worker, active, roaming)
+            at_work += worker.group is not None
+
+    def _nearness(self, group: GroupState, active: Pipeline, worker: WorkerState) -> int:
+        """How many partitions of the group lie in the worker; where the group has none, those of other groups stay
+        free for these. A state that a task brings is pickled and read, and any idle worker will do."""
+        held = {
+            each: self._stateful.partitioned[each.first].holders.count(worker.worker)
+            for each in active.groups
+            if each.keyed
+        }
+        return held[group] if group in held else -sum(held.values())
 
     def _roam(self, worker: WorkerState, active: Pipeline, roaming: Roaming) -> None:
         """The worker goes where the scheduler says, until there is something for it: of a partitioned group what waits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,10 +24,14 @@ from compositions.scheduler_settings import SchedulerSettings
 from control.decisions import Mode
 from profiler.slo import parse_slo
 from runtime.dispatch.dispatcher import Dispatcher
+from runtime.dispatch.events import WorkerId
+from runtime.dispatch.instructions import Task
 from runtime.dispatch.outcomes import Delivered
+from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.local import LocalPool, PickleCodec
-from runtime.pools.simulated_machine import Machine
+from runtime.pools.simulated import SimulatedPool
+from runtime.pools.simulated_machine import Cost, Machine
 from service.bodies.compositions import ActiveComposition
 from service.running.simulated.scenario import Happening, Scenario, SimulatedStage
 from service.running.simulated.simulation import simulate
@@ -233,6 +238,42 @@ class Running(App):
     def sum(self, value: tuple[int, int], state: int | None) -> tuple[tuple[int, int, int], int]:
         total = (state or 0) + value[1]
         return (*value, total), total
+
+
+class Counting(SimulatedPool):
+    """Counts the tasks of stages with keys, and the partitions that they bring with their states."""
+
+    tasks = brought = 0
+
+    def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            if task.keyed is not None:
+                self.tasks += 1
+                self.brought += sum(bool(states) for kept in task.keyed.kept.values() for states in kept.values())
+        super().send(worker, tasks)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULER_NAMES)
+def test_of_several_idle_workers_the_one_with_the_states_goes_to_a_stage_by_key(scheduler: str) -> None:
+    """Others go to stages without: any will do there, and the states stay where they are."""
+    shape, codec, pool = parse(f"Dyn*4({scheduler})", STAGES), PickleCodec(), counting()
+    engine = Engine(Dispatcher(STAGES, shape, DispatcherSettings(spares=0)), pool)
+    engine.start()
+    while len(engine.view().workers) < 4:
+        engine.advance(engine.now_s + 1.0)
+    for value in range(200):
+        engine.admit(codec.encode([value]), (engine.now_s,))
+        until_s = engine.now_s + 0.02  # two or three are on their way, and one worker at least is idle
+        while engine.now_s < until_s:
+            engine.advance(until_s)
+    while not engine.idle:
+        engine.advance(engine.now_s + 1.0)
+    assert pool.tasks >= 200
+    assert pool.brought <= 0.05 * pool.tasks, "where the first idle worker goes it is 0.6"
+
+
+def counting() -> Counting:
+    return Counting(lambda stage, serial: Cost(0.012), Machine(cores=4), Running)
 
 
 def serial() -> list[tuple[int, int, int]]:
