@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from runtime.dispatch.events import KeyStates, Payload
+
+
+class Place(NamedTuple):
+    """A place in the stream: how many items before it left, and how."""
+
+    delivered: int
+    failed: int
+    shed: int
+
+    @property
+    def turn(self) -> int:
+        """Of the first item behind it, of those that are started."""
+        return self.delivered + self.failed
 
 
 @dataclass(frozen=True, slots=True)

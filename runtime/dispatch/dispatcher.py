@@ -129,12 +129,14 @@ class Dispatcher:
         return self._state.outbox.next_serial == self._state.admission.accepted
 
     def checkpoint(self, next_serial: int) -> Checkpoint | None:
-        """How far it has come, with what has changed of keys since it was asked last; None: other items have left than
-        all before ``next_serial``, or just now nobody knows the states that these left."""
-        outbox = self._state.outbox
-        if outbox.next_serial != next_serial or (found := self._state.stateful.as_of(outbox.next_turn)) is None:
-            return None
-        return Checkpoint(outbox.delivered, outbox.failed, outbox.shed, *found)
+        """How far it has come, with what has changed of keys since it was asked last. It is somewhat behind
+        ``next_serial`` where a part of a bundle is out that a stage saw together with the rest. None: other items have
+        left than all before ``next_serial``, or nothing behind the checkpoint before can be told yet."""
+        if self._state.outbox.next_serial == next_serial:
+            for place in self._state.outbox.places:
+                if (found := self._state.stateful.as_of(place.turn)) is not None:
+                    return Checkpoint(*place, *found)
+        return None
 
     def view(self, now_s: float) -> DispatcherView:
         """The state at ``now_s``, which is not before the last event."""

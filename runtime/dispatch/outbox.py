@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
+from runtime.dispatch.checkpoint import BEGINNING, Checkpoint, Place
 from runtime.dispatch.ordering import ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.pipeline import Bundle
@@ -39,13 +40,35 @@ class Outbox:
     cost neither room nor order; they are reported in their place, before the item that was started next.
     """
 
-    def __init__(self, begin: Checkpoint = BEGINNING) -> None:
+    def __init__(self, begin: Checkpoint = BEGINNING, *, by_bundle: bool = False) -> None:
+        """``by_bundle``: somebody will ask for :attr:`places`, and may not be served with that of the next turn."""
         self._reorder: ReorderBuffer[Fate] = ReorderBuffer(begin.next_turn)
         self._shed_before: dict[int, ShedRun] = {}
         """By the turn of the item that was started next."""
         self.started = Weight()
         self.turns_taken = begin.next_turn
         self.delivered, self.failed, self.shed = begin.delivered, begin.failed, begin.shed
+        self._ends: deque[int] | None = deque() if by_bundle else None
+        """The turns behind bundles as they were started, of which not all items are out."""
+        self._whole = self._now
+        """Where the latest of the others ended."""
+
+    @property
+    def _now(self) -> Place:
+        return Place(self.delivered, self.failed, self.shed)
+
+    @property
+    def places(self) -> Iterator[Place]:
+        """Where a checkpoint may be, the farthest first. Whatever became of a bundle on its way, what a stage has seen
+        together is of one bundle: where one is out as a whole, and none of the next, nothing is cut apart."""
+        yield self._now
+        if self._ends is not None:
+            yield self._whole
+
+    @property
+    def settled_turn(self) -> int:
+        """Nobody will ask for a checkpoint before it."""
+        return self.next_turn if self._ends is None else self._whole.turn
 
     @property
     def next_turn(self) -> int:
@@ -77,6 +100,8 @@ class Outbox:
         """Its items are started, after all that were started before."""
         bundle.turn = self.turns_taken
         self.turns_taken += bundle.count
+        if self._ends is not None:
+            self._ends.append(self.turns_taken)
         self.started.add(bundle)
 
     def put(self, bundle: Bundle, error: str | None, now_s: float) -> list[Delivered | Shed]:
@@ -89,13 +114,20 @@ class Outbox:
             out += self._left(fate, now_s)
             if self._shed_before:
                 out += self._leave_shed(fate.bundle.turn + fate.bundle.count, now_s)
+            if self._ends and fate.bundle.turn + fate.bundle.count == self._ends[0]:
+                self._ends.popleft()
+                self._whole = self._now
         return out
 
     def put_shed(self, bundle: Bundle, now_s: float) -> list[Delivered | Shed]:
         """Items that were never started are dropped; what may leave now, as above."""
         run = self._shed_before.setdefault(self.turns_taken, ShedRun(bundle.serial, []))
         run.arrived_s.extend(bundle.arrived_s)
-        return self._leave_shed(self.turns_taken, now_s) if self.room_taken == 0 else []
+        if self.room_taken > 0:
+            return []
+        out = self._leave_shed(self.turns_taken, now_s)
+        self._whole = self._now
+        return out
 
     def _leave_shed(self, turn: int, now_s: float) -> list[Delivered | Shed]:
         run = self._shed_before.pop(turn, None)
@@ -114,7 +146,7 @@ class Outbox:
         return [_dead(bundle.part(position, position + 1), error, now_s) for position in range(bundle.count)]
 
 
-PARTS: tuple[type, ...] = (Fate, Outbox, ReorderBuffer, ShedRun, Weight)
+PARTS: tuple[type, ...] = (Fate, Outbox, Place, ReorderBuffer, ShedRun, Weight)
 """What its state is made of."""
 
 

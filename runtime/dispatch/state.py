@@ -43,7 +43,8 @@ class State:
         begin = begun or BEGINNING
         admission = Admission(settings, begin.next_serial)
         course = Course(stages, composition, settings.prefetch_below_s)
-        return State(admission, course, Crew(), TaskBook(), StatefulStages(stages, begun), Outbox(begin))
+        outbox = Outbox(begin, by_bundle=begun is not None and any(stage.keeps_state for stage in stages))
+        return State(admission, course, Crew(), TaskBook(), StatefulStages(stages, begun), outbox)
 
 
 CLASSES: tuple[type, ...] = (

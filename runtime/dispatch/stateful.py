@@ -50,6 +50,8 @@ class StatefulStages:
         }
         self.ledger = Ledger() if begun is not None and self.partitioned else None
         """Of the states of keys."""
+        self._told_turn = begin.next_turn
+        """Of the latest checkpoint."""
         self._names = tuple(stage.name for stage in stages)
 
     def open_for(self, group: GroupState, turn: int, next_stage: int) -> bool:
@@ -106,22 +108,24 @@ class StatefulStages:
     def _run(self, group: GroupState, bundle: Bundle) -> list[int]:
         return [index for index in group.ordered if index >= bundle.next_stage]
 
-    def left(self, next_turn: int) -> None:
-        """Items before that turn are out: nobody will ask for a state that is older."""
+    def left(self, turn: int) -> None:
+        """Items before that turn are out, and nobody will ask for a state that is older."""
         for versions in self._versions.values():
-            while len(versions) > 1 and versions[1].turn <= next_turn:
+            while len(versions) > 1 and versions[1].turn <= turn:
                 versions.popleft()
         if self.ledger is not None:
-            self.ledger.left(next_turn)
+            self.ledger.left(turn)
 
-    def as_of(self, next_turn: int) -> tuple[dict[str, Payload], StageStates] | None:
+    def as_of(self, turn: int) -> tuple[dict[str, Payload], StageStates] | None:
         """The states that have seen the items before that turn, which are out, and no other; of keys, those that have
-        changed since this was asked last. None: some that a stage has seen together are out, and others are not."""
-        self.left(next_turn)
-        cut = any(each.begin < next_turn < each.turn for versions in self._versions.values() for each in versions)
-        if cut or (self.ledger is not None and self.ledger.cut(next_turn)):
+        changed since the last that were told. None: a stage has seen some before that turn together with others, or it
+        was told of a later one."""
+        cut = any(each.begin < turn < each.turn for versions in self._versions.values() for each in versions)
+        if cut or turn < self._told_turn or (self.ledger is not None and self.ledger.cut(turn)):
             return None
-        states = {name: kept[0].payload for name, kept in self._versions.items() if kept[0].turn <= next_turn}
+        self._told_turn = turn
+        self.left(turn)
+        states = {name: kept[0].payload for name, kept in self._versions.items() if kept[0].turn <= turn}
         return states, {} if self.ledger is None else self.ledger.take()
 
 

@@ -49,9 +49,9 @@ class Staged:
         self.keeper.take(Run(self.out, ["value"]))
         self.out += 1
 
-    def turn(self, now_s: float) -> int:
-        """How many commits were begun until then."""
-        self.keeper.turn(now_s, lambda left: Checkpoint(left, 0, 0, {}))
+    def turn(self, now_s: float, behind: int = 0) -> int:
+        """How many commits were begun until then. So many items that left are ``behind`` the latest checkpoint."""
+        self.keeper.turn(now_s, lambda left: Checkpoint(left - behind, 0, 0, {}))
         return len(self.writer.submitted)
 
 
@@ -89,6 +89,21 @@ def test_where_a_part_of_a_bundle_has_left_the_rest_is_waited_for_without_turnin
     staged.keeper.turn(1.0, lambda left: None)
     assert staged.keeper.wake_at_s == pytest.approx(1.005)
     assert staged.turn(1.006) == 1
+
+
+def test_what_is_behind_the_checkpoint_waits_for_the_next_one() -> None:
+    staged = Staged()
+    for _ in range(3):
+        staged.leave()
+    assert staged.turn(1.0, behind=3) == 0, "there is nothing to store"
+    assert staged.turn(1.006, behind=1) == 1
+    staged.writer.store()
+    assert staged.turn(1.1, behind=1) == 1, "the same place again"
+    assert (staged.released, [seen[1] for seen in staged.seen], staged.keeper.idle) == ([0, 1], [0, 1], False)
+    assert staged.turn(1.2) == 2
+    staged.writer.store()
+    staged.turn(1.3)
+    assert (staged.released, [seen[1] for seen in staged.seen], staged.keeper.idle) == ([0, 1, 2], [0, 1, 2], True)
 
 
 @pytest.mark.parametrize(("sync", "level"), [(True, 2), (False, 1)])

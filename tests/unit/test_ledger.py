@@ -27,35 +27,81 @@ def test_of_a_key_the_last_state_of_what_is_out_is_told_once():
     assert ledger.take() == {"sum": {0: {"a": b"3"}, 1: {"b": None}}}
 
 
-@pytest.mark.parametrize("kind", [StageKind.STATEFUL, StageKind.PARTITIONED])
+class Keeping:
+    """A stage that keeps states, and one behind it: bundles of two, each seen together by the first."""
+
+    def __init__(self, kind: StageKind) -> None:
+        keeps = Stage("keeps", kind, partitions=2) if kind is StageKind.PARTITIONED else Stage("keeps", kind)
+        groups = (Group(("keeps",), Pattern.SEQ, 1), Group(("on",), Pattern.PAR, 2))
+        settings = DispatcherSettings(spares=0)
+        stages = (keeps, Stage("on"))
+        self.kind = kind
+        self.dispatcher = Dispatcher(stages, Composition("", groups), settings, begin=BEGINNING, validate=True)
+        self.dispatcher.start(0.0)
+        self.tasks: dict[tuple[str, int], list[tuple[str, Task]]] = {}
+        for worker in ("p", "q", "r"):
+            self.handle(WorkerJoined(0.0, worker))
+
+    def handle(self, event: Event) -> None:
+        for each in self.dispatcher.handle(event)[0]:
+            if isinstance(each, SendTask):
+                self.tasks.setdefault((each.task.stages[0], each.task.serial), []).append((each.worker, each.task))
+
+    def admit(self) -> None:
+        self.handle(BundleAdmitted(0.0, (0.0, 0.0), [1, 2], None, Routes(b"\0\0")))
+
+    def done(self, stage: str, serial: int, **more: object) -> None:
+        worker, task = self.tasks[stage, serial].pop(0)
+        self.handle(TaskDone(0.0, worker, task.task_id, [1, 2][: task.items], **more))
+
+    def kept(self, serial: int) -> None:
+        """The bundle of these items leaves its first serial number as the state."""
+        state = b"%d" % serial
+        stateful = self.kind is StageKind.STATEFUL
+        told = {"states": {"keeps": state}} if stateful else {"keyed": KeyedDone(None, {"keeps": {0: {"key": state}}})}
+        self.done("keeps", serial, **told)
+
+    def is_tried_again(self, serial: int) -> None:
+        """The second one of these two."""
+        self.done("on", serial, faults=(ItemFault(1, "on", "told to fail"),))
+
+    def as_of(self, left: int, serial: int) -> Checkpoint:
+        """So many have left, and the state is that of the bundle of that serial number."""
+        state = b"%d" % serial
+        stateful = self.kind is StageKind.STATEFUL
+        return (
+            Checkpoint(left, states={"keeps": state})
+            if stateful
+            else Checkpoint(left, keyed={"keeps": {0: {"key": state}}})
+        )
+
+
+KINDS = pytest.mark.parametrize("kind", [StageKind.STATEFUL, StageKind.PARTITIONED])
+
+
+@KINDS
 def test_while_a_part_of_a_bundle_is_out_nobody_says_what_state_it_left(kind: StageKind):
-    stages = (
-        Stage("keeps", kind, partitions=2) if kind is StageKind.PARTITIONED else Stage("keeps", kind),
-        Stage("on"),
-    )
-    groups = tuple(Group((stage.name,), Pattern.SEQ, 1) for stage in stages)
-    dispatcher = Dispatcher(
-        stages, Composition("", groups), DispatcherSettings(spares=0), begin=BEGINNING, validate=True
-    )
-    dispatcher.start(0.0)
-    tasks: list[tuple[str, Task]] = []
+    run = Keeping(kind)
+    run.admit()
+    run.kept(0)
+    assert run.dispatcher.checkpoint(0) == Checkpoint()
+    run.is_tried_again(0)
+    assert run.dispatcher.checkpoint(1) == Checkpoint(), "the state has seen the second item, which is not out"
+    assert run.dispatcher.checkpoint(2) is None, "it is not out"
+    run.done("on", 1)
+    assert run.dispatcher.checkpoint(2) == run.as_of(2, 0)
 
-    def handle(event: Event) -> None:
-        tasks.extend((each.worker, each.task) for each in dispatcher.handle(event)[0] if isinstance(each, SendTask))
 
-    def done(**more: object) -> None:
-        worker, task = tasks.pop()
-        handle(TaskDone(0.0, worker, task.task_id, [1, 2][: task.items], **more))
-
-    handle(WorkerJoined(0.0, "p"))
-    handle(WorkerJoined(0.0, "q"))
-    handle(BundleAdmitted(0.0, (0.0, 0.0), [1, 2], None, Routes(b"\0\0")))
-    changes = {"keeps": {0: {"key": b"3"}}}
-    done(**({"states": {"keeps": b"3"}} if kind is StageKind.STATEFUL else {"keyed": KeyedDone(None, changes)}))
-    assert dispatcher.checkpoint(0) == Checkpoint()
-    done(faults=(ItemFault(1, "on", "told to fail"),))
-    assert dispatcher.checkpoint(1) is None, "the state has seen the second item, which is not out"
-    assert dispatcher.checkpoint(2) is None, "it is not out"
-    done()
-    states = {"keeps": b"3"} if kind is StageKind.STATEFUL else {}
-    assert dispatcher.checkpoint(2) == Checkpoint(2, 0, 0, states, {} if states else changes)
+@KINDS
+def test_where_an_item_of_every_bundle_is_tried_again_there_is_a_checkpoint_behind_each(kind: StageKind):
+    """The next bundle has come as far before it is done, so that never all items of the last one are out alone."""
+    run = Keeping(kind)
+    run.admit()
+    run.kept(0)
+    run.is_tried_again(0)
+    for first in range(2, 20, 2):
+        run.admit()
+        run.kept(first)
+        run.is_tried_again(first)
+        run.done("on", first - 1)
+        assert run.dispatcher.checkpoint(first + 1) == run.as_of(first, first - 2), "one is out of the next bundle"

@@ -47,7 +47,8 @@ class Keeper:
         self._release(run)
 
     def turn(self, now_s: float, checkpoint: Checkpoints) -> None:
-        """After each step of the loop. ``checkpoint``: how far the stream has come, if that is the serial number."""
+        """After each step of the loop. ``checkpoint``: how far the stream has come, if that is the serial number, or
+        somewhat behind it."""
 
     def close(self) -> None:
         """The run is over, and the sink has what it will ever get of it."""
@@ -154,13 +155,13 @@ class RestartKeeper(Keeper):
 
     def _prepare(self, point: Checkpoint | None, now_s: float) -> None:
         self._next_s = now_s + self.EVERY_S
-        if point is None:  # more has left than was taken yet, or a part of a bundle: a later turn can
+        if point is None or point.next_serial <= self._told:  # a part of one bundle has left: a later turn can
             return
         self._prepared_s = now_s
         states = {stage: self._value(stage, payload) for stage, payload in point.states.items()}
         positions = self._tracker.behind(point.next_serial)
         self._told = point.next_serial
-        self._ready = Commit(replace(point, states=states), positions, self._to_keep())
+        self._ready = Commit(replace(point, states=states), positions, self._to_keep(point.next_serial))
 
     def _submit(self, commit: Commit) -> None:
         self._latest = replace(commit, wanted=self._wanted)
@@ -176,7 +177,7 @@ class RestartKeeper(Keeper):
             told = replace(self._latest.checkpoint, keyed={})
             self._submit(replace(self._latest, checkpoint=told, left=()))
 
-    def _to_keep(self) -> tuple[Left, ...]:
+    def _to_keep(self, until: int) -> tuple[Left, ...]:
         return ()
 
     def _stored(self, commit: Commit, now_s: float) -> None:
@@ -219,7 +220,7 @@ class ExactlyOnceKeeper(RestartKeeper):
 
     def __init__(self, release: Release, keeping: Keeping) -> None:
         super().__init__(release, keeping)
-        self._held: list[Run] = []
+        self._held: deque[Run] = deque()
         """Not submitted yet."""
         self._on_its_way: deque[Run] = deque()
         self._held_items = 0
@@ -240,10 +241,14 @@ class ExactlyOnceKeeper(RestartKeeper):
         """The sink gets it when it is."""
         return True
 
-    def _to_keep(self) -> tuple[Left, ...]:
-        held, self._held = self._held, []
-        self._on_its_way += held
-        return tuple(Left(run.first, run.values, run.error, run.size_bytes) for run in held)
+    def _to_keep(self, until: int) -> tuple[Left, ...]:
+        """Results of items below ``until``; those behind are stored, and seen, with a later checkpoint."""
+        going = []
+        while self._held and self._held[0].first < until:
+            going.append(self._held.popleft())
+        assert not going or going[-1].first + len(going[-1].values) <= until, "what leaves together is stored together"
+        self._on_its_way += going
+        return tuple(Left(run.first, run.values, run.error, run.size_bytes) for run in going)
 
     def _stored(self, commit: Commit, now_s: float) -> None:
         super()._stored(commit, now_s)
