@@ -1,25 +1,38 @@
-"""Ray's side of the workers: one actor each. Every call may wait for Ray's head: none is for the loop's thread."""
+"""Ray's side of the workers: one actor each. Every call may wait for Ray's head: none is for the loop's thread.
+
+Actors whose pool may be followed by another (``orphan_s``) are detached and have names: a worker that loses its pool
+waits for so long, and the next pool of the same owner finds it, set up as it is.
+"""
 
 from __future__ import annotations
 
+import os
+import pickle
+import secrets
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import ray
-from ray.util import get_node_ip_address
+from ray.util import get_node_ip_address, list_named_actors
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from apps.contract import App
 from runtime.dispatch.events import WorkerId
 from runtime.pools.places import NodeId
 from runtime.pools.ray_settings import RayPoolSettings
-from runtime.pools.ray_worker import run_worker
+from runtime.pools.ray_worker import POOL_GONE, MakeApp, run_worker, set_up
 from runtime.transport.invitation import Invitation
 
 _LEAST_CPUS = 0.0001
 """The least that Ray counts."""
+FREE_S = 1.0
+"""A worker of a pool that is gone is taken over if it says so soon that it is free; one that hangs is killed."""
+LEAVE_S = 2.0
+"""Until a detached worker that is of no use ends: its answer has to leave."""
 
 
 class Actors:
@@ -36,19 +49,32 @@ class Actors:
         self._actors: dict[WorkerId, Any] = {}
         owner = ray.get_runtime_context().get_actor_name()
         self._owner = f"{owner} " if owner else ""
+        self._orphan_s = settings.orphan_s if owner else 0.0
+        self._prefix = f"{owner}/"
+        self._orphans: list[Any] | None = None
+        """Of the pool before; None: not looked for yet."""
 
     def nodes(self) -> list[NodeId]:
         """The machines that Ray believes alive."""
         return [node["NodeID"] for node in ray.nodes() if node["Alive"]]
 
     def start(self, invitation: Invitation, node: NodeId | None) -> None:
-        """On ``node``, if that is possible; Ray chooses where it is None."""
-        actor = _WorkerActor.options(**self._where(node), resources=dict(self._settings.resources)).remote(
-            self._owner + invitation.worker
-        )
+        """On ``node``, if that is possible; Ray chooses where it is None. One that is there already is where it is."""
+        actor = self._orphan() or self._new(invitation.worker, node)
         self._actors[invitation.worker] = actor
         running = actor.run.remote(invitation, self._make_app, self._stages)
         running.future().add_done_callback(partial(self._over, invitation.worker))
+
+    def _new(self, worker: WorkerId, node: NodeId | None) -> Any:
+        options: dict[str, Any] = {**self._where(node), "resources": dict(self._settings.resources)}
+        if self._orphan_s:
+            options |= {"name": self._prefix + secrets.token_hex(8), "lifetime": "detached"}
+        return _WorkerActor.options(**options).remote(self._owner + worker, self._orphan_s)
+
+    def _orphan(self) -> Any | None:
+        if self._orphans is None:
+            self._orphans = _orphans(self._prefix) if self._orphan_s else []
+        return self._orphans.pop() if self._orphans else None
 
     def _where(self, node: NodeId | None) -> dict[str, Any]:
         """An actor that needs nothing is placed by any machine, also one that is gone; one that needs some, by ours."""
@@ -69,20 +95,71 @@ class Actors:
         self._ended(worker, _sentence(error) if error else running.result() or "it ended by itself")
 
 
+def _orphans(prefix: str) -> list[Any]:
+    """Workers of this owner's pool before that are free."""
+    found = []
+    for name in list_named_actors():
+        if name.startswith(prefix):
+            with suppress(ValueError):  # it has just ended
+                found.append(ray.get_actor(name))
+    said = {actor.free.remote(): actor for actor in found}
+    soon = ray.wait(list(said), num_returns=len(said), timeout=FREE_S)[0] if said else []
+    free = [actor for answer, actor in said.items() if answer in soon and _is_free(answer)]
+    for actor in found:
+        if actor not in free:
+            ray.kill(actor, no_restart=True)
+    return free
+
+
+def _is_free(answer: Any) -> bool:
+    try:
+        ray.get(answer)
+    except ray.exceptions.RayError:
+        return False
+    return True
+
+
 class _Actor:
-    def __init__(self, name: str) -> None:
-        self._name = name
+    """``orphan_s``: so long it waits for a pool; 0: it ends with its first one."""
+
+    def __init__(self, name: str, orphan_s: float) -> None:
+        self._name, self._orphan_s = name, orphan_s
+        self._app: tuple[bytes, App] | None = None
+        self._end = threading.Timer(0.0, os._exit, (0,))
+        self._end_after(orphan_s)
 
     def __repr__(self) -> str:
         """Who printed, where somebody listens."""
         return self._name
 
-    def run(self, invitation: Invitation, make_app: Callable[[], App], stages: Sequence[str]) -> str | None:
-        context = ray.get_runtime_context()
-        why_not = run_worker(invitation, make_app, stages, (get_node_ip_address(), context.get_node_id()))
-        if why_not is None:
+    def free(self) -> None:
+        """Answers when it has no pool."""
+
+    def run(self, invitation: Invitation, make_app: MakeApp, stages: Sequence[str]) -> str | None:
+        self._end.cancel()
+        why, context = None, ray.get_runtime_context()
+        try:
+            machine = get_node_ip_address(), context.get_node_id()
+            why = run_worker(invitation, make_app, stages, machine, self._ready if self._orphan_s else set_up)
+        finally:
+            self._end_after(self._orphan_s if why == POOL_GONE else LEAVE_S)
+        if why is None or (why == POOL_GONE and not self._orphan_s):
             ray.actor.exit_actor()
-        return why_not
+        return why
+
+    def _ready(self, make_app: MakeApp) -> App:
+        """The one of the pool before, if that would be another of the same."""
+        made_by = pickle.dumps(make_app)
+        if self._app is None or self._app[0] != made_by:
+            self._app = made_by, set_up(make_app)
+        return self._app[1]
+
+    def _end_after(self, seconds: float) -> None:
+        """One that is not detached ends with its owner anyway."""
+        if self._orphan_s:
+            self._end = threading.Timer(seconds, os._exit, (0,))
+            self._end.daemon = True
+            self._end.start()
 
 
 _WorkerActor: Any = ray.remote(max_restarts=0, max_task_retries=0)(_Actor)  # typed as what it becomes: Ray's

@@ -43,6 +43,9 @@ class RayPoolSettings:
     suspect_s: float = ranged(30.0, 0, 3600, "s")
     """For so long no worker is started on a machine whose last worker was lost, if there is another: Ray takes some
     12 s to notice that a machine is gone, and places workers there until then."""
+    orphan_s: float = ranged(30.0, 0, 3600, "s")
+    """For so long workers of a durable run outlive a runner that died: the next one takes them over, as they are set up
+    already. Longer than a runner takes to start; they keep their memory until then. 0: they end with it."""
     arena: ArenaSettings = field(default_factory=ArenaSettings)
     lobby: LobbySettings = field(default_factory=LobbySettings)
 

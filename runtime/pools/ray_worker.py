@@ -26,57 +26,71 @@ from runtime.transport.wire import Kind, Message
 _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 ONE_THREAD = {**{f"{library}_NUM_THREADS": "1" for library in _LIBRARIES}, "OPENCV_FOR_THREADS_NUM": "1"}
 """A worker is one unit of parallelism: libraries that would start threads of their own are told not to."""
+POOL_GONE = "its pool is gone"
+MakeApp = Callable[[], App]
+
+
+def set_up(make_app: MakeApp) -> App:
+    """An app that is ready to work."""
+    app = make_app()
+    app.setup()
+    return app
 
 
 def run_worker(
-    invitation: Invitation, make_app: Callable[[], App], stages: Sequence[str], machine: tuple[str, str]
+    invitation: Invitation,
+    make_app: MakeApp,
+    stages: Sequence[str],
+    machine: tuple[str, str],
+    ready: Callable[[MakeApp], App] = set_up,
 ) -> str | None:
-    """Serves until it is told to exit or the pool is gone. Returns why it could not start, or None.
+    """Serves until it is told to exit, and returns None; or returns why it could not start, or that the pool is gone.
 
-    ``machine``: address, and Ray's id. Raises: OSError when the pool cannot be reached.
+    ``machine``: address, and Ray's id. ``ready`` makes the app. Raises: OSError when the pool cannot be reached.
     """
     os.environ.update(ONE_THREAD)  # before the app imports what reads it
     try:
-        app = make_app()
-        app.setup()
+        app = ready(make_app)
     except Exception as error:
         return _why_not(error)
     channel = connect(invitation)
     try:
         bench = Bench(app, tuple(stages), shelf_of(channel.handed))
-        serve(bench, channel, Whereabouts(os.getpid(), pid_space(), *machine))
+        told = serve(bench, channel, Whereabouts(os.getpid(), pid_space(), *machine))
     except RecomposeError as error:
         return _why_not(error)
     finally:
         channel.close()
-    return None
+    return None if told else POOL_GONE
 
 
-def serve(bench: Bench, channel: Channel, here: Whereabouts) -> None:
-    """The loop of a worker: one task in, one reply out; or many at once, where a stage of the app waits."""
+def serve(bench: Bench, channel: Channel, here: Whereabouts) -> bool:
+    """The loop of a worker: one task in, one reply out; or many at once, where a stage of the app waits. True when it
+    was told to exit."""
     settle()
     try:
         channel.send(Message(Kind.READY, payload=here.frames(), items=0 if bench.calls.wait else 1))
         if bench.calls.wait:
-            asyncio.run(_serve_at_once(bench, channel))
-            return
+            return asyncio.run(_serve_at_once(bench, channel))
         while (message := channel.receive()) is not None:
             if message.kind == Kind.TASK:
                 channel.send(bench.work_alone(message) or run_now(bench.work(message)))
             elif message.kind == Kind.ALIVE:
                 channel.send(message)
             else:
-                return
+                return True
     except OSError:
-        return  # the pool is gone, and with it the reason to be here
+        pass  # the pool is gone, and with it the reason to be here
+    return False
 
 
-async def _serve_at_once(bench: Bench, channel: Channel) -> None:
-    came = asyncio.Event()
+async def _serve_at_once(bench: Bench, channel: Channel) -> bool:
+    came, told = asyncio.Event(), False
     for descriptor in channel.descriptors:
         asyncio.get_running_loop().add_reader(descriptor, came.set)
 
     async def tasks() -> AsyncIterator[Message]:
+        nonlocal told
         while (messages := channel.poll()) is not None:
             for message in messages:
                 if message.kind == Kind.TASK:
@@ -84,6 +98,7 @@ async def _serve_at_once(bench: Bench, channel: Channel) -> None:
                 elif message.kind == Kind.ALIVE:
                     channel.send(message)
                 else:
+                    told = True
                     return
             await came.wait()
             came.clear()
@@ -95,6 +110,7 @@ async def _serve_at_once(bench: Bench, channel: Channel) -> None:
         came.set()  # to send may hide that something came
 
     await at_once(tasks(), work)
+    return told
 
 
 def _why_not(error: Exception) -> str:

@@ -61,16 +61,21 @@ def test_a_killed_runner_comes_back_and_leaves_no_worker_behind(running: Daemon)
     assert (told.status_code, told.json()["run"]) == (410, after["run"]), "never the items of another run"
 
 
-def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Any) -> None:
+@pytest.mark.parametrize("orphan_s", [30, 0.2])
+def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Any, orphan_s: float) -> None:
     with daemon(tmp_path) as up:
         options = {"compute": "wait", "total_ms": 30}
-        up.send("POST", "/apps/synthetic/start", {"source": "push", "durability": "exactly-once", "options": options})
+        how = {"durability": "exactly-once", "settings": {"orphan_s": orphan_s, "spares": 2}}
+        up.send("POST", "/apps/synthetic/start", {"source": "push", "options": options, **how})
         up.wait_for(lambda: up.status("synthetic")["state"] not in ("starting", "stopped"), 60, "the app to be up")
         before = up.status("synthetic")
         taken = up.http.post("/apps/synthetic/items", params={"many": "true"}, json=list(range(50))).json()
         assert taken["serials"] == list(range(50))
         up.wait_for(lambda: len(up.get("/results/synthetic")) >= 5, 30, "some results")
         seen = up.get("/results/synthetic")
+        up.wait_for(lambda: len(up.status("synthetic")["workers"]) >= 3, 60, "the spares")
+        hung, *others = (worker["pid"] for worker in up.status("synthetic")["workers"])
+        os.kill(hung, signal.SIGSTOP)
         os.kill(before["runner_pid"], signal.SIGKILL)
         up.wait_for(lambda: up.status("synthetic").get("runner_pid") not in (None, before["runner_pid"]), 60, "another")
         cursor = {"run": before["run"], "after": seen[-1]["serial"]}
@@ -79,3 +84,9 @@ def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Any) -> None
         assert [row["serial"] for row in [*seen, *behind]] == list(range(50)), "the cursor goes on"
         after = up.status("synthetic")
         assert (after["run"], after["epoch"], after["durability"]) == (before["run"], 2, "exactly-once")
+        up.wait_for(lambda: not psutil.pid_exists(hung), 20, "the worker that hangs to be ended")
+        taken_over = {worker["pid"] for worker in after["workers"]} & set(others)
+        assert taken_over == (set(others) if orphan_s > 1 else set()), "those that wait are the next runner's"
+        assert [psutil.pid_exists(pid) for pid in others] == [orphan_s > 1] * len(others), (
+            "those that nobody took have ended"
+        )

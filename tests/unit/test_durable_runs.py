@@ -13,6 +13,7 @@ from apps import registry
 from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
+from compositions.notation import parse
 from service.bodies.results import Result
 from service.bodies.spec import RunSpec, SourceSpec
 from service.running.asking.requests import Push, PushMany, ReadResults, ReadStatus, Start
@@ -106,6 +107,32 @@ def test_what_was_acknowledged_is_delivered_by_the_next_runner(start: Callable[.
     behind = results(second, 6, after=4)
     assert [row.serial for row in behind] == list(range(5, 11)), "a cursor of the first runner goes on"
     assert [row.value for row in [*before, *behind]] == totals(11), "the state is that of the items that left"
+
+
+class Slow(Sums):
+    """Only the first of its workers is set up before ``go_on``."""
+
+    set_up = threading.Semaphore()
+
+    def setup(self) -> None:
+        assert self.set_up.acquire(blocking=False) or self.go_on.wait(PATIENCE_S)
+
+
+def test_a_run_that_goes_on_waits_for_one_worker_only(
+    start: Callable[..., Runner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Sums.stop_at = None
+    apart = parse("Par(double)-Seq(add)", Sums.stages, name="apart")
+    how: dict[str, Any] = {"compositions": (apart,), "composition": "apart"}
+    first = start(**how)
+    first.ask(PushMany((0, 1)))
+    assert len(results(first, 2)) == 2
+    first.kill()
+    monkeypatch.setattr(registry, "create", lambda *_: Slow())
+    second = start(2, **how)
+    assert second.ask(Push(2)) == 2
+    assert [row.value for row in results(second, 3)] == totals(3)
+    assert len(second.ask(ReadStatus()).workers) == 1
 
 
 def test_the_window_of_exactly_once_survives(start: Callable[..., Runner]) -> None:

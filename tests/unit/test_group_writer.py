@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from apps.input.sources import BufferFull, Push
+from compositions.errors import RecomposeError
+from runtime.dispatch.checkpoint import Checkpoint
 from service.running.durable import group_writer
 from service.running.durable.group_writer import GroupWriter
 from service.running.durable.journal import Journal
+from service.running.durable.values import Commit
 
 PATIENCE_S = 30.0
 
@@ -37,6 +41,40 @@ def test_a_fault_is_over_though_nobody_pushes_again(journal: Journal, monkeypatc
     assert over.wait(PATIENCE_S), "what was acknowledged before is fed again"
     assert writer.push((1,), [1]) == 0
     writer.close()
+
+
+def test_what_comes_too_late_takes_nothing_away_from_what_was_given_before(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, entered, go_on = GroupWriter(journal, 0, lambda items: None), threading.Event(), threading.Event()
+    store = journal.store
+
+    def slowly(*what: Any) -> None:
+        entered.set()
+        assert go_on.wait(PATIENCE_S)
+        store(*what)
+
+    monkeypatch.setattr(journal, "store", slowly)
+    pushing = [threading.Thread(target=writer.push, args=((each,), [each])) for each in range(2)]
+    pushing[0].start()
+    assert entered.wait(PATIENCE_S)
+    pushing[1].start()
+    while not writer._tickets:
+        pass
+    writer.submit(Commit(Checkpoint(1, 0, 0, {}), {}))
+    closing = threading.Thread(target=writer.close)
+    closing.start()
+    while not writer._closing:
+        pass
+    with pytest.raises(RecomposeError, match="the app is stopping and takes no more items"):
+        writer.push((2,), [2])
+    writer.submit(Commit(Checkpoint(2, 0, 0, {}), {}))
+    go_on.set()
+    for thread in (closing, *pushing):
+        thread.join(PATIENCE_S)
+    assert [each.checkpoint.delivered for each in writer.stored()] == [1]
+    found = Journal(journal._file.path, "r", 2).found
+    assert (found.checkpoint.delivered, len(found.pushed)) == (1, 1), "the first item is out, the second is to come"
 
 
 def test_reading_ends_behind_what_is_on_its_way_to_the_journal() -> None:

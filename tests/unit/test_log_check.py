@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,24 @@ def test_a_last_transaction_that_the_disk_did_not_take_in_its_order_never_was(ki
     flip(log_of(killed), frame(frames_of(killed) - 1, FRAME_HEADER_BYTES))
     assert lost_behind(log_of(killed)) == 0
     assert len(Journal(killed, "r", 2).found.undelivered) == STORED - 1
+
+
+@pytest.mark.parametrize("sizes", [(40_000, 24_000, 8_000), (24_000, 20_000, 16_000), (8_000, 24_000, 16_000)])
+def test_what_transactions_left_that_were_given_up_one_after_the_other_is_not_missed(
+    killed: Path, tmp_path: Path, sizes: tuple[int, ...]
+) -> None:
+    """Each was written, its fsync failed, and the next one was written over it; the last one was stored."""
+    written = b""
+    for number, size in enumerate(sizes):
+        shutil.copytree(killed.parent, again := tmp_path / str(number))
+        with closing(sqlite3.connect(again / killed.name, isolation_level=None)) as db:
+            db.execute("INSERT INTO pushed VALUES (?, 1, ?)", (STORED, bytes([number]) * size))
+            log = log_of(again / killed.name).read_bytes()
+        written = log + written[len(log) :]
+    log_of(killed).write_bytes(written)
+    assert lost_behind(log_of(killed)) == 0
+    flip(log_of(killed), frame(9, 18))
+    assert lost_behind(log_of(killed)) > 0, "what was stored is missed all the same"
 
 
 def test_what_an_earlier_log_left_in_the_file_is_not_missed(tmp_path: Path) -> None:

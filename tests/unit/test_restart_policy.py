@@ -64,6 +64,13 @@ def test_a_minute_of_health_forgives_the_deaths_before_but_counts_the_restarts()
     assert condition == Starting(5.0 + HEALTHY_S, Deaths(1, 3, "c"))
 
 
+def test_who_got_on_forgives_the_deaths_before_however_soon_it_dies() -> None:
+    condition: Condition = Starting(0.0)
+    for number in range(3 * len(BACK_OFF_S)):
+        condition = follow(condition, CameUp(1.0), Answered(got_on=True), Answered(), Died(2.0, "gone"))
+        assert condition == Starting(2.0, Deaths(1, number + 1, "gone"))
+
+
 def test_silence_counts_in_a_row_only() -> None:
     silent = Silent(1.0, "no answer", alive=True)
     condition = follow(Up(0.0), *[silent] * (SILENT_LIMIT - 1), Answered(), *[silent] * (SILENT_LIMIT - 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from full_disk import fill, free
@@ -269,6 +269,31 @@ def test_a_runner_that_lived_long_gets_fresh_attempts() -> None:
         bench.until(lambda: bench.is_in(Starting))
         bench.until(lambda: bench.is_in(Up))
     assert bench.is_in(Up)
+
+
+@pytest.mark.logs_errors("app failed")
+@pytest.mark.parametrize(
+    ("durability", "items", "kept_up"), [("restart", 1, True), ("restart", 0, False), ("none", 1, False)]
+)
+def test_a_durable_run_that_gets_on_is_kept_up_however_often_its_runner_dies(
+    durability: Any, items: int, kept_up: bool
+) -> None:
+    bench = Bench(PUSH.model_copy(update={"durability": durability}))
+    for number in range(2 * len(BACK_OFF_S)):
+        bench.until(lambda: bench.is_in(Up | Failed))
+        if bench.is_in(Failed):
+            break
+        _push(bench, items * (number + 1))  # a fake one does not know what those before it did
+        bench.runner.killed = True
+        bench.until(lambda: bench.is_in(Starting | Failed))
+    assert bench.is_in(Failed) is not kept_up
+    assert (bench.now_s < sum(BACK_OFF_S)) is kept_up, "the next one began at once"
+
+
+def _push(bench: Bench, count: int) -> None:
+    for _ in range(count):
+        bench.watchdog.ask(Push("item"))
+    bench.until(lambda: bench.watchdog.remembered.out >= count)
 
 
 @pytest.mark.logs_errors("app failed")

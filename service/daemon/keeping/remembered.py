@@ -25,20 +25,24 @@ class Remembered:
     history: tuple[Sample, ...] = ()
 
     @property
-    def unfinished(self) -> int:
-        """Items that were accepted and not out when it was last looked at."""
+    def out(self) -> int:
+        """Items that had left when it was last looked at."""
         if self.status is None:
             return 0
         items = self.status.items
-        return max(0, items.accepted - items.delivered - items.failed - items.shed)
+        return items.delivered + items.failed + items.shed
+
+    @property
+    def unfinished(self) -> int:
+        """Items that were accepted and not out when it was last looked at."""
+        return 0 if self.status is None else max(0, self.status.items.accepted - self.out)
 
     def window(self, run: str | None) -> Window:
         """What can still be read of ``run``; nothing of one that is not remembered."""
         if self.status is None or self.status.run != run:
             return Window(run)
-        items = self.status.items
-        given = items.accepted if self.results else None
-        return Window(run, self.results, items.delivered + items.failed + items.shed, given)
+        given = self.status.items.accepted if self.results else None
+        return Window(run, self.results, self.out, given)
 
     @classmethod
     def of(cls, berth: Berth) -> Remembered:

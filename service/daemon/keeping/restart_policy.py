@@ -18,7 +18,7 @@ LOOK_S = 0.5
 BACK_OFF_S = (0.0, 1.0, 2.0, 4.0, 8.0)
 """Waits before the restarts of a runner that died; after the last the app counts as failed."""
 HEALTHY_S = 60.0
-"""A runner that lived this long starts with fresh attempts."""
+"""After a runner that lived this long, or got on with a durable run, the next one has fresh attempts."""
 POSTPONED_S = 5.0
 """Before an attempt that was put off is made again: it costs a process, and nobody says when there is room."""
 SILENT_LIMIT = 3
@@ -58,6 +58,8 @@ class Up:
     deaths: Deaths = Deaths()
     silent: int = 0
     """Calls in a row that were not answered."""
+    got_on: bool = False
+    """With the run of the one before: items are out that were not when that one died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,9 @@ class CameUp:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What it was asked."""
+    """What it was asked. ``got_on``: as in ``Up``."""
+
+    got_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +149,8 @@ def after(condition: Condition, event: Event) -> Condition:
             return _again(condition, now_s, reason)
         case Starting(deaths=deaths), CameUp(now_s):
             return Up(now_s, deaths)
-        case Up(), Answered():
-            return replace(condition, silent=0)
+        case Up(), Answered(got_on):
+            return replace(condition, silent=0, got_on=condition.got_on or got_on)
         case Up(silent=silent), Silent(now_s, reason, alive):
             hung = silent + 1 >= SILENT_LIMIT
             return replace(condition, silent=silent + 1) if alive and not hung else _again(condition, now_s, reason)
@@ -155,7 +159,7 @@ def after(condition: Condition, event: Event) -> Condition:
 
 def _again(condition: Condition, now_s: float, reason: str) -> Condition:
     """Another attempt after a back-off, or the end of all attempts."""
-    healthy = isinstance(condition, Up) and now_s - condition.since_s >= HEALTHY_S
+    healthy = isinstance(condition, Up) and (condition.got_on or now_s - condition.since_s >= HEALTHY_S)
     before = 0 if healthy else condition.deaths.in_a_row
     if before >= len(BACK_OFF_S):
         return Failed(replace(condition.deaths, reason=f"the runner died {before + 1} times; last: {reason}"))

@@ -53,6 +53,8 @@ class Watchdog:
         self._berth, self._ticker, self._clock = berth, ticker, clock
         self._condition: Condition = Starting(clock())
         self._status_due_s = clock()
+        self._out_before = 0
+        """Items of a durable run that were out when its present runner began."""
         self._lock = threading.Lock()
 
     @property
@@ -98,6 +100,7 @@ class Watchdog:
     def _spawn(self) -> None:
         """The attempts after one that was put off are the same start, and told once."""
         put_off = policy.put_off(self._condition)
+        self._out_before = self.remembered.out
         anew = self.wanted.renew(self._why_again() or put_off)
         first_decision = self.history.begin_anew(anew, told=put_off is not None)
         self._berth.spawn(self.wanted.begin(first_decision))
@@ -119,7 +122,8 @@ class Watchdog:
         except Exception as error:
             self._happened(policy.Silent(self._clock(), f"{type(error).__name__}: {error}", self._berth.alive()))
         else:
-            self._happened(policy.Answered())
+            durable = self.wanted.spec.durability != "none"  # another begins anew, and gets as far each time
+            self._happened(policy.Answered(durable and self.remembered.out > self._out_before))
 
     def _note(self) -> None:
         """Remembers what a restart needs, and sees the end of the run."""

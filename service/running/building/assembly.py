@@ -25,7 +25,7 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
     checked.app.prepare()
     spec = checked.spec
     names = [stage.name for stage in checked.stages]
-    pool, codec = POOLS[spec.pool](checked.make_app, names, checked.settings.pool)
+    pool, codec = POOLS[spec.pool](checked.make_app, names, checked.settings.of_pool(checked.kept is not None))
     begin = begin_of(checked, codec)
     outlet = outlet_of(checked, begin.next_serial, pool.wake)
     table = outlet or checked.link or results
@@ -43,8 +43,8 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
         bundling = Bundling(source, spec.batching.batching, checked.first)
         keeper = keeper_of(checked, codec, sink, begin, outlet, pool.wake)
         loop = loop_of(checked, pool, codec, way_out(keeper, sink), bundling, begin)
-        workers, waiting = checked.first.workers, lambda: checked.pushes.waiting
-        intake = Intake(source, loop.engine, loop.monitor, bundling, workers, waiting)
+        workers = 1 if begin.next_serial else checked.first.workers  # what goes on is late already: the first begins
+        intake = Intake(source, loop.engine, loop.monitor, bundling, workers, lambda: checked.pushes.waiting)
         intake.admitted, keeper.seen = keeper.admitted, loop.seen
         undoing.pop_all()
         return Run(

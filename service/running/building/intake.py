@@ -21,7 +21,8 @@ class Intake:
     """Feeds a run. But for ``failure``, which anyone may read, it belongs to the loop's thread.
 
     Reading begins when there are ``workers``: what was read before would have waited for them, and the first latencies
-    would tell of the start and not of the composition. ``pushed``: how many items were accepted and not read yet.
+    would tell of the start and not of the composition; a run that goes on waits for one, which every group shares until
+    the others are there. ``pushed``: how many items were accepted and not read yet.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from compositions.settings import check, ranged
 from control.settings import Settings
@@ -35,6 +35,10 @@ class RunSettings:
     drain: DrainSettings = field(default_factory=DrainSettings)
     pool: RayPoolSettings = field(default_factory=RayPoolSettings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
+
+    def of_pool(self, followed: bool) -> RayPoolSettings:
+        """Workers wait for the next runner where one goes on with the run."""
+        return self.pool if followed else replace(self.pool, orphan_s=0.0)
 
 
 def for_machine(memory: int) -> RunSettings:

@@ -55,6 +55,8 @@ class GroupWriter:
         on the disk; RecomposeError when nothing can be stored any more."""
         ticket = _Ticket(values, items)
         with self._changed:
+            if self._over:
+                raise RecomposeError(self.failed or "the app is stopping and takes no more items")
             self._tickets.append(ticket)
             self._begin()
         return ticket.first.result()
@@ -62,9 +64,10 @@ class GroupWriter:
     def submit(self, commit: Commit) -> None:
         """To be stored with what waits already."""
         with self._changed:
-            self._waiting = commit if self._waiting is None else _joined(self._waiting, commit)
             self.busy = True
-            self._begin()
+            if not self._over:
+                self._waiting = commit if self._waiting is None else _joined(self._waiting, commit)
+                self._begin()
 
     def tell(self, wake: Callable[[], None]) -> None:
         """``wake`` is called when something was stored, or cannot be."""
@@ -85,10 +88,12 @@ class GroupWriter:
             self._thread.join()
         self._journal.close()
 
+    @property
+    def _over(self) -> bool:
+        """Nothing more is taken; what was before may still be on its way."""
+        return self._closing or self.failed is not None
+
     def _begin(self) -> None:
-        if self._closing or self.failed is not None:
-            self._refuse(self._take()[0], RecomposeError(self.failed or "the app is stopping and takes no more items"))
-            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
             self._thread.start()

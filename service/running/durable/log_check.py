@@ -19,8 +19,9 @@ ORDERS = {0x377F0682: "<u4", 0x377F0683: ">u4"}
 BLOCK_FRAMES = 2048
 """Are looked at together: of pages of 4 KB some 8 MB."""
 UNSURE = 1
-"""So many transactions behind the place may be none: one that was given up (no room, no power) may have left its end
-there."""
+"""So many transactions in a row behind the place may be none: one that was given up (no room, no power) may have left
+its end there. What several left that were given up one after the other is no row: each was written over the one
+before, and the sums of what stuck out do not go on from what is before it."""
 Words = NDArray[np.uint32]
 
 
@@ -38,36 +39,41 @@ def lost_behind(log: Path) -> int:
 
 
 class _Header(NamedTuple):
-    """``sums`` None: it is not as it was written, and SQLite takes none of the frames."""
+    """``right`` False: it is not as it was written, and SQLite takes none of the frames."""
 
     page_bytes: int
     salts: Words
     """Are in each frame of this log; what an earlier one left behind it has others."""
     order: str
-    sums: Words | None
+    sums: Words
+    right: bool
 
 
 def _behind_damage(log: Path) -> int:
-    """Ends of transactions of this log behind the first frame that SQLite does not take."""
+    """Ends of transactions of this log behind the first frame that SQLite does not take: as many as are in a row."""
     with log.open("rb") as file:
         stored = file.read(HEADER_BYTES)
         header = _header(stored)
         if header is None:
             return 0
-        before, lost = header.sums, 0
+        before, taken, rows = header.sums, header.right, np.zeros(1, np.int64)
         frame_bytes = FRAME_HEADER_BYTES + header.page_bytes
         while len(block := file.read(frame_bytes * BLOCK_FRAMES)) >= frame_bytes:
             count = len(block) // frame_bytes
             frames = np.frombuffer(block, np.uint8, count * frame_bytes).reshape(count, frame_bytes)
             heads = _words(frames[:, :FRAME_HEADER_BYTES], ">u4")
-            ours, end = (heads[:, 2:4] == header.salts).all(axis=1), 0
-            if before is not None:
-                taken = ours & _sums_are_right(frames, heads[:, 4:6], before, header.order)
-                end = count if taken.all() else int(taken.argmin())
-                before = heads[-1, 4:6] if end == count else None
-            lost += int(np.count_nonzero(ours[end:] & (heads[end:, 1] != 0)))
+            ours = (heads[:, 2:4] == header.salts).all(axis=1)
+            right, goes_on = _sums_are_right(frames, heads[:, 4:6], before, header.order)
+            end = _first(~(ours & right)) if taken else 0
+            before, taken = heads[-1, 4:6], end == count
+            in_row = np.bincount(np.cumsum(~goes_on[end:]), ours[end:] & (heads[end:, 1] != 0), 1).astype(np.int64)
+            rows = np.array([max(rows[:-1], default=0), rows[-1] + in_row[0], *in_row[1:]])
         file.seek(0)
-        return lost if file.read(HEADER_BYTES) == stored else 0  # begun anew meanwhile: all behind is older
+        return int(max(rows)) if file.read(HEADER_BYTES) == stored else 0  # else begun anew: all behind is older
+
+
+def _first(marks: NDArray[np.bool_]) -> int:
+    return int(marks.argmax()) if marks.any() else len(marks)
 
 
 def _header(stored: bytes) -> _Header | None:
@@ -79,15 +85,21 @@ def _header(stored: bytes) -> _Header | None:
     if not 512 <= page_bytes <= 65536 or page_bytes % 8:
         return None
     summed = _words(np.frombuffer(stored, np.uint8)[np.newaxis, :24], order)
-    right = (_sums(summed, np.zeros((1, 2), np.uint32))[0] == words[6:8]).all()
-    return _Header(page_bytes, words[4:6], order, words[6:8] if right else None)
+    right = bool((_sums(summed, np.zeros((1, 2), np.uint32))[0] == words[6:8]).all())
+    return _Header(page_bytes, words[4:6], order, words[6:8], right)
 
 
-def _sums_are_right(frames: NDArray[np.uint8], stored: Words, before: Words, order: str) -> NDArray[np.bool_]:
-    """Of each frame, if the sum of those before it is: ``before`` of the first."""
-    summed = np.concatenate((frames[:, :8], frames[:, FRAME_HEADER_BYTES:]), axis=1)
-    right: NDArray[np.bool_] = (_sums(_words(summed, order), np.vstack((before, stored[:-1]))) == stored).all(axis=1)
-    return right
+def _sums_are_right(
+    frames: NDArray[np.uint8], stored: Words, before: Words, order: str
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Of each frame, if the sum of those before it is (``before`` of the first); and whether it was written behind the
+    one before it, which may have another sum by now."""
+    words = _words(np.concatenate((frames[:, :8], frames[:, FRAME_HEADER_BYTES:]), axis=1), order)
+    sums = _sums(words, np.vstack((before, stored[:-1])))
+    right: NDArray[np.bool_] = (sums == stored).all(axis=1)
+    if right.all():
+        return right, right
+    return right, right | (_sums(words, np.vstack((before, sums[:-1]))) == stored).all(axis=1)
 
 
 def _sums(words: Words, before: Words) -> Words:
