@@ -66,8 +66,28 @@ class Feed(Protocol):
     def close(self) -> None: ...
 
 
+class Silence:
+    """Of a place that does not answer: it goes into the log when it begins, has another reason, and is over, and not at
+    every attempt."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self.fault: str | None = None
+
+    def told(self, error: OSError) -> None:
+        why = f"the source does not answer and is asked again: {error}"
+        if why != self.fault:
+            log.warning("source does not answer and is asked again", source=self._source, error=str(error))
+        self.fault = why
+
+    def over(self) -> None:
+        if self.fault is not None:
+            log.info("source answers", source=self._source)
+            self.fault = None
+
+
 class Fed:
-    """As ``Source``, ``Reader`` and ``Positioned``."""
+    """As ``Source``, ``Reader``, ``Positioned`` and ``Elsewhere``."""
 
     def __init__(self, app: App, feed: Feed, clock: Clock) -> None:
         self._app, self._feed, self._clock, self._name = app, feed, clock, type(feed).__name__
@@ -79,6 +99,7 @@ class Fed:
         self._done: Mapping[str, Position] | None = None
         """To be told to the feed, which is this thread's alone."""
         self._begun = False
+        self._silence = Silence(self._name)
         self.refused = 0
         """Messages that the app did not take."""
 
@@ -86,6 +107,10 @@ class Fed:
     def read_ahead(self) -> int:
         """Items that were read and not asked for yet."""
         return len(self._ready)
+
+    @property
+    def fault(self) -> str | None:
+        return self._silence.fault
 
     # --- as a source ------------------------------------------------------------------------------------------------
 
@@ -125,9 +150,11 @@ class Fed:
                 self._feed.seek(self._positions)
                 self._begun = True
             self._tell()
-            self._take(self._feed.poll(MOST, wait_s))
+            came = self._feed.poll(MOST, wait_s)
+            self._silence.over()
+            self._take(came)
         except OSError as error:
-            log.warning("source does not answer and is asked again", source=self._name, error=str(error))
+            self._silence.told(error)
             self._begun = False
             self._closed.wait(AGAIN_S)
 

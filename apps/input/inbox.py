@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import structlog
 
 from apps.contract import App
-from apps.input.fed import AGAIN_S, LOOK_S, MOST, REFUSALS, item_of, plain_of
+from apps.input.fed import AGAIN_S, LOOK_S, MOST, REFUSALS, Silence, item_of, plain_of
 from apps.input.portions import Portion
 from apps.input.sources import Arrival, BufferFull, Clock, Push, SourceClosed
 
@@ -58,7 +58,7 @@ class Box(Protocol):
 
 
 class Inbox:
-    """As ``Source`` and ``Reader``. Its own thread empties the box, and begins with the first read."""
+    """As ``Source``, ``Reader`` and ``Elsewhere``. Its own thread empties the box, and begins with the first read."""
 
     def __init__(self, app: App, box: Box, clock: Clock) -> None:
         self._app, self._box = app, box
@@ -69,10 +69,15 @@ class Inbox:
         self._room = threading.Event()
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
+        self._silence = Silence(type(box).__name__)
         self.is_open = False
         """The place has answered, and what comes to it comes here."""
         self.refused = 0
         """Messages that the app did not take."""
+
+    @property
+    def fault(self) -> str | None:
+        return self._silence.fault
 
     def by_way_of(self, store: Store) -> None:
         """Before the first read: what stores messages, and gives their items to the buffer."""
@@ -130,10 +135,11 @@ class Inbox:
             if not self.is_open:
                 self._box.open()
                 self.is_open = True
+                self._silence.over()
             self._take_some()
         except OSError as error:
             self.is_open = False
-            log.warning("source does not answer and is asked again", source=type(self._box).__name__, error=str(error))
+            self._silence.told(error)
             self._closed.wait(AGAIN_S)
 
     def _take_some(self) -> None:

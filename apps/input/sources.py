@@ -53,6 +53,15 @@ class Reader(Protocol):
         """Whether an item can be read without waiting for it beyond ``until_s``; may wait until then to find out."""
 
 
+@runtime_checkable
+class Elsewhere(Protocol):
+    """A source whose items lie in another process, which may not answer."""
+
+    @property
+    def fault(self) -> str | None:
+        """Why nothing can be read now."""
+
+
 def reader_of(source: Source) -> Reader:
     """A source that cannot tell what it has at hand is asked for one item at a time."""
     return source if isinstance(source, Reader) else _OneByOne(source)

@@ -9,10 +9,10 @@ LATE_S = 1.0
 """An item that has been due for longer than this waits for more than its turn."""
 
 
-def held_up(view: DispatcherView, demand: Demand | None, unstored: str | None = None) -> str | None:
-    """A sentence while workers are too few for the groups, the source waits for room, or nothing can be stored
-    (``unstored``); None while all is well."""
-    return "; ".join(reason for reason in (unstored, _short(view), _late(demand)) if reason) or None
+def held_up(view: DispatcherView, demand: Demand | None, blocked: str | None = None) -> str | None:
+    """A sentence while workers are too few for the groups, the source waits for room, or nothing can be read or stored
+    (``blocked``); None while all is well."""
+    return "; ".join(reason for reason in (blocked, _short(view), _late(demand)) if reason) or None
 
 
 def _short(view: DispatcherView) -> str | None:

@@ -44,7 +44,7 @@ class Reads:
         telemetry, link = self._record.telemetry, self._checked.link
         spark = SparkStatus.model_validate(link.status()) if link else None
         beside = Beside(
-            self._record.summary.slo_met_share, telemetry.status() if telemetry else None, spark, self._run.unstored
+            self._record.summary.slo_met_share, telemetry.status() if telemetry else None, spark, self._run.blocked
         )
         spec = self._checked.spec.model_copy(update={"slo": self._loop.manager.slo, "announced": self._run.announced})
         known = self._standing.status(type(self._checked.app), spec)

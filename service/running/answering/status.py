@@ -23,8 +23,8 @@ class Beside:
     slo_met_share: float | None
     telemetry: TelemetryStatus | None
     spark: SparkStatus | None
-    unstored: str | None = None
-    """Why a durable run can store nothing now."""
+    blocked: str | None = None
+    """Why nothing can be read or stored now."""
 
 
 def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, beside: Beside, at: Clock) -> Status:
@@ -56,7 +56,7 @@ def running_status(known: Status, stages: Sequence[Stage], loop: ControlLoop, be
         in_flight_by_stage=dict(view.positions),
         restarts=view.restarts,
         **dict(_changes(loop, at)),
-        held_up=held_up(view, snapshot.demand if snapshot else None, beside.unstored),
+        held_up=held_up(view, snapshot.demand if snapshot else None, beside.blocked),
         announced=known.announced,
         slo_met_share=beside.slo_met_share,
         telemetry=beside.telemetry,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from apps.input.sources import Elsewhere
 from compositions.model import Composition
 from service.bodies.figures import Budget, Budgets, Items
 from service.bodies.spec import Coming
@@ -69,9 +70,13 @@ class Run:
         )
 
     @property
-    def unstored(self) -> str | None:
-        """Why nothing can be stored now, in the journal or where results go for good."""
-        return "; ".join(fault for fault in (self.keeper.fault, self.outlet and self.outlet.fault) if fault) or None
+    def blocked(self) -> str | None:
+        """Why nothing can be read now, or stored, in the journal or where results go for good."""
+        source = self.checked.source
+        unread = source.fault if isinstance(source, Elsewhere) else None
+        return (
+            "; ".join(each for each in (unread, self.keeper.fault, self.outlet and self.outlet.fault) if each) or None
+        )
 
     @property
     def undelivered(self) -> range:
