@@ -1,9 +1,10 @@
 """How strategies follow a load that moves on Ray: share of the items in time, against compositions that stay.
 
 Each app runs once under each strategy and once in each of its fixed compositions, one after the other in one Ray, with
-the same rates: a wave, or a crowd for a fifth of the time. The first half minute is left out for all alike.
+the same rates: a wave, or a crowd for a fifth of the time. The first seconds are left out for all alike, and with them
+half a wave, or a first crowd, in which processes of workers are started. An app and a load take three minutes:
 
-    python -m benchmarks.changing_load_ray [--apps synthetic,ferret] [--loads wave,crowd] [--seconds 90] [--kept 1]
+    python -m benchmarks.changing_load_ray --apps synthetic --loads wave
 """
 
 from __future__ import annotations
@@ -39,10 +40,9 @@ from service.running.runner import Runner
 
 LOW, HIGH = 0.15, 0.7
 """Of what a fixed composition sustains: the rest is room for what else there is to do on the machine."""
-CROWD = 0.2
-LEFT_OUT_S = 30.0
-"""The first wave: processes of workers are started in it, and kept."""
-MEASURED_S, UP_S, LOOK_S = 8.0, 120.0, 0.5
+CROWD = (0.3, 0.5)
+"""Of each period."""
+MEASURED_S, UP_S, LOOK_S = 6.0, 120.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,19 @@ class Given:
 
 
 class _Crowd(Binary):
-    """High for a part of each period, at its end."""
+    """High for a part of each period, before its middle."""
 
     def __call__(self, elapsed_s: float) -> float:
-        return self.max_per_s if self.phase(elapsed_s) >= 1 - CROWD else self.min_per_s
+        begins, ends = CROWD
+        return self.max_per_s if begins <= self.phase(elapsed_s) < ends else self.min_per_s
+
+
+@dataclass(frozen=True)
+class Span:
+    """How long a run is, and from when on its items count."""
+
+    duration_s: float
+    left_out_s: float
 
 
 @contextmanager
@@ -157,25 +166,26 @@ def given(subject: Subject) -> Given:
     return Given(subject, LOW * sustained_per_s, HIGH * sustained_per_s)
 
 
-def run(known: Given, contender: str, rate: Rate, seconds: float) -> Row:
+def run(known: Given, contender: str, rate: Rate, span: Span) -> Row:
     slo = parse_slo(f"share95={known.subject.bound_s * 1e3:.0f}ms")
     with tempfile.TemporaryDirectory() as folder:
         ending = {"telemetry": TelemetrySpec(folder=folder), "slo": slo, "latency_from": "due"}
         spec = spec_of(known.subject, contender, input=InputSpec(rate_per_s=rate(0.0)), **ending)
         with running(spec) as asked:
             asked.ask(SetRate(rate))
-            counted_from_s = time.time() + LEFT_OUT_S
-            workers = list(_workers(asked, seconds))
+            counted_from_s = time.time() + span.left_out_s
+            workers = list(_workers(asked, span))
             summary = asked.ask(ReadSummary())
         return _row(Path(folder), known.subject.bound_s, counted_from_s, fmean(workers), summary)
 
 
-def _workers(asked: Patient, seconds: float) -> Iterator[int]:
-    """Of the active composition, look by look."""
-    until_s = time.monotonic() + seconds
-    while time.monotonic() < until_s:
+def _workers(asked: Patient, span: Span) -> Iterator[int]:
+    """Of the active composition while items count, look by look."""
+    began_s = time.monotonic()
+    while (lasted_s := time.monotonic() - began_s) < span.duration_s:
         active = asked.ask(ReadStatus()).composition
-        yield active.workers if active is not None else 0
+        if lasted_s >= span.left_out_s:
+            yield active.workers if active is not None else 0
         time.sleep(LOOK_S)
 
 
@@ -209,9 +219,10 @@ def main() -> None:
     parser.add_argument("--apps", default=",".join(SUBJECTS))
     parser.add_argument("--loads", default="wave,crowd")
     parser.add_argument("--strategies", default="model,vogel")
-    parser.add_argument("--seconds", type=float, default=90.0, help="a run, of which the first 30 are left out")
+    parser.add_argument("--seconds", type=float, default=46.0, help="a run")
+    parser.add_argument("--left-out", type=float, default=16.0, help="of its seconds, at its beginning")
     parser.add_argument("--period", type=float, default=30.0)
-    parser.add_argument("--kept", type=int, default=2, help="how many of the app's compositions that stay are run")
+    parser.add_argument("--kept", type=int, default=1, help="how many of the app's compositions that stay are run")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     ray_cluster.connect()
@@ -230,9 +241,10 @@ def _rows(subject: Subject, options: argparse.Namespace) -> Iterator[tuple[str, 
     known = given(subject)
     rates = f"{known.low_per_s:.1f} to {known.high_per_s:.1f} items/s"
     print(f"{subject.name}: {rates}; in time: within {subject.bound_s * 1e3:.0f} ms", flush=True)
+    span = Span(options.seconds, options.left_out)
     for load in options.loads.split(","):
         for contender in (*options.strategies.split(","), *subject.kept[: options.kept]):
-            row = run(known, contender, known.rate(load, options.period), options.seconds)
+            row = run(known, contender, known.rate(load, options.period), span)
             print(f"{subject.name:20} {load:6} {contender:6} {row}", flush=True)
             yield load, contender, row
 

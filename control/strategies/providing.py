@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from compositions.model import Composition, TransitionKind
 from control.decisions import Trigger
 from control.forecast.forecasts import Forecast, Forecasts
 from control.situation import Situation
@@ -16,7 +17,10 @@ from control.strategies.wording import costs, settle, tell
 _AS_GOOD = 0.98
 """Within 2 % of the best counts as the best when nothing is enough."""
 _WORTH_A_DRAIN = 2
-"""Workers that a change of grouping must save while the load moves: it costs a drain, and the way back another."""
+"""Workers that a change of grouping must save while the load moves, or that must be missing for a step on the way: it
+costs a drain, and the way back another."""
+_WORTH_A_STEP = 1.2
+"""By what factor workers that are there must do more in the groups that are wanted: a drain earlier is worth that."""
 _OF_THE_LOAD = (Trigger.START, Trigger.INPUT_RATE, Trigger.PROFILE, Trigger.BUDGET)
 
 
@@ -41,6 +45,10 @@ def provide(situation: Situation, forecasts: Forecasts) -> Proposal:
         why = f"{chosen.composition.name} meets what is foreseen"
     if chosen.composition.shape == situation.active.shape:
         return Stay(f"{situation.active.name} stays ({tell(situation, chosen)}){costly}")
+    step = _at_hand(situation, forecasts, chosen.composition)
+    if step is not None:
+        name, workers = step.composition.name, chosen.composition.workers
+        return settle(situation, forecasts, step, f"{why}; {name} until its {workers} workers are started{costly}")
     return settle(situation, forecasts, chosen, f"{why} ({tell(situation, chosen)}){costly}")
 
 
@@ -50,6 +58,19 @@ def _left(situation: Situation) -> str:
     if snapshot.cores_left is None:
         return ""
     return f" with about {snapshot.cores_left} of {snapshot.cores} cores, for other programs take the rest"
+
+
+def _at_hand(situation: Situation, forecasts: Forecasts, wanted: Composition) -> Forecast | None:
+    """On the way to ``wanted`` the most that those who are there already can do in its groups. A change of grouping
+    waits for all its workers, a resize uses each as it comes; ``None`` where that is no gain."""
+    there = situation.snapshot.workers_alive
+    if wanted.workers - there < _WORTH_A_DRAIN or situation.transition_to(wanted) is TransitionKind.RESIZE:
+        return None
+    rows = forecasts.alike(wanted) & forecasts.affordable & (forecasts.workers <= there)
+    best = max(forecasts.where(rows), key=lambda each: each.throughput_per_s, default=None)
+    if best is None or situation.settings.style.transition(best.composition, wanted) is TransitionKind.SWITCH:
+        return None
+    return best if best.throughput_per_s > _WORTH_A_STEP * forecasts.of(situation.active).throughput_per_s else None
 
 
 def _pick(forecasts: Forecasts, enough: npt.NDArray[np.bool_], alike: npt.NDArray[np.bool_]) -> Forecast | None:

@@ -13,7 +13,8 @@ from control.situation import Situation
 from control.strategies.base import Settle, Stay, Trial, Try
 from control.strategies.model import Model
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import InputNow, LatencyStats, RateWindow, Snapshot, StageProfile
+from profiler.snapshot import InputNow, LatencyStats, RateOutlook, RateWindow, Snapshot, StageProfile
+from runtime.dispatch.events import SwitchStyle
 
 STAGES = (Stage("a"), Stage("b"))
 ONE = replace(all_sequential(STAGES), name="one")
@@ -193,3 +194,36 @@ def test_a_rough_load_is_reviewed_without_trials_and_left_only_for_what_is_surel
     assert reviewed(23.0, wide(4), cv=0.1) == "wide2"
     assert reviewed(35.0, wide(3)) is None, "what is there and likely does is not left for a doubt"
     assert reviewed(38.0, wide(3)) == "wide4"
+
+
+def merged(replicas: int) -> Composition:
+    return Composition(f"merged{replicas}", (Group(("a", "b"), Pattern.PAR, replicas),))
+
+
+GROUPED = (ONE, merged(2), merged(3), merged(4), merged(8), merged(9))
+"""Of stages of 50 ms each: ``mergedN`` does 10 N items/s, ``one`` 20."""
+
+
+@pytest.mark.parametrize(
+    ("style", "alive", "goes_to"),
+    [
+        (SwitchStyle.SEAMLESS, 9, "merged9"),
+        (SwitchStyle.SEAMLESS, 8, "merged9"),  # one is started as soon as a drain has ended
+        (SwitchStyle.SEAMLESS, 4, "merged4"),
+        (SwitchStyle.SEAMLESS, 2, "merged9"),  # two workers do no more than those of the two groups
+        (SwitchStyle.DRAIN, 4, "merged9"),  # where nothing is done in place, the rest would cost another drain
+    ],
+)
+def test_workers_that_are_there_take_up_the_wanted_groups_until_the_others_are_started(
+    style: SwitchStyle, alive: int, goes_to: str
+) -> None:
+    profiles = tuple(StageProfile(name, 0.05, 0.05, 0.1, 0.05, 0.05, 500) for name in "ab")
+    rising = InputNow(outlook=RateOutlook(105.0, 105.0, 105.0, moving=True, by="the trend"))
+    seen = situation(105.0, trigger=Trigger.START, stages=profiles, workers_alive=alive, input=rising)
+    asked = replace(seen, compositions=GROUPED, settings=Settings(style=style))
+    strategy = Model()
+    strategy.prepare(GROUPED)
+    step = strategy.propose(asked, ())
+    assert isinstance(step, Settle)
+    assert step.composition.name == goes_to
+    assert ("until its 9 workers are started" in step.reason) == (goes_to == "merged4")
