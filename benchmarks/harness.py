@@ -7,6 +7,7 @@ round and the median of the rounds is reported.
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import statistics
@@ -14,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 _LOAD_BEFORE = os.getloadavg()[0]
@@ -25,10 +26,29 @@ def metadata() -> dict[str, str]:
     return {
         "machine": f"{_processor()}, {cores()} cores, {platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "libraries": ", ".join(f"{name} {version(name)}" for name in ("ray", "pyzmq", "numpy")),
+        "libraries": ", ".join(f"{name} {_version(name)}" for name in ("ray", "pyzmq", "numpy")),
         "load before": f"{_LOAD_BEFORE:.2f}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
+
+
+def _version(library: str) -> str:
+    """Not every Python has them all: there is no Ray for a free-threaded one."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "none"
+
+
+def median_interval(values: Sequence[float], sure: float = 0.95) -> tuple[float, float]:
+    """Has the median of what the values are drawn from, at least so ``sure`` and whatever its law: the sign test
+    turned round. Of fewer than six values it is the least and the most, less sure. Raises: IndexError without values.
+    """
+    ordered = sorted(values)
+    cut, outside = 0, 2 * 0.5 ** len(ordered)
+    while (outside := outside + 2 * math.comb(len(ordered), cut + 1) * 0.5 ** len(ordered)) <= 1 - sure:
+        cut += 1
+    return ordered[cut], ordered[-1 - cut]
 
 
 def cores() -> int:

@@ -38,7 +38,8 @@ def main(out: Path, inputs: int, costs: Path) -> None:
     measured = read_costs(costs)
     out.mkdir(parents=True, exist_ok=True)
     figures = []
-    for figure in all_of(measured.pipelines, inputs):
+    for plan in all_of(measured.pipelines, inputs):
+        figure = plan.made()
         write(figure, out)
         figures.append(figure)
         click.echo(f"figure {figure.name}: {len(figure.rows)} runs")

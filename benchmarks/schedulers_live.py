@@ -22,7 +22,7 @@ import click
 
 from apps.registry import create
 from benchmarks.harness import metadata
-from benchmarks.matrix.streams import SQL
+from benchmarks.on_ray import ray_if
 from compositions.dynamic import SCHEDULER_NAMES
 from compositions.model import Composition, all_sequential
 from compositions.notation import parse
@@ -30,11 +30,10 @@ from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, SwitchEnded
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from runtime.pools import ray_cluster
 from runtime.pools.local import LocalPool, PickleCodec
-from runtime.pools.ray_pool import RayPool
 
 BUNDLE, PATIENCE_S = 64, 120.0
+QUERIES = ("q1", "q2", "q3", "q4", "q15")
 BOUND = "a worker a stage"
 OPTIONS = {"rows": 20_000_000, "hours": 99_000.0, "items": 300, "users": 200, "tick_s": 86_400}
 
@@ -53,10 +52,16 @@ class Live:
     def __init__(self, query: str, pool: str, first: Composition) -> None:
         make_app = partial(create, f"tpcxbb_{query}", OPTIONS)
         app = make_app()
-        ray = RayPool(make_app, [stage.name for stage in app.stages]) if pool == "ray" else None
-        self._codec: Any = PickleCodec() if ray is None else ray.codec
+        self._codec: Any
+        if pool == "ray":
+            from runtime.pools.ray_pool import RayPool  # free-threaded Python has no Ray, but threads
+
+            workers: Any = RayPool(make_app, [stage.name for stage in app.stages])
+            self._codec = workers.codec
+        else:
+            workers, self._codec = LocalPool(make_app), PickleCodec()
         dispatcher = Dispatcher(app.stages, first, DispatcherSettings(), self._codec.size_bytes)
-        self.engine = Engine(dispatcher, LocalPool(make_app) if ray is None else ray)
+        self.engine = Engine(dispatcher, workers)
         self.engine.start()
         self._rows: Iterator[Any] = iter(app.items(None))
         self._ended = 0
@@ -111,7 +116,7 @@ def _median(segments: Sequence[Segment]) -> Segment:
 
 
 @click.command()
-@click.option("--query", "queries", type=click.Choice(list(SQL)), multiple=True, help="All, unless some are named.")
+@click.option("--query", "queries", type=click.Choice(QUERIES), multiple=True, help="All, unless some are named.")
 @click.option("--pool", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.option("--workers", default=2, show_default=True)
 @click.option("--seconds", default=2.0, show_default=True, help="In each composition and round.")
@@ -119,13 +124,8 @@ def _median(segments: Sequence[Segment]) -> Segment:
 @click.option("--json", "as_json", is_flag=True)
 def main(queries: tuple[str, ...], pool: str, workers: int, seconds: float, rounds: int, as_json: bool) -> None:
     """Prints items a second and the median latency, by query and scheduler."""
-    if pool == "ray":
-        ray_cluster.connect()
-    try:
-        found = {query: run(query, pool, workers, seconds, rounds) for query in queries or SQL}
-    finally:
-        if pool == "ray":
-            ray_cluster.shutdown()
+    with ray_if(pool == "ray"):
+        found = {query: run(query, pool, workers, seconds, rounds) for query in queries or QUERIES}
     about = {**metadata(), "pool": pool, "workers": str(workers)}
     if as_json:
         plain = {query: {name: vars(each) for name, each in by.items()} for query, by in found.items()}

@@ -154,22 +154,22 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_ct_as_printed_starves_what_filters() -> None:
     """Selectivities 1, 0.01, 1 and equal costs: the erratum of equation 3."""
-    found = claims.of_errata(figures.errata(1500))
+    found = claims.of_errata(figures.errata(1500).made())
     assert found.met, found.measured
 
 
 def test_hybrid_bears_skew_that_halves_partitioned() -> None:
-    found = claims.of_skew(figures.skew(1500, (0.4, 2.0)))
+    found = claims.of_skew(figures.skew(1500, (0.4, 2.0)).made())
     assert found.met, found.measured
 
 
 def test_partitioned_queues_make_outputs_wait() -> None:
-    found = claims.of_waiting(figures.waiting(1200))
+    found = claims.of_waiting(figures.waiting(1200).made())
     assert found.met, found.measured
 
 
 def test_a_lock_costs_speed() -> None:
-    found = claims.of_sending(figures.light(1500))
+    found = claims.of_sending(figures.light(1500).made())
     assert found.met, found.measured
 
 

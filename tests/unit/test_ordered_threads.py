@@ -1,4 +1,4 @@
-"""Worklists and ways to send, on real cores: whatever they do at once, the order holds. Speeds:
+"""Ways to send, by threads themselves: whatever they do at once, the order holds. Speeds:
 ``python -m benchmarks.ordered_threads``."""
 
 from __future__ import annotations
@@ -8,21 +8,26 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.ordered_threads import WAYS, Crew, NonBlocking, keyed_per_s, sent_per_s
-from service.experiments.ordered.worklists import QUEUE_NAMES
+from benchmarks.ordered_threads import WAYS, LockBased, NonBlocking, sent
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_threads_send_leaves_in_order(way: str) -> None:
-    assert sent_per_s(way, threads=4, tuples=400, work_us=3.0, send_us=3.0) > 0
+    assert sent(way, threads=4, tuples=400, work_us=3.0, send_us=3.0).per_s > 0
 
 
-def test_no_partition_is_at_two_workers() -> None:
-    crew = Crew(2, 50.0)
-    try:
-        assert all(keyed_per_s(queue, crew, tuples=100, mean=0.5, sigma=0.2) > 0 for queue in QUEUE_NAMES)
-    finally:
-        crew.close()
+def test_who_finds_the_lock_taken_waits_and_is_counted() -> None:
+    left: list[int] = []
+    ring = LockBased(left.append)
+    ring.offer(1)
+    assert ring.waited == 0
+    ring.lock.acquire()
+    late = threading.Thread(target=ring.offer, args=(2,))
+    late.start()
+    assert left == [1]
+    ring.lock.release()
+    late.join()
+    assert left == [1, 2]
 
 
 class LateFlag:

@@ -59,11 +59,12 @@ def of_errata(figure: Figure) -> Claim:
 
 def of_skew(figure: Figure) -> Claim:
     """At the widest σ at which partitioned queues are at half of what evenly spread keys give, or less."""
-    whole = figure.of(max(_values(figure, 0)), "hybrid").throughput_per_s
-    halved = [sigma for sigma in _values(figure, 0) if figure.of(sigma, "partitioned").throughput_per_s <= whole / 2]
-    at = max(halved, default=min(_values(figure, 0)))
-    share = figure.of(at, "hybrid").share
-    left = figure.of(at, "partitioned").throughput_per_s / whole
+    sigmas = _values(figure, 1)
+    whole = figure.of(0.0, max(sigmas), "hybrid").throughput_per_s
+    halved = [sigma for sigma in sigmas if figure.of(0.0, sigma, "partitioned").throughput_per_s <= whole / 2]
+    at = max(halved, default=min(sigmas))
+    share = figure.of(0.0, at, "hybrid").share
+    left = figure.of(0.0, at, "partitioned").throughput_per_s / whole
     told = f"σ = {at}: partitioned {left:.2f} of even keys, hybrid {share:.2f} of the bound"
     return Claim(
         f"hybrid at least {OF_BOUND} of the bound where partitioned halves", told, bool(halved) and share >= OF_BOUND

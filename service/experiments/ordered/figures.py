@@ -1,4 +1,8 @@
-"""Figures 8 to 14 of Prasaad et al. in virtual time, and what else is asked of schedulers and worklists."""
+"""Figures 8 to 14 of Prasaad et al., and what else is asked of schedulers and worklists.
+
+Of each figure the cases are given: in virtual time they are run as they are, on real cores
+(``benchmarks.ordered_live``) slowed, so that a message costs little beside a tuple.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from compositions.model import StageKind
 from compositions.scheduler_settings import SchedulerSettings
 from service.experiments.ordered.operators import Operator, work_s
 from service.experiments.ordered.plant import Setup
-from service.experiments.ordered.runs import Run, run
+from service.experiments.ordered.runs import OVERLOAD, Run, run
 from service.experiments.ordered.station import Sending
 from service.experiments.ordered.worklists import QueueName
 
@@ -29,11 +33,38 @@ fifty times in that; what a further worker at an operator adds; and QST's ``C``.
 RING = 8192
 LEAST_WINDOW_S = 1e-5
 """The shortest that there is."""
-PARTITIONS: Mapping[QueueName, int] = {"hybrid": 100, "partitioned": MOST_WORKERS, "shared": 100}
-"""For partitioned queues as many as workers (section 7.2.1)."""
+QUEUES: tuple[QueueName, ...] = ("hybrid", "partitioned", "shared")
+FINE = 100
+"""Partitions, where they are not limited by the workers (section 7.2)."""
 SIGMAS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0, 2.0)
 COSTS_US = (10, 100, 1000, 10_000)
 SENDING: tuple[Sending, ...] = ("non-blocking", "lock")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run of a figure."""
+
+    varied: tuple[Cell, ...]
+    operators: Sequence[Operator]
+    setup: Setup
+    inputs: int
+    load: float = OVERLOAD
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The cases of a figure, and the names of what varies."""
+
+    name: str
+    title: str
+    varies: tuple[str, ...]
+    cases: Sequence[Case]
+
+    def made(self) -> Figure:
+        """In virtual time."""
+        rows = [(each.varied, run(each.operators, each.setup, each.inputs, each.load)) for each in self.cases]
+        return Figure(self.name, self.title, self.varies, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,97 +90,93 @@ class Figure:
         return dict(self.rows)[varied]
 
 
-def schedulers(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) -> Figure:
+def schedulers(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) -> Plan:
     """Figure 8: the heuristics on the queries over the cores, overloaded."""
-    cases = product(pipelines, SCHEDULER_NAMES, cores)
-    rows: list[tuple[tuple[Cell, ...], Run]] = [
-        (
-            (query, name, workers),
-            run(pipelines[query], replace(usual(pipelines[query]), scheduler=name, workers=workers), inputs),
-        )
-        for query, name, workers in cases
+    cases = [
+        Case((query, name, workers), operators, replace(usual(operators), scheduler=name, workers=workers), inputs)
+        for (query, operators), name, workers in product(pipelines.items(), SCHEDULER_NAMES, cores)
     ]
-    return Figure("8", "schedulers on the queries", ("query", "scheduler", "workers"), rows)
+    return Plan("8", "schedulers on the queries", ("query", "scheduler", "workers"), cases)
 
 
-def at_rest(pipelines: Pipelines, inputs: int) -> Figure:
+def at_rest(pipelines: Pipelines, inputs: int) -> Plan:
     """The same on all cores at half the bound, where no worklist grows by itself."""
-    cases = product(pipelines, SCHEDULER_NAMES)
-    rows: list[tuple[tuple[Cell, ...], Run]] = [
-        ((query, name), run(pipelines[query], replace(usual(pipelines[query]), scheduler=name), inputs, load=0.5))
-        for query, name in cases
+    cases = [
+        Case((query, name), operators, replace(usual(operators), scheduler=name), inputs, load=0.5)
+        for (query, operators), name in product(pipelines.items(), SCHEDULER_NAMES)
     ]
-    return Figure("8-half", "schedulers at half the bound", ("query", "scheduler"), rows)
+    return Plan("8-half", "schedulers at half the bound", ("query", "scheduler"), cases)
 
 
-def errata(inputs: int) -> Figure:
+def errata(inputs: int) -> Plan:
     """``ct`` as printed and corrected, on selectivities 1, 0.01, 1 and equal costs (equation 3)."""
     operators = [
         Operator(name, StageKind.STATELESS, 1e-5, given) for name, given in (("a", 1.0), ("b", 0.01), ("c", 1.0))
     ]
-    rows: list[tuple[tuple[Cell, ...], Run]] = []
+    setup, cases = usual(operators), []
     for form, count in product(("corrected", "printed"), (inputs, 2 * inputs)):
-        setup = usual(operators)
-        setup = replace(setup, settings=replace(setup.settings, selectivity=form))
-        rows.append(((form, count), run(operators, setup, count)))
-    return Figure("ct", "CT as printed and corrected", ("form", "inputs"), rows)
+        by_form = replace(setup, settings=replace(setup.settings, selectivity=form))
+        cases.append(Case((form, count), operators, by_form, count))
+    return Plan("ct", "CT as printed and corrected", ("form", "inputs"), cases)
 
 
-def skew(inputs: int, sigmas: Sequence[float] = SIGMAS) -> Figure:
-    """Figure 9: keys from N(0, σ) cut to [-1, 1], range-partitioned; one operator of 100 µs, 16 workers."""
-    rows: list[tuple[tuple[Cell, ...], Run]] = []
-    for sigma, (queue, count) in product(sigmas, PARTITIONS.items()):
-        setup = replace(_plain(1e-3), queue=queue)
-        rows.append(((sigma, queue), run([keyed(1e-4, count, normal_bounds(sigma, count))], setup, inputs)))
-    return Figure("9", "skewed keys", ("sigma", "queue"), rows)
+def skew(
+    inputs: int, sigmas: Sequence[float] = SIGMAS, means: Sequence[float] = (0.0,), workers: int = MOST_WORKERS
+) -> Plan:
+    """Figure 9: keys from N(mean, σ) cut to [-1, 1], range-partitioned; one operator of 100 µs. The paper's mean is 0;
+    with a range for each of two workers those keys are even whatever σ is, and those about 0.5 are not."""
+    cases = []
+    for mean, sigma, queue in product(means, sigmas, QUEUES):
+        count = partitions(queue, workers)
+        operator = keyed(1e-4, count, normal_bounds(sigma, count, mean))
+        cases.append(Case((mean, sigma, queue), [operator], replace(_plain(1e-3, workers), queue=queue), inputs))
+    return Plan("9", "skewed keys", ("mean", "sigma", "queue"), cases)
 
 
-def waiting(inputs: int) -> Figure:
+def waiting(inputs: int, costs_us: Sequence[int] = COSTS_US, workers: int = MOST_WORKERS) -> Plan:
     """Figure 10: latency at several costs of a tuple, keys spread evenly, at 0.9 of the bound."""
-    rows: list[tuple[tuple[Cell, ...], Run]] = []
-    for cost_us, (queue, count) in product(COSTS_US, PARTITIONS.items()):
-        setup = replace(_plain(cost_us / 1e5), queue=queue)
-        rows.append(((cost_us, queue), run([keyed(cost_us / 1e6, count)], setup, inputs, load=0.9)))
-    return Figure("10", "latency over the cost of a tuple", ("cost_us", "queue"), rows)
+    cases = []
+    for cost_us, queue in product(costs_us, QUEUES):
+        setup = replace(_plain(cost_us / 1e5, workers), queue=queue)
+        operator = keyed(cost_us / 1e6, partitions(queue, workers))
+        cases.append(Case((cost_us, queue), [operator], setup, inputs, load=0.9))
+    return Plan("10", "latency over the cost of a tuple", ("cost_us", "queue"), cases)
 
 
-def queues(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) -> Figure:
+def queues(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) -> Plan:
     """Figure 11: the worklists on the queries under ``ct``; partitioned ones with a partition a worker at most."""
-    rows: list[tuple[tuple[Cell, ...], Run]] = []
-    for query, queue, workers in product(pipelines, PARTITIONS, cores):
-        most = workers if queue == "partitioned" else PARTITIONS[queue]
-        operators = [replace(each, partitions=min(each.partitions, most)) for each in pipelines[query]]
-        rows.append(
-            ((query, queue, workers), run(operators, replace(usual(operators), queue=queue, workers=workers), inputs))
-        )
-    return Figure("11", "worklists on the queries", ("query", "queue", "workers"), rows)
+    cases = []
+    for (query, stages), queue, workers in product(pipelines.items(), QUEUES, cores):
+        most = partitions(queue, workers)
+        operators = [replace(each, partitions=min(each.partitions, most)) for each in stages]
+        setup = replace(usual(operators), queue=queue, workers=workers)
+        cases.append(Case((query, queue, workers), operators, setup, inputs))
+    return Plan("11", "worklists on the queries", ("query", "queue", "workers"), cases)
 
 
-def light(inputs: int) -> Figure:
+def light(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
     """Figure 12: one stateless operator of 20 µs; to send an output takes 1 µs more."""
-    return _sending(
-        "12", "sending after a light operator", [Operator("light", StageKind.STATELESS, 2e-5, cv=0.3)], inputs
-    )
+    operators = [Operator("light", StageKind.STATELESS, 2e-5, cv=0.3)]
+    return _sending(Plan("12", "sending after a light operator", (), ()), operators, inputs, cores)
 
 
-def many_outputs(inputs: int) -> Figure:
+def many_outputs(inputs: int, cores: Sequence[int] = (1, *CORES)) -> Plan:
     """Figure 13: a stateless operator of 100 µs that gives 50 outputs, and a partitioned one of 100 µs."""
-    operators = [Operator("flat map", StageKind.STATELESS, 1e-4, 50.0, cv=0.3), keyed(1e-4, 100)]
-    return _sending("13", "sending many outputs", operators, inputs)
+    operators = [Operator("flat map", StageKind.STATELESS, 1e-4, 50.0, cv=0.3), keyed(1e-4, FINE)]
+    return _sending(Plan("13", "sending many outputs", (), ()), operators, inputs, cores)
 
 
-def sending(pipelines: Pipelines, inputs: int) -> Figure:
-    """Figure 14: the two ways to send on the queries, under ``ct`` on 16 workers; an output costs ten times as much."""
-    rows: list[tuple[tuple[Cell, ...], Run]] = []
-    for query, way in product(pipelines, SENDING):
-        setup = usual(pipelines[query])
-        dear = replace(setup, sending=way, send_s=10 * setup.send_s)
-        rows.append(((query, way), run(pipelines[query], dear, inputs)))
-    return Figure("14", "sending on the queries", ("query", "sending"), rows)
+def sending(pipelines: Pipelines, inputs: int, workers: int = MOST_WORKERS) -> Plan:
+    """Figure 14: the two ways to send on the queries, under ``ct``; an output costs ten times as much."""
+    cases = []
+    for (query, operators), way in product(pipelines.items(), SENDING):
+        setup = replace(usual(operators), sending=way, workers=workers)
+        cases.append(Case((query, way), operators, replace(setup, send_s=10 * setup.send_s), inputs))
+    return Plan("14", "sending on the queries", ("query", "sending"), cases)
 
 
-def all_of(pipelines: Pipelines, inputs: int) -> Iterator[Figure]:
-    """In the order of the paper, each made when its turn comes."""
+def all_of(pipelines: Pipelines, inputs: int) -> Iterator[Plan]:
+    """In the order of the paper."""
     yield schedulers(pipelines, inputs)
     yield at_rest(pipelines, inputs)
     yield errata(inputs)
@@ -161,17 +188,23 @@ def all_of(pipelines: Pipelines, inputs: int) -> Iterator[Figure]:
     yield sending(pipelines, inputs)
 
 
-def keyed(cost_s: float, partitions: int, bounds: tuple[float, ...] = ()) -> Operator:
-    return Operator("by key", StageKind.PARTITIONED, cost_s, 1.0, partitions, 0.3, bounds)
+def partitions(queue: QueueName, workers: int) -> int:
+    """For partitioned queues as many as workers (section 7.2.1)."""
+    return workers if queue == "partitioned" else FINE
 
 
-def normal_bounds(sigma: float, partitions: int) -> tuple[float, ...]:
-    """Cumulated shares of equal ranges of [-1, 1] under N(0, σ) without what lies outside."""
+def keyed(cost_s: float, count: int, bounds: tuple[float, ...] = ()) -> Operator:
+    return Operator("by key", StageKind.PARTITIONED, cost_s, 1.0, count, 0.3, bounds)
+
+
+def normal_bounds(sigma: float, count: int, mean: float = 0.0) -> tuple[float, ...]:
+    """Cumulated shares of equal ranges of [-1, 1] under N(mean, σ) without what lies outside."""
 
     def below(value: float) -> float:
-        return (erf(value / sigma / sqrt(2)) / erf(1 / sigma / sqrt(2)) + 1) / 2
+        return erf((value - mean) / sigma / sqrt(2))
 
-    return tuple(below(2 * (number + 1) / partitions - 1) for number in range(partitions))
+    inside = below(1) - below(-1)
+    return tuple((below(2 * (number + 1) / count - 1) - below(-1)) / inside for number in range(count))
 
 
 def usual(operators: Sequence[Operator]) -> Setup:
@@ -184,15 +217,15 @@ def usual(operators: Sequence[Operator]) -> Setup:
     )  # fmt: skip
 
 
-def _plain(slice_s: float) -> Setup:
+def _plain(slice_s: float, workers: int = MOST_WORKERS) -> Setup:
     """For one operator: worklists are compared, not what workers do to each other."""
     settings = SchedulerSettings(slice_s=slice_s, window_s=100 * slice_s)
-    return Setup(workers=MOST_WORKERS, ring_slots=RING, settings=settings)
+    return Setup(workers=workers, ring_slots=RING, settings=settings)
 
 
-def _sending(name: str, title: str, operators: Sequence[Operator], inputs: int) -> Figure:
-    rows: list[tuple[tuple[Cell, ...], Run]] = []
-    for way, workers in product(SENDING, (1, *CORES)):
-        setup = replace(_plain(1e-3), sending=way, send_s=1e-6, workers=workers)
-        rows.append(((way, workers), run(operators, setup, inputs)))
-    return Figure(name, title, ("sending", "workers"), rows)
+def _sending(plan: Plan, operators: Sequence[Operator], inputs: int, cores: Sequence[int]) -> Plan:
+    cases = []
+    for way, workers in product(SENDING, cores):
+        setup = replace(_plain(1e-3, workers), sending=way, send_s=1e-6)
+        cases.append(Case((way, workers), operators, setup, inputs))
+    return replace(plan, varies=("sending", "workers"), cases=cases)

@@ -1,22 +1,20 @@
-"""A pipeline of operators in virtual time, with any scheduler, worklists and number of workers; a core a worker.
+"""A pipeline of operators, with any scheduler, worklists and number of workers; a core a worker.
 
 An idle worker asks the scheduler, stays at the operator for its allotment, and asks again. Nothing here is left to
-chance: same arguments, same trace.
+chance: in virtual time same arguments give the same trace.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import count
-from typing import Literal
 
 from compositions.scheduler_settings import SchedulerSettings
 from runtime.scheduling import make_scheduler
 from runtime.scheduling.book import Book, Queue, Turn
 from service.experiments.ordered.operators import Operator
 from service.experiments.ordered.station import Given, Sending, Station, Work
+from service.experiments.ordered.timeline import Timeline, VirtualTime
 from service.experiments.ordered.worklists import QueueName
 
 
@@ -85,14 +83,12 @@ class Trace:
         return self.fronts[-1][1] if self.fronts else 0
 
 
-Step = Literal["arrive", "done", "sent"]
-
-
 class Plant:
     """One run. Raises: SchedulerError, RecomposeError when ``setup`` names something that there is not."""
 
-    def __init__(self, operators: Sequence[Operator], setup: Setup) -> None:
+    def __init__(self, operators: Sequence[Operator], setup: Setup, time: Timeline | None = None) -> None:
         self._setup = setup
+        self._time = VirtualTime() if time is None else time
         self.stations = [Station(operator, setup.queue, setup.ring_slots) for operator in operators]
         self._most = [operator.most_workers(setup.workers) for operator in operators]
         self._at = [0] * len(operators)
@@ -101,9 +97,6 @@ class Plant:
         self._book = Book(len(operators), setup.settings)
         self._workers = [_Worker(number) for number in range(setup.workers)]
         self._idle = list(reversed(self._workers))
-        self._order = count()
-        self._events: list[tuple[float, int, Step, _Worker | None]] = []
-        self._now_s = 0.0
         self._arrived = 0
 
     def run(self, inputs: Sequence[int], rate_per_s: float | None = None, until_s: float = float("inf")) -> Trace:
@@ -116,21 +109,18 @@ class Plant:
             for origin, value in arriving:
                 self._put(0, origin, value)
         else:
-            self._plan(0.0, "arrive", None)
+            self._time.plan(0.0, "arrive", None)
         self._employ()
-        while self._events and self._events[0][0] <= until_s:
-            self._now_s, _, step, worker = heapq.heappop(self._events)
-            if worker is not None:
-                self._done(worker) if step == "done" else self._sent(worker)
+        while (happening := self._time.next(until_s)) is not None:
+            if happening.worker is not None:
+                worker = self._workers[happening.worker]
+                self._done(worker) if happening.step == "done" else self._sent(worker)
             elif rate_per_s is not None and (following := next(arriving, None)) is not None:
                 self._put(0, *following)
-                self._plan((following[0] + 1) / rate_per_s, "arrive", None)
+                self._time.plan((following[0] + 1) / rate_per_s, "arrive", None)
             if self._idle:
                 self._employ()
         return self.trace
-
-    def _plan(self, at_s: float, step: Step, worker: _Worker | None) -> None:
-        heapq.heappush(self._events, (at_s, next(self._order), step, worker))
 
     def _put(self, at: int, origin: int, value: int) -> None:
         station = self.stations[at]
@@ -148,13 +138,13 @@ class Plant:
             queues = [self._queue(at) for at in range(len(self.stations))]
             if not any(queue.ready for queue in queues):
                 return
-            looks = self._book.looks(self._now_s, queues)
+            looks = self._book.looks(self._time.now_s, queues)
             at = self._scheduler.choose(looks)
             if at is None:
                 return
             worker = self._idle.pop()
             self._at[at] += 1
-            worker.at, worker.began_s, worker.budget = at, self._now_s, self._scheduler.allotment(looks[at])
+            worker.at, worker.began_s, worker.budget = at, self._time.now_s, self._scheduler.allotment(looks[at])
             worker.tuples, worker.outputs, worker.busy_s = 0, 0, 0.0
             if not self._take(worker, self._setup.ask_s):
                 raise AssertionError(f"{self.stations[at].operator.name} was said to be ready")
@@ -172,11 +162,11 @@ class Plant:
             return False
         if worker.at == 0:
             for entry in work.entries:
-                self.trace.begun_s[entry.origin] = self._now_s
+                self.trace.begun_s[entry.origin] = self._time.now_s
         others = self._at[worker.at] - 1
         work.seconds *= 1 + self._setup.crowding * others
         worker.work = work
-        self._plan(self._now_s + before_s + self._setup.take_s + work.seconds, "done", worker)
+        self._time.plan(self._time.now_s + before_s + self._setup.take_s + work.seconds, "done", worker.number)
         return True
 
     def _done(self, worker: _Worker) -> None:
@@ -187,8 +177,9 @@ class Plant:
         worker.tuples += len(work.entries)
         worker.budget -= len(work.entries)
         worker.outputs += sum(len(given.values) for given in worker.given)
-        worker.busy_s += work.seconds
-        self.trace.busy_s[at] += work.seconds
+        worked_s = self._time.worked_s(worker.number, work.seconds)
+        worker.busy_s += worked_s
+        self.trace.busy_s[at] += worked_s
         if self._setup.sending == "lock" and station.held:
             station.in_line.append(worker.number)
             return
@@ -202,7 +193,7 @@ class Plant:
         if (bound or worker.budget > 0) and self._take(worker):
             return
         station.worklist.left(worker.number)
-        turn = Turn(worker.began_s, self._now_s, worker.tuples, worker.outputs, worker.busy_s)
+        turn = Turn(worker.began_s, self._time.now_s, worker.tuples, worker.outputs, worker.busy_s)
         self._at[at] -= 1
         self._book.note(at, turn)
         worker.at = worker.work = None
@@ -223,7 +214,7 @@ class Plant:
         """All that is ready; a slot that is filled meanwhile is seen, for each is looked at again."""
         while station.ring.ready:
             if seconds := self._setup.send_s * len(station.ring.peek().values):
-                self._plan(self._now_s + seconds, "sent", worker)
+                self._time.plan(self._time.now_s + seconds, "sent", worker.number)
                 return
             self._hand_on(station)
         station.held = False
@@ -245,11 +236,11 @@ class Plant:
             if following < len(self.stations):
                 self._put(following, origin, value)
             else:
-                self.trace.outputs.append((self._now_s, origin, value))
+                self.trace.outputs.append((self._time.now_s, origin, value))
         self._note_front()
 
     def _note_front(self) -> None:
         oldest = (station.oldest for station in self.stations)
         front = min((origin for origin in oldest if origin is not None), default=self._arrived)
         if front > self.trace.front:
-            self.trace.fronts.append((self._now_s, front))
+            self.trace.fronts.append((self._time.now_s, front))

@@ -44,10 +44,11 @@ def run(operators: Sequence[Operator], setup: Setup, inputs: int, load: float = 
     bound = bound_per_s(operators, setup.workers)
     arriving_s = inputs / (load * bound)
     trace = Plant(operators, setup).run(range(inputs), load * bound, arriving_s)
-    return _counted(trace, bound, arriving_s, setup.workers)
+    return counted(trace, bound, arriving_s, setup.workers)
 
 
-def _counted(trace: Trace, bound: float, arriving_s: float, workers: int) -> Run:
+def counted(trace: Trace, bound: float, arriving_s: float, workers: int) -> Run:
+    """``bound`` in inputs per second; ``arriving_s``: how long inputs arrive."""
     begin_s, end_s = FROM * arriving_s, TO * arriving_s
     rate = (_front_at(trace, end_s) - _front_at(trace, begin_s)) / (end_s - begin_s)
     latencies_s = list(_latencies_s(trace, begin_s, end_s))
