@@ -24,8 +24,8 @@ def snapshot(**changes: Any) -> Snapshot:
     """26 of 29 items/s for a minute: the queue is full, and 300 more items are due."""
     known = Snapshot(
         now_s=100.0, composition="1", switching=False, stable_since_s=0.0, window_start_s=90.0, input_rate_per_s=29.0,
-        throughput_per_s=26.0, delivered=260, latency=replace(MET, from_read=MET), inside=MET, queued=32, queued_change_per_s=0.0, in_flight=3,
-        stages=(), cores=2, workers_alive=3, hop_s=0.001, demand=DEMAND,
+        throughput_per_s=26.0, delivered=260, latency=replace(MET, from_read=MET), inside=MET, queued=32,
+        queued_change_per_s=0.0, in_flight=3, stages=(), cores=2, workers_alive=3, hop_s=0.001, demand=DEMAND,
     )  # fmt: skip
     return replace(known, **changes)
 
