@@ -3,7 +3,9 @@ machine is asked.
 
 Work that computes takes as long as its CPU time while it has a core, and longer while several share one. Where all of
 it takes longer at once for the same CPU time, and the cores that the app may use are not busy with it, somebody else
-has them: what the app gets then is the CPU time that it was given. Stages that wait tell nothing of cores.
+has them. An operating system that divides them fairly gives more to who has more workers, so they are only short for
+the app when more workers have brought no more: what it gets then is the CPU time that it was given. Stages that wait
+tell nothing of cores.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ _WITNESSES = 2
 """So many stages have to say so: one that takes longer by itself may have begun to wait for something."""
 _OWN_DOING = 0.8
 """Share of the cores from which on they are busy with the app's own work."""
+_IN_VAIN = 0.25
+"""Cores that each further worker has brought, up to which more workers bring nothing."""
 _IN_SIGHT = 1
 """Cores beyond what the app gets: with as many workers as cores nothing would tell that there are more again."""
 _BELIEVED_S = 10.0
@@ -52,11 +56,29 @@ class _Recent:
         return self.wall_s / self.cpu_s if self.cpu_s > 0 else inf
 
 
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """Of the cores, at a time, on average over the seconds before."""
+
+    at_s: float
+    busy: float
+    """Calls at a time."""
+    got: float
+    """Cores' worth of CPU time."""
+
+    def in_vain(self, since: _Use) -> bool:
+        """More work at a time than at ``since`` has brought no more."""
+        more = self.busy - since.busy
+        return more >= 1 and self.got - since.got <= _IN_VAIN * more
+
+
 class CoresLeft:
     """Remembers which stages compute, and when the cores were short."""
 
     def __init__(self) -> None:
         self._computing: set[str] = set()
+        self._crowded: _Use | None = None
+        """With the least work at a time since it takes longer."""
         self._got = 0.0
         """The most cores that the app got since they are short; 0 while they are not."""
         self._told_s = -inf
@@ -64,16 +86,18 @@ class CoresLeft:
         self._short: deque[tuple[float, float]] = deque(maxlen=_KEPT)
         """From when to when they were."""
 
-    def look(self, now_s: float, samples: Mapping[str, Samples], cores: int) -> int | None:
+    def look(self, now_s: float, samples: Mapping[str, Samples], cores: int, *, waiting: bool) -> int | None:
         """Cores that there seem to be for an app which may use ``cores``; ``None``: all of them.
 
-        ``samples``: of each stage, wall (``x``) and CPU (``y``) seconds an item."""
+        ``samples``: of each stage, wall (``x``) and CPU (``y``) seconds an item; ``waiting``: items do, so that what
+        the app gets is not what it asks for."""
         recent = {stage: _recent(kept, now_s) for stage, kept in samples.items()}
         known = {stage: each for stage, each in recent.items() if each.rows >= _TELLING}
         self._computing.update(stage for stage, each in known.items() if each.stretch <= _COMPUTES)
         witnesses = [each for stage, each in known.items() if stage in self._computing]
         if len(witnesses) >= _WITNESSES:
-            self._judge(now_s, witnesses, sum(each.cpu_s for each in recent.values()) / _LOOKED_S, cores)
+            busy, got = (sum(getattr(each, of) for each in recent.values()) / _LOOKED_S for of in ("wall_s", "cpu_s"))
+            self._judge(_Use(now_s, busy, got), witnesses, cores, waiting=waiting)
         elif self._got and now_s - self._told_s > _BELIEVED_S:
             self._end(now_s)
         return min(cores, round(self._got) + _IN_SIGHT) if self._got else None
@@ -87,18 +111,21 @@ class CoresLeft:
             wall_s = np.where((at_s >= from_s) & (at_s <= until_s), cpu_s, wall_s)
         return wall_s
 
-    def _judge(self, now_s: float, witnesses: Sequence[_Recent], got: float, cores: int) -> None:
-        """``got``: cores' worth of CPU time that the app was given."""
+    def _judge(self, now: _Use, witnesses: Sequence[_Recent], cores: int, *, waiting: bool) -> None:
         stretch = sum(each.wall_s for each in witnesses) / sum(each.cpu_s for each in witnesses)
-        if stretch < _ALONE or got >= _OWN_DOING * cores:
+        if stretch < _ALONE or now.got >= _OWN_DOING * cores:
+            self._crowded = None
             if self._got:
-                self._end(now_s)
+                self._end(now.at_s)
             return
-        if not self._got and stretch >= _CROWDED and min(each.stretch for each in witnesses) > _ALONE:
-            self._short.append((now_s - _LOOKED_S, inf))
-            self._got = got
+        if waiting and stretch >= _CROWDED and min(each.stretch for each in witnesses) > _ALONE:
+            if self._crowded is None or now.busy < self._crowded.busy:
+                self._crowded = now
+            if not self._got and now.in_vain(self._crowded) and round(now.got) + _IN_SIGHT < cores:
+                self._short.append((self._crowded.at_s - _LOOKED_S, inf))
+                self._got = now.got
         if self._got:
-            self._got, self._told_s = max(self._got, got), now_s
+            self._got, self._told_s = max(self._got, now.got), now.at_s
 
     def _end(self, now_s: float) -> None:
         self._short[-1] = (self._short[-1][0], now_s)

@@ -159,7 +159,7 @@ class Monitor:
         latency = latency_stats(self._deliveries.xs(first), weights)
         set_per_s = self._offered.last_x() if self._offered else None
         cores = self._cores if running.cores is None else running.cores
-        cores_left = self._service_times.cores_left(now_s, cores)
+        cores_left = self._service_times.cores_left(now_s, cores, waiting=running.queued > AT_HAND)
         return Snapshot(
             now_s=now_s,
             composition=running.composition,

@@ -68,9 +68,10 @@ class ServiceTimes:
             for stage, samples in known.items()
         )
 
-    def cores_left(self, now_s: float, cores: int) -> int | None:
-        """Cores that there seem to be now for an app which may use ``cores``, where other programs take some."""
-        return self._left.look(now_s, self._samples, cores)
+    def cores_left(self, now_s: float, cores: int, *, waiting: bool) -> int | None:
+        """Cores that there seem to be now for an app which may use ``cores``, where other programs take some;
+        ``waiting``: items do."""
+        return self._left.look(now_s, self._samples, cores, waiting=waiting)
 
 
 def window_start(samples: Samples, now_s: float, settings: ProfileSettings) -> int:
