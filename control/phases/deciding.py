@@ -41,7 +41,7 @@ def tell_grant(sight: Sight, desk: Desk, reason: str) -> Answer:
 
 
 def _kept(sight: Sight, desk: Desk, episode: Episode, reason: str) -> Decision:
-    step = Settle(desk.choices.active, (), reason)
+    step = Settle(desk.choices.active, (), desk.evidence(reason))
     return desk.conclusions.numbered(episode, sight.now_s, step)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from compositions.model import Composition, TransitionKind
-from control.decisions import CallOff, Mode, NoChange, State
+from control.decisions import CallOff, Mode, NoChange, State, Trigger
 from control.desk import Desk
 from control.episode import Episode
 from control.phases.deciding import advance, close, under_way
@@ -48,10 +48,15 @@ class Switching(Phase):
         return remain(sight, under_way(self.kind, self.target), *calls)
 
     def _overtaken(self, sight: Sight, desk: Desk) -> bool:
-        """A request from outside has come since, and does not ask for the same. The runner is told at each turn, and
-        knows whether it still waits for workers."""
+        """A request from outside has come since, and does not ask for the same; or another share of the machine, which
+        is too small for it. The runner is told at each turn, and knows whether it still waits for workers."""
         same = sight.aim.mode is Mode.PINNED and desk.pin is not None and desk.pin.name == self.target.name
-        return self.episode is None and not same
+        return (self.episode is None and not same) or self._beyond(desk)
+
+    def _beyond(self, desk: Desk) -> bool:
+        most, due = desk.choices.granted.workers, desk.due
+        news = desk.untold is not None or (due is not None and due.trigger is Trigger.BUDGET)
+        return news and most is not None and most < self.target.workers
 
     def _unheard(self, sight: Sight, limit_s: float) -> str | None:
         """While the dispatcher is at it, its word is the only one; when it is not, one should have come."""
@@ -95,4 +100,4 @@ class Switching(Phase):
 
 
 def _asked(desk: Desk) -> str:
-    return "a newer request" if desk.due is None else desk.due.reason
+    return desk.untold or ("a newer request" if desk.due is None else desk.due.reason)

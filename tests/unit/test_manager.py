@@ -363,6 +363,22 @@ def test_a_share_that_is_taken_back_is_given_at_once_though_nothing_is_judged_af
     assert at_once.commands == (SwitchTo(ONE),)
 
 
+def test_what_waits_for_more_workers_than_the_new_share_has_is_called_off() -> None:
+    target = manager()
+    assert tick(target, snapshot(20)).commands == (SwitchTo(WIDE),)
+    target.grant(grant(3))
+    assert tick(target, snapshot(20.25, switching=True)).commands == (), "it has room for all of them"
+    target.grant(grant(2))
+    off = tick(target, snapshot(20.5, switching=True))
+    assert off.commands == (CallOff("the arbiter gives 2 workers"),)
+    target.switch_failed("called off", called_off=True)
+    why = "the switch to wide, whose workers were not all there, was called off"
+    assert reason(tick(target, snapshot(20.75))) == f"{why}: the arbiter gives 2 workers"
+    results = run(target, 21, 25)
+    assert commands(results) == []
+    assert why in next(each.decision.reason for each in results if isinstance(each.decision, Decision))
+
+
 def test_a_bid_says_what_would_be_run_with_how_much() -> None:
     target = manager()
     limits = tuple(Budget(workers=count) for count in range(1, 5))
