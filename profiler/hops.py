@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from itertools import chain
 from statistics import median
 
+MOST_GONE = 8
+"""Machines without a worker that are remembered: one may come back."""
+
 
 class Hops:
     """The newest of each machine. Their median counts: a mean would carry every pause of the garbage collector."""
@@ -28,6 +31,8 @@ class Hops:
         Not of the average task: near workers are done sooner and have more of them, so that the far ones would count
         for nothing, and a group of both do what only near ones can.
         """
+        for node in [node for node in self._by_node if node not in workers][:-MOST_GONE]:
+            del self._by_node[node]
         seen = {node: count for node, count in workers.items() if node in self._by_node}
         if total := sum(seen.values()):
             return sum(median(self._by_node[node]) * count for node, count in seen.items()) / total

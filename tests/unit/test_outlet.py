@@ -55,6 +55,23 @@ def sink(monkeypatch: pytest.MonkeyPatch) -> Away:
     return Away()
 
 
+def test_texts_of_results_that_the_sink_has_already_are_not_kept(sink: Away) -> None:
+    """They stay in the window of the API without them, whether they came before the sink had answered or after."""
+    runs = [Run(serial, [serial], texts=[str(serial)]) for serial in range(3)]
+    sink.back.set()
+    way = Outlet(sink, 2, lambda: None)
+    way.take(runs[0])
+    way.start()
+    assert sink.asked.acquire(timeout=PATIENCE_S)
+    while way.until < 2:
+        threading.Event().wait(0.001)
+    way.take(runs[1])
+    way.take(runs[2])
+    way.finish()
+    assert [row.value for row in sink.rows] == ["2"]
+    assert [run.texts for run in runs] == [None, None, None]
+
+
 def test_a_sink_that_is_away_when_a_runner_begins_is_asked_again_and_gets_what_it_has_not(sink: Away) -> None:
     told = threading.Event()
     way = Outlet(sink, 3, told.set)

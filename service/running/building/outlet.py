@@ -58,6 +58,8 @@ class Outlet:
                 self._waiting.append(results)
                 if not before or before < self._sink.gather.items <= self._items:  # what its thread waits for
                     self._changed.notify_all()
+            else:
+                results.texts = None
 
     def finish(self) -> None:
         """Waits until all is written, unless nothing can be any more."""
@@ -106,7 +108,8 @@ class Outlet:
     def _begin(self) -> None:
         until = self._sink.begin(self._next_serial, self._known)
         with self._changed:
-            self._waiting = deque(run for run in self._waiting if _end(run) > until)
+            while self._waiting and _end(self._waiting[0]) <= until:
+                self._waiting.popleft().texts = None
             self._items = sum(len(run.values) for run in self._waiting)
             self.until, self.fault = until, None
 
