@@ -2,7 +2,9 @@
 
 ``python -m benchmarks.queues --rabbitmq HOST:PORT`` or ``--mqtt HOST:PORT``, with ``--items N``. Each message is JSON,
 gets a field, and is written to another queue or topic. The plain loop has one thread, acknowledges what it has written,
-and waits for no confirmation of it. Ours has the source, a stage and the sink; its start and end are in its rate.
+and waits for no confirmation of it; with MQTT there is one more, ``acknowledged``, which acknowledges a message when
+the broker has acknowledged its result, as ours does. Ours has the source, a stage and the sink; its start and end are
+in its rate.
 Whoever gives the broker lets it keep as many messages as there are items (mosquitto: ``max_queued_messages 0``).
 """
 
@@ -37,7 +39,7 @@ def bodies(items: int) -> list[bytes]:
 
 
 class Rabbit:
-    kind = "rabbitmq"
+    kind, loops = "rabbitmq", ("plain",)
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -58,7 +60,7 @@ class Rabbit:
             channel.basic_publish("", place, body)
         connection.close()
 
-    def plain(self, source: str, sink: str, items: int) -> float:
+    def plain(self, source: str, sink: str, items: int, loop: str) -> float:
         began_s = time.monotonic()
         connection = self._connected()
         channel = connection.channel()
@@ -75,7 +77,7 @@ class Rabbit:
 
 
 class Mqtt:
-    kind = "mqtt"
+    kind, loops = "mqtt", ("plain", "plain, acknowledged")
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -112,17 +114,31 @@ class Mqtt:
         writer.disconnect()
         writer.loop_stop()
 
-    def plain(self, source: str, sink: str, items: int) -> float:
+    def plain(self, source: str, sink: str, items: int, loop: str) -> float:
         done = 0
+        of: dict[int, Any] = {}
+        """The message that a result is of, by the result's number."""
         began_s = time.monotonic()
         client = self._session(source, "recompose-doubled")
+        acknowledged = loop == "plain, acknowledged"
+        client.manual_ack_set(acknowledged)
 
         def message(_: Any, __: Any, came: Any) -> None:
             nonlocal done
-            client.publish(sink, json.dumps(changed(json.loads(came.payload))), qos=1)
-            done += 1
+            sent = client.publish(sink, json.dumps(changed(json.loads(came.payload))), qos=1)
+            if acknowledged:
+                of[sent.mid] = came
+            else:
+                done += 1
 
-        client.on_message = message
+        def published(_: Any, __: Any, number: int, *___: Any) -> None:
+            nonlocal done
+            if acknowledged:
+                came = of.pop(number)
+                client.ack(came.mid, came.qos)
+                done += 1
+
+        client.on_message, client.on_publish = message, published
         while done < items:
             client.loop(0.1)
         took_s = time.monotonic() - began_s
@@ -163,14 +179,14 @@ def main(args: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(args)
     registry.create = lambda *_: Doubled()  # type: ignore[assignment]  # the app of this measurement alone
     broker = Rabbit(asked.rabbitmq) if asked.rabbitmq else Mqtt(asked.mqtt)
-    measured: dict[str, list[float]] = {kind: [] for kind in ("plain", *KINDS)}
+    measured: dict[str, list[float]] = {kind: [] for kind in (*broker.loops, *KINDS)}
     print(json.dumps(metadata()))
     for _ in range(asked.rounds):
         for kind in measured:
             source, sink = (f"{way}-{new_run()}" for way in ("in", "out"))
             broker.fill(source, asked.items)
             given = source, sink, asked.items
-            took_s = broker.plain(*given) if kind == "plain" else ours(broker, *given, KINDS[kind])
+            took_s = ours(broker, *given, KINDS[kind]) if kind in KINDS else broker.plain(*given, kind)
             measured[kind].append(took_s)
     for kind, took in measured.items():
         share = statistics.median(a / b for a, b in zip(measured["plain"], took, strict=True))
