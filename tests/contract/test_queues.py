@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from plain_numbers import Numbers
+from runners import Process
 from servers import Mosquitto, RabbitMq, Relay, wait_until
 
 from apps.input import mqtt_topic
@@ -252,6 +255,37 @@ def test_a_run_goes_on_where_the_runner_before_it_was(
     with pytest.raises(RecomposeError, match=f"reads its items from source '{place.kind}'"):
         runners[-1].ask(Push(7))
     runners[-1].kill()
+
+
+def items_of(table: Path) -> list[int]:
+    """In the order of their serial numbers."""
+    with closing(sqlite3.connect(table)) as db:
+        try:
+            found = db.execute("SELECT value FROM recompose_results ORDER BY serial").fetchall()
+        except sqlite3.OperationalError:  # nothing yet
+            return []
+    return [json.loads(value)["item"] for (value,) in found]
+
+
+def test_a_runner_that_is_killed_takes_no_message_along(place: Place, tmp_path: Path) -> None:
+    if place.kind == "mqtt":
+        place.options = {"client_id": "tests"}  # whose session begins before the runner
+    end(listening(place))
+    place.put(bodies(range(60)))
+    source = {"kind": place.kind, "path": place.path, "options": place.options}
+    how = {"source": source, "options": {"compute": "wait", "total_ms": 15}}
+    table = tmp_path / "results.db"
+    killed = Process(1, tmp_path / "journals", "sql", f"sqlite:///{table}", **how)
+    wait_until(lambda: len(items_of(table)) >= 5)
+    killed.end()
+    assert len(items_of(table)) < 60, "it was killed too late"
+    follows = Process(2, tmp_path / "journals", "sql", f"sqlite:///{table}", **how)
+    try:
+        place.put(bodies([60]))
+        wait_until(lambda: 60 in items_of(table))
+    finally:
+        follows.end()
+    assert list(dict.fromkeys(items_of(table))) == list(range(61)), "some may come again, none before one it was behind"
 
 
 def test_who_hears_that_another_has_its_session_ends_instead_of_taking_it_back() -> None:
