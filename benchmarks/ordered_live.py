@@ -36,6 +36,7 @@ from service.experiments.ordered.operators import bound_per_s, serial_run, work_
 from service.experiments.ordered.plant import Plant
 from service.experiments.ordered.runs import TO, Run, counted
 
+FIGURES = ("8", "9", "10", "11", "12", "12-dear", "13", "14")
 CASE_S, TUPLE_S = 0.8, 0.001
 COSTS_US = (1000, 10_000)
 SIGMAS, MEANS = (0.2, 0.4), (0.0, 0.5)
@@ -116,6 +117,7 @@ def comparisons(pipelines: Pipelines, workers: int) -> Iterator[Comparison]:
     flag = Pair("flag has more throughput than lock", rate, "non-blocking", "lock", True, lambda v: v[1] != 1)
     alone = Pair("one worker: flag and lock alike", rate, "non-blocking", "lock", None, lambda v: v[1] == 1)
     yield Comparison(figures.light(0, (1, workers)), [flag, alone])
+    yield Comparison(figures.dear(0, (1, workers)), [flag, alone])
     yield Comparison(figures.many_outputs(0, (1, workers)), [flag, alone])
     yield Comparison(figures.sending(pipelines, 0, workers), [flag])
 
@@ -171,7 +173,7 @@ def told(comparison: Comparison, rounds: Sequence[Mapping[tuple[Cell, ...], Run]
 
 @click.command()
 @click.option("--on", "places", type=click.Choice(get_args(Place)), multiple=True, default=("threads", "ray"))
-@click.option("--figure", "chosen", multiple=True, help="8 to 14; all, unless some are named.")
+@click.option("--figure", "chosen", type=click.Choice(FIGURES), multiple=True, help="All, unless some are named.")
 @click.option("--seconds", default=45.0, show_default=True, help="For each figure and place.")
 @click.option("--workers", default=2, show_default=True)
 def main(places: tuple[Place, ...], chosen: tuple[str, ...], seconds: float, workers: int) -> None:

@@ -173,6 +173,15 @@ def test_a_lock_costs_speed() -> None:
     assert found.met, found.measured
 
 
+def test_two_workers_meet_at_the_ring_only_where_sending_is_dear() -> None:
+    """What two real cores can show of figure 12 at the most."""
+    gains = [
+        made.of("non-blocking", 2).throughput_per_s / made.of("lock", 2).throughput_per_s
+        for made in (figures.light(1500, (2,)).made(), figures.dear(1500, (2,)).made())
+    ]
+    assert gains == [pytest.approx(1.0, abs=0.01), pytest.approx(1.1, abs=0.02)]
+
+
 def test_a_claim_that_does_not_hold_says_so() -> None:
     good, bad = (Run(rate, 1.0, 1000.0, 1.0, (1,)) for rate in (900.0, 100.0))
     figure = Figure("11", "", (), [(("q1", "hybrid", 16), bad), (("q1", "partitioned", 16), good)])
