@@ -64,16 +64,21 @@ def test_a_slowed_case_keeps_the_shares_of_its_operators() -> None:
     assert slow.setup.settings.slice_s == pytest.approx(factor * case.setup.settings.slice_s)
 
 
-def run(per_s: float, late_ms: float = 1.0) -> Run:
+def of(per_s: float, late_ms: float = 1.0) -> Run:
     return Run(per_s, late_ms, 100.0, 1.0, (1,))
 
 
+def test_what_is_expected_of_two_workers_is_that_of_the_simulation() -> None:
+    found = ordered_live.expected(figures.dear(0, (2,)))
+    assert Pair("", rate, "non-blocking", "lock", True).ratios([found]) == [pytest.approx(1.1, abs=0.03)]
+
+
 def test_ratios_are_taken_within_a_round_of_runs_that_differ_in_nothing_else() -> None:
-    first = {("q1", "ct"): run(30.0), ("q1", "lp"): run(20.0), ("q2", "ct"): run(8.0), ("q2", "lp"): run(4.0)}
-    second = {("q1", "ct"): run(90.0), ("q1", "lp"): run(90.0)}
+    first = {("q1", "ct"): of(30.0), ("q1", "lp"): of(20.0), ("q2", "ct"): of(8.0), ("q2", "lp"): of(4.0)}
+    second = {("q1", "ct"): of(90.0), ("q1", "lp"): of(90.0)}
     assert Pair("", rate, "ct", "lp", True).ratios([first, second]) == [1.5, 2.0, 1.0]
     assert Pair("", rate, "ct", "lp", True, lambda varied: varied[0] == "q2").ratios([first, second]) == [2.0]
-    nothing = {("q1", "ct"): run(0.0, float("inf")), ("q1", "lp"): run(4.0, 8.0)}
+    nothing = {("q1", "ct"): of(0.0, float("inf")), ("q1", "lp"): of(4.0, 8.0)}
     assert Pair("", rate, "ct", "lp", True).ratios([nothing]) == [0.25]
     assert Pair("", latency, "ct", "lp", False).ratios([nothing]) == [1e3 * ordered_live.CASE_S / 8]
 
@@ -110,5 +115,5 @@ def test_a_figure_is_made_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
         ordered_live.main, ["--on", "threads", "--figure", "12", "--seconds", "0"], catch_exceptions=False
     )
     assert "Figure 12, 2 workers on threads" in done.output
-    assert "| flag has more throughput than lock | " in done.output
+    assert "| flag has more throughput than lock | 1.00 | " in done.output
     assert "2 pairs) | undecided |" in done.output
