@@ -67,7 +67,8 @@ def _at_hand(situation: Situation, forecasts: Forecasts, wanted: Composition) ->
     if wanted.workers - there < _WORTH_A_DRAIN or situation.transition_to(wanted) is TransitionKind.RESIZE:
         return None
     rows = forecasts.alike(wanted) & forecasts.affordable & (forecasts.workers <= there)
-    best = max(forecasts.where(rows), key=lambda each: each.throughput_per_s, default=None)
+    ready = (each for each in forecasts.where(rows) if each.composition.name not in situation.unavailable)
+    best = max(ready, key=lambda each: each.throughput_per_s, default=None)
     if best is None or situation.settings.style.transition(best.composition, wanted) is TransitionKind.SWITCH:
         return None
     return best if best.throughput_per_s > _WORTH_A_STEP * forecasts.of(situation.active).throughput_per_s else None

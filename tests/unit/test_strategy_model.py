@@ -205,25 +205,26 @@ GROUPED = (ONE, merged(2), merged(3), merged(4), merged(8), merged(9))
 
 
 @pytest.mark.parametrize(
-    ("style", "alive", "goes_to"),
+    ("style", "alive", "barred", "goes_to"),
     [
-        (SwitchStyle.SEAMLESS, 9, "merged9"),
-        (SwitchStyle.SEAMLESS, 8, "merged9"),  # one is started as soon as a drain has ended
-        (SwitchStyle.SEAMLESS, 4, "merged4"),
-        (SwitchStyle.SEAMLESS, 2, "merged9"),  # two workers do no more than those of the two groups
-        (SwitchStyle.DRAIN, 4, "merged9"),  # where nothing is done in place, the rest would cost another drain
+        (SwitchStyle.SEAMLESS, 9, {}, "merged9"),
+        (SwitchStyle.SEAMLESS, 8, {}, "merged9"),  # one is started as soon as a drain has ended
+        (SwitchStyle.SEAMLESS, 4, {}, "merged4"),
+        (SwitchStyle.SEAMLESS, 4, {"merged4": "its switch failed"}, "merged3"),
+        (SwitchStyle.SEAMLESS, 2, {}, "merged9"),  # two workers do no more than those of the two groups
+        (SwitchStyle.DRAIN, 4, {}, "merged9"),  # where nothing is done in place, the rest would cost another drain
     ],
 )
 def test_workers_that_are_there_take_up_the_wanted_groups_until_the_others_are_started(
-    style: SwitchStyle, alive: int, goes_to: str
+    style: SwitchStyle, alive: int, barred: dict[str, str], goes_to: str
 ) -> None:
     profiles = tuple(StageProfile(name, 0.05, 0.05, 0.1, 0.05, 0.05, 500) for name in "ab")
     rising = InputNow(outlook=RateOutlook(105.0, 105.0, 105.0, moving=True, by="the trend"))
     seen = situation(105.0, trigger=Trigger.START, stages=profiles, workers_alive=alive, input=rising)
-    asked = replace(seen, compositions=GROUPED, settings=Settings(style=style))
+    asked = replace(seen, compositions=GROUPED, settings=Settings(style=style), unavailable=barred)
     strategy = Model()
     strategy.prepare(GROUPED)
     step = strategy.propose(asked, ())
     assert isinstance(step, Settle)
     assert step.composition.name == goes_to
-    assert ("until its 9 workers are started" in step.reason) == (goes_to == "merged4")
+    assert ("until its 9 workers are started" in step.reason) == (goes_to != "merged9")
