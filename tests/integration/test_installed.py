@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from image_steps import ROOT, build_context
+from image_steps import ROOT, build_context, call, eventually, free_port
 
 import hatch_build
 from recompose import names
@@ -118,6 +118,39 @@ def test_apps_that_name_our_rooms_run_on_ray_in_that_project(installed: Installe
     run = ("run", "readings", "--apps", "own-app", "--items", "30", "--out", "results.jsonl")
     installed.ran("recompose", *run, cwd=shop)
     assert len((shop / "results.jsonl").read_text().splitlines()) == 30
+
+
+SERVICE = "service: {{apps: [streams], state: state, telemetry: false, port: {port}}}\napps:\n  shop_prices: {entry}\n"
+
+
+def test_a_service_in_that_project_runs_what_its_file_says_and_reads_it_again(installed: Installed, shop: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+
+    def write(entry: str) -> None:
+        (shop / "new.yaml").write_text(SERVICE.format(port=port, entry=entry))
+        (shop / "new.yaml").replace(shop / "service.yaml")
+
+    write("{source: push}")
+    with (
+        (shop / "log").open("w") as log,
+        subprocess.Popen(
+            [installed.bin / "recompose", "serve", "--config", "service.yaml"],
+            cwd=shop, env=untouched(), stdout=log, stderr=log,
+        ) as served,
+    ):  # fmt: skip
+        try:
+            eventually(lambda: served.poll() is not None or call(f"{url}/readyz"), "the service")
+            assert served.poll() is None, (shop / "log").read_text()
+            installed.ran("recompose", "push", "shop_prices", "--value", '"tea"', "--url", url, cwd=shop)
+            (row,) = eventually(lambda: call(f"{url}/results/shop_prices"), "a result")
+            assert (row["value"]["price"], row["value"]["service"]) == (3, f"{shop}/service/__init__.py")
+            assert call(f"{url}/slo") == []
+            write("{source: push, slo: p95<=400ms}")
+            (slo,) = eventually(lambda: call(f"{url}/slo"), "the objective")
+            assert (slo["app"], slo["target"]) == ("shop_prices", 400)
+        finally:
+            served.terminate()
 
 
 def test_nothing_but_one_package_is_installed(installed: Installed, tmp_path: Path) -> None:
