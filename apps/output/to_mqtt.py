@@ -17,6 +17,35 @@ from apps.output.sent import Sent
 from compositions.errors import RecomposeError
 
 WHO = "sink mqtt"
+TEXT = b"\x01\x01"
+"""Payload format indicator: UTF-8 (MQTT 5, 3.3.2.3.2)."""
+
+
+class Packed:
+    """Properties of a message as the library sends them; its own class packs them in ten times the time."""
+
+    __slots__ = ("_body",)
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def pack(self) -> bytes:
+        return length_of(len(self._body)) + self._body
+
+
+def length_of(count: int) -> bytes:
+    """A variable byte integer (MQTT 5, 1.5.5)."""
+    digits = bytearray()
+    while count > 127:
+        digits.append(count & 127 | 128)
+        count >>= 7
+    return bytes((*digits, count))
+
+
+def user_property(name: str, value: object) -> bytes:
+    """Two texts (MQTT 5, 3.3.2.3.7)."""
+    key, text = name.encode(), line_of(str(value)).encode()
+    return b"\x26%b%b%b%b" % (len(key).to_bytes(2, "big"), key, len(text).to_bytes(2, "big"), text)
 
 
 class MqttSink:
@@ -30,6 +59,8 @@ class MqttSink:
             raise RecomposeError(f"{WHO} cannot write to {address.topic!r}: only readers may have + and # in a topic")
         self._topic, self._line = address.topic, Line(address, WHO)
         self._run, self._epoch = run, epoch
+        self._head = TEXT + user_property("run", run) + user_property("epoch", epoch)
+        """Of the properties of all messages."""
         self._sent = Sent()
         self._under_way: dict[int, Row] = {}
         """By packet identifier, in order: published and not acknowledged."""
@@ -76,15 +107,11 @@ class MqttSink:
         if self._refused is not None:
             raise self._refused
 
-    def _told(self, row: Row) -> Any:
-        from paho.mqtt.packettypes import PacketTypes
-        from paho.mqtt.properties import Properties
-
-        told = {"run": self._run, "epoch": self._epoch, "serial": row.serial, "part": row.part, "error": row.error}
-        properties = Properties(PacketTypes.PUBLISH)
-        properties.PayloadFormatIndicator = 1
-        properties.UserProperty = [(name, line_of(str(value))) for name, value in told.items() if value is not None]
-        return properties
+    def _told(self, row: Row) -> Packed:
+        body = self._head + user_property("serial", row.serial)
+        if row.part is not None:
+            body += user_property("part", row.part)
+        return Packed(body if row.error is None else body + user_property("error", row.error))
 
     # --- called by the library --------------------------------------------------------------------------------------
 
