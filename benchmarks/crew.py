@@ -1,8 +1,8 @@
 """Workers that compute when they are told to, on threads, processes or Ray, and the time that they take.
 
 Who takes which tuple is decided by the process that has the lines to them, as in the dispatcher; theirs is only the
-computing: hashing, which lets go of the interpreter's lock. A message there and back takes 0.05 to 0.2 ms, so tuples
-should take longer.
+computing: hashing, which lets go of the interpreter's lock. A message there and back takes some 30 µs, now and then
+100, so tuples should take longer.
 """
 
 from __future__ import annotations

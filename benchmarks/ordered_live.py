@@ -5,7 +5,7 @@
 
 Runs of a figure take turns, so that a slow minute hits all of them, for as many seconds as are given. What is compared
 is a ratio within a round; told is the median of all of them, with an interval that has it in 95 of 100 cases whatever
-their law. A message to a worker and back takes 0.05 to 0.2 ms, so times are made longer until a tuple takes 1 ms in the
+their law. A message to a worker and back takes some 30 µs, so times are made longer until a tuple takes 1 ms in the
 mean (figure 10: as published, but those that a message outlasts). What virtual time must assume, the price of a
 question and of a crowd, is left to the machine. Outputs are held against a serial run. Beside each ratio stands that of
 the same cases in virtual time: what so many workers can show at the most.

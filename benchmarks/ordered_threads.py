@@ -34,7 +34,8 @@ SLOTS = 8192
 LOADS_US = ((10.0, 0.0), (30.0, 0.0), (100.0, 0.0), (30.0, 10.0), (30.0, 30.0))
 """A tuple, and to send it: light operators, then such as send much."""
 CV = 0.5
-"""Of a tuple's time: with times all alike two threads are out of each other's way once and for all."""
+"""Of a tuple's time: with times all alike two threads are out of each other's way for good. With these the simulation
+gives the flag 0, 0, 0, 4 and 15 % more than the lock."""
 
 
 class Sending:
