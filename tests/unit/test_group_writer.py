@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,38 @@ def test_what_comes_too_late_takes_nothing_away_from_what_was_given_before(
     assert [each.checkpoint.delivered for each in writer.stored()] == [1]
     found = Journal(journal._file.path, "r", 2).found
     assert (found.checkpoint.delivered, len(found.pushed)) == (1, 1), "the first item is out, the second is to come"
+
+
+def test_whoever_pushes_is_answered_though_what_was_stored_is_not_taken(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def accept(items: Sequence[Any]) -> None:
+        if items == [2]:
+            raise ValueError("no more")
+
+    entered, go_on, store = threading.Event(), threading.Event(), journal.store
+
+    def slowly(*what: Any) -> None:
+        entered.set()
+        assert go_on.wait(PATIENCE_S)
+        store(*what)
+
+    monkeypatch.setattr(journal, "store", slowly)
+    writer = GroupWriter(journal, 0, accept)
+    with ThreadPoolExecutor(4) as pushing:
+        first = pushing.submit(writer.push, (0,), [0])
+        assert entered.wait(PATIENCE_S)
+        others = []
+        for number in (1, 2, 3):  # are stored together
+            others.append(pushing.submit(writer.push, (number,), [number]))
+            while len(writer._tickets) < number:
+                pass
+        go_on.set()
+        assert [first.result(PATIENCE_S), others[0].result(PATIENCE_S)] == [0, 1]
+        for refused in others[1:]:
+            with pytest.raises(RecomposeError, match=r"the journal failed: ValueError\('no more'\)"):
+                refused.result(PATIENCE_S)
+    writer.close()
 
 
 def test_reading_ends_behind_what_is_on_its_way_to_the_journal() -> None:

@@ -163,7 +163,8 @@ class GroupWriter:
 
     def _refuse(self, tickets: list[_Ticket], why: RecomposeError) -> None:
         for ticket in tickets:
-            ticket.first.set_exception(why)
+            if not ticket.first.done():  # of those that are stored together some may have been taken
+                ticket.first.set_exception(why)
 
 
 def _joined(earlier: Commit, later: Commit) -> Commit:
