@@ -76,6 +76,11 @@ class Process:
     def signal(self, number: signal.Signals) -> None:
         os.kill(self._process.pid, number)
 
+    def stop(self) -> None:
+        """Until ``SIGCONT``. It does nothing more when this returns: one that was only sent the signal still may."""
+        self.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -86,7 +91,7 @@ class Process:
 
 def stopped_between_commits(runner: Process, journal: Path) -> bool:
     """Within one it would keep the lock, and whoever follows waits for its end: the service kills it."""
-    runner.signal(signal.SIGSTOP)
+    runner.stop()
     with closing(sqlite3.connect(journal, timeout=0, isolation_level=None)) as db:
         try:
             db.execute("BEGIN IMMEDIATE")

@@ -29,7 +29,7 @@ def test_every_acknowledged_item_leaves_once_however_often_the_runner_dies(
 def test_a_stopped_runner_that_goes_on_later_writes_nothing(tmp_path: Path, processes: list[Process]) -> None:
     processes.append(old := Process(1, tmp_path))
     assert old.ask("push", *range(10))[0] == list(range(10))
-    old.signal(signal.SIGSTOP)
+    old.stop()
     processes.append(new := Process(2, tmp_path))
     assert new.ask("push", 10)[0] == [10]
     assert new.shown(11) == list(range(11))
