@@ -54,11 +54,12 @@ class Conclusions:
         self._advice = episode.decision(self._next_id(), now_s, step, reason, acted=False)
         return self._advice
 
-    def quiet(self, reason: str, seen: Assessment) -> str:
-        """Why nothing is done: ``reason``, or that nothing can help, until the objective is met after all."""
-        if seen.meets:
+    def quiet(self, reason: str, seen: Assessment, *, rough: bool) -> str:
+        """Why nothing is done: ``reason``, or that nothing can help, until the objective is met after all. That a
+        ``rough`` load is met for some seconds is chance: the conclusion stands."""
+        if seen.meets and not rough:
             self.infeasible = None
-        return self.infeasible or reason
+        return reason if seen.meets else self.infeasible or reason
 
     def status(self, seen: Assessment) -> SloStatus:
         """What the user sees."""

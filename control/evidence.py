@@ -91,10 +91,8 @@ class Evidence:
     def _together(self, objective: Objective, snapshot: Snapshot, active: Composition | None) -> float:
         """How many items wait together: by the queues, and by the scatter of batch means against that of independent
         items."""
-        windows = snapshot.input_rate_windows
-        counted = bool(windows) and windows[-1].counted
-        assumed = _WAIT_TOGETHER[counted]
-        if counted and active is not None:
+        assumed = _WAIT_TOGETHER[snapshot.counted]
+        if snapshot.counted and active is not None:
             assumed = max(assumed, items_together(snapshot, active, objective.wanted_s))
         if len(self._batches) < _TELLING:
             return assumed

@@ -14,6 +14,8 @@ from control.forecast.load.announced import Announced
 from control.forecast.load.delays import QUICK_S, Delays
 from control.forecast.load.falls import LONGEST_S, WRONG_S, Falls
 from control.forecast.load.looking_ahead import LookingAhead
+from control.forecast.load.unhindered import Unhindered
+from control.reading import waiting
 from control.watch import Due
 from profiler.monitor import AT_HAND
 from profiler.slo import differ
@@ -42,7 +44,7 @@ class Lookout:
         """``start_s``: what it takes to start a worker; ``hold_s``: how long a fall must last, to begin with."""
         self.delays = Delays(start_s)
         """What changes take: for who makes them to tell."""
-        self._ahead = LookingAhead()
+        self._ahead, self._unhindered = LookingAhead(), Unhindered()
         self._falls = Falls(min(hold_s, WRONG_S))
         self._announced = Announced()
         self._recent: deque[tuple[float, float]] = deque()
@@ -68,13 +70,13 @@ class Lookout:
         an item is wanted, ``None`` where that is not asked for."""
         if snapshot.input.set_per_s is None and not snapshot.input.arrived:
             return snapshot
-        self._ahead.observe(snapshot.now_s, snapshot.input.set_per_s, snapshot.input.arrived)
+        self._observe(snapshot)
         outlook = self._outlook(snapshot.now_s)
         self._falls.note(snapshot.now_s, outlook.expected_per_s)
         self._remember(snapshot.now_s, outlook.expected_per_s)
         if outlook.moving or self._catches_up(snapshot, wanted_s):
-            waiting = _to_catch_up(snapshot, outlook.expected_per_s, wanted_s)
-            outlook = replace(outlook, upper_per_s=outlook.upper_per_s + waiting, moving=True)
+            more = _to_catch_up(snapshot, outlook.expected_per_s, wanted_s)
+            outlook = replace(outlook, upper_per_s=outlook.upper_per_s + more, moving=True)
         return _with(snapshot, outlook)
 
     def due(self, snapshot: Snapshot, enough: bool | None) -> Due | None:
@@ -105,14 +107,6 @@ class Lookout:
             return snapshot
         return _with(snapshot, replace(outlook, upper_per_s=self._surely(outlook)))
 
-    def doubted(self, snapshot: Snapshot) -> Snapshot:
-        """``snapshot`` with a standard error of the rate beyond what is expected, for what is chosen to stay."""
-        outlook = snapshot.outlook
-        if outlook is None or outlook.moving:
-            return snapshot
-        upper = outlook.expected_per_s + self._ahead.level_error_per_s
-        return _with(snapshot, replace(outlook, upper_per_s=max(upper, outlook.upper_per_s)))
-
     def held(self, snapshot: Snapshot) -> Snapshot:
         """``snapshot`` with the most that was expected of late: what was needed so short a time ago is not given
         back. What is added for doubt is that of now: the most of several uppers would be doubt counted twice."""
@@ -123,6 +117,15 @@ class Lookout:
         most = max((need for at_s, need in self._recent if at_s >= since_s), default=0.0)
         doubt = outlook.upper_per_s - outlook.expected_per_s
         return _with(snapshot, replace(outlook, upper_per_s=max(most + doubt, outlook.upper_per_s)))
+
+    def _observe(self, snapshot: Snapshot) -> None:
+        """A rate that is set is known, whatever is read; counted is what came while there was room."""
+        seen = snapshot.input
+        believed = self._ahead.level_per_s if seen.set_per_s is None else -inf
+        told = self._unhindered.count(snapshot.now_s, seen, believed, waiting=waiting(snapshot))
+        if told is not None:
+            at_s, arrived = told
+            self._ahead.observe(at_s, seen.set_per_s, arrived)
 
     def _outlook(self, now_s: float) -> RateOutlook:
         """Of the rate alone."""
@@ -138,7 +141,7 @@ class Lookout:
         announced = self._announced.within(now_s, cold_s)
         if announced is not None and announced > expected:
             expected, upper, by = announced, max(announced, upper), "what was announced"
-        return RateOutlook(ahead.level_per_s, expected, upper, ahead.moving, by)
+        return RateOutlook(ahead.level_per_s, expected, upper, ahead.moving, by, ahead.level_error_per_s)
 
     def _surely(self, outlook: RateOutlook) -> float:
         """Of a load that rests, which foretells no less than there is."""

@@ -48,8 +48,7 @@ class Situation:
     def rough(self) -> bool:
         """Arrivals are counted, so they scatter: a measurement of seconds tells as much of chance as of a
         composition."""
-        windows = self.snapshot.input_rate_windows
-        return bool(windows) and windows[-1].counted
+        return self.snapshot.counted
 
     @property
     def now_s(self) -> float:

@@ -29,7 +29,7 @@ def items_together(snapshot: Snapshot, composition: Composition, wanted_s: float
     if not rate_per_s:
         return 1.0
     costs = stage_costs(snapshot.stages, snapshot.cores)
-    arrival_scv = 1.0 if _counted(snapshot) else PACED_ARRIVAL_CV**2
+    arrival_scv = 1.0 if snapshot.counted else PACED_ARRIVAL_CV**2
     most = 1.0
     for group in composition.groups:
         stages = [costs[name] for name in group.stages if name in costs]
@@ -47,8 +47,3 @@ def items_together(snapshot: Snapshot, composition: Composition, wanted_s: float
 
 def _rate(snapshot: Snapshot) -> float | None:
     return snapshot.input_rate_per_s if snapshot.outlook is None else snapshot.outlook.present_per_s
-
-
-def _counted(snapshot: Snapshot) -> bool:
-    windows = snapshot.input_rate_windows
-    return bool(windows) and windows[-1].counted

@@ -184,8 +184,7 @@ class Watch:
 
     @staticmethod
     def _rough(snapshot: Snapshot) -> bool:
-        windows = snapshot.input_rate_windows
-        return bool(windows) and windows[-1].counted and snapshot.outlook is not None
+        return snapshot.counted and snapshot.outlook is not None
 
 
 def _service_times(snapshot: Snapshot) -> dict[str, float]:

@@ -79,6 +79,13 @@ class RateOutlook:
     """The rate has changed of late: what a window of seconds shows is past."""
     by: str
     """Who says so: a predictor's name, or that it was announced."""
+    error_per_s: float = 0.0
+    """Standard error of the present rate; 0 where it is set."""
+
+    @property
+    def relative_error(self) -> float:
+        """Of the present rate: a share of it; 0 where there is none."""
+        return self.error_per_s / self.present_per_s if self.present_per_s > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,8 @@ class InputNow:
     """What the source is set to; None where arrivals are counted."""
     arrived: int = 0
     """Items that came since the start."""
+    held_back_s: float = 0.0
+    """For how long there was no room for what the source had, since the start: what came then is what was taken."""
     outlook: RateOutlook | None = None
     """None where nobody looks ahead."""
 
@@ -234,6 +243,12 @@ class Snapshot:
     @property
     def input_rate_windows(self) -> tuple[RateWindow, ...]:
         return self.input.windows
+
+    @property
+    def counted(self) -> bool:
+        """Arrivals are counted, with the scatter that counts have; the rate is not one that is set."""
+        windows = self.input.windows
+        return bool(windows) and windows[-1].counted
 
     @property
     def outlook(self) -> RateOutlook | None:

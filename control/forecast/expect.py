@@ -73,8 +73,7 @@ def _of_size(conditions: Conditions, snapshot: Snapshot, limit: float) -> Condit
 
 def _arrival_cv(snapshot: Snapshot) -> float:
     """Of the times between items: counted arrivals come from independent users, a set rate from a paced source."""
-    windows = snapshot.input_rate_windows
-    return _POISSON_ARRIVAL_CV if windows and windows[-1].counted else PACED_ARRIVAL_CV
+    return _POISSON_ARRIVAL_CV if snapshot.counted else PACED_ARRIVAL_CV
 
 
 def _unmeasured(stages: Iterable[str], snapshot: Snapshot) -> Unmeasured | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from math import inf, isfinite, sqrt
+from math import hypot, inf, isfinite, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -134,11 +134,14 @@ class Forecaster:
         return capacity, latency
 
     def _error(self) -> float:
-        """Relative error of a prediction: the model's own and that of the profile, its stages taken as independent."""
+        """Relative error of a prediction: the model's own and those of the profile and of the rate, the stages and the
+        arrivals taken as independent."""
         trust, snapshot = self._situation.settings.trust, self._situation.snapshot
         total_s = sum(cost.service_s for cost in stage_costs(snapshot.stages, snapshot.cores).values())
         squares = sum((p.cv / sqrt(max(1, p.samples)) * p.service_time_s) ** 2 for p in snapshot.stages)
-        return trust.uncertainty + (trust.confidence * sqrt(squares) / total_s if total_s > 0 else 0.0)
+        profile = sqrt(squares) / total_s if total_s > 0 else 0.0
+        rate = 0.0 if snapshot.outlook is None else snapshot.outlook.relative_error
+        return trust.uncertainty + trust.confidence * hypot(profile, rate)
 
     def _apply_verdicts(self, catalogue: Catalogue, columns: Mapping[str, Array]) -> dict[int, bool]:
         """What was measured at this need overrules what is predicted."""

@@ -126,9 +126,7 @@ class Verdicts:
 
 def _certainly_less(snapshot: Snapshot, change_ratio: float) -> float:
     """A need that contrasts with 1 by more than the threshold, and by more than the scatter of counted arrivals."""
-    windows = snapshot.input_rate_windows
-    counted = bool(windows) and windows[-1].counted
-    scatter = 3 / sqrt(max(9, snapshot.delivered)) if counted else 0.0
+    scatter = 3 / sqrt(max(9, snapshot.delivered)) if snapshot.counted else 0.0
     return (1 - min(0.5, scatter)) / (1 + change_ratio)
 
 

@@ -78,9 +78,7 @@ class Latency(Single):
         return f"{grows(snapshot.backlog, growth)}: what is due now waits {wait_ms:.0f} ms, above {bound:.0f} ms"
 
     def excess(self, snapshot: Snapshot) -> Excess | None:
-        windows = snapshot.input_rate_windows
-        rough = bool(windows) and windows[-1].counted
-        return None if snapshot.latency is None else self._excess(snapshot.latency, rough)
+        return None if snapshot.latency is None else self._excess(snapshot.latency, snapshot.counted)
 
     def _excess(self, latency: LatencyStats, rough: bool) -> Excess | None:
         """Of a quantile: the share of late items beyond the one that may be late; of the mean: the time beyond it.

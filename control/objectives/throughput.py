@@ -66,8 +66,7 @@ class Throughput(Single):
         """Of arrivals that are counted: by which share less came out than is asked for, and how service times scatter,
         which is how what comes out of a busy composition does."""
         bound, throughput = self.bound(snapshot.input_rate_per_s), snapshot.throughput_per_s
-        windows = snapshot.input_rate_windows
-        if not bound or throughput is None or not (windows and windows[-1].counted):
+        if not bound or throughput is None or not snapshot.counted:
             return None
         return Excess(1 - throughput / bound, max([_LEAST_CV, *(stage.cv for stage in snapshot.stages)]) ** 2)
 

@@ -79,13 +79,11 @@ def _decide(sight: Sight, desk: Desk) -> Answer:
     if due is None:
         found = desk.watch.due(sight.snapshot, sight.seen, Asked(sight.aim.objective, desk.choices.active))
         if isinstance(found, str):
-            return rest(sight, desk.conclusions.quiet(found, sight.seen))
+            return rest(sight, desk.conclusions.quiet(found, sight.seen, rough=sight.snapshot.counted))
         if found.trigger is Trigger.INPUT_RATE and not desk.foresees:
             desk.due = found
             return remain(sight, f"{found.reason}; measuring anew", ResetWindow())
         due = found
-        if due.trigger is Trigger.PROFILE:
-            sight = replace(sight, snapshot=desk.lookout.doubted(sight.snapshot))
     if sight.seen.meets is None and not desk.foresees:
         return remain(sight, sight.seen.reason)
     return _open(sight, desk, due)

@@ -17,9 +17,9 @@ from control.strategies.wording import costs, settle, tell, try_out
 
 _AS_GOOD = 0.98
 """Within 2 % of the best counts as the best when nothing meets the SLO."""
-_EVENLY = 2.0
-"""Of what is low and what is likely: half of the doubt, one standard error, is provided for where nothing is tried. A
-worker too many costs less than a promise that is not kept."""
+_FOR_CERTAINTY = 1
+"""Workers more where nothing is tried, if these will do for certain: that costs less than a promise that is not kept.
+Two or three would cost more than a doubt."""
 
 
 def next_step(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> Proposal:
@@ -40,20 +40,32 @@ def next_step(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial
 
 def _reviewed(situation: Situation, forecasts: Forecasts) -> Proposal:
     """A rough load is not tried, for a trial would tell as much of chance: the fewest workers that will do."""
-    evenly = forecasts.column("low") + forecasts.column("likely") >= _EVENLY
+    trust, likely = situation.settings.trust, forecasts.column("likely")
+    free = ~forecasts.missed_lately & _allowed(situation, forecasts)
     active = forecasts.of(situation.active)
-    suffices = active.likely >= 1 and forecasts.affords(situation.active)
-    if suffices:  # what is there is not left for a doubt
-        fewer = forecasts.workers < situation.active.workers
-        evenly &= fewer & (forecasts.column("likely") >= 1 + situation.settings.trust.down_margin)
-    best = next(forecasts.where(evenly & ~forecasts.missed_lately & _allowed(situation, forecasts)), None)
-    if best is not None:
-        name, workers = best.composition.name, best.composition.workers
-        why = f"{name} will do with {workers} instead of {situation.active.workers} workers"
-        return settle(situation, forecasts, best, f"{why} ({tell(situation, best)})")
-    if suffices:
+    if active.likely >= 1 and forecasts.affords(situation.active):
+        fewer = free & (forecasts.workers < situation.active.workers) & (likely >= 1 + trust.down_margin)
+        fewest: Forecast | None = next(forecasts.where(fewer), active)
+    else:
+        fewest = next(forecasts.where(free & (likely >= 1 + trust.up_margin)), None)
+    if fewest is None:
+        return _enough(situation, forecasts, ())
+    best = _certain(forecasts, fewest, active, free)
+    if best.composition is active.composition:
         return Stay(f"{situation.active.name} has the fewest workers that will do; {situation.assessment.reason}")
-    return _enough(situation, forecasts, ())
+    name, workers = best.composition.name, best.composition.workers
+    why = f"{name} will do with {workers} instead of {situation.active.workers} workers"
+    return settle(situation, forecasts, best, f"{why} ({tell(situation, best)})")
+
+
+def _certain(forecasts: Forecasts, fewest: Forecast, active: Forecast, free: npt.NDArray[np.bool_]) -> Forecast:
+    """``fewest``, or where that is in doubt what is not and has hardly more workers; rather the active one."""
+    hardly_more = forecasts.workers <= fewest.composition.workers + _FOR_CERTAINTY
+    found = next(forecasts.where(free & hardly_more & (forecasts.column("low") >= 1)), None)
+    if fewest.low >= 1 or found is None:
+        return fewest
+    stays = active.low >= 1 and active.composition.workers <= found.composition.workers
+    return active if stays else found
 
 
 def _releasing(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> bool:
@@ -120,15 +132,24 @@ def _enough(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial])
     if worth and not situation.rough and len(trials) < situation.settings.trials.model_trials:
         return try_out(situation, forecasts, worth[0], "it may be enough")
     chosen = certain or max(worth or _undecided(forecasts, trials), key=lambda f: f.likely, default=None)
+    best = chosen or _closest(forecasts, allowed)
+    if certain is None and _as_good(situation, forecasts, best):
+        chosen, best = None, forecasts.of(situation.active)
     if chosen is not None:
         surely = "surely meets" if certain else "is most likely to meet"
         why = f"{chosen.composition.name} {surely} the SLO ({tell(situation, chosen)})"
         return settle(situation, forecasts, chosen, why)
-    best = _closest(forecasts, allowed)
     within = "" if situation.budget.free else f" within {situation.budget.told()}"
     why = f"no known composition can meet the SLO here{within}; {best.composition.name} comes closest"
     why = f"{why} ({tell(situation, best)}){costs(situation, forecasts, best)}{_list_ends(situation, forecasts, best)}"
     return settle(situation, forecasts, best, why, infeasible=True)
+
+
+def _as_good(situation: Situation, forecasts: Forecasts, best: Forecast) -> bool:
+    """The active composition may be as good as ``best``: of a rough load the next estimate may find another the best,
+    and the one after it a third."""
+    active = forecasts.of(situation.active)
+    return situation.rough and forecasts.affords(situation.active) and active.high >= best.likely > 0
 
 
 def _list_ends(situation: Situation, forecasts: Forecasts, best: Forecast) -> str:

@@ -103,16 +103,19 @@ def test_of_what_was_announced_the_most_counts_and_what_is_announced_anew_is_all
     ]
 
 
-def test_of_counted_arrivals_one_is_left_for_what_is_sure_and_another_chosen_for_what_may_be() -> None:
+def test_of_counted_arrivals_one_is_left_for_what_is_sure_and_the_error_is_told() -> None:
     lookout, draw, arrived, seen = Lookout(1.5, 10.0), np.random.default_rng(0), 1, shot(0.0, 10.0)
     for turn in range(1, 65):
         arrived += int(draw.poisson(2.5))
         seen = lookout.seen(replace(shot(turn / 4, 10.0), input=InputNow((), None, arrived)), 0.25)
     expected, error = arrived / 16, arrived**0.5 / 16
     assert upper(lookout.asked(seen)) == pytest.approx(expected - 1.5 * error, rel=0.05)
-    assert upper(lookout.doubted(seen)) == pytest.approx(expected + error, rel=0.05)
+    assert seen.outlook is not None
+    assert seen.outlook.error_per_s == pytest.approx(error, rel=0.05)
 
 
 def test_of_a_set_rate_there_is_no_doubt() -> None:
     lookout, seen = after((60, 10.0))
-    assert upper(lookout.asked(seen)) == upper(lookout.doubted(seen)) == 10.0
+    assert upper(lookout.asked(seen)) == upper(seen) == 10.0
+    assert seen.outlook is not None
+    assert seen.outlook.error_per_s == 0.0

@@ -180,20 +180,48 @@ def test_of_many_candidates_the_nearest_are_listed_and_the_rest_counted() -> Non
 
 def reviewed(rate: float, active: Composition, cv: float = 1.0) -> str | None:
     """Counted arrivals, sixty timings of each stage; where it goes."""
-    at = situation(rate, active, MET, Trigger.PROFILE)
+    return reviewed_of(situation(rate, active, MET, Trigger.PROFILE), cv)
+
+
+def reviewed_of(at: Situation, cv: float = 1.0, outlook: RateOutlook | None = None) -> str | None:
+    rate = at.snapshot.input_rate_per_s or 0.0
     windows = (RateWindow(rate, 1.0, counted=True), RateWindow(rate, 1.0, counted=True))
     stages = tuple(replace(stage, cv=cv, samples=60) for stage in at.snapshot.stages)
-    snapshot = replace(at.snapshot, stages=stages, queued=0, input=InputNow(windows))
-    step = model().propose(replace(at, snapshot=snapshot), ())
+    snapshot = replace(at.snapshot, stages=stages, queued=0, input=InputNow(windows, outlook=outlook))
+    strategy = Model()
+    strategy.prepare(at.compositions)
+    step = strategy.propose(replace(at, snapshot=snapshot), ())
     return step.composition.name if isinstance(step, Settle) else None
 
 
-def test_a_rough_load_is_reviewed_without_trials_and_left_only_for_what_is_surely_enough() -> None:
-    assert reviewed(20.0, wide(4)) == "wide2", "a quarter to spare"
+def test_a_rough_load_is_reviewed_without_trials_and_a_doubt_is_worth_one_worker() -> None:
+    assert reviewed(18.0, wide(4)) == "wide2", "two fifths to spare"
     assert reviewed(23.0, wide(4)) == "wide3", "two would do by 8 %, which the timings do not tell"
+    assert reviewed(23.0, wide(3)) is None, "the one worker more is there"
     assert reviewed(23.0, wide(4), cv=0.1) == "wide2"
-    assert reviewed(35.0, wide(3)) is None, "what is there and likely does is not left for a doubt"
-    assert reviewed(38.0, wide(3)) == "wide4"
+    assert reviewed(35.0, wide(3)) == "wide4", "what is there is likely to do, and one more does for certain"
+    assert reviewed(35.0, wide(3), cv=0.1) is None
+    assert reviewed(46.0, wide(4)) is None, "likely, and nothing does for certain"
+
+
+def test_two_workers_more_are_not_worth_a_doubt() -> None:
+    at = situation(23.0, wide(4), MET, Trigger.PROFILE)
+    without_three = replace(at, compositions=(ONE, MERGED, wide(2), wide(4)))
+    assert reviewed_of(without_three) == "wide2"
+
+
+def test_the_error_of_the_rate_is_a_doubt_like_that_of_the_timings() -> None:
+    known = RateOutlook(23.0, 23.0, 23.0, moving=False, by="the present rate")
+    guessed = replace(known, error_per_s=3.0)
+    at = situation(23.0, wide(4), MET, Trigger.PROFILE)
+    assert reviewed_of(at, 0.1, known) == "wide2"
+    assert reviewed_of(at, 0.1, guessed) == "wide3"
+
+
+def test_of_a_rough_load_that_nothing_satisfies_the_least_bad_stays() -> None:
+    at = situation(60.0, wide(3), MISSED, Trigger.INPUT_RATE)
+    assert reviewed_of(at, 0.1) == "wide4", "surely the better one"
+    assert reviewed_of(at, 2.0) == "wide3", "the timings do not tell which is"
 
 
 def merged(replicas: int) -> Composition:

@@ -58,6 +58,7 @@ class Intake:
                 first = engine.admit(each.payload, each.arrived_s, each.due_s)
                 self.admitted(first, each.marks)
                 self._bundling.admitted(first, len(each.arrived_s), engine.now_s)
+        monitor.record_held_back(engine.now_s, held=not (engine.has_room and sink_has_room()))
         source.set_patient(engine.sheds and engine.waits)
 
     def _has_room(self) -> bool:
