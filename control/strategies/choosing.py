@@ -148,8 +148,8 @@ def _enough(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial])
 def _as_good(situation: Situation, forecasts: Forecasts, best: Forecast) -> bool:
     """The active composition may be as good as ``best``: of a rough load the next estimate may find another the best,
     and the one after it a third."""
-    active = forecasts.of(situation.active)
-    return situation.rough and forecasts.affords(situation.active) and active.high >= best.likely > 0
+    high = forecasts.of(situation.active).high
+    return situation.rough and forecasts.affords(situation.active) and high > 0 and high >= best.likely
 
 
 def _list_ends(situation: Situation, forecasts: Forecasts, best: Forecast) -> str:
