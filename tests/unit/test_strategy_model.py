@@ -70,6 +70,17 @@ def test_what_is_certain_is_chosen_without_a_trial() -> None:
     assert "5 workers are not fewer than the 4 of wide3" in fates["wide4"][1]
 
 
+def test_no_more_is_taken_than_the_cores_can_feed_that_others_leave() -> None:
+    rising = situation(40, trigger=Trigger.INPUT_RATE, input=InputNow(outlook=RateOutlook(40, 40, 40, True, "a line")))
+    taken = replace(rising, snapshot=replace(rising.snapshot, cores_left=3))
+    all_cores, left = (model().propose(each, ()) for each in (rising, taken))
+    assert isinstance(all_cores, Settle)
+    assert isinstance(left, Settle)
+    assert (all_cores.composition, left.composition) == (wide(4), wide(3)), "three cores do not feed the fifth worker"
+    assert "foreseen with about 3 of 16 cores, for other programs take the rest; wide3 comes closest" in left.reason
+    assert "cores" not in all_cores.reason
+
+
 def test_what_is_in_doubt_is_tried_and_kept_when_it_does() -> None:
     strategy, doubtful = model(), situation(rate=24.4)
     step = strategy.propose(doubtful, ())
