@@ -71,6 +71,7 @@ class Process:
         for line in self._process.stdout:
             if line.startswith(("[", '"', "null", "up")):
                 return line.strip()
+            print(line, end="")  # is shown where the test fails
         raise AssertionError("the runner has ended")
 
     def signal(self, number: signal.Signals) -> None:
@@ -84,6 +85,7 @@ class Process:
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
+        print(self._process.stdout.read() if self._process.stdout else "")
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             stream.close()
