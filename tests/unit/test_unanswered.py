@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Event
 from typing import Any
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from apps.contract import App
@@ -59,6 +61,16 @@ class AwayBox(Away):
     kind, body = Letter, ("p", b"7", 1)
 
 
+@pytest.fixture
+def everything_logged() -> Iterator[None]:
+    """A script's run, in a test before, may have left warnings alone."""
+    config = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
+    yield
+    structlog.configure(**config)
+
+
+@pytest.mark.usefixtures("everything_logged")
 @pytest.mark.parametrize(
     "source", [lambda: Fed(Numbers(), AwayFeed(), lambda: 0.0), lambda: Inbox(Numbers(), AwayBox(), lambda: 0.0)],
     ids=["with positions", "with acknowledgement"],
