@@ -19,6 +19,12 @@ def settle() -> None:
     gc.freeze()
 
 
+def unsettle() -> None:
+    """What this process served is over, and it will serve again: cycles of what was settled are collected, too."""
+    gc.unfreeze()
+    gc.collect()
+
+
 def short_turns() -> None:
     """A thread that comes back from the network waits for at most this long for one that calculates, and not 5 ms."""
     sys.setswitchinterval(TURN_S)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import pickle
 import secrets
+import sys
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -22,6 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from apps.contract import App
 from runtime.dispatch.events import WorkerId
+from runtime.housekeeping import unsettle
 from runtime.pools.places import NodeId
 from runtime.pools.ray_settings import RayPoolSettings
 from runtime.pools.ray_worker import POOL_GONE, MakeApp, run_worker, set_up
@@ -53,6 +56,8 @@ class Actors:
         self._prefix = f"{owner}/"
         self._orphans: list[Any] | None = None
         """Of the pool before; None: not looked for yet."""
+        self._orphans_until_s = 0.0
+        """They may have ended after that."""
 
     def nodes(self) -> list[NodeId]:
         """The machines that Ray believes alive."""
@@ -73,7 +78,10 @@ class Actors:
 
     def _orphan(self) -> Any | None:
         if self._orphans is None:
+            self._orphans_until_s = time.monotonic() + self._orphan_s / 2
             self._orphans = _orphans(self._prefix) if self._orphan_s else []
+        if time.monotonic() >= self._orphans_until_s:
+            self._orphans.clear()
         return self._orphans.pop() if self._orphans else None
 
     def _where(self, node: NodeId | None) -> dict[str, Any]:
@@ -113,10 +121,9 @@ def _orphans(prefix: str) -> list[Any]:
 
 def _is_free(answer: Any) -> bool:
     try:
-        ray.get(answer)
+        return bool(ray.get(answer))
     except ray.exceptions.RayError:
         return False
-    return True
 
 
 class _Actor:
@@ -125,6 +132,8 @@ class _Actor:
     def __init__(self, name: str, orphan_s: float) -> None:
         self._name, self._orphan_s = name, orphan_s
         self._app: tuple[bytes, App] | None = None
+        self._written: dict[str, float] = {}
+        """As ``_written_s`` says of the files that the app was made of."""
         self._end = threading.Timer(0.0, os._exit, (0,))
         self._end_after(orphan_s)
 
@@ -132,8 +141,12 @@ class _Actor:
         """Who printed, where somebody listens."""
         return self._name
 
-    def free(self) -> None:
-        """Answers when it has no pool."""
+    def free(self) -> bool:
+        """Answers when it has no pool, and waits anew for the one that asks. False: the app was edited since, and this
+        process has loaded what it was."""
+        self._end.cancel()
+        self._end_after(self._orphan_s)
+        return self._written == _written_s(self._written)
 
     def run(self, invitation: Invitation, make_app: MakeApp, stages: Sequence[str]) -> str | None:
         self._end.cancel()
@@ -143,6 +156,7 @@ class _Actor:
             why = run_worker(invitation, make_app, stages, machine, self._ready if self._orphan_s else set_up)
         finally:
             self._end_after(self._orphan_s if why == POOL_GONE else LEAVE_S)
+            unsettle()  # or the memory that it shared with the pool stayed for as long as it lives
         if why is None or (why == POOL_GONE and not self._orphan_s):
             ray.actor.exit_actor()
         return why
@@ -152,6 +166,7 @@ class _Actor:
         made_by = pickle.dumps(make_app)
         if self._app is None or self._app[0] != made_by:
             self._app = made_by, set_up(make_app)
+            self._written = _written_s(_files_of(self._app[1]))
         return self._app[1]
 
     def _end_after(self, seconds: float) -> None:
@@ -160,6 +175,18 @@ class _Actor:
             self._end = threading.Timer(seconds, os._exit, (0,))
             self._end.daemon = True
             self._end.start()
+
+
+def _files_of(app: App) -> list[str]:
+    """What is loaded of the folder where its class is."""
+    loaded = [file for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))]
+    own = getattr(sys.modules.get(type(app).__module__), "__file__", None)
+    return [file for file in loaded if own and file.startswith(os.path.dirname(own) + os.sep)]
+
+
+def _written_s(files: Iterable[str]) -> dict[str, float]:
+    """When each was written; 0: it is gone."""
+    return {file: os.stat(file).st_mtime if os.path.exists(file) else 0.0 for file in files}
 
 
 _WorkerActor: Any = ray.remote(max_restarts=0, max_task_retries=0)(_Actor)  # typed as what it becomes: Ray's

@@ -197,7 +197,8 @@ class RemoteObject:
         return True
 
     def kill(self) -> None:
-        """Ends its process at once, and with it the workers that it started; then its name is free again."""
+        """Ends its process at once, and with it the workers that it started, but for those that wait for another of its
+        name (``orphan_s``); then its name is free again."""
         ray.kill(self._actor, no_restart=True)
         if self._near is not None:
             self._near.clear_up()

@@ -1,0 +1,139 @@
+"""Workers that outlive their pool: which of them the next pool takes, and what they keep. Ray is played here; that it
+does as it says is told by ``tests/faults/test_daemon_and_runner_killed.py``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from apps import registry
+from runtime.arena.segment import Segment
+from runtime.arena.shelves import TaskShelf, shelf_of
+from runtime.pools import ray_actors, ray_worker
+from runtime.pools.ray_actors import Actors, _Actor
+from runtime.pools.ray_settings import RayPoolSettings
+from runtime.pools.ray_worker import POOL_GONE
+from runtime.transport.wire import Message
+
+APP = """
+from apps.contract import App
+from compositions.model import Stage
+
+class Double(App):
+    name = "double"
+    stages = (Stage("twice"),)
+    def twice(self, value):
+        return 2 * value
+"""
+
+
+class GoneHub:
+    """A channel to a hub that has gone when the worker has said that it is ready."""
+
+    def __init__(self, handed: int) -> None:
+        self.handed = handed
+
+    def send(self, message: Message) -> None: ...
+
+    def receive(self) -> Message | None:
+        return None
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Actor]:
+    arena = Segment.create(1 << 16)
+    monkeypatch.setattr(ray_worker, "connect", lambda invitation: GoneHub(os.dup(arena.descriptor)))
+    monkeypatch.setattr(ray_worker, "ONE_THREAD", {})
+    monkeypatch.setattr(ray_actors, "get_node_ip_address", lambda: "127.0.0.1")
+    context = SimpleNamespace(get_node_id=lambda: "here", get_actor_name=lambda: "runner")
+    monkeypatch.setattr("ray.get_runtime_context", lambda: context)
+    actor = _Actor("w1", 3600.0)
+    yield actor
+    actor._end.cancel()
+    arena.forget_descriptor()
+
+
+@pytest.fixture
+def app_file(tmp_path: Path) -> Iterator[Path]:
+    file = tmp_path / "double.py"
+    file.write_text(APP)
+    before = set(sys.modules)
+    yield file
+    for name in [each for each in set(sys.modules) - before if each.startswith("recompose_app_")]:
+        del sys.modules[name]
+
+
+def served(actor: _Actor, app_file: Path) -> str | None:
+    return actor.run(None, partial(registry.create, "double", {}, [app_file.parent]), ["twice"])  # type: ignore[arg-type]
+
+
+def test_a_worker_of_a_pool_that_is_gone_lets_go_of_the_memory_it_shared(
+    worker: _Actor, app_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelves: list[weakref.ref[TaskShelf]] = []
+
+    def noted(descriptor: int | None) -> TaskShelf:
+        shelf = shelf_of(descriptor)
+        shelves.append(weakref.ref(shelf))
+        return shelf
+
+    monkeypatch.setattr(ray_worker, "shelf_of", noted)
+    assert [served(worker, app_file), served(worker, app_file)] == [POOL_GONE] * 2
+    assert [shelf() for shelf in shelves] == [None, None]
+
+
+def test_a_worker_that_has_loaded_an_app_as_it_was_is_not_free(worker: _Actor, app_file: Path) -> None:
+    assert worker.free(), "it has no app yet"
+    assert served(worker, app_file) == POOL_GONE
+    assert worker.free()
+    os.utime(app_file, (0, 1))
+    assert not worker.free()
+    app_file.unlink()
+    assert not worker.free()
+
+
+def test_who_is_asked_whether_it_is_free_waits_anew(worker: _Actor) -> None:
+    waited = worker._end
+    worker.free()
+    assert waited.finished.is_set(), "called off"
+    assert worker._end is not waited
+    assert worker._end.is_alive()
+
+
+def test_workers_of_the_pool_before_are_no_longer_asked_when_they_may_have_ended(
+    worker: _Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr(ray_actors, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr(ray_actors, "_orphans", lambda prefix: [Played("old 1"), Played("old 2"), Played("old 3")])
+    monkeypatch.setattr(ray_actors, "_WorkerActor", Played("new"))
+    actors = Actors(lambda: None, [], RayPoolSettings(orphan_s=30), lambda *_: None)  # type: ignore[arg-type, return-value]
+    for number, at_s in enumerate([100.0, 101.0, 131.0, 132.0]):
+        now_s[0] = at_s
+        actors.start(SimpleNamespace(worker=f"w{number}"), None)  # type: ignore[arg-type]
+    assert [actors._actors[f"w{number}"].who for number in range(4)] == ["old 3", "old 2", "new", "new"]
+
+
+class Played:
+    """An actor, and what makes one."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+        self.run = SimpleNamespace(remote=lambda *_: SimpleNamespace(future=Future))
+
+    def options(self, **_: Any) -> Played:
+        return self
+
+    def remote(self, *_: Any) -> Played:
+        return self
