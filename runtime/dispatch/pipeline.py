@@ -202,7 +202,7 @@ class GroupState:
                 if task.group is self and task.since_s is not None:
                     running.append(_pending(task.bundle, now_s - task.since_s, task.count))
                 elif task.group is self:
-                    behind.append(_pending(task.bundle))
+                    behind.append(_pending(task.bundle, count=task.count))
         return (*running, *behind, *(_pending(bundle) for _, bundle in sorted(self.waiting)))
 
     def free_worker(self) -> WorkerState | None:

@@ -140,6 +140,13 @@ def test_a_worker_has_the_next_piece_while_it_is_at_one_and_no_more():
     assert [len(tasks) for tasks in bench.waiting.values()] == [1, 1]
 
 
+def test_what_is_left_of_a_drain_counts_a_piece_that_waits_as_a_piece():
+    bench = Bench(2)
+    for _ in range(2):
+        bench.admit(0, 1, 0, 1)
+    assert [each.items for each in bench.dispatcher.view(0.0).pending["by"]] == [2, 2, 2, 2]
+
+
 def test_what_was_sent_behind_a_piece_that_fails_comes_back_without_blame_and_after_it():
     bench = Bench(1)
     bench.admit(0, 1)
