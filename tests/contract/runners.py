@@ -91,14 +91,20 @@ class Process:
             stream.close()
 
 
-def stopped_between_commits(runner: Process, journal: Path) -> bool:
+def stopped_between_commits(runner: Process, *databases: Path) -> bool:
     """Within one it would keep the lock, and whoever follows waits for its end: the service kills it."""
     runner.stop()
-    with closing(sqlite3.connect(journal, timeout=0, isolation_level=None)) as db:
+    if all(_is_free(each) for each in databases):
+        return True
+    runner.signal(signal.SIGCONT)
+    return False
+
+
+def _is_free(database: Path) -> bool:
+    with closing(sqlite3.connect(database, timeout=0, isolation_level=None)) as db:
         try:
-            db.execute("BEGIN IMMEDIATE")
+            db.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError:
-            runner.signal(signal.SIGCONT)
             return False
     return True
 

@@ -273,7 +273,7 @@ def test_a_runner_that_is_killed_takes_no_message_along(place: Place, tmp_path: 
     end(listening(place))
     place.put(bodies(range(60)))
     source = {"kind": place.kind, "path": place.path, "options": place.options}
-    how = {"source": source, "options": {"compute": "wait", "total_ms": 15}}
+    how = {"source": source, "options": {"compute": "wait", "total_ms": 50}}  # there is a middle of its work
     table = tmp_path / "results.db"
     killed = Process(1, tmp_path / "journals", "sql", f"sqlite:///{table}", **how)
     wait_until(lambda: len(items_of(table)) >= 5)

@@ -53,7 +53,8 @@ def test_a_runner_that_is_stopped_in_the_middle_of_its_work_adds_nothing_to_a_si
     processes.append(old := Process(1, journals, place.kind, place.path))
     assert len(old.ask("push", *range(60))[0]) == 60
     wait_until(lambda: len(serials(place)) >= 5)
-    wait_until(lambda: stopped_between_commits(old, journals / "synthetic" / "r.journal"))
+    databases = [journals / "synthetic" / "r.journal", *tmp_path.glob("*.db")]  # sink sql has its own
+    wait_until(lambda: stopped_between_commits(old, *databases))
     processes.append(new := Process(2, journals, place.kind, place.path))
     follow(old, new, place)
     frozen_for_a_while()

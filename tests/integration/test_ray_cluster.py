@@ -20,6 +20,7 @@ from runtime.dispatch.events import TaskDone, WorkerJoined
 from runtime.dispatch.instructions import Task
 from runtime.pools import ray_cluster
 from runtime.pools.ray_pool import RayPool
+from runtime.pools.ray_settings import RayPoolSettings
 from runtime.transport.local_calls import LocalAddress
 
 APPS = Path(__file__).parent / "ray_apps"
@@ -56,8 +57,9 @@ class Hosted:
         return self.number
 
     def open_pool(self) -> int:
-        """Starts a worker and returns its process id once it has joined."""
-        self.pool = RayPool(partial(create, "ray-probe", {}, [APPS]), ("double", "count", "misbehave"))
+        """Starts a worker that waits for no other pool, and returns its process id once it has joined."""
+        make_app = partial(create, "ray-probe", {}, [APPS])
+        self.pool = RayPool(make_app, ("double", "count", "misbehave"), RayPoolSettings(orphan_s=0.0))
         self.pool.start(1)
         (joined,) = self._events(WorkerJoined)
         self.pool.send(joined.worker, [Task(1, 0, ("double",), self.pool.codec.encode([21]))])
