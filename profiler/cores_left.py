@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import hypot, inf, sqrt
 
 import numpy as np
 
@@ -30,10 +30,15 @@ _ALONE, _CROWDED = 1.1, 1.3
 them it is as it was."""
 _WITNESSES = 2
 """So many stages have to say so: one that takes longer by itself may have begun to wait for something."""
+_AS_THEN = 0.75
+"""Share of what it got then below which something else is the matter by now, and what was seen then tells nothing."""
 _OWN_DOING = 0.8
 """Share of the cores from which on they are busy with the app's own work."""
 _IN_VAIN = 0.25
-"""Cores that each further worker has brought, up to which more workers bring nothing."""
+"""Share of what each worker had, up to which a further one has brought nothing."""
+_SURELY = 3.0
+"""Standard errors by which work takes longer for it: what waits for a disk or another's answer, with each worker as
+before, does so by chance only."""
 _IN_SIGHT = 1
 """Cores beyond what the app gets: with as many workers as cores nothing would tell that there are more again."""
 _BELIEVED_S = 10.0
@@ -49,6 +54,8 @@ class _Recent:
     rows: int
     wall_s: float
     cpu_s: float
+    off_s2: float
+    """Sum of squares of what its wall times are off those that its stretch would give."""
 
     @property
     def stretch(self) -> float:
@@ -65,11 +72,16 @@ class _Use:
     """Calls at a time."""
     got: float
     """Cores' worth of CPU time."""
+    stretch: float
+    """Of the stages that compute."""
+    error: float
+    """Its standard error."""
 
     def in_vain(self, since: _Use) -> bool:
-        """More work at a time than at ``since`` has brought no more."""
+        """More work at a time than at ``since`` has brought no more, and takes the longer for it."""
         more = self.busy - since.busy
-        return more >= 1 and self.got - since.got <= _IN_VAIN * more
+        longer = self.stretch - since.stretch > _SURELY * hypot(self.error, since.error)
+        return more >= 1 and longer and self.got - since.got <= _IN_VAIN * more * since.got / since.busy
 
 
 class CoresLeft:
@@ -97,7 +109,7 @@ class CoresLeft:
         witnesses = [each for stage, each in known.items() if stage in self._computing]
         if len(witnesses) >= _WITNESSES:
             busy, got = (sum(getattr(each, of) for each in recent.values()) / _LOOKED_S for of in ("wall_s", "cpu_s"))
-            self._judge(_Use(now_s, busy, got), witnesses, cores, waiting=waiting)
+            self._judge(_use(now_s, busy, got, witnesses), witnesses, cores, waiting=waiting)
         elif self._got and now_s - self._told_s > _BELIEVED_S:
             self._end(now_s)
         return min(cores, round(self._got) + _IN_SIGHT) if self._got else None
@@ -112,14 +124,14 @@ class CoresLeft:
         return wall_s
 
     def _judge(self, now: _Use, witnesses: Sequence[_Recent], cores: int, *, waiting: bool) -> None:
-        stretch = sum(each.wall_s for each in witnesses) / sum(each.cpu_s for each in witnesses)
-        if stretch < _ALONE or now.got >= _OWN_DOING * cores:
+        if now.stretch < _ALONE or now.got >= _OWN_DOING * cores:
             self._crowded = None
             if self._got:
                 self._end(now.at_s)
             return
-        if waiting and stretch >= _CROWDED and min(each.stretch for each in witnesses) > _ALONE:
-            if self._crowded is None or now.busy < self._crowded.busy:
+        if waiting and now.stretch >= _CROWDED and min(each.stretch for each in witnesses) > _ALONE:
+            then = self._crowded
+            if then is None or now.busy < then.busy or now.got < _AS_THEN * then.got:
                 self._crowded = now
             if not self._got and now.in_vain(self._crowded) and round(now.got) + _IN_SIGHT < cores:
                 self._short.append((self._crowded.at_s - _LOOKED_S, inf))
@@ -132,8 +144,15 @@ class CoresLeft:
         self._got = 0.0
 
 
+def _use(now_s: float, busy: float, got: float, witnesses: Sequence[_Recent]) -> _Use:
+    wall_s, cpu_s, off_s2 = (sum(getattr(each, of) for each in witnesses) for of in ("wall_s", "cpu_s", "off_s2"))
+    return _Use(now_s, busy, got, wall_s / cpu_s, sqrt(off_s2) / cpu_s)
+
+
 def _recent(samples: Samples, now_s: float) -> _Recent:
     start = samples.first_at_or_after(now_s - _LOOKED_S)
     wall_s, cpu_s, weights = samples.xs(start), samples.ys(start), samples.weights(start)
     items = np.ones_like(wall_s) if weights is None else weights
-    return _Recent(len(wall_s), float((items * wall_s).sum()), float((items * cpu_s).sum()))
+    wall, cpu = float((items * wall_s).sum()), float((items * cpu_s).sum())
+    off_s = wall_s - (wall / cpu if cpu > 0 else 0.0) * cpu_s
+    return _Recent(len(wall_s), wall, cpu, float((items * items * off_s * off_s).sum()))

@@ -56,6 +56,16 @@ def test_who_gets_more_with_more_workers_is_not_short_of_cores() -> None:
     assert times.cores_left(now_s, CORES, waiting=True) is None, "twice as many got twice as much: a fair share"
 
 
+@pytest.mark.parametrize("waits_s", [0.2, 0.5, 2.0])
+def test_stages_that_begin_to_wait_for_the_same_are_not_short_of_cores(waits_s: float) -> None:
+    times = ServiceTimes(list(ALONE_S))
+    now_s, told = alone(times, 0.0), []
+    for workers in (3, 4, 6, 8):  # as many as are busy: each brings what the others do, little as that is
+        now_s = timed(times, now_s, {}, rate=workers / (0.2 + 3 * waits_s), waits_s=waits_s)
+        told.append(times.cores_left(now_s, CORES, waiting=True))
+    assert told == [None] * 4, "a disk or a server became slow, and more workers help"
+
+
 def test_the_cores_are_back_when_nothing_is_stretched_any_more() -> None:
     times, now_s = in_vain()
     now_s = alone(times, now_s)
