@@ -98,6 +98,12 @@ class HandOver:
         self._wake()
 
     @property
+    def full(self) -> bool:
+        """Who puts more has to wait."""
+        with self._changed:
+            return self._full
+
+    @property
     def finished(self) -> bool:
         """It has ended, and all was taken."""
         return self._ended and not self._ready  # in this order no lock is needed: nothing comes after the end

@@ -87,6 +87,11 @@ class SourceThread:
         self._hand_over.set_patient(patient)
 
     @property
+    def held_back(self) -> bool:
+        """It waits, or will with what it reads next, until something is taken."""
+        return self._hand_over.full
+
+    @property
     def finished(self) -> bool:
         """The source has ended, by itself, by ``stop`` or by an error, and every item handed over was taken."""
         return self._hand_over.finished

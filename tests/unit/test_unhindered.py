@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from control.forecast.load.unhindered import Unhindered
 from control.lookout import Lookout
 from profiler.intake import Intake
 from profiler.snapshot import InputNow, Snapshot
+from service.running.building.intake import Intake as Feeding
 
 TURN_S = 0.25
 USERS_PER_S = 60.0
@@ -91,3 +94,34 @@ def test_the_time_without_room_is_summed_up_while_it_lasts() -> None:
     intake.held_back(3.0, held=False)
     intake.held_back(4.0, held=True)
     assert intake.held_back_s(4.5) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("why", "bundle", "room", "waits", "handed_over", "held"),
+    [
+        ("the next bundle is still gathered", 64, False, True, 0, False),
+        ("the next bundle is there, too", 64, False, True, 2, True),
+        ("small bundles: the buffer has room, but no worker has the one that waits", 16, True, True, 2, True),
+        ("item by item the buffer has room", 1, True, True, 0, False),
+        ("item by item it is full", 1, False, True, 2, True),
+    ],
+)
+def test_a_source_is_held_back_where_it_waits_itself(
+    why: str, bundle: int, room: bool, waits: bool, handed_over: int, held: bool
+) -> None:
+    told: list[bool] = []
+    source = SimpleNamespace(
+        take=lambda most: [], offered_per_s=lambda now_s: None, set_patient=lambda patient: None, start=lambda: None,
+        held_back=handed_over == 2, batching=SimpleNamespace(items=bundle),
+        offer=lambda: SimpleNamespace(slots=0, missed=0, lag_s=0.0),
+    )  # fmt: skip
+    engine = SimpleNamespace(
+        now_s=1.0, has_room=room, waits=waits, sheds=False, view=lambda: SimpleNamespace(workers=("w",), accepted=0)
+    )
+    monitor = SimpleNamespace(
+        set_offered_rate=lambda *_: None, record_demand=lambda *_: None, record_arrivals=lambda *_: None,
+        record_held_back=lambda at_s, *, held: told.append(held),
+    )  # fmt: skip
+    bundling = SimpleNamespace(tell=lambda demand: demand)
+    Feeding(*cast(Any, (source, engine, monitor, bundling)), 1, lambda: 0).feed(lambda: True)
+    assert told == [held], why
