@@ -130,11 +130,12 @@ class CoresLeft:
                 self._end(now.at_s)
             return
         if waiting and now.stretch >= _CROWDED and min(each.stretch for each in witnesses) > _ALONE:
-            then = self._crowded
-            if then is None or now.busy < then.busy or now.got < _AS_THEN * then.got:
-                self._crowded = now
-            if not self._got and now.in_vain(self._crowded) and round(now.got) + _IN_SIGHT < cores:
-                self._short.append((self._crowded.at_s - _LOOKED_S, inf))
+            then = self._crowded or now
+            if now.busy < then.busy or now.got < _AS_THEN * then.got:
+                then = now
+            self._crowded = then
+            if not self._got and now.in_vain(then) and round(now.got) + _IN_SIGHT < cores:
+                self._short.append((then.at_s - _LOOKED_S, inf))
                 self._got = now.got
         if self._got:
             self._got, self._told_s = max(self._got, now.got), now.at_s

@@ -123,5 +123,6 @@ def test_a_source_is_held_back_where_it_waits_itself(
         record_held_back=lambda at_s, *, held: told.append(held),
     )  # fmt: skip
     bundling = SimpleNamespace(tell=lambda demand: demand)
-    Feeding(*cast(Any, (source, engine, monitor, bundling)), 1, lambda: 0).feed(lambda: True)
+    parts = cast(tuple[Any, Any, Any, Any], (source, engine, monitor, bundling))
+    Feeding(*parts, 1, lambda: 0).feed(lambda: True)
     assert told == [held], why
