@@ -224,12 +224,11 @@ def run(kind: str, seconds: float, every_s: float, seed: int, folder: Path) -> d
 
 def caught_up(table: Table, acknowledged: Sequence[tuple[str, int]]) -> bool:
     """Waits for as long as something comes: a machine that is busy has a backlog by then."""
-    while (
-        table.progress[1] < len(acknowledged) or (verdict := judged(acknowledged, table.rows())).lost or verdict.behind
-    ):
-        until = table.progress[1]
-        if not waited_until(lambda until=until: table.progress[1] > until):  # type: ignore[misc]
+    until = table.progress[1]  # read before what is judged: what comes meanwhile is seen as more
+    while until < len(acknowledged) or (verdict := judged(acknowledged, table.rows())).lost or verdict.behind:
+        if not waited_until(lambda seen=until: table.progress[1] > seen):  # type: ignore[misc]
             return False
+        until = table.progress[1]
     return True
 
 
