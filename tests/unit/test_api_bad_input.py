@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
@@ -266,16 +267,26 @@ def test_a_large_body_is_refused_by_its_announcement(client: TestClient) -> None
 
 @pytest.mark.parametrize("path", ["/slo", "/compositions", "/apps/synthetic/items", "/status"])
 def test_a_large_body_without_length_is_refused_as_soon_as_it_is_too_large(client: TestClient, path: str) -> None:
-    sent = 0
+    sent: list[MutableMapping[str, Any]] = []
+    read = 0
 
-    def chunks() -> Iterator[bytes]:
-        nonlocal sent
-        for _ in range(100):
-            sent += 1
-            yield b" " * (MIB // 4)
+    async def receive() -> dict[str, Any]:
+        nonlocal read
+        read += 1
+        return {"type": "http.request", "body": b" " * (MIB // 4), "more_body": read < 100}
 
-    response = client.post(path, content=chunks(), headers={"content-type": "application/json"})
-    refused(response, 413)
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    request = client.build_request("POST", path, headers={"content-type": "application/json"})
+    headers = [(name.lower(), value) for name, value in request.headers.raw if name.lower() != b"content-length"]
+    of = {"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers}
+    asyncio.run(
+        client.app({"type": "http", "method": "POST", "scheme": "http", "http_version": "1.1", **of}, receive, send)
+    )
+    assert sent[0]["status"] == 413
+    assert "the body is larger than" in sent[1]["body"].decode()
+    assert read == 5, "what follows the first byte too many is not read"
 
 
 def test_a_deep_or_endless_yaml(client: TestClient) -> None:
