@@ -11,7 +11,7 @@ import pytest
 
 from compositions.errors import RecomposeError
 from service.running.durable.journal import Journal
-from service.running.durable.log_check import FRAME_HEADER_BYTES, HEADER_BYTES, lost_behind
+from service.running.durable.log_check import FRAME_HEADER_BYTES, HEADER_BYTES, log_damage
 from service.running.durable.values import Pushed
 
 FRAME_BYTES = FRAME_HEADER_BYTES + 4096
@@ -70,7 +70,7 @@ def test_what_is_behind_a_flipped_bit_is_not_given_up_without_a_word(killed: Pat
 
 def test_a_log_that_is_whole_is_gone_on_with(killed: Path) -> None:
     assert frames_of(killed) > STORED
-    assert lost_behind(log_of(killed)) == 0
+    assert log_damage(killed, synced=True) is None
     assert Journal(killed, "r", 2).found.undelivered == [f"item {serial}" for serial in range(STORED)]
 
 
@@ -78,14 +78,14 @@ def test_a_log_that_is_whole_is_gone_on_with(killed: Path) -> None:
 def test_a_transaction_that_was_cut_short_never_was(killed: Path, missing: int) -> None:
     log = log_of(killed)
     log.write_bytes(log.read_bytes()[:-missing])
-    assert lost_behind(log) == 0
+    assert log_damage(killed, synced=True) is None
     assert Journal(killed, "r", 2).found.undelivered[0] == "item 0"
 
 
 def test_a_last_transaction_that_the_disk_did_not_take_in_its_order_never_was(killed: Path) -> None:
     """Without power a later page may be there and an earlier one not; nobody was told that it is stored."""
     flip(log_of(killed), frame(frames_of(killed) - 1, FRAME_HEADER_BYTES))
-    assert lost_behind(log_of(killed)) == 0
+    assert log_damage(killed, synced=True) is None
     assert len(Journal(killed, "r", 2).found.undelivered) == STORED - 1
 
 
@@ -102,9 +102,9 @@ def test_what_transactions_left_that_were_given_up_one_after_the_other_is_not_mi
             log = log_of(again / killed.name).read_bytes()
         written = log + written[len(log) :]
     log_of(killed).write_bytes(written)
-    assert lost_behind(log_of(killed)) == 0
+    assert log_damage(killed, synced=True) is None
     flip(log_of(killed), frame(9, 18))
-    assert lost_behind(log_of(killed)) > 0, "what was stored is missed all the same"
+    assert log_damage(killed, synced=True) is not None, "what was stored is missed all the same"
 
 
 def test_what_an_earlier_log_left_in_the_file_is_not_missed(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_what_an_earlier_log_left_in_the_file_is_not_missed(tmp_path: Path) -> N
     before = frames_of(tmp_path / "run.journal")
     journal.store(None, [Pushed(STORED, ("y",))])
     assert frames_of(tmp_path / "run.journal") == before, "the older frames are behind the new ones"
-    assert lost_behind(log_of(tmp_path / "run.journal")) == 0
+    assert log_damage(tmp_path / "run.journal", synced=True) is None
     journal.close()
 
 

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from compositions.errors import NotNow, RecomposeError
-from service.running.durable.log_check import lost_behind
+from service.running.durable.log_check import log_damage
 
 VERSION = 3
 SCHEMA = """
@@ -61,9 +61,9 @@ class JournalFile:
             raise
 
     def _open(self) -> None:
-        log = self.path.with_name(f"{self.path.name}-wal")
-        if self._synchronous == "FULL" and (lost := lost_behind(log)):
-            raise damaged(self.path, f"{lost} transactions of its log are behind a page that is not as it was written")
+        how = log_damage(self.path, synced=self._synchronous == "FULL")
+        if how is not None:
+            raise damaged(self.path, how)
         with self._told():
             _check(self.db, self.path)
             self.db.execute("PRAGMA journal_mode = WAL")
@@ -140,7 +140,8 @@ class JournalFile:
 
 
 def damaged(path: Path, how: str) -> RecomposeError:
-    return RecomposeError(f"journal {path} is damaged ({how}); nothing was changed, move it away to begin anew")
+    how_on = f"move it and what is beside it ({path.name}*) away to begin anew"
+    return RecomposeError(f"journal {path} is damaged ({how}); nothing was changed, {how_on}")
 
 
 def _prepare(path: Path) -> None:

@@ -1,7 +1,9 @@
-"""Whether stored transactions lie behind a damaged place in the write-ahead log of a journal.
+"""Whether something that was stored in the write-ahead log of a journal is no longer there.
 
 SQLite reads its log up to the first frame whose check sum is wrong, and says nothing of what is behind it: so a
-transaction ends that a crash cut short. But behind the last one there is nothing that was stored. The format:
+transaction ends that a crash cut short. Where a process was killed, the index of the log says how many frames were
+stored (``log_index``). Where it says nothing, as in a copy without it or once power was lost, transactions behind the
+damaged place show that no crash cut the log there; behind the last one there is none. The format:
 https://sqlite.org/fileformat2.html#walformat
 """
 
@@ -12,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from service.running.durable.log_index import LogIndex, log_index
 
 HEADER_BYTES, FRAME_HEADER_BYTES = 32, 24
 ORDERS = {0x377F0682: "<u4", 0x377F0683: ">u4"}
@@ -25,17 +29,47 @@ before, and the sums of what stuck out do not go on from what is before it."""
 Words = NDArray[np.uint32]
 
 
-def lost_behind(log: Path) -> int:
-    """Transactions that were stored and that SQLite will not find; 0 where that is not sure. Reads, and no more. Looks
-    twice, as another process may be writing."""
+class Look(NamedTuple):
+    """What there is of a log. ``salts`` None: its header is not as it was written, and SQLite takes none of it."""
+
+    salts: bytes | None
+    taken: int
+    """Frames, the first ones, that are as they were written."""
+    behind: int
+    """Ends of transactions of this log behind them: as many as are in a row."""
+
+
+def log_damage(journal: Path, *, synced: bool) -> str | None:
+    """What was stored in its log and will not be found by SQLite; None where that is not sure. To be asked before
+    SQLite opens the journal. Reads, and no more. Looks twice, as another process may be writing.
+
+    ``synced``: each transaction waited for the disk. Else the log may have holes once power was lost, and what is
+    behind them was not promised.
+    """
+    log, index_file = (journal.with_name(journal.name + suffix) for suffix in ("-wal", "-shm"))
     for _ in range(2):
-        try:
-            lost = _behind_damage(log)
-        except FileNotFoundError:
-            return 0
-        if lost <= UNSURE:
-            return 0
-    return lost
+        index = log_index(index_file)
+        look = look_at(log)
+        if look is None:
+            return None
+        is_still = index is not None and log_index(index_file) == index
+        how = (_missing(look, index) if is_still else None) or (_behind(look) if synced else None)
+        if how is None:
+            return None
+    return how
+
+
+def _missing(look: Look, index: LogIndex | None) -> str | None:
+    if index is None or look.taken >= index.frames or look.salts not in (None, index.salts):
+        return None
+    lost = index.frames - look.taken
+    return f"the last {lost} of {index.frames} pages in its log are lost, as one of them is not as it was written"
+
+
+def _behind(look: Look) -> str | None:
+    if look.behind <= UNSURE:
+        return None
+    return f"{look.behind} transactions of its log are behind a page that is not as it was written"
 
 
 class _Header(NamedTuple):
@@ -49,14 +83,18 @@ class _Header(NamedTuple):
     right: bool
 
 
-def _behind_damage(log: Path) -> int:
-    """Ends of transactions of this log behind the first frame that SQLite does not take: as many as are in a row."""
-    with log.open("rb") as file:
+def look_at(log: Path) -> Look | None:
+    """None: there is no log, or it was begun anew meanwhile."""
+    try:
+        file = log.open("rb")
+    except FileNotFoundError:
+        return None
+    with file:
         stored = file.read(HEADER_BYTES)
-        header = _header(stored)
+        header = _header(stored) if len(stored) == HEADER_BYTES else None
         if header is None:
-            return 0
-        before, taken, rows = header.sums, header.right, np.zeros(1, np.int64)
+            return Look(None, 0, 0)
+        before, taken, rows, whole = header.sums, header.right, np.zeros(1, np.int64), 0
         frame_bytes = FRAME_HEADER_BYTES + header.page_bytes
         while len(block := file.read(frame_bytes * BLOCK_FRAMES)) >= frame_bytes:
             count = len(block) // frame_bytes
@@ -65,11 +103,13 @@ def _behind_damage(log: Path) -> int:
             ours = (heads[:, 2:4] == header.salts).all(axis=1)
             right, goes_on = _sums_are_right(frames, heads[:, 4:6], before, header.order)
             end = _first(~(ours & right)) if taken else 0
-            before, taken = heads[-1, 4:6], end == count
+            before, taken, whole = heads[-1, 4:6], end == count, whole + end
             in_row = np.bincount(np.cumsum(~goes_on[end:]), ours[end:] & (heads[end:, 1] != 0), 1).astype(np.int64)
             rows = np.array([max(rows[:-1], default=0), rows[-1] + in_row[0], *in_row[1:]])
         file.seek(0)
-        return int(max(rows)) if file.read(HEADER_BYTES) == stored else 0  # else begun anew: all behind is older
+        if file.read(HEADER_BYTES) != stored:
+            return None
+        return Look(stored[16:24] if header.right else None, whole, int(max(rows)))
 
 
 def _first(marks: NDArray[np.bool_]) -> int:
@@ -77,9 +117,7 @@ def _first(marks: NDArray[np.bool_]) -> int:
 
 
 def _header(stored: bytes) -> _Header | None:
-    """None: there is no log."""
-    if len(stored) < HEADER_BYTES:
-        return None
+    """None: it does not say how long a frame is."""
     words = _words(np.frombuffer(stored, np.uint8)[np.newaxis], ">u4")[0]
     page_bytes, order = int(words[2]), ORDERS.get(int(words[0]), "<u4")
     if not 512 <= page_bytes <= 65536 or page_bytes % 8:

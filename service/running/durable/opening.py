@@ -8,6 +8,7 @@ from pathlib import Path
 import structlog
 
 from service.running.durable.journal import Journal, owed
+from service.running.durable.log_check import log_damage
 from service.running.durable.sealed import Damaged
 
 SUFFIX = ".journal"
@@ -27,6 +28,10 @@ def open_journal(folder: str, app: str, run: str, epoch: int, *, sync: bool = Tr
 
 def _retire(path: Path) -> None:
     """Of a run that is over; one that owes somebody something stays."""
+    damage = log_damage(path, synced=True)
+    if damage is not None:
+        log.warning("an earlier journal is damaged and stays", path=str(path), error=damage)
+        return
     try:
         what = owed(path)
     except (sqlite3.Error, Damaged) as error:

@@ -1,0 +1,157 @@
+"""Bits that flip in the write-ahead log of a journal whose process was killed (SIGKILL), and in the log's index."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compositions.errors import RecomposeError
+from service.running.durable.journal import Journal
+from service.running.durable.log_check import FRAME_HEADER_BYTES, HEADER_BYTES, log_damage
+from service.running.durable.log_index import log_index
+
+STORED = 20
+FRAME_BYTES = FRAME_HEADER_BYTES + 4096
+NAME = "run.journal"
+PROCESS = """
+import sys, time
+from pathlib import Path
+from service.running.durable.journal import Journal
+from service.running.durable.values import Pushed
+
+folder, sync, begun_anew, stored = Path(sys.argv[1]), sys.argv[2] == "True", sys.argv[3] == "True", int(sys.argv[4])
+journal = Journal(folder / "run.journal", "r", 1, sync=sync)
+for serial in range(stored):
+    if begun_anew and serial == stored // 2:
+        assert journal._file.db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0] == 0
+    journal.store(None, [Pushed(serial, (f"item {serial}",))])
+print("stored", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module", params=[(True, False), (False, False), (True, True)], ids=["sync", "none", "anew"])
+def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool]:
+    """What a process left that stored so many items one by one and was killed; and whether it waited for the disk."""
+    sync, begun_anew = request.param
+    folder = tmp_path_factory.mktemp("killed")
+    call = [sys.executable, "-c", PROCESS, str(folder), str(sync), str(begun_anew), str(STORED)]
+    with subprocess.Popen(call, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"stored\n"
+        process.kill()
+    return folder, sync
+
+
+@contextmanager
+def copy_of(folder: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as elsewhere:
+        yield Path(shutil.copytree(folder, Path(elsewhere) / "copy")) / NAME
+
+
+def flip(file: Path, bit: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    file.write_bytes(content)
+
+
+def beside(journal: Path, suffix: str) -> Path:
+    return journal.with_name(NAME + suffix)
+
+
+def stored_bytes(folder: Path) -> int:
+    """Of the log. Behind them is what an earlier log left, if that was begun anew."""
+    content = (folder / f"{NAME}-wal").read_bytes()
+    salts = content[16:24]
+    starts = range(HEADER_BYTES, len(content), FRAME_BYTES)
+    return HEADER_BYTES + FRAME_BYTES * sum(content[at + 8 : at + 16] == salts for at in starts)
+
+
+def opened(journal: Path, sync: bool) -> list[object]:
+    again = Journal(journal, "r", 2, sync=sync)
+    again.close()
+    return again.found.undelivered
+
+
+def all_of_it() -> list[object]:
+    return [f"item {serial}" for serial in range(STORED)]
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_a_flipped_bit_in_what_was_stored_is_told(killed: tuple[Path, bool], data: st.DataObject) -> None:
+    folder, sync = killed
+    bit = data.draw(st.integers(0, 8 * stored_bytes(folder) - 1))
+    with copy_of(folder) as journal:
+        flip(beside(journal, "-wal"), bit)
+        before = {each.name: each.read_bytes() for each in journal.parent.iterdir()}
+        for _ in range(2):  # the second look finds what the first one found
+            with pytest.raises(RecomposeError, match=r"is damaged \(.* of its log|pages in its log"):
+                Journal(journal, "r", 2, sync=sync)
+        assert {each.name: each.read_bytes() for each in journal.parent.iterdir()} == before, "nothing was changed"
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_a_flipped_bit_in_the_index_refuses_no_journal_that_is_whole(
+    killed: tuple[Path, bool], data: st.DataObject
+) -> None:
+    folder, sync = killed
+    head, index = st.integers(0, 8 * 136 - 1), st.integers(0, 8 * (folder / f"{NAME}-shm").stat().st_size - 1)
+    with copy_of(folder) as journal:
+        flip(beside(journal, "-shm"), data.draw(head | index))
+        assert opened(journal, sync) == all_of_it()
+
+
+def test_a_last_transaction_that_was_stored_is_missed_however_much_of_it_is_gone(killed: tuple[Path, bool]) -> None:
+    folder, sync = killed
+    for left in (stored_bytes(folder) - 1, stored_bytes(folder) - FRAME_BYTES, HEADER_BYTES, 5, 0):
+        with copy_of(folder) as journal:
+            os.truncate(beside(journal, "-wal"), left)
+            with pytest.raises(RecomposeError, match=r"the last \d+ of \d+ pages in its log are lost"):
+                Journal(journal, "r", 2, sync=sync)
+
+
+@pytest.mark.parametrize("index", [b"", b"short", None])
+def test_an_index_that_says_nothing_refuses_nothing(killed: tuple[Path, bool], index: bytes | None) -> None:
+    folder, sync = killed
+    with copy_of(folder) as journal:
+        beside(journal, "-shm").unlink()
+        if index is not None:
+            beside(journal, "-shm").write_bytes(index)
+        assert opened(journal, sync) == all_of_it()
+
+
+def test_an_index_from_before_the_machine_started_may_be_ahead_of_its_log(
+    killed: tuple[Path, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Power was lost: what a disk has of the two is not of one moment, and of what nobody waited for it has less."""
+    folder, _ = killed
+    with copy_of(folder) as journal:
+        flip(beside(journal, "-wal"), 8 * stored_bytes(folder) - 1)
+        assert log_damage(journal, synced=False) is not None
+        monkeypatch.setattr(psutil, "boot_time", lambda: beside(journal, "-shm").stat().st_mtime + 1)
+        assert log_damage(journal, synced=False) is None
+        assert opened(journal, False) == all_of_it()[:-1]
+
+
+def test_the_index_of_another_log_says_nothing_of_this_one(killed: tuple[Path, bool]) -> None:
+    folder, sync = killed
+    with copy_of(folder) as other, copy_of(folder) as journal:
+        assert opened(other, sync) == all_of_it()
+        later = Journal(other, "r", 3, sync=sync)
+        shutil.copy(beside(other, "-shm"), beside(journal, "-shm"))
+        assert log_index(beside(journal, "-shm")) is not None
+        later.close()
+        assert opened(journal, sync) == all_of_it()
