@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.events import BundleAdmitted
-from runtime.dispatch.pipeline import Bundle
 from runtime.dispatch.settings import DispatcherSettings
 
 

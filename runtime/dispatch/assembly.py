@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import compress
 
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.events import Payload
-from runtime.dispatch.pipeline import Bundle
 from runtime.dispatch.routes import Mosaic, Routes, merged
 from runtime.dispatch.trouble import NO_TROUBLE, Trouble
 

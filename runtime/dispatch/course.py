@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compositions.model import Composition, Stage
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.phases import Awaiting, Draining, Phase, Preparing
-from runtime.dispatch.pipeline import Bundle, Pipeline
+from runtime.dispatch.pipeline import Pipeline
 
 
 class Course:
@@ -51,5 +52,5 @@ class Course:
         self.phase.pipeline.in_flight -= 1
         self.active.in_flight += 1
         self.phase.migrated += bundle.count
-        bundle.pipeline, bundle.composition = self.active, self.active.composition.name
+        bundle.composition = self.active.composition.name
         return self.active

@@ -10,7 +10,7 @@ from runtime.dispatch.events import WorkerAnswered, WorkerId, WorkerLost, Worker
 from runtime.dispatch.instructions import AskWorker, KillWorker
 from runtime.dispatch.outcomes import StartFailed, WorkersChanged
 from runtime.dispatch.pieces import Pieces
-from runtime.dispatch.pipeline import Bundle, TaskInWork
+from runtime.dispatch.pipeline import TaskInWork
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.staffing import Staffing
 from runtime.dispatch.state import State
@@ -93,14 +93,15 @@ class Failures:
                 blamed = task in suspects and not task.void
                 self._pieces.lost(task, why, number=number, heard=worker.heard if blamed else None)
                 continue
+            bundle, pipeline = task.bundle, task.group.pipeline
             task.group.load -= 1
             if task not in suspects:
-                self._work.route(task.bundle)
+                self._work.route(bundle, pipeline)
             elif len(suspects) == 1:
-                self._suspect(task.bundle, why, worker.heard)
+                self._suspect(task, why, worker.heard)
             else:
-                task.bundle.trouble = replace(task.bundle.trouble, suspect=True)
-                self._work.route(task.bundle)
+                bundle.trouble = replace(bundle.trouble, suspect=True)
+                self._work.route(bundle, pipeline)
         self._staffing.start_missing()
         self._staffing.assign()
         self._work.dispatch_keyed()
@@ -111,12 +112,13 @@ class Failures:
         loss is told in the same moment, and it never had it."""
         return [task for task in tasks if task.since_s is not None and task.since_s < self._turn.now_s]
 
-    def _suspect(self, bundle: Bundle, why: str, heard: int) -> None:
+    def _suspect(self, task: TaskInWork, why: str, heard: int) -> None:
+        bundle, pipeline = task.bundle, task.group.pipeline
         if bundle.count == 1:
             bundle.trouble = bundle.trouble.after_loss(self._crew.restarts, heard)
-            self._work.retry(bundle, why, hopeless=bundle.trouble.losses >= self._settings.losses)
+            self._work.retry(bundle, pipeline, why, hopeless=bundle.trouble.losses >= self._settings.losses)
             return
         halves = bundle.halves()
-        self._work.part(bundle, halves)
+        self._work.part(pipeline, halves)
         for half in halves:
-            self._work.route(half)
+            self._work.route(half, pipeline)

@@ -9,8 +9,9 @@ from itertools import combinations
 from operator import or_
 
 from runtime.dispatch.assembly import marked
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.phases import Draining, Resizing
-from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork
+from runtime.dispatch.pipeline import GroupState, TaskInWork
 from runtime.dispatch.state import State
 
 DEEPEST = 2
@@ -115,7 +116,7 @@ def _counts(state: State) -> Iterator[str]:
         for assembly in keys.entered
         if keys.group is not None
     ]
-    in_flight = Counter(id(bundle.pipeline) for bundle, _ in (*waiting, *in_work))
+    in_flight = Counter(id(group.pipeline) for _, group in (*waiting, *in_work))
     loads = Counter(id(group) for _, group in (*waiting, *in_work))
     for pipeline in state.course.pipelines:
         if pipeline.in_flight != in_flight[id(pipeline)]:

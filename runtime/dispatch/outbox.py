@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint, Place
 from runtime.dispatch.ordering import ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, Shed
-from runtime.dispatch.pipeline import Bundle
 from runtime.dispatch.weight import Weight
 
 

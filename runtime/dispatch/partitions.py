@@ -10,10 +10,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import compress
 
 from runtime.dispatch.assembly import Assembly, Piece, marked
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.by_key import StatesByKey
 from runtime.dispatch.changed import Changed
 from runtime.dispatch.events import KeyStates, WorkerId
-from runtime.dispatch.pipeline import Bundle, GroupState
+from runtime.dispatch.pipeline import GroupState
 from runtime.dispatch.skew import Loads, moves
 
 _NOTHING: KeyStates = {}

@@ -5,78 +5,17 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from compositions.model import Composition, Group, Stage, StageKind
 from profiler.drain_samples import Pending
-from runtime.dispatch.events import Payload, WorkerId
+from runtime.dispatch.bundle import Bundle
+from runtime.dispatch.events import WorkerId
 from runtime.dispatch.pace import Pace
 from runtime.dispatch.roaming import Roaming
-from runtime.dispatch.routes import Routes
-from runtime.dispatch.trouble import NO_TROUBLE, Trouble
+from runtime.dispatch.trouble import Trouble
 
 KEYED_DEPTH = 3
-
-
-@dataclass(slots=True, eq=False)
-class Bundle:
-    """Admitted items in a row that travel together, one at least. ``next_stage`` indexes the app's stages; the items
-    are those of the payload from ``start`` on, inputs of that stage. What happens to one of them is that one's own:
-    a bundle is taken apart where the fates of its items part."""
-
-    serial: int
-    """Of the first; the others follow."""
-    arrived_s: tuple[float, ...]
-    """One a item."""
-    payload: Payload
-    started_s: float | None = None
-    turn: int = -1
-    """The first one's place among the items that were started; order is kept by it."""
-    next_stage: int = 0
-    trouble: Trouble = NO_TROUBLE
-    pipeline: Pipeline | None = None
-    composition: str = ""
-    """Name of the one that it was started in, or moved to; its pipeline may have another by now."""
-    size_bytes: int = 0
-    due_s: tuple[float, ...] | None = None
-    start: int = 0
-    peak_bytes: int = 0
-    """The most that it weighed since it was started."""
-    routes: Routes | None = None
-    """Where its values go, if the next stage is partitioned."""
-
-    @property
-    def count(self) -> int:
-        return len(self.arrived_s)
-
-    def advance(self, next_stage: int, payload: Payload, start: int = 0, routes: Routes | None = None) -> None:
-        """A task of it succeeded: ``payload`` from ``start`` on is what the next stage gets."""
-        self.next_stage, self.payload, self.start, self.routes = next_stage, payload, start, routes
-        self.trouble = NO_TROUBLE
-
-    def part(self, begin: int, end: int) -> Bundle:
-        """Its items from position ``begin`` to before ``end``, as a bundle of their own; this one is given up."""
-        return replace(
-            self,
-            serial=self.serial + begin,
-            arrived_s=self.arrived_s[begin:end],
-            turn=self.turn + begin if self.turn >= 0 else -1,
-            size_bytes=_share(self.size_bytes, begin, end, self.count),
-            peak_bytes=_share(self.peak_bytes, begin, end, self.count),
-            due_s=None if self.due_s is None else self.due_s[begin:end],
-            start=self.start + begin,
-            routes=None if self.routes is None else self.routes.part(begin, end),
-        )
-
-    def halves(self) -> tuple[Bundle, Bundle]:
-        """It has two items at least."""
-        middle = self.count // 2
-        return self.part(0, middle), self.part(middle, self.count)
-
-
-def _share(size_bytes: int, begin: int, end: int, count: int) -> int:
-    """Of items ``begin`` to before ``end``; the shares of all parts add up to the whole."""
-    return size_bytes * end // count - size_bytes * begin // count
 
 
 @dataclass(slots=True, eq=False)

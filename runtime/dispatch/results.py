@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.events import TaskDone, TaskFailed
 from runtime.dispatch.outcomes import TaskTimed
 from runtime.dispatch.pieces import Pieces
-from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork, WorkerState
+from runtime.dispatch.pipeline import GroupState, Pipeline, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.spans import between
 from runtime.dispatch.state import State
@@ -69,25 +70,25 @@ class Results:
             if size_bytes != bundle.size_bytes:
                 self._started.resize(bundle, size_bytes)
             bundle.advance(group.last + 1, payload, 0, keyed.routes)
-            self._work.route(bundle)
+            self._work.route(bundle, pipeline)
         self._refill(worker, group)
 
     def _go_apart(self, task: TaskInWork, event: TaskDone, size_bytes: int) -> None:
         """Items that a stage raised on run again, each alone; those between them go on."""
         self._transition.disturb(task)
-        bundle, end = task.bundle, task.group.last + 1
+        bundle, pipeline, end = task.bundle, task.group.pipeline, task.group.last + 1
         faults = {fault.position: fault for fault in event.faults}
         pieces = list(between(bundle.count, sorted(faults)))
-        self._work.part(bundle, pieces)
+        self._work.part(pipeline, pieces)
         for begin, stop in pieces:
             piece = bundle.part(begin, stop)
             if begin in faults:
-                self._again(piece, faults[begin].error)
+                self._again(piece, pipeline, faults[begin].error)
             else:
                 self._started.resize(piece, size_bytes * (stop - begin) // bundle.count)
                 routes = event.keyed.routes
                 piece.advance(end, event.payload, begin, routes and routes.part(begin, stop))
-                self._work.route(piece)
+                self._work.route(piece, pipeline)
 
     def failed(self, event: TaskFailed) -> None:
         """A stage raised: the task runs again, here or elsewhere, until its attempts are used up."""
@@ -104,26 +105,26 @@ class Results:
                 behind.void = behind.picked is not None
             self._pieces.failed(task, event)
         elif task.bundle.count == 1:
-            self._again(task.bundle, event.error)
+            self._again(task.bundle, task.group.pipeline, event.error)
         else:
-            self._find(task.bundle, event)
+            self._find(task.bundle, task.group.pipeline, event)
         self._refill(worker, task.group)
 
-    def _find(self, bundle: Bundle, event: TaskFailed) -> None:
+    def _find(self, bundle: Bundle, pipeline: Pipeline, event: TaskFailed) -> None:
         """One of several items is at fault, and none is done: that one runs alone, or, not known, each half does."""
         at = event.position
         pieces = bundle.halves() if at is None else [bundle.part(*each) for each in between(bundle.count, [at])]
-        self._work.part(bundle, pieces)
+        self._work.part(pipeline, pieces)
         for piece in pieces:
             if at is not None and piece.serial == bundle.serial + at:
-                self._again(piece, event.error)
+                self._again(piece, pipeline, event.error)
             else:
-                self._work.route(piece)
+                self._work.route(piece, pipeline)
 
-    def _again(self, item: Bundle, error: str) -> None:
+    def _again(self, item: Bundle, pipeline: Pipeline, error: str) -> None:
         """A stage raised on this one: it runs again, until its attempts are used up."""
         item.trouble = replace(item.trouble, attempts=item.trouble.attempts + 1)
-        self._work.retry(item, error, hopeless=item.trouble.attempts >= self._attempts)
+        self._work.retry(item, pipeline, error, hopeless=item.trouble.attempts >= self._attempts)
 
     def _refill(self, worker: WorkerState, group: GroupState) -> None:
         """More work for the worker, and for whoever waited for room."""

@@ -16,7 +16,7 @@ from runtime.dispatch.instructions import KeyedTask
 from runtime.dispatch.ledger import Change, Ledger, StageStates
 from runtime.dispatch.ordering import OrderGate
 from runtime.dispatch.partitions import Partitions
-from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork
+from runtime.dispatch.pipeline import GroupState, TaskInWork
 from runtime.dispatch.routes import Mosaic, Routes
 from runtime.dispatch.skew import Loads
 
@@ -70,15 +70,15 @@ class StatefulStages:
         """The indexes of those at or behind stage ``first``."""
         return [index for index in self.gates if index >= first]
 
-    def needed_by(self, group: GroupState, bundle: Bundle) -> dict[str, Payload]:
-        """The states that a task of the group needs to run the bundle."""
-        names = [self._names[index] for index in self._run(group, bundle) if index not in self.partitioned]
+    def needed_by(self, group: GroupState, next_stage: int) -> dict[str, Payload]:
+        """The states that a task of the group needs from that stage on."""
+        names = [self._names[index] for index in self._run(group, next_stage) if index not in self.partitioned]
         return {name: self.states.get(name) for name in names}
 
-    def keys_needed_by(self, group: GroupState, bundle: Bundle, worker: WorkerId) -> KeyedTask | None:
+    def keys_needed_by(self, group: GroupState, next_stage: int, worker: WorkerId) -> KeyedTask | None:
         """What ``worker`` lacks of the partitions that a task of the group may change, which are all."""
         kept = {}
-        for index in self._run(group, bundle):
+        for index in self._run(group, next_stage):
             if (keys := self.partitioned.get(index)) is not None:
                 every = range(keys.count)
                 kept[self._names[index]] = keys.lend(worker, every)
@@ -105,8 +105,8 @@ class StatefulStages:
         for keys in self.partitioned.values():
             keys.lose(worker)
 
-    def _run(self, group: GroupState, bundle: Bundle) -> list[int]:
-        return [index for index in group.ordered if index >= bundle.next_stage]
+    def _run(self, group: GroupState, next_stage: int) -> list[int]:
+        return [index for index in group.ordered if index >= next_stage]
 
     def left(self, turn: int) -> None:
         """Items before that turn are out, and nobody will ask for a state that is older."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.dispatch.pipeline import Bundle, GroupState, TaskInWork, WorkerState
+from runtime.dispatch.bundle import Bundle
+from runtime.dispatch.pipeline import GroupState, TaskInWork, WorkerState
 
 
 class TaskBook:

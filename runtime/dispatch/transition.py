@@ -138,7 +138,7 @@ class Transition:
         for group in phase.pipeline.groups:
             while group.waiting:
                 group.load -= 1
-                self._work.route(group.pop())
+                self._work.route(group.pop(), phase.pipeline)
         self.advance()
 
     # --- both -------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@ that those behind it take has an end."""
 
 from __future__ import annotations
 
-from runtime.dispatch.pipeline import Bundle
+from runtime.dispatch.bundle import Bundle
 
 
 class Weight:

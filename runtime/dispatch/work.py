@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from runtime.dispatch.assembly import Assembly, Piece
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.events import NO_STATES
 from runtime.dispatch.instructions import KeyedTask, SendTask, Task
-from runtime.dispatch.pipeline import Bundle, GroupState, WorkerState
+from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
 from runtime.dispatch.routes import Routes
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.spans import between
@@ -82,7 +83,7 @@ class Work:
         pipeline, bundle = group.pipeline, self._admission.start()
         bundle.started_s = self._turn.now_s
         self._outbox.take_turns(bundle)
-        bundle.pipeline, bundle.composition = pipeline, pipeline.composition.name
+        bundle.composition = pipeline.composition.name
         pipeline.in_flight += 1
         group.load += 1
         return bundle
@@ -100,8 +101,8 @@ class Work:
     def _send(self, worker: WorkerState, group: GroupState, bundle: Bundle) -> None:
         states, keyed = NO_STATES, None
         if group.ordered:
-            states = self._stateful.needed_by(group, bundle)
-            keyed = self._stateful.keys_needed_by(group, bundle, worker.worker)
+            states = self._stateful.needed_by(group, bundle.next_stage)
+            keyed = self._stateful.keys_needed_by(group, bundle.next_stage, worker.worker)
         task_id = self._tasks.give(worker, group, bundle, self._turn.now_s)
         stages = group.group.stages
         if bundle.next_stage != group.first:
@@ -166,30 +167,28 @@ class Work:
         """All its values are done, or not to be had: its items go on, or out as dead letters."""
         self._stateful.partitioned[group.first].leave(assembly)
         group.load -= 1
-        bundle, dead = assembly.bundle, assembly.dead
+        bundle, dead, pipeline = assembly.bundle, assembly.dead, group.pipeline
         payload, start, size_bytes, routes = assembly.result()
         spans = list(between(bundle.count, sorted(dead)))
-        self.part(bundle, spans)
+        self.part(pipeline, spans)
         for begin, end in spans:
             own = bundle.part(begin, end) if dead else bundle
             if begin in dead:
-                self.leave(own, dead[begin])
+                self.leave(own, pipeline, dead[begin])
             else:
                 self._outbox.started.resize(own, size_bytes * (end - begin) // bundle.count)
                 own.advance(group.last + 1, payload, start + begin, routes and routes.part(begin, end))
-                self.route(own)
-        for pipeline in self._course.pipelines:
-            if (other := pipeline.by_stage[group.first]) is not group:
+                self.route(own, pipeline)
+        for each in self._course.pipelines:
+            if (other := each.by_stage[group.first]) is not group:
                 self.dispatch(other)
 
     # --- on and out -------------------------------------------------------------------------------------------------
 
-    def route(self, bundle: Bundle) -> None:
-        """One that is not in work goes on: to its next group, or out."""
-        pipeline = bundle.pipeline
-        assert pipeline is not None, "only started items are routed"
+    def route(self, bundle: Bundle, pipeline: Pipeline) -> None:
+        """One that was in ``pipeline`` and is not in work goes on: to its next group, or out."""
         if bundle.next_stage == len(pipeline.by_stage):
-            self.leave(bundle)
+            self.leave(bundle, pipeline)
             return
         if pipeline.migrating:
             pipeline = self._course.migrate(bundle)
@@ -202,22 +201,20 @@ class Work:
         group.put(bundle)
         self.dispatch(group)
 
-    def part(self, bundle: Bundle, pieces: Sequence[object]) -> None:
-        """``bundle``, which is not in work, is given up for ``pieces`` of it, which are to be routed, or to leave."""
-        assert bundle.pipeline is not None, "only started items are in flight"
-        bundle.pipeline.in_flight += len(pieces) - 1
+    def part(self, pipeline: Pipeline, pieces: Sequence[object]) -> None:
+        """A bundle that is not in work is given up for ``pieces`` of it, which are to be routed, or to leave."""
+        pipeline.in_flight += len(pieces) - 1
 
-    def retry(self, bundle: Bundle, error: str, hopeless: bool) -> None:
+    def retry(self, bundle: Bundle, pipeline: Pipeline, error: str, *, hopeless: bool) -> None:
         """A task of it came to nothing: it runs again, unless that is ``hopeless``."""
         if hopeless:
-            self.leave(bundle, error)
+            self.leave(bundle, pipeline, error)
         else:
-            self.route(bundle)
+            self.route(bundle, pipeline)
 
-    def leave(self, bundle: Bundle, error: str | None = None) -> None:
+    def leave(self, bundle: Bundle, pipeline: Pipeline, error: str | None = None) -> None:
         """Started items are done, or dead with ``error``: they wait to leave; no stateful stage waits for them."""
-        assert bundle.pipeline is not None, "only started items leave"
-        bundle.pipeline.in_flight -= 1
+        pipeline.in_flight -= 1
         if error is not None:
             self.pass_gates(self._stateful.from_stage(bundle.next_stage), bundle)
         self._turn.outcomes += self._outbox.put(bundle, error, self._turn.now_s)

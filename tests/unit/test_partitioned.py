@@ -11,6 +11,7 @@ from compositions.dynamic import Dyn
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.rules import groups_of_dyn
 from runtime.dispatch.assembly import Assembly, marked
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError
 from runtime.dispatch.events import (
@@ -28,7 +29,6 @@ from runtime.dispatch.events import (
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.partitions import Partitions
-from runtime.dispatch.pipeline import Bundle
 from runtime.dispatch.plain import Reader, Writer
 from runtime.dispatch.routes import Routes
 from runtime.dispatch.settings import DispatcherSettings

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.dispatch.assembly import Assembly, marked
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.partitions import Partitions
-from runtime.dispatch.pipeline import Bundle
 from runtime.dispatch.routes import Routes
 from runtime.dispatch.skew import COUNTED, GAIN, UNEVEN, Loads, moves
 from service.experiments.ordered.figures import normal_bounds
