@@ -127,8 +127,8 @@ def _figures(status: Status) -> Text:
     counts = ", ".join(f"{name} {count:,}" for name, count in status.items)
     switches = f"{status.switches} ({status.resizes} in place)" if status.resizes else f"{status.switches}"
     line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {switches}"
-    together = batching_text(status)
-    line += f"\ntogether: {together}" if together else ""
+    bundle = batching_text(status)
+    line += f"\nin a bundle: {bundle}" if bundle else ""
     line += f"\nannounced: {coming_text(status)}" if status.announced else ""
     shared = None if status.grant is None else status.grant.reason
     alerts = [(f"alert since {clock(each.at)}: {each.told}", "red") for each in status.alerts or ()]
@@ -150,11 +150,12 @@ def _instant(text: str) -> str:
 
 
 def batching_text(status: Status) -> str | None:
-    """How many items travel together, and why; None while nothing runs."""
+    """How many items a bundle may hold, and why; None while nothing runs."""
     batching = status.batching
     if batching is None or batching.size is None:
         return None
-    return f"{batching.size:,} {'item' if batching.size == 1 else 'items'} ({batching.controller}: {batching.reason})"
+    items = "item" if batching.size == 1 else "items"
+    return f"at most {batching.size:,} {items} ({batching.controller}: {batching.reason})"
 
 
 def _begin(status: Status) -> str:

@@ -18,17 +18,21 @@ def summary_rows(summary: Summary) -> list[tuple[str, str]]:
         ("latency, mean at the end", number(summary.latency_ms, " ms")),
         ("workers", "–" if summary.workers is None else str(summary.workers)),
         ("compositions used", ", ".join(summary.compositions_used)),
-        *_together(summary),
+        *_bundles(summary),
         ("switches", str(summary.switches)),
         ("time to settle", settle or "–"),
         ("SLO met", "–" if share is None else f"{share:.0%} of the time"),
     ]
 
 
-def _together(summary: Summary) -> list[tuple[str, str]]:
+def _bundles(summary: Summary) -> list[tuple[str, str]]:
     """Where not every item travelled alone."""
     sizes = summary.bundle_sizes
-    return [("items together, at most", ", ".join(f"{each:,}" for each in sizes))] if max(sizes, default=1) > 1 else []
+    return (
+        [("items in a bundle, at most", ", then ".join(f"{each:,}" for each in sizes))]
+        if max(sizes, default=1) > 1
+        else []
+    )
 
 
 def _asked_for(summary: Summary) -> list[tuple[str, str]]:

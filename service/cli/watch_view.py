@@ -99,8 +99,8 @@ class WatchView:
             f", {count:,} {name}" for name, count in (("failed", items.failed), ("shed", items.shed)) if count
         )
         made.add_row("items", f"{items.delivered:,} out of {items.accepted:,}{lost}; {status.switches} switches")
-        if together := render.batching_text(status):
-            made.add_row("together", together)
+        if bundle := render.batching_text(status):
+            made.add_row("in a bundle", bundle)
         return rich.Group(course, made)
 
 

@@ -6,7 +6,7 @@ import { segment } from "./service.js";
 
 export function sizes(entry) {
   const times = entry.count > 1 ? ` (${format.whole(entry.count)} changes, ${format.whole(entry.least)} to ${format.whole(entry.most)})` : "";
-  const moved = `${format.whole(entry.from)} → ${format.whole(entry.to)} items together${times}`;
+  const moved = `${format.whole(entry.from)} → ${format.whole(entry.to)} items in a bundle${times}`;
   return [h("time", { datetime: entry.at }, format.clock(entry.at)), h("span", { class: "reason" }, `${moved}, by ${entry.controller}: ${entry.reason}`)];
 }
 

@@ -55,9 +55,9 @@ def test_the_table_tells_what_was_asked_for_where_it_did_not_come_out() -> None:
     assert rows["asked for"] == "offered 100, admitted 60, missed 30; the next item due for 10.0 s"
 
 
-def test_the_table_tells_how_many_items_travelled_together_where_any_did() -> None:
-    assert dict(summary_rows(summary(60, bundle_sizes=[1, 2048])))["items together, at most"] == "1, 2,048"
-    assert "items together, at most" not in dict(summary_rows(summary(60, bundle_sizes=[1])))
+def test_the_table_tells_how_large_bundles_were_where_they_held_more_than_one_item() -> None:
+    assert dict(summary_rows(summary(60, bundle_sizes=[1, 2048])))["items in a bundle, at most"] == "1, then 2,048"
+    assert "items in a bundle, at most" not in dict(summary_rows(summary(60, bundle_sizes=[1])))
 
 
 def test_the_table_is_silent_where_all_came_out_or_nothing_is_known() -> None:
