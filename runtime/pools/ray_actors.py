@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import os
 import pickle
-import secrets
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import ray
-from ray.util import get_node_ip_address, list_named_actors
+from ray.util import get_node_ip_address
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from apps.contract import App
 from runtime.dispatch.events import WorkerId
 from runtime.housekeeping import unsettle
 from runtime.pools.places import NodeId
+from runtime.pools.ray_named import new_name, workers_of
 from runtime.pools.ray_settings import RayPoolSettings
 from runtime.pools.ray_worker import POOL_GONE, MakeApp, run_worker, set_up
 from runtime.transport.invitation import Invitation
@@ -51,9 +50,8 @@ class Actors:
         self._make_app, self._stages, self._settings, self._ended = make_app, stages, settings, ended
         self._actors: dict[WorkerId, Any] = {}
         owner = ray.get_runtime_context().get_actor_name()
-        self._owner = f"{owner} " if owner else ""
+        self._owner = owner or ""
         self._orphan_s = settings.orphan_s if owner else 0.0
-        self._prefix = f"{owner}/"
         self._orphans: list[Any] | None = None
         """Of the pool before; None: not looked for yet."""
         self._orphans_until_s = 0.0
@@ -73,13 +71,13 @@ class Actors:
     def _new(self, worker: WorkerId, node: NodeId | None) -> Any:
         options: dict[str, Any] = {**self._where(node), "resources": dict(self._settings.resources)}
         if self._orphan_s:
-            options |= {"name": self._prefix + secrets.token_hex(8), "lifetime": "detached"}
-        return _WorkerActor.options(**options).remote(self._owner + worker, self._orphan_s)
+            options |= {"name": new_name(self._owner), "lifetime": "detached"}
+        return _WorkerActor.options(**options).remote(f"{self._owner} {worker}".lstrip(), self._orphan_s)
 
     def _orphan(self) -> Any | None:
         if self._orphans is None:
             self._orphans_until_s = time.monotonic() + self._orphan_s / 2
-            self._orphans = _orphans(self._prefix) if self._orphan_s else []
+            self._orphans = _orphans(self._owner) if self._orphan_s else []
         if time.monotonic() >= self._orphans_until_s:
             self._orphans.clear()
         return self._orphans.pop() if self._orphans else None
@@ -103,13 +101,9 @@ class Actors:
         self._ended(worker, _sentence(error) if error else running.result() or "it ended by itself")
 
 
-def _orphans(prefix: str) -> list[Any]:
+def _orphans(owner: str) -> list[Any]:
     """Workers of this owner's pool before that are free."""
-    found = []
-    for name in list_named_actors():
-        if name.startswith(prefix):
-            with suppress(ValueError):  # it has just ended
-                found.append(ray.get_actor(name))
+    found = workers_of(owner)
     said = {actor.free.remote(): actor for actor in found}
     soon = ray.wait(list(said), num_returns=len(said), timeout=FREE_S)[0] if said else []
     free = [actor for answer, actor in said.items() if answer in soon and _is_free(answer)]

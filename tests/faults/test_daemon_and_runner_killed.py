@@ -90,3 +90,19 @@ def test_a_killed_runner_of_a_durable_run_goes_on_with_it(tmp_path: Any, orphan_
         assert [psutil.pid_exists(pid) for pid in others] == [orphan_s > 1] * len(others), (
             "those that nobody took have ended"
         )
+
+
+@pytest.mark.parametrize("dead", ["runner", "none"])
+def test_workers_of_a_durable_run_end_with_it_also_one_that_hangs(tmp_path: Any, dead: str) -> None:
+    with daemon(tmp_path) as up:
+        how = {"durability": "restart", "settings": {"spares": 1, "leave_s": 1.0}}
+        up.send("POST", "/apps/synthetic/start", {"source": "push", "options": {"compute": "wait"}, **how})
+        up.wait_for(lambda: len(up.status("synthetic").get("workers", ())) >= 2, 60, "workers")
+        status = up.status("synthetic")
+        workers = [worker["pid"] for worker in status["workers"]]
+        os.kill(workers[0], signal.SIGSTOP)
+        if dead == "runner":
+            os.kill(status["runner_pid"], signal.SIGKILL)
+        up.send("POST", "/apps/synthetic/stop", None)
+        up.wait_for(lambda: not any(map(psutil.pid_exists, workers)), 10, "its workers to end")
+        assert up.get("/readyz"), "its Ray is still there"

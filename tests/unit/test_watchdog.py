@@ -74,6 +74,8 @@ class Host:
         self.runners: list[Flaky] = []
         self.left_over: Flaky | None = None
         self.refuse: Exception | None = None
+        self.swept: list[str] = []
+        """Of which names what was left for another runner was ended."""
 
     def spawn(self, name: str, spec: RunSpec) -> RunnerPort:
         self.runners.append(Flaky(spec, self.refuse))
@@ -81,6 +83,9 @@ class Host:
 
     def find(self, name: str) -> RunnerPort | None:
         return self.left_over
+
+    def sweep(self, name: str) -> None:
+        self.swept.append(name)
 
     def cores(self) -> int:
         return 2
@@ -397,6 +402,41 @@ def test_a_runner_that_cannot_stop_is_killed() -> None:
     bench.watchdog.stop()
     assert bench.runner.killed
     assert bench.is_in(Ended)
+
+
+def killed_at_its_stop(bench: Bench) -> None:
+    bench.runner.silent = True
+    bench.watchdog.stop()
+
+
+def refused(bench: Bench) -> None:
+    bench.runner.killed, bench.host.refuse = True, RecomposeError("no such composition")
+    bench.until(lambda: bench.is_in(Failed))
+
+
+def over(bench: Bench) -> None:
+    bench.runner.stop()
+    bench.until(lambda: bench.is_in(Ended))
+
+
+@pytest.mark.logs_errors("app failed")
+@pytest.mark.parametrize("end", [lambda bench: bench.watchdog.stop(), killed_at_its_stop, refused, over])
+def test_what_is_kept_for_another_runner_ends_with_the_run_and_not_before(end: Callable[[Bench], None]) -> None:
+    bench = up(Bench())
+    bench.runner.killed = True
+    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    assert bench.host.swept == [], "they are the next runner's"
+    end(bench)
+    assert bench.host.swept == ["name"]
+
+
+def test_what_a_dead_runner_left_ends_where_nobody_waits_for_another() -> None:
+    bench = up(Bench())
+    bench.runner.killed = True
+    bench.step(0.5)
+    assert bench.is_in(Starting)
+    bench.watchdog.stop()
+    assert bench.host.swept == ["name"]
 
 
 def test_a_full_disk_costs_history_not_the_stream() -> None:

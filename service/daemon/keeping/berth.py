@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import structlog
@@ -46,9 +47,16 @@ class Berth:
     def clear(self) -> None:
         """Ends the runner at once, if there is one."""
         runner, self._runner = self._runner, None
-        if runner is None:
-            return
+        if runner is not None:
+            self._try(runner.kill)
+
+    def leave(self) -> None:
+        """As ``clear``, for the last time: also what was kept for another runner ends."""
+        self.clear()
+        self._try(lambda: self._host.sweep(self._name))
+
+    def _try(self, end: Callable[[], None]) -> None:
         try:
-            runner.kill()
+            end()
         except Exception as error:  # it was dead already, or its host is gone
-            log.debug("kill", name=self._name, error=str(error))
+            log.debug("end", name=self._name, error=str(error))

@@ -17,6 +17,9 @@ class Host(Protocol):
     def find(self, name: str) -> RunnerPort | None:
         """A runner that an earlier daemon left running."""
 
+    def sweep(self, name: str) -> None:
+        """Ends what runners of that name left for another one: there will be none."""
+
     def ready(self) -> bool: ...
 
     def cores(self) -> int:
@@ -37,6 +40,9 @@ class LocalHost:
 
     def find(self, name: str) -> RunnerPort | None:
         return None
+
+    def sweep(self, name: str) -> None:
+        """Nothing outlives a runner here."""
 
     def ready(self) -> bool:
         return True

@@ -7,7 +7,7 @@ from typing import TypeVar
 import structlog
 
 from runtime.housekeeping import settle
-from runtime.pools import ray_cluster
+from runtime.pools import ray_cluster, ray_named
 from service.bodies.spec import RunSpec
 from service.printed import Printed
 from service.running.asking.port import ANSWER_S, RunnerPort
@@ -55,6 +55,9 @@ class RayHost:
     def find(self, name: str) -> RunnerPort | None:
         remote = ray_cluster.find(name)
         return RayRunner(remote) if remote is not None and remote.alive() else None
+
+    def sweep(self, name: str) -> None:
+        ray_named.end_workers_of(name)
 
     def ready(self) -> bool:
         return ray_cluster.ready()

@@ -21,7 +21,7 @@ from service.daemon.keeping import restart_policy as policy
 from service.daemon.keeping.berth import Berth
 from service.daemon.keeping.history_puller import HistoryPuller
 from service.daemon.keeping.remembered import Remembered
-from service.daemon.keeping.restart_policy import Condition, Failed, Starting, Up, Upkeep
+from service.daemon.keeping.restart_policy import Condition, Ended, Failed, Starting, Up, Upkeep
 from service.daemon.keeping.ticker import Ticker
 from service.daemon.keeping.wanted import Wanted
 from service.running.asking.port import ANSWER_S
@@ -80,7 +80,7 @@ class Watchdog:
         self._happened(self._attempt())
         self._status_due_s = self._clock()
         if self._ticker.ending:
-            self._berth.clear()
+            self._berth.leave()
 
     def _attempt(self) -> policy.Event:
         try:
@@ -150,10 +150,15 @@ class Watchdog:
             if self._ticker.ending:
                 return
             before, self._condition = self._condition, policy.after(self._condition, event)
-        if not isinstance(self._condition, Up):
-            self._berth.clear()
-        elif isinstance(before, Up):
-            return  # as before, but for what it was silent about
+        match before, self._condition:
+            case ((Ended() | Failed()), _):
+                return
+            case _, (Ended() | Failed()):
+                self._berth.leave()
+            case _, Starting():
+                self._berth.clear()
+            case Up(), _:
+                return  # as before, but for what it was silent about
         _tell(self.app, before, self._condition)
 
     # --- what others ask of it ---
@@ -183,7 +188,7 @@ class Watchdog:
             self._ticker.end()
         if isinstance(self._condition, Up):
             self._stop_runner(drain, timeout_s)
-        self._berth.clear()
+        self._berth.leave()
         self._condition = policy.Ended(self._condition.deaths)
         self._ticker.join(ANSWER_S)
 
