@@ -10,7 +10,7 @@ from compositions.settings import SettingsError, check, overridden, ranged
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class LatencyAim:
     """What the latency of a bundle is to be."""
 
     target_ms: float = ranged(3.0, 1e-3, 3.6e6, "ms")
@@ -61,7 +61,7 @@ class Gains:
 class BatchSettings:
     """All settings of all batch controllers. Raises: SettingsError when any is out of range, or they contradict."""
 
-    aim: Aim = Aim()
+    aim: LatencyAim = LatencyAim()
     sizes: Sizes = Sizes()
     steps: Steps = Steps()
     gains: Gains = Gains()

@@ -10,11 +10,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from compositions.batch_settings import Aim, BatchSettings, Sizes
+from compositions.batch_settings import BatchSettings, LatencyAim, Sizes
 from compositions.batching import Batching, SizeControl
 from compositions.settings import plain, ranges
 from control.batching import make_batch_controller
-from control.batching.port import Choice, Delivered, Opening
+from control.batching.port import BundleOpening, Choice, DeliveredBundle
 from control.grain import MOST_ITEMS
 from runtime.dispatch import outcomes
 
@@ -41,7 +41,7 @@ def control_for(asked: Batching, target_s: float | None, *, pays: bool) -> SizeC
 
 
 def _aimed(control: SizeControl, target_s: float) -> SizeControl:
-    low, high = ranges(Aim())["target_ms"]
+    low, high = ranges(LatencyAim())["target_ms"]
     settings = control.settings
     aim = replace(settings.aim, target_ms=min(max(target_s * 1e3, low), high))
     return replace(control, settings=replace(settings, aim=aim))
@@ -71,7 +71,7 @@ class Steering:
         sizes = control.settings.sizes
         begun = replace(control.settings, sizes=replace(sizes, first=int(sizes.held(first))))
         self._controller = make_batch_controller(control.name, begun)
-        self.choice = self._controller.next(Opening(0))
+        self.choice = self._controller.next(BundleOpening(0))
         self._followed: dict[int, _Followed] = {}
         """Bundles on their way, by the serial number of their first item."""
         self._origin: int | None = None
@@ -95,7 +95,7 @@ class Steering:
         if self._origin is None:
             self._origin = first
         self._followed[first] = _Followed(items)
-        self.choice = self._controller.next(Opening(first - self._origin, seen.rate_per_s, seen.waiting))
+        self.choice = self._controller.next(BundleOpening(first - self._origin, seen.rate_per_s, seen.waiting))
         return self.choice
 
     def timed(self, task: outcomes.TaskTimed) -> None:
@@ -116,5 +116,5 @@ class Steering:
             return
         came_s, last_s = out.arrived_s[0], out.arrived_s[-1]
         first = out.serial - self._origin
-        told = Delivered(first, out.count, out.at_s - came_s, last_s - came_s, followed.work_s)
+        told = DeliveredBundle(first, out.count, out.at_s - came_s, last_s - came_s, followed.work_s)
         self._controller.delivered(told)

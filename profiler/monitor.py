@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from compositions.settings import check, ranged
 from profiler.hops import Hops
-from profiler.intake import Intake
 from profiler.service_time import ProfileSettings, ServiceTimes
 from profiler.slo import differ
 from profiler.snapshot import Demand, InputNow, RateWindow, Snapshot, StageTiming
+from profiler.source_reading import SourceReading
 from profiler.stats import Samples, latency_stats, slope_per_s
 from profiler.windows import counted_window, mean_of_steps, offered_windows, rate_per_s
 
@@ -86,7 +86,7 @@ class Monitor:
         self._cores = cores
         self._service_times = ServiceTimes(stages, settings.profile, at_once)
         self._arrivals = Samples(settings.events_kept)
-        self._intake = Intake()
+        self._reading = SourceReading()
         self._deliveries = Samples(settings.events_kept)
         self._queue = Samples(settings.events_kept // 8)
         self._offered = Samples(settings.events_kept // 8)
@@ -102,13 +102,13 @@ class Monitor:
 
     def record_arrivals(self, times_s: Sequence[float]) -> None:
         """Items came, at these times."""
-        self._intake.items += len(times_s)
+        self._reading.items += len(times_s)
         for each, items in _standing_for(len(times_s)):
             self._arrivals.add(times_s[each], items=items)
 
     def record_held_back(self, at_s: float, *, held: bool) -> None:
         """Whether the source has to wait from now on, because there is no room for what it has."""
-        self._intake.held_back(at_s, held=held)
+        self._reading.held_back(at_s, held=held)
 
     def record_deliveries(
         self, at_s: float, arrived_s: Sequence[float], started_s: float, since_s: Sequence[float]
@@ -184,7 +184,7 @@ class Monitor:
             workers_alive=running.workers_alive,
             hop_s=self._settings.hop_s if (hop_s := self._hops.price_s(running.workers_on)) is None else hop_s,
             input=InputNow(
-                self._input_rate_windows(now_s), set_per_s, self._intake.items, self._intake.held_back_s(now_s)
+                self._input_rate_windows(now_s), set_per_s, self._reading.items, self._reading.held_back_s(now_s)
             ),
             cores_left=cores_left,
             demand=self._demand and self._demand_rates(self._demand, start_s, now_s),

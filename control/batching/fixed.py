@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compositions.batch_settings import BatchSettings
-from control.batching.port import BatchController, Choice, Delivered, Opening
+from control.batching.port import BatchController, BundleOpening, Choice, DeliveredBundle
 
 
 class Fixed(BatchController):
@@ -14,8 +14,8 @@ class Fixed(BatchController):
     def __init__(self, settings: BatchSettings) -> None:
         self._choice = Choice(settings.sizes.first, f"fixed at {settings.sizes.first}")
 
-    def delivered(self, bundle: Delivered) -> None:
+    def delivered(self, bundle: DeliveredBundle) -> None:
         return
 
-    def next(self, opening: Opening) -> Choice:
+    def next(self, opening: BundleOpening) -> Choice:
         return self._choice

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 
-class Delivered(NamedTuple):
+class DeliveredBundle(NamedTuple):
     """A bundle that has left, in the order of leaving."""
 
     first: int
@@ -24,7 +24,7 @@ class Delivered(NamedTuple):
     """The part of it in which workers were busy with this bundle, stages and hops in all."""
 
 
-class Opening(NamedTuple):
+class BundleOpening(NamedTuple):
     """What is known when a bundle begins to take items."""
 
     first: int
@@ -48,9 +48,9 @@ class BatchController(ABC):
     name: str
 
     @abstractmethod
-    def delivered(self, bundle: Delivered) -> None:
+    def delivered(self, bundle: DeliveredBundle) -> None:
         """Takes one measurement."""
 
     @abstractmethod
-    def next(self, opening: Opening) -> Choice:
+    def next(self, opening: BundleOpening) -> Choice:
         """Size of the bundle that is being opened; bundles in flight keep theirs."""

@@ -7,7 +7,7 @@ from collections import deque
 
 from compositions.batch_settings import BatchSettings
 from compositions.wording import figure
-from control.batching.port import BatchController, Choice, Delivered, Opening
+from control.batching.port import BatchController, BundleOpening, Choice, DeliveredBundle
 
 
 class Sampled(BatchController):
@@ -24,10 +24,10 @@ class Sampled(BatchController):
         self._size = float(settings.sizes.first)
         self._choice = Choice(settings.sizes.first, "first: nothing was measured yet")
 
-    def delivered(self, bundle: Delivered) -> None:
+    def delivered(self, bundle: DeliveredBundle) -> None:
         self._new.append(bundle.latency_s)
 
-    def next(self, opening: Opening) -> Choice:
+    def next(self, opening: BundleOpening) -> Choice:
         if len(self._new) == self._new.maxlen:
             latency_s = sum(self._new) / len(self._new)
             self._new.clear()

@@ -12,7 +12,7 @@ from compositions.wording import figure
 from control.batching.keeping_up import KeepingUp
 from control.batching.law import Shapes
 from control.batching.level import Level
-from control.batching.port import BatchController, Choice, Delivered, Opening
+from control.batching.port import BatchController, BundleOpening, Choice, DeliveredBundle
 from control.batching.recurrence import Recurrence
 
 
@@ -52,7 +52,7 @@ class SloBatch(BatchController):
         """By how much the latest bundles were off, as long as all of them were by much."""
         self._choice = Choice(settings.sizes.first, "first: nothing was measured yet")
 
-    def delivered(self, bundle: Delivered) -> None:
+    def delivered(self, bundle: DeliveredBundle) -> None:
         expected = self._opened.pop(bundle.first, None)
         if expected is None or bundle.work_s <= 0:
             return
@@ -64,7 +64,7 @@ class SloBatch(BatchController):
         self._recurrence.learn(bundle.first, bundle.items, load)
         self._learn_drag(bundle, expected.load_s)
 
-    def next(self, opening: Opening) -> Choice:
+    def next(self, opening: BundleOpening) -> Choice:
         if not self._level.seen:
             self._opened[opening.first] = Expected(self._level.forecasts(opening.first), 0.0)
             return self._choice
@@ -78,14 +78,14 @@ class SloBatch(BatchController):
             self._choice = Choice(items, self._reason(load_s, items, opening, foreseen))
         return self._choice
 
-    def _items(self, load_s: float, opening: Opening) -> int:
+    def _items(self, load_s: float, opening: BundleOpening) -> int:
         drag, shape = exp(self._drag), self._shapes.best
         filling_s = 1 / opening.rate_per_s if opening.rate_per_s else 0.0
         on_target = shape.items(load_s, (self._target_s + filling_s) / drag, filling_s / drag)
         least = self._keeping_up.least(shape, load_s, self._choice.items, opening.waiting)
         return round(self._sizes.held(min(max(on_target, least), self.GROWTH * self._largest)))
 
-    def _learn_shape(self, bundle: Delivered) -> None:
+    def _learn_shape(self, bundle: DeliveredBundle) -> None:
         """Loads that were known by another shape are put in terms of the new one, as of this bundle."""
         before = self._shapes.best
         if not self._shapes.learn(bundle.items, bundle.work_s):
@@ -95,7 +95,7 @@ class SloBatch(BatchController):
         self._level.shift(by)
         self._recurrence.shift(by)
 
-    def _learn_drag(self, bundle: Delivered, load_s: float) -> None:
+    def _learn_drag(self, bundle: DeliveredBundle, load_s: float) -> None:
         passed_s = bundle.latency_s - bundle.filled_s
         if load_s <= 0 or passed_s <= 0:
             return
@@ -117,7 +117,7 @@ class SloBatch(BatchController):
         while self._opened and (oldest := next(iter(self._opened))) < first:
             del self._opened[oldest]
 
-    def _reason(self, load_s: float, items: int, opening: Opening, foreseen: float) -> str:
+    def _reason(self, load_s: float, items: int, opening: BundleOpening, foreseen: float) -> str:
         shape = self._shapes.best
         told = f"slo-batch: {figure(shape.work_s(load_s, 0) * 1e3)} + {figure(load_s * 1e3)} · {items} ms of work"
         told += f" ± {self._level.spread:.0%}"

@@ -24,7 +24,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Regulation:
+class ReplicaChoice:
     """Replicas from now on, and why that many."""
 
     replicas: int
@@ -37,5 +37,5 @@ class Regulator(ABC):
     name: str
 
     @abstractmethod
-    def regulate(self, step: Step) -> Regulation:
+    def regulate(self, step: Step) -> ReplicaChoice:
         """To be asked once every ``interval_s`` of its settings."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compositions.wording import figure
-from control.regulating.port import Regulation, Regulator, Step
+from control.regulating.port import Regulator, ReplicaChoice, Step
 from control.regulating.settings import RegulatorSettings
 
 
@@ -23,11 +23,11 @@ class Spar(Regulator):
         self._settings = settings
         self._target_s = settings.target_ms / 1e3
 
-    def regulate(self, step: Step) -> Regulation:
+    def regulate(self, step: Step) -> ReplicaChoice:
         if step.latency_s is None:
-            return Regulation(step.replicas, "spar: no item was finished in this step")
+            return ReplicaChoice(step.replicas, "spar: no item was finished in this step")
         replicas = min(max(step.replicas + self._change(step.latency_s), 1), self._settings.most)
-        return Regulation(replicas, self._reason(step.latency_s, replicas))
+        return ReplicaChoice(replicas, self._reason(step.latency_s, replicas))
 
     def _change(self, latency_s: float) -> int:
         if latency_s > self._target_s:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil, floor
 
 from compositions.wording import figure
-from control.regulating.port import Regulation, Regulator, Step
+from control.regulating.port import Regulator, ReplicaChoice, Step
 from control.regulating.settings import RegulatorSettings
 
 
@@ -38,9 +38,9 @@ class TwoSided(Regulator):
         self._alone_s: float | None = None
         self._spared = 0
 
-    def regulate(self, step: Step) -> Regulation:
+    def regulate(self, step: Step) -> ReplicaChoice:
         if step.latency_s is None:
-            return Regulation(step.replicas, f"{self.name}: no item was finished in this step")
+            return ReplicaChoice(step.replicas, f"{self.name}: no item was finished in this step")
         knee = self._knee(step)
         stretch = max(1.0, step.replicas / knee)
         expected_s = self._expected_s((step.service_s or step.latency_s) / stretch)
@@ -82,5 +82,5 @@ class TwoSided(Regulator):
     def _held(self, replicas: int) -> int:
         return min(max(replicas, 1), self._most)
 
-    def _told(self, replicas: int, why: str) -> Regulation:
-        return Regulation(replicas, f"{self.name}: {why}: {replicas} of at most {self._most}")
+    def _told(self, replicas: int, why: str) -> ReplicaChoice:
+        return ReplicaChoice(replicas, f"{self.name}: {why}: {replicas} of at most {self._most}")

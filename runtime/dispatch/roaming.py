@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from compositions.dynamic import Dyn
 from compositions.scheduler_settings import SchedulerSettings
 from runtime.scheduling import SCHEDULERS, make_scheduler
-from runtime.scheduling.book import Book, Measured, Queue, Turn
+from runtime.scheduling.book import Book, Measured, Queue, Visit
 
 
 class Roaming:
@@ -27,7 +27,7 @@ class Roaming:
 
     def note(self, group: int, since_s: float, until_s: float, items: int, busy_s: float) -> None:
         """A task is done."""
-        self._book.note(group, Turn(since_s, until_s, items, items, busy_s))
+        self._book.note(group, Visit(since_s, until_s, items, items, busy_s))
 
     def choose(self, now_s: float, queues: Sequence[Queue]) -> int | None:
         """The group that an idle worker is to go to; None: it is to wait.

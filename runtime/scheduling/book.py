@@ -19,7 +19,7 @@ class Queue(NamedTuple):
     most_workers: int
 
 
-class Turn(NamedTuple):
+class Visit(NamedTuple):
     """What a worker did at an operator between two questions."""
 
     began_s: float
@@ -27,7 +27,7 @@ class Turn(NamedTuple):
     tuples: int
     outputs: int
     busy_s: float
-    """Time at tuples; the rest of the turn went to taking and sending them."""
+    """Time at tuples; the rest of the visit went to taking and sending them."""
 
 
 @dataclass(slots=True)
@@ -43,21 +43,21 @@ class Measured:
 
 class Book:
     """Estimates are exponentially weighted means over tuples: sums of which a tuple counts half after ``half_life``
-    more. A mean over *turns* would count a tuple of a short turn more than one of a long turn; the paper names
+    more. A mean over *visits* would count a tuple of a short visit more than one of a long visit; the paper names
     averages only (section 2.2)."""
 
     def __init__(self, operators: int, settings: SchedulerSettings) -> None:
         self._settings = settings
         self._entries = [Measured() for _ in range(operators)]
 
-    def note(self, operator: int, turn: Turn) -> None:
-        """A worker's turn there is over."""
+    def note(self, operator: int, visit: Visit) -> None:
+        """A worker's visit there is over."""
         entry = self._entries[operator]
-        kept = 0.5 ** (turn.tuples / self._settings.half_life)
-        entry.tuples = kept * entry.tuples + turn.tuples
-        entry.outputs = kept * entry.outputs + turn.outputs
-        entry.busy_s = kept * entry.busy_s + turn.busy_s
-        self._spend(entry, turn)
+        kept = 0.5 ** (visit.tuples / self._settings.half_life)
+        entry.tuples = kept * entry.tuples + visit.tuples
+        entry.outputs = kept * entry.outputs + visit.outputs
+        entry.busy_s = kept * entry.busy_s + visit.busy_s
+        self._spend(entry, visit)
 
     def looks(self, now_s: float, queues: Iterable[Queue]) -> list[Look]:
         """All operators as they are now, in the order of the pipeline."""
@@ -70,12 +70,12 @@ class Book:
             return Look(*queue, None, UNKNOWN_SELECTIVITY, spent_s)
         return Look(*queue, entry.busy_s / entry.tuples, entry.outputs / entry.tuples, spent_s)
 
-    def _spend(self, entry: Measured, turn: Turn) -> None:
-        """A window counts the part of a turn that lies in it."""
-        window = self._window(turn.ended_s)
+    def _spend(self, entry: Measured, visit: Visit) -> None:
+        """A window counts the part of a visit that lies in it."""
+        window = self._window(visit.ended_s)
         if entry.window != window:
             entry.window, entry.spent_s = window, 0.0
-        entry.spent_s += turn.ended_s - max(turn.began_s, window * self._settings.window_s)
+        entry.spent_s += visit.ended_s - max(visit.began_s, window * self._settings.window_s)
 
     def _window(self, at_s: float) -> int:
         return int(at_s / self._settings.window_s)

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from compositions.batch_settings import Aim, BatchSettings, Gains, Sizes, Steps
+from compositions.batch_settings import BatchSettings, Gains, LatencyAim, Sizes, Steps
 from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, Batching, ControllerName, SizeControl
 from compositions.capacity.costs import Conditions, StageCost
 from compositions.capacity.predict import predict, predict_all
@@ -86,7 +86,7 @@ CONTROLS = st.builds(
     st.sampled_from(get_args(ControllerName)),
     st.builds(
         BatchSettings,
-        aim=st.builds(Aim, threshold=st.floats(0, 0.99)),
+        aim=st.builds(LatencyAim, threshold=st.floats(0, 0.99)),
         sizes=st.builds(Sizes, st.just(1), st.integers(500, 1_000_000), st.integers(1, 500)),
         steps=st.builds(Steps, st.floats(0.01, 100_000), st.integers(1, 10_000)),
         gains=st.builds(Gains, *[st.floats(0, 100_000)] * 3),

@@ -13,19 +13,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from compositions.batch_settings import Aim, BatchSettings, Gains, Sizes, Steps
+from compositions.batch_settings import BatchSettings, Gains, LatencyAim, Sizes, Steps
 from compositions.settings import SettingsError
 from control.batching import BATCH_CONTROLLERS, BatchControllerError, make_batch_controller
-from control.batching.port import BatchController, Delivered, Opening
+from control.batching.port import BatchController, BundleOpening, DeliveredBundle
 from control.batching.slo_batch import SloBatch
 
-SETTINGS = BatchSettings(Aim(3.0, 0.05), Sizes(1, 1000, 50), Steps(10.0, 1), Gains(10.0, 15.0, 3.0))
+SETTINGS = BatchSettings(LatencyAim(3.0, 0.05), Sizes(1, 1000, 50), Steps(10.0, 1), Gains(10.0, 15.0, 3.0))
 STEPPING = ("faf", "pbaf", "pbaf-wt", "mbaf", "pmbaf")
 
 
 def tell(controller: BatchController, *latencies_ms: float) -> None:
     for latency_ms in latencies_ms:
-        controller.delivered(Delivered(0, 1, latency_ms / 1e3, 0.0, latency_ms / 1e3))
+        controller.delivered(DeliveredBundle(0, 1, latency_ms / 1e3, 0.0, latency_ms / 1e3))
 
 
 def sizes(controller: BatchController, latencies_ms: Iterable[float]) -> list[int]:
@@ -33,7 +33,7 @@ def sizes(controller: BatchController, latencies_ms: Iterable[float]) -> list[in
     found = []
     for latency_ms in latencies_ms:
         tell(controller, latency_ms)
-        found.append(controller.next(Opening(0)).items)
+        found.append(controller.next(BundleOpening(0)).items)
     return found
 
 
@@ -107,22 +107,22 @@ def test_fractions_of_a_step_add_up() -> None:
 @pytest.mark.parametrize("name", [*STEPPING, "pid"])
 def test_it_decides_on_new_latencies_only(name: str) -> None:
     controller = make_batch_controller(name, replace(SETTINGS, steps=Steps(10.0, 3)))
-    first = controller.next(Opening(0))
+    first = controller.next(BundleOpening(0))
     tell(controller, 1.0, 1.0)
-    assert controller.next(Opening(50)) is first, "two of three"
+    assert controller.next(BundleOpening(50)) is first, "two of three"
     tell(controller, 1.0)
-    second = controller.next(Opening(100))
+    second = controller.next(BundleOpening(100))
     assert second.items != first.items
-    assert controller.next(Opening(150)) is second, "the three are used up"
+    assert controller.next(BundleOpening(150)) is second, "the three are used up"
     tell(controller, 1.0, 1.0)
-    assert controller.next(Opening(200)) is second
+    assert controller.next(BundleOpening(200)) is second
 
 
 def test_it_takes_the_mean_of_the_newest() -> None:
     """Of five, the newest three count: the mean of 2, 3 and 4 ms is on target, that of all is not."""
     controller = make_batch_controller("faf", replace(SETTINGS, steps=Steps(10.0, 3)))
     tell(controller, 9.0, 9.0, 2.0, 3.0, 4.0)
-    assert controller.next(Opening(0)).items == 50
+    assert controller.next(BundleOpening(0)).items == 50
 
 
 @pytest.mark.parametrize("name", BATCH_CONTROLLERS)
@@ -136,13 +136,13 @@ def test_sizes_stay_within_bounds(name: str) -> None:
 def test_a_decision_says_why(name: str) -> None:
     controller = make_batch_controller(name, SETTINGS)
     tell(controller, 1.5)
-    assert controller.next(Opening(0)).reason
+    assert controller.next(BundleOpening(0)).reason
 
 
 def test_a_step_is_told_with_its_figures() -> None:
     controller = make_batch_controller("pbaf", SETTINGS)
     tell(controller, 3.6)
-    assert controller.next(Opening(0)).reason == "pbaf: latency 3.6 ms, size 50 → 46.67"
+    assert controller.next(BundleOpening(0)).reason == "pbaf: latency 3.6 ms, size 50 → 46.67"
 
 
 def test_each_is_known_by_its_own_name() -> None:

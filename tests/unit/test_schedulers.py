@@ -10,7 +10,7 @@ from compositions.dynamic import SCHEDULER_NAMES
 from compositions.scheduler_settings import SchedulerSettings
 from compositions.settings import SettingsError
 from runtime.scheduling import SCHEDULERS, SchedulerError, make_scheduler
-from runtime.scheduling.book import Book, Queue, Turn
+from runtime.scheduling.book import Book, Queue, Visit
 from runtime.scheduling.port import Look
 from runtime.scheduling.published import cumulative
 
@@ -180,13 +180,13 @@ QUEUES = [Queue(5, True, 1, 4), Queue(0, False, 0, 1)]
 def test_what_is_measured_is_in_the_looks() -> None:
     book = Book(2, SchedulerSettings(window_s=1.0))
     assert book.looks(0.0, QUEUES) == [Look(5, True, 1, 4), Look(0, False, 0, 1)]
-    book.note(0, Turn(began_s=0.0, ended_s=0.25, tuples=100, outputs=50, busy_s=0.2))
+    book.note(0, Visit(began_s=0.0, ended_s=0.25, tuples=100, outputs=50, busy_s=0.2))
     assert book.looks(0.3, QUEUES) == [Look(5, True, 1, 4, 0.002, 0.5, 0.25), Look(0, False, 0, 1)]
 
 
 def test_a_turn_counts_in_the_window_in_which_it_ends_as_far_as_it_lies_there() -> None:
     book = Book(2, SchedulerSettings(window_s=1.0))
-    book.note(0, Turn(0.5, 1.2, 10, 10, 0.7))
+    book.note(0, Visit(0.5, 1.2, 10, 10, 0.7))
     assert book.looks(1.3, QUEUES)[0].spent_s == pytest.approx(0.2)
     assert book.looks(2.0, QUEUES)[0].spent_s == 0.0
 
@@ -194,5 +194,5 @@ def test_a_turn_counts_in_the_window_in_which_it_ends_as_far_as_it_lies_there() 
 def test_estimates_follow_what_changes_by_tuples() -> None:
     book = Book(2, SchedulerSettings(half_life=100))
     for tuples, each_s in ((100, 0.001), (100, 0.004)):
-        book.note(0, Turn(0.0, 1.0, tuples, tuples, tuples * each_s))
+        book.note(0, Visit(0.0, 1.0, tuples, tuples, tuples * each_s))
     assert book.looks(0.0, QUEUES)[0].cost_s == pytest.approx(0.003)

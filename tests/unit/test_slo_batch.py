@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compositions.batch_settings import Aim, BatchSettings, Sizes
+from compositions.batch_settings import BatchSettings, LatencyAim, Sizes
 from control.batching import make_batch_controller
 from control.batching.keeping_up import KeepingUp
 from control.batching.law import Shape, Shapes
 from control.batching.level import Level
-from control.batching.port import Delivered, Opening
+from control.batching.port import BundleOpening, DeliveredBundle
 from control.batching.recurrence import Recurrence
 from control.batching.slo_batch import SloBatch
 from profiler.slo_hits import bundle_figures
@@ -27,7 +27,7 @@ QUIET = CostLaw(cv=0.0, drift_cv=0.0, outliers=0.0)
 
 
 def run(loads: Floats, pipeline: Pipeline, name: str = "slo-batch", target_ms: float = 3.0) -> Trace:
-    controller = make_batch_controller(name, BatchSettings(Aim(target_ms)).overridden({"sample": 1}))
+    controller = make_batch_controller(name, BatchSettings(LatencyAim(target_ms)).overridden({"sample": 1}))
     return simulate(controller, loads, pipeline, seed=1)
 
 
@@ -175,15 +175,15 @@ def test_a_paced_source_is_kept_up_with_where_smaller_bundles_would_not() -> Non
 def test_bundles_that_wait_for_one_worker_are_reckoned_with() -> None:
     """Five are in flight, all of them at one worker: each takes five times the work on it. On target: 20 ms, so 4 ms of
     work, of which 0.6 for the bundle and 0.02 a tuple: 170."""
-    controller = SloBatch(BatchSettings(Aim(20.0)))
+    controller = SloBatch(BatchSettings(LatencyAim(20.0)))
     first, flying = 0, [0.0] * 5
     for _ in range(300):
-        items = controller.next(Opening(first)).items
+        items = controller.next(BundleOpening(first)).items
         work_s = 0.6e-3 + 0.02e-3 * items
         flying = [*flying[1:], work_s]
-        controller.delivered(Delivered(first, items, sum(flying), 0.0, work_s))
+        controller.delivered(DeliveredBundle(first, items, sum(flying), 0.0, work_s))
         first += items
-    assert controller.next(Opening(first)).items == pytest.approx(170, rel=0.1)
+    assert controller.next(BundleOpening(first)).items == pytest.approx(170, rel=0.1)
 
 
 def test_filling_is_part_of_the_latency() -> None:
@@ -204,27 +204,27 @@ def test_whatever_it_is_told_its_sizes_are_within_bounds(
     controller = SloBatch(BatchSettings(sizes=Sizes(2, 300, 2)))
     first = 0
     for items, latency_s, work_s in bundles:
-        assert 2 <= controller.next(Opening(first, rate_per_s, waiting=items)).items <= 300
-        controller.delivered(Delivered(first, items, latency_s, latency_s / 2, work_s))
+        assert 2 <= controller.next(BundleOpening(first, rate_per_s, waiting=items)).items <= 300
+        controller.delivered(DeliveredBundle(first, items, latency_s, latency_s / 2, work_s))
         first += items
-    assert 2 <= controller.next(Opening(first, rate_per_s)).items <= 300
+    assert 2 <= controller.next(BundleOpening(first, rate_per_s)).items <= 300
 
 
 def test_bundles_that_are_overtaken_are_forgotten() -> None:
     """One that was split or lost is never told of under its first serial number."""
     controller = SloBatch(BatchSettings())
     for first in range(100):
-        controller.next(Opening(first))
+        controller.next(BundleOpening(first))
         if first % 2:
-            controller.delivered(Delivered(first, 1, TARGET_S, 0.0, TARGET_S))
+            controller.delivered(DeliveredBundle(first, 1, TARGET_S, 0.0, TARGET_S))
     assert len(controller._opened) <= 1
 
 
 def test_it_says_what_it_reckons_with() -> None:
     controller = SloBatch(BatchSettings())
-    controller.next(Opening(0, 1000.0))
-    controller.delivered(Delivered(0, 1, 0.0009, 0.0, 0.0009))
-    reason = controller.next(Opening(1, 1000.0)).reason
+    controller.next(BundleOpening(0, 1000.0))
+    controller.delivered(DeliveredBundle(0, 1, 0.0009, 0.0, 0.0009))
+    reason = controller.next(BundleOpening(1, 1000.0)).reason
     assert "ms of work" in reason
     assert "ms to fill" in reason
 

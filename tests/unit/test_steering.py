@@ -9,7 +9,7 @@ import pytest
 from compositions.batch_settings import BatchSettings, Sizes, Steps
 from compositions.batching import Batching, SizeControl
 from control.batching import port
-from control.batching.port import BatchController, Choice, Opening
+from control.batching.port import BatchController, BundleOpening, Choice
 from control.steering import FOLLOW_EVERY_S, OURS, OWN_SHARE, Circumstances, Steering, control_for
 from profiler.snapshot import StageTiming
 from runtime.dispatch.outcomes import Delivered, TaskTimed
@@ -40,12 +40,12 @@ class Heard(BatchController):
 
     def __init__(self) -> None:
         self.told: list[port.Delivered] = []
-        self.asked: list[Opening] = []
+        self.asked: list[BundleOpening] = []
 
     def delivered(self, bundle: port.Delivered) -> None:
         self.told.append(bundle)
 
-    def next(self, opening: Opening) -> Choice:
+    def next(self, opening: BundleOpening) -> Choice:
         self.asked.append(opening)
         return Choice(len(self.asked), "one more")
 
@@ -78,7 +78,7 @@ def test_what_a_controller_is_told_of_a_bundle(heard: Heard) -> None:
     steering.timed(timed(100, 3, 0.004, hop_s=0.5))  # the mean hop counts, not this one
     steering.timed(timed(99, 1, 1.0))  # of nobody that is followed
     steering.delivered(left(100, 0.99, 0.995, 0.998, at_s=1.02))
-    assert heard.asked[-1] == Opening(0, 500.0, 7)
+    assert heard.asked[-1] == BundleOpening(0, 500.0, 7)
     assert len(heard.told) == 1
     told = heard.told[0]
     assert (told.first, told.items) == (0, 3)

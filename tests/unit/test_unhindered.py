@@ -11,9 +11,9 @@ import pytest
 
 from control.forecast.load.unhindered import Unhindered
 from control.lookout import Lookout
-from profiler.intake import Intake
 from profiler.snapshot import InputNow, Snapshot
-from service.running.building.intake import Intake as Feeding
+from profiler.source_reading import SourceReading
+from service.running.building.intake import Intake
 
 TURN_S = 0.25
 USERS_PER_S = 60.0
@@ -87,13 +87,13 @@ def test_clock_and_count_leave_out_the_same_turns() -> None:
 
 
 def test_the_time_without_room_is_summed_up_while_it_lasts() -> None:
-    intake = Intake()
-    intake.held_back(1.0, held=True)
-    assert intake.held_back_s(1.5) == 0.5
-    intake.held_back(2.0, held=True)
-    intake.held_back(3.0, held=False)
-    intake.held_back(4.0, held=True)
-    assert intake.held_back_s(4.5) == 2.5
+    reading = SourceReading()
+    reading.held_back(1.0, held=True)
+    assert reading.held_back_s(1.5) == 0.5
+    reading.held_back(2.0, held=True)
+    reading.held_back(3.0, held=False)
+    reading.held_back(4.0, held=True)
+    assert reading.held_back_s(4.5) == 2.5
 
 
 @pytest.mark.parametrize(
@@ -124,5 +124,5 @@ def test_a_source_is_held_back_where_it_waits_itself(
     )  # fmt: skip
     bundling = SimpleNamespace(tell=lambda demand: demand)
     parts = cast(tuple[Any, Any, Any, Any], (source, engine, monitor, bundling))
-    Feeding(*parts, 1, lambda: 0).feed(lambda: True)
+    Intake(*parts, 1, lambda: 0).feed(lambda: True)
     assert told == [held], why

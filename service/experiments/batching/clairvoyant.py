@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from control.batching.port import BatchController, Choice, Delivered, Opening
+from control.batching.port import BatchController, BundleOpening, Choice, DeliveredBundle
 from service.experiments.batching.grid import TARGET_MS, Row, Setup, row_of, work_of
 from service.experiments.batching.plant import CostLaw, Pipeline, simulate
 from service.experiments.batching.published import THRESHOLDS
@@ -28,10 +28,10 @@ class Clairvoyant(BatchController):
         self._work, self._tuples, self._aim_s = work_of(workload, law), len(workload.loads), aim_s
         self._drift = law.drift(seed)
 
-    def delivered(self, bundle: Delivered) -> None:
+    def delivered(self, bundle: DeliveredBundle) -> None:
         """It has nothing to learn."""
 
-    def next(self, opening: Opening) -> Choice:
+    def next(self, opening: BundleOpening) -> Choice:
         first, aim_s = opening.first, self._aim_s / next(self._drift)
         sizes = range(1, min(MOST_ITEMS, self._tuples - first) + 1)
         above = bisect_right(sizes, aim_s, key=lambda size: self._work.mean_s(first, size))

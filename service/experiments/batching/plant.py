@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from control.batching.port import BatchController, Delivered, Opening
+from control.batching.port import BatchController, BundleOpening, DeliveredBundle
 from service.experiments.batching.sources import ALWAYS_THERE, Source
 from service.experiments.batching.workload import Floats
 
@@ -99,21 +99,21 @@ def simulate(
     mean_s = (known or Work(loads, pipeline.law)).mean_s
     done_s = deque([0.0] * pipeline.in_flight, maxlen=pipeline.in_flight)
     """When each of the bundles in flight leaves, oldest first."""
-    untold: deque[tuple[float, Delivered]] = deque()
+    untold: deque[tuple[float, DeliveredBundle]] = deque()
     rows: list[tuple[int, int, float]] = []
     first, closed_s = 0, 0.0
     while first < len(loads):
         opened_s = max(done_s[0], closed_s)
         while untold and untold[0][0] <= opened_s:
             controller.delivered(untold.popleft()[1])
-        choice = controller.next(Opening(first, source.rate_per_s, source.waiting(first, opened_s)))
+        choice = controller.next(BundleOpening(first, source.rate_per_s, source.waiting(first, opened_s)))
         size = min(choice.items, len(loads) - first)
         closed_s = max(opened_s, source.arrived_s(first + size - 1, opened_s))
         work = mean_s(first, size) * next(noise)
         done = max(closed_s + work, done_s[-1] + work / pipeline.in_flight)
         arrived_s = source.arrived_s(first, opened_s)
         done_s.append(done)
-        untold.append((done, Delivered(first, size, done - arrived_s, closed_s - arrived_s, work)))
+        untold.append((done, DeliveredBundle(first, size, done - arrived_s, closed_s - arrived_s, work)))
         rows.append((first, size, done - arrived_s))
         first += size
     firsts, sizes, latencies_s = zip(*rows, strict=True)

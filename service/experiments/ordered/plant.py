@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from compositions.scheduler_settings import SchedulerSettings
 from runtime.scheduling import make_scheduler
-from runtime.scheduling.book import Book, Queue, Turn
+from runtime.scheduling.book import Book, Queue, Visit
 from service.experiments.ordered.operators import Operator
 from service.experiments.ordered.station import Given, Sending, Station, Work
 from service.experiments.ordered.timeline import Timeline, VirtualTime
@@ -193,9 +193,9 @@ class Plant:
         if (bound or worker.budget > 0) and self._take(worker):
             return
         station.worklist.left(worker.number)
-        turn = Turn(worker.began_s, self._time.now_s, worker.tuples, worker.outputs, worker.busy_s)
+        visit = Visit(worker.began_s, self._time.now_s, worker.tuples, worker.outputs, worker.busy_s)
         self._at[at] -= 1
-        self._book.note(at, turn)
+        self._book.note(at, visit)
         worker.at = worker.work = None
         self._idle.append(worker)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from service.running.answering.at_rest import AtRest
 from service.running.answering.changes import Changes
+from service.running.answering.machine_share import MachineShare
 from service.running.answering.reads import Reads
 from service.running.answering.standing import Standing
-from service.running.answering.taken import Taken
 from service.running.answering.what_ifs import WhatIfs
 from service.running.asking.mailbox import Answers, Mailbox
 from service.running.asking.requests import Handler
@@ -17,9 +17,9 @@ from service.running.recording.record import Record
 
 def answers_of(run: Run, record: Record, standing: Standing) -> Answers:
     """To be used by the thread that the run belongs to."""
-    taken = Taken(run, record)
-    reads = (*Reads(run, record, standing, taken).handlers(), *WhatIfs(run).handlers())
-    return Answers(*Changes(run).handlers(), *taken.handlers(), *reads)
+    share = MachineShare(run, record)
+    reads = (*Reads(run, record, standing, share).handlers(), *WhatIfs(run).handlers())
+    return Answers(*Changes(run).handlers(), *share.handlers(), *reads)
 
 
 def handlers_at_rest(checked: CheckedSpec, standing: Standing, mailbox: Mailbox) -> tuple[Handler, ...]:

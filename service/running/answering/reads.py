@@ -8,9 +8,9 @@ from service.bodies.compositions import Choice
 from service.bodies.decisions import Decision, QuietRun, Switch
 from service.bodies.results import Result, Summary
 from service.bodies.status import Sample, SparkStatus, Status
+from service.running.answering.machine_share import MachineShare
 from service.running.answering.standing import Standing
 from service.running.answering.status import Beside, running_status
-from service.running.answering.taken import Taken
 from service.running.asking import requests as ask
 from service.running.building.run import Run
 from service.running.recording.record import Record
@@ -19,8 +19,8 @@ from service.running.recording.record import Record
 class Reads:
     """Of one run."""
 
-    def __init__(self, run: Run, record: Record, standing: Standing, taken: Taken) -> None:
-        self._run, self._record, self._standing, self._taken = run, record, standing, taken
+    def __init__(self, run: Run, record: Record, standing: Standing, share: MachineShare) -> None:
+        self._run, self._record, self._standing, self._share = run, record, standing, share
         self._loop, self._checked = run.loop, run.checked
         self._at, self._name = record.clock.text, run.checked.spec.run
 
@@ -51,7 +51,7 @@ class Reads:
         status = running_status(known, self._checked.stages, self._loop, beside, self._at)
         run = self._run
         beside_loop = {"items": run.items, "budgets": run.budgets, "batching": run.bundling.status}
-        return status.model_copy(update=beside_loop | self._taken.told(status))
+        return status.model_copy(update=beside_loop | self._share.told(status))
 
     def _decisions(self, request: ask.ReadDecisions) -> list[Decision]:
         journal = self._loop.journal

@@ -14,7 +14,7 @@ from service.running.building.run import Run
 from service.running.recording.record import Record
 
 
-class Taken:
+class MachineShare:
     """Of one run."""
 
     def __init__(self, run: Run, record: Record) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Intake:
+class SourceReading:
     """Since the start. Times in seconds of one clock that does not run backwards."""
 
     def __init__(self) -> None:
