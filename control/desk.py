@@ -36,8 +36,8 @@ class Desk:
     """What was asked for by hand; ``None``: whatever is active."""
     untold: str | None = None
     """Why the arbiter gives what it gives, where that changes nothing here and was not told yet."""
-    called_off: str | None = None
-    """What the question that is asked now put an end to before anything moved; told with the answer."""
+    ended_by_due: str | None = None
+    """The switch or resize that was called off for the question in ``due``, as a clause; told with the answer."""
 
     @classmethod
     def opened(cls, settings: Settings, strategy: Strategy, choices: Choices) -> Desk:
@@ -59,12 +59,12 @@ class Desk:
     def ask(self, trigger: Trigger, reason: str) -> None:
         """A request from outside: the question is a new one."""
         self.due = Due(trigger, reason)
-        self.called_off = None
+        self.ended_by_due = None
         self.conclusions.forget()
 
     def evidence(self, reason: str) -> str:
         """What sets a decision off, with what was called off for it."""
-        told, self.called_off = self.called_off, None
+        told, self.ended_by_due = self.ended_by_due, None
         return reason if told is None else f"{reason}; {told}"
 
     def transition(self, origin: Composition, target: Composition) -> TransitionKind:

@@ -26,7 +26,7 @@ class Switching(Phase):
     failure: str | None = None
     """What the runner said of it; the old composition is still running then."""
     called_off: bool = False
-    """That is so because it was overtaken."""
+    """By us, before anything moved, as it was overtaken: ``failure`` is no failure then."""
     kind: TransitionKind = TransitionKind.SWITCH
 
     label: ClassVar[State] = State.SWITCHING
@@ -37,8 +37,9 @@ class Switching(Phase):
 
     def step(self, sight: Sight, desk: Desk) -> Answer:
         if self.called_off:
-            desk.called_off = f"the {self.kind} to {self.target.name}, whose workers were not all there, was called off"
-            return rest(sight, f"{desk.called_off}: {_asked(desk)}")
+            ended = f"the {self.kind} to {self.target.name}, whose workers were not all there, was called off"
+            desk.ended_by_due = ended
+            return rest(sight, f"{ended}: {_asked(desk)}")
         failure = self.failure or self._unheard(sight, desk.settings.rhythm.switch_limit_s)
         if failure is not None:
             return self._failed(sight, desk, failure)

@@ -9,16 +9,17 @@ from typing import NamedTuple
 from runtime.dispatch.events import KeyStates, Payload
 
 
-class Place(NamedTuple):
-    """A place in the stream: how many items before it left, and how."""
+class ItemsOut(NamedTuple):
+    """How many items had left at some moment, and how. They were the first ones, as items leave in order: so it also
+    says where in the stream that was."""
 
     delivered: int
     failed: int
     shed: int
 
     @property
-    def turn(self) -> int:
-        """Of the first item behind it, of those that are started."""
+    def next_turn(self) -> int:
+        """Of the first started item that had not left."""
         return self.delivered + self.failed
 
 

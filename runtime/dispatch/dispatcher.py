@@ -133,9 +133,9 @@ class Dispatcher:
         ``next_serial`` where a part of a bundle is out that a stage saw together with the rest. None: other items have
         left than all before ``next_serial``, or nothing behind the checkpoint before can be told yet."""
         if self._state.outbox.next_serial == next_serial:
-            for place in self._state.outbox.places:
-                if (found := self._state.stateful.as_of(place.turn)) is not None:
-                    return Checkpoint(*place, *found)
+            for out in self._state.outbox.checkpoint_candidates:
+                if (found := self._state.stateful.as_of(out.next_turn)) is not None:
+                    return Checkpoint(*out, *found)
         return None
 
     def view(self, now_s: float) -> DispatcherView:

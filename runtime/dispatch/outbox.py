@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from runtime.dispatch.bundle import Bundle
-from runtime.dispatch.checkpoint import BEGINNING, Checkpoint, Place
+from runtime.dispatch.checkpoint import BEGINNING, Checkpoint, ItemsOut
 from runtime.dispatch.ordering import ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.weight import Weight
@@ -38,37 +38,43 @@ class Outbox:
 
     Order is kept by *turns*: an item takes its turn when it is started. Those shed before never take one, so that they
     cost neither room nor order; they are reported in their place, before the item that was started next.
+
+    Where a run is durable it also remembers how many items were out when the latest *whole bundle* was: a bundle all of
+    whose items have left, and none of the next. A stage may have seen the items of a bundle together, so that between
+    two of them there is no state of it to be had; between two bundles there always is.
     """
 
     def __init__(self, begin: Checkpoint = BEGINNING, *, by_bundle: bool = False) -> None:
-        """``by_bundle``: somebody will ask for :attr:`places`, and may not be served with that of the next turn."""
+        """``begin``: what had left before. ``by_bundle``: checkpoints will be asked for, with states of stages, so that
+        whole bundles have to be remembered."""
         self._reorder: ReorderBuffer[Fate] = ReorderBuffer(begin.next_turn)
         self._shed_before: dict[int, ShedRun] = {}
         """By the turn of the item that was started next."""
         self.started = Weight()
         self.turns_taken = begin.next_turn
         self.delivered, self.failed, self.shed = begin.delivered, begin.failed, begin.shed
-        self._ends: deque[int] | None = deque() if by_bundle else None
-        """The turns behind bundles as they were started, of which not all items are out."""
-        self._whole = self._now
-        """Where the latest of the others ended."""
+        self._bundle_ends: deque[int] | None = deque() if by_bundle else None
+        """Of each bundle of which not all items are out: the turn behind its last item, as it was when it was started,
+        whatever it was divided into since. None: not ``by_bundle``."""
+        self._at_whole_bundle = self._out
+        """What was out when the latest whole bundle was."""
 
     @property
-    def _now(self) -> Place:
-        return Place(self.delivered, self.failed, self.shed)
+    def _out(self) -> ItemsOut:
+        return ItemsOut(self.delivered, self.failed, self.shed)
 
     @property
-    def places(self) -> Iterator[Place]:
-        """Where a checkpoint may be, the farthest first. Whatever became of a bundle on its way, what a stage has seen
-        together is of one bundle: where one is out as a whole, and none of the next, nothing is cut apart."""
-        yield self._now
-        if self._ends is not None:
-            yield self._whole
+    def checkpoint_candidates(self) -> Iterator[ItemsOut]:
+        """Up to which items a checkpoint may go, the farthest first: all that are out, for which the states may not be
+        known; then those that were out at the latest whole bundle."""
+        yield self._out
+        if self._bundle_ends is not None:
+            yield self._at_whole_bundle
 
     @property
-    def settled_turn(self) -> int:
-        """Nobody will ask for a checkpoint before it."""
-        return self.next_turn if self._ends is None else self._whole.turn
+    def oldest_checkpoint_turn(self) -> int:
+        """No checkpoint will be asked for that ends before this turn: states from before it may be forgotten."""
+        return self.next_turn if self._bundle_ends is None else self._at_whole_bundle.next_turn
 
     @property
     def next_turn(self) -> int:
@@ -100,8 +106,8 @@ class Outbox:
         """Its items are started, after all that were started before."""
         bundle.turn = self.turns_taken
         self.turns_taken += bundle.count
-        if self._ends is not None:
-            self._ends.append(self.turns_taken)
+        if self._bundle_ends is not None:
+            self._bundle_ends.append(self.turns_taken)
         self.started.add(bundle)
 
     def put(self, bundle: Bundle, error: str | None, now_s: float) -> list[Delivered | Shed]:
@@ -114,9 +120,9 @@ class Outbox:
             out += self._left(fate, now_s)
             if self._shed_before:
                 out += self._leave_shed(fate.bundle.turn + fate.bundle.count, now_s)
-            if self._ends and fate.bundle.turn + fate.bundle.count == self._ends[0]:
-                self._ends.popleft()
-                self._whole = self._now
+            if self._bundle_ends and fate.bundle.turn + fate.bundle.count == self._bundle_ends[0]:
+                self._bundle_ends.popleft()
+                self._at_whole_bundle = self._out
         return out
 
     def put_shed(self, bundle: Bundle, now_s: float) -> list[Delivered | Shed]:
@@ -126,7 +132,7 @@ class Outbox:
         if self.room_taken > 0:
             return []
         out = self._leave_shed(self.turns_taken, now_s)
-        self._whole = self._now
+        self._at_whole_bundle = self._out
         return out
 
     def _leave_shed(self, turn: int, now_s: float) -> list[Delivered | Shed]:
@@ -146,7 +152,7 @@ class Outbox:
         return [_dead(bundle.part(position, position + 1), error, now_s) for position in range(bundle.count)]
 
 
-PARTS: tuple[type, ...] = (Fate, Outbox, Place, ReorderBuffer, ShedRun, Weight)
+PARTS: tuple[type, ...] = (Fate, ItemsOut, Outbox, ReorderBuffer, ShedRun, Weight)
 """What its state is made of."""
 
 

@@ -218,7 +218,7 @@ class Work:
         if error is not None:
             self.pass_gates(self._stateful.from_stage(bundle.next_stage), bundle)
         self._turn.outcomes += self._outbox.put(bundle, error, self._turn.now_s)
-        self._stateful.left(self._outbox.settled_turn)
+        self._stateful.left(self._outbox.oldest_checkpoint_turn)
 
     def shed(self, bundles: Iterable[Bundle]) -> None:
         """Items that were never started make room for newer ones."""
