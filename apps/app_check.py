@@ -12,6 +12,7 @@ from apps.keys import MOST_PARTITIONS
 from compositions.model import Stage, StageKind
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_KINDS = " or ".join(f"StageKind.{kind.name}" for kind in StageKind)
 _TAKEN = {*dir(App), *App.__annotations__, "options"}
 
 
@@ -50,6 +51,8 @@ def _stage_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
     method = getattr(app, stage.name, None)
     if stage.name in _TAKEN:
         yield f"stage {stage.name!r} has the name of something that App itself has; choose another"
+    elif not isinstance(stage.kind, StageKind):
+        yield f"stage {stage.name!r} has kind = {stage.kind!r}; must be {_KINDS}"
     elif not callable(method):
         yield f"stage {stage.name!r} has no method of that name"
     elif not _takes(method, _arguments(stage), bound=_is_bound(app, stage.name)):
@@ -57,7 +60,7 @@ def _stage_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
         kind = f"{stage.kind} batch" if stage.batch else stage.kind
         yield f"the method of {kind} stage {stage.name!r} must take (self, {arguments})"
     else:
-        faults = (*_call_faults(stage, method), *_key_faults(app, stage))
+        faults = (*_order_faults(stage), *_call_faults(stage, method), *_key_faults(app, stage))
         yield from (f"stage {stage.name!r} {fault}" for fault in faults)
 
 
@@ -65,6 +68,18 @@ def _arguments(stage: Stage) -> tuple[str, ...]:
     value = "values" if stage.batch else "value"
     state = "states" if stage.batch and stage.kind is StageKind.PARTITIONED else "state"
     return (value, state) if stage.keeps_state else (value,)
+
+
+def _order_faults(stage: Stage) -> Iterator[str]:
+    """An unordered stage is not to be had."""
+    if stage.ordered is True:
+        return
+    why = "its items may pass each other while they are worked on, and only results wait; leave it out"
+    if stage.keeps_state:
+        why = "results of a stage with a state depend on the order of its items; leave it out"
+        if stage.kind is StageKind.STATEFUL:
+            why += ", or give it a state for each key, StageKind.PARTITIONED, which several workers share"
+    yield f"is {stage.kind} and has ordered = {stage.ordered!r}; {why}"
 
 
 def _call_faults(stage: Stage, method: object) -> Iterator[str]:

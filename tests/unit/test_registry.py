@@ -232,6 +232,20 @@ def test_ways_to_call_a_stage_are_accepted(attributes):
             "the method of partitioned batch stage 'two' must take (self, values, states)",
         ),
         ({"two": generating}, "stage 'two' keeps a state and is a generator"),
+        (
+            {"stages": (Stage("two", StageKind.STATEFUL, ordered=False),)},
+            "stage 'two' is stateful and has ordered = False; results of a stage with a state depend on the order",
+        ),
+        ({**KEYED, "stages": (keyed(ordered=False),)}, "is partitioned and has ordered = False; results of a stage"),
+        (
+            {"stages": (Stage("one", ordered=False),)},
+            "is stateless and has ordered = False; its items may pass each other while they are worked on",
+        ),
+        (
+            {"stages": (Stage("two", "unordered"),)},
+            "kind = 'unordered'; must be StageKind.STATELESS or StageKind.STATEFUL or StageKind.PARTITIONED",
+        ),
+        ({"stages": (Stage("one", "stateless"),)}, "stage 'one' has kind = 'stateless'; must be StageKind.STATELESS"),
         ({"stages": (Stage("one", columns=(("id", "int64"),)),)}, "has columns and is no batch stage"),
         ({"stages": (Stage("one", batch=True, columns=(("id", "text"),)),)}, "has column ('id', 'text'); must be"),
         ({"stages": (Stage("one", batch=True, columns=("id",)),)}, "has column 'id'; must be a name and an Arrow type"),
