@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import floor, inf, isfinite
+from math import inf
 from typing import Final, NamedTuple
 
-from compositions.errors import RecomposeError
+from apps.event_time.numbers import above_zero, not_below_zero, steps_to
 
 END: Final = inf
 """The watermark after the last event."""
@@ -30,16 +30,21 @@ class Clock:
     every: float = 60
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.behind) and self.behind >= 0):
-            raise RecomposeError(f"behind = {self.behind!r}; must be a number, 0 or more")
-        if not (isfinite(self.every) and self.every > 0):
-            raise RecomposeError(f"every = {self.every!r}; must be a number above 0")
+        not_below_zero("behind", self.behind)
+        above_zero("every", self.every)
 
     def seen(self, reading: Reading | None, time: float) -> tuple[float | None, Reading]:
-        """An event of ``time``; ``END`` after the last one. Returns the tick to be told before it, if there is one."""
+        """An event of ``time``; ``END`` after the last one. Returns the tick to be told before it, if there is one.
+
+        Raises: RecomposeError for what is no time.
+        """
         before = reading or Reading()
-        watermark = max(before.watermark, time - self.behind)
-        tick = watermark if watermark == END else floor(watermark / self.every) * self.every
+        if time == END or before.watermark == END:
+            watermark = tick = END
+        else:
+            steps_to(time, self.every)  # also of what is earlier than the newest
+            watermark = max(before.watermark, time - self.behind)
+            tick = steps_to(watermark, self.every) * self.every
         if tick <= before.tick:
             return None, Reading(watermark, before.tick)
         return tick, Reading(watermark, tick)

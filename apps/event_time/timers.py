@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from math import inf
+
+from compositions.errors import RecomposeError, shown
+
 Timers = tuple[tuple[float, str], ...]
 """Times and names, earliest first."""
 
 
 def with_timer(timers: Timers, at: float, name: str) -> Timers:
-    """Sets a timer; one of that name is moved."""
+    """Sets a timer; one of that name is moved. Raises: RecomposeError for what is no time; ``END`` is one."""
+    try:
+        fits = at <= inf  # not a number is not
+    except TypeError:
+        fits = False
+    if not fits:
+        raise RecomposeError(f"the time {shown(at)} of timer {shown(name)}; must be a number, or END")
     return tuple(sorted((*without_timer(timers, name), (at, name))))
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from math import inf
 from typing import Any, NamedTuple
 
+from apps.event_time.numbers import not_below_zero
 from apps.event_time.windows import Sessions, Window, WindowKind
-from compositions.errors import RecomposeError
+from compositions.errors import RecomposeError, shown
 
 
 class Slot(NamedTuple):
@@ -51,7 +53,7 @@ class Windowing:
 
     A window is told when the watermark says that it is over; it is kept for ``lateness`` more, and told again with
     each event that still comes. ``merge(earlier, later) -> value`` is for sessions, which may grow together.
-    Raises: RecomposeError when sessions have no ``merge``, or ``lateness`` is below 0.
+    Raises: RecomposeError when sessions have no ``merge``, ``lateness`` is below 0, or ``kind`` is none.
     """
 
     kind: WindowKind
@@ -60,13 +62,18 @@ class Windowing:
     lateness: float = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.kind, WindowKind):
+            raise RecomposeError(f"kind = {shown(self.kind)}; must be Tumbling, Sliding or Sessions")
         if isinstance(self.kind, Sessions) and self.merge is None:
             raise RecomposeError("sessions may grow together; give merge=, which makes one value of two")
-        if not self.lateness >= 0:
-            raise RecomposeError(f"lateness = {self.lateness!r}; must be a number, 0 or more")
+        if self.lateness != inf:  # nothing is ever too late
+            not_below_zero("lateness", self.lateness)
 
     def put(self, slots: Slots, time: float, event: Any, watermark: float) -> tuple[list[Told], Slots]:
-        """An event, at whose place in the stream the watermark is ``watermark``; first what is over by now."""
+        """An event, at whose place in the stream the watermark is ``watermark``; first what is over by now.
+
+        Raises: RecomposeError for what is no time; the windows stay as they were.
+        """
         told, slots = self.advance(slots, watermark)
         windows = self.kind.of(time)
         late = self.kind.too_late(windows, time, watermark - self.lateness)

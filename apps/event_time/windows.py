@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor, isfinite
 from typing import NamedTuple
 
-from compositions.errors import RecomposeError
+from apps.event_time.numbers import above_zero, after, steps_to
 
 
 class Window(NamedTuple):
@@ -29,14 +28,22 @@ class Sliding:
     every: float
 
     def __post_init__(self) -> None:
-        _check("size", self.size)
-        _check("every", self.every)
+        above_zero("size", self.size)
+        above_zero("every", self.every)
 
     def of(self, time: float) -> list[Window]:
-        """Oldest first; none where ``every`` leaves gaps and the event is in one."""
-        last = floor(time / self.every)
-        first = floor((time - self.size) / self.every) + 1
-        return [Window(number * self.every, number * self.every + self.size) for number in range(first, last + 1)]
+        """Oldest first; none where ``every`` leaves gaps and the event is in one. Raises: RecomposeError for what is no
+        time, or one so large that windows there cannot be told apart."""
+        number = steps_to(time, self.every)
+        windows = []
+        while (end := self._end(number)) > time:
+            windows.append(Window(number * self.every, end))
+            number -= 1
+        return windows[::-1]
+
+    def _end(self, number: int) -> float:
+        """With fractions, a start and a size do not come to the next multiple exactly."""
+        return (number + 1) * self.every if self.size == self.every else number * self.every + self.size
 
     def is_over(self, window: Window, watermark: float) -> bool:
         return window.end <= watermark
@@ -65,11 +72,12 @@ class Sessions:
     gap: float
 
     def __post_init__(self) -> None:
-        _check("gap", self.gap)
+        above_zero("gap", self.gap)
 
     def of(self, time: float) -> list[Window]:
-        """That of the event alone; it grows together with those that it touches."""
-        return [Window(time, time + self.gap)]
+        """That of the event alone; it grows together with those that it touches. Raises: RecomposeError for what is no
+        time, or one so large that ``gap`` later is the same."""
+        return [Window(time, after(time, self.gap))]
 
     def is_over(self, window: Window, watermark: float) -> bool:
         """Only after its end: an event at that moment would still belong to it."""
@@ -81,8 +89,3 @@ class Sessions:
 
 
 WindowKind = Sliding | Sessions
-
-
-def _check(name: str, value: float) -> None:
-    if not (isinstance(value, int | float) and isfinite(value) and value > 0):
-        raise RecomposeError(f"{name} = {value!r}; must be a number above 0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from functools import cache
 from random import Random
@@ -21,6 +22,7 @@ from apps.event_time import (
     Reading,
     Sessions,
     Sliding,
+    Slots,
     Tumbling,
     Window,
     Windowing,
@@ -258,12 +260,65 @@ def test_timers_come_due_in_order_and_can_be_moved_and_taken_back() -> None:
         (lambda: Clock(every=0), "every = 0; must be a number above 0"),
         (lambda: Windowing(Sessions(1), add), "sessions may grow together; give merge="),
         (lambda: Windowing(Tumbling(1), add, lateness=-1), "lateness = -1; must be a number, 0 or more"),
+        (lambda: Windowing(Tumbling(1), add, lateness="3"), "lateness = '3'; must be a number, 0 or more"),  # type: ignore[arg-type]
+        (lambda: Windowing("day", add), "kind = 'day'; must be Tumbling, Sliding or Sessions"),  # type: ignore[arg-type]
+        (lambda: Clock(behind="1"), "behind = '1'; must be a number, 0 or more"),  # type: ignore[arg-type]
+        (lambda: with_timer((), float("nan"), "a"), "the time nan of timer 'a'; must be a number, or END"),
     ],
 )
 def test_what_makes_no_sense_is_a_sentence(make: Any, sentence: str) -> None:
     with pytest.raises(RecomposeError) as refused:
         make()
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("unit", [1, 1_000, 60 * 10**9, 10**25])
+def test_times_of_a_nanosecond_clock_are_in_their_window_and_behind_their_tick(unit: int) -> None:
+    """A quotient of floats would round the last nanosecond of a minute to the next minute."""
+    for number in (28_333_333, -28_333_333, 10**12):
+        for time in (number * unit - 1, number * unit, number * unit + 1):
+            (window,) = Tumbling(unit).of(time)
+            assert window.start <= time < window.end == window.start + unit
+            assert window.start in [each.start for each in Sliding(unit * 2, unit).of(time)]
+            tick, reading = Clock(every=unit).seen(None, time)
+            assert tick == window.start <= reading.watermark == time
+
+
+def test_an_event_at_the_last_nanosecond_of_a_window_is_told_with_it() -> None:
+    minute, clock, reading = 60 * 10**9, Clock(every=60 * 10**9), None
+    windows, states, panes = KeyedWindows(sums(Tumbling(minute))), dict[Any, Any](), list[KeyedPane]()
+    for time in (28_333_333 * minute - 2, 28_333_333 * minute - 1, END):
+        tick, reading = clock.seen(reading, time)
+        panes += windows.advance(states, tick) if tick is not None else []
+        panes += windows.put(states, "a", time, 1, reading.watermark) if time != END else []
+    assert panes == [KeyedPane("a", Pane(Window(28_333_332 * minute, 28_333_333 * minute), 2))]
+
+
+@pytest.mark.parametrize("kind", [Tumbling(0.1), Tumbling(0.7), Sliding(0.1, 0.1), Sliding(0.3, 0.1)], ids=str)
+def test_windows_of_fractions_have_their_events_and_leave_no_gap(kind: Sliding) -> None:
+    for time in (*(n / 1000 for n in range(-999, 999)), *(n * kind.every for n in range(-999, 999))):
+        windows = kind.of(time)
+        assert windows
+        assert all(window.start <= time < window.end for window in windows)
+        assert clock_tick(kind.every, time) == windows[-1].start
+    if kind.size == kind.every:
+        ends = [kind.of(n * kind.every)[0] for n in range(-999, 999)]
+        assert all(before.end == after.start for before, after in itertools.pairwise(ends))
+
+
+def clock_tick(every: float, time: float) -> float | None:
+    return Clock(every=every).seen(None, time)[0]
+
+
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), -float("inf"), 1e300, None, "5"])
+def test_what_is_no_time_is_a_sentence_and_is_in_no_window(time: Any) -> None:
+    for kind in (Tumbling(0.5), Sliding(2.0, 1.0), Sessions(5)):
+        before: Slots = sums(kind).put((), 1, 1, -END)[1]
+        with pytest.raises(RecomposeError, match=r"^the time .* cannot be placed; it must be a number, finite"):
+            sums(kind).put(before, time, 1, 1)
+    if time != END:
+        with pytest.raises(RecomposeError, match="cannot be placed"):
+            Clock(every=0.5).seen(Reading(5, 0), time)
 
 
 def test_a_clock_is_read_from_the_beginning() -> None:

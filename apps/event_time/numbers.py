@@ -1,0 +1,62 @@
+"""Arithmetic of times: exact with whole numbers of any size, and with fractions such that all that is told fits."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from compositions.errors import RecomposeError, shown
+
+
+def steps_to(time: float, every: float) -> int:
+    """How many times ``every`` it is to ``time``, rounded down: ``n * every <= time < (n + 1) * every``.
+
+    A quotient would not do: 28333333 minutes less a nanosecond, in nanoseconds, are 28333333.0 minutes to it.
+    Raises: RecomposeError for what is no time, or one so large that fractions cannot tell it from the next.
+    """
+    try:
+        number = int(time // every)
+        if number * every > time:
+            number -= 1
+        elif (number + 1) * every <= time:
+            number += 1
+        fits = number * every <= time < (number + 1) * every
+    except (TypeError, ValueError, ArithmeticError):
+        fits = False
+    if not fits:
+        raise _no_time(time, every)
+    return number
+
+
+def after(time: float, gap: float) -> float:
+    """``gap`` later. Raises: RecomposeError for what is no time, or one so large that this is the same."""
+    try:
+        later = time + gap
+        fits = time < later
+    except (TypeError, ValueError, ArithmeticError):
+        fits = False
+    if not fits:
+        raise _no_time(time, gap)
+    return later
+
+
+def above_zero(name: str, value: float) -> None:
+    """Raises: RecomposeError for another setting."""
+    if not (_is_number(value) and value > 0):
+        raise RecomposeError(f"{name} = {shown(value)}; must be a number above 0")
+
+
+def not_below_zero(name: str, value: float) -> None:
+    """Raises: RecomposeError for another setting."""
+    if not (_is_number(value) and value >= 0):
+        raise RecomposeError(f"{name} = {shown(value)}; must be a number, 0 or more")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) or (isinstance(value, float) and isfinite(value))
+
+
+def _no_time(time: object, step: float) -> RecomposeError:
+    return RecomposeError(
+        f"the time {shown(time)} cannot be placed; it must be a number, finite, and not so large that {step!r} more"
+        " makes no difference"
+    )
