@@ -39,17 +39,7 @@ class NatsFeed:
     """
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        try:
-            parts = urlsplit(url, scheme="nats")
-            _ = parts.port  # looked at here: the library would say less of it
-        except ValueError:
-            raise RecomposeError(f"the path of source nats is no URL; {FORM}") from None
-        self._stream = parts.path.strip("/")
-        if not parts.hostname or not self._stream or "/" in self._stream:
-            raise RecomposeError(f"{without_user(url)!r} names no server and stream; {FORM}")
-        if parts.query:
-            name = parts.query.partition("=")[0]
-            raise RecomposeError(f"the path of source nats has a parameter {name!r}; it takes none")
+        self._server, self._stream = _address(url)
         if strange := sorted(set(options) - {"subject", "on_gap"}):
             raise RecomposeError(f"source nats has no option {strange[0]!r}; it has subject and on_gap")
         if (on_gap := options.get("on_gap", ON_GAP[0])) not in ON_GAP:
@@ -59,7 +49,6 @@ class NatsFeed:
         except ModuleNotFoundError as error:
             raise RecomposeError("source nats needs nats-py: pip install 'recompose[nats]'") from error
         self._nats: Any = nats
-        self._server = parts._replace(path="").geturl()
         self._subject = str(options["subject"]) if "subject" in options else None
         self._loop = asyncio.new_event_loop()
         """Run by whoever asks, while it asks."""
@@ -174,3 +163,19 @@ class NatsFeed:
     async def _end(self) -> None:
         await self._leave()
         await see_others_out()
+
+
+def _address(url: str) -> tuple[str, str]:
+    """URL of the server, and name of the stream. Raises: RecomposeError."""
+    try:
+        parts = urlsplit(url, scheme="nats")
+        _ = parts.port  # looked at here: the library would say less of it
+    except ValueError:
+        raise RecomposeError(f"the path of source nats is no URL; {FORM}") from None
+    stream = parts.path.strip("/")
+    if not parts.hostname or not stream or "/" in stream:
+        raise RecomposeError(f"{without_user(url)!r} names no server and stream; {FORM}")
+    if parts.query:
+        name = parts.query.partition("=")[0]
+        raise RecomposeError(f"the path of source nats has a parameter {name!r}; it takes none")
+    return parts._replace(path="").geturl(), stream

@@ -216,20 +216,27 @@ class _Reader(Fields):
         if self._stages is None or len(self.faults) > before:
             return ()
         replicas = replicas if "replicas" in entry else range(1, min(max_workers, MAX_GENERATED) + 1)
-        known = {each.shape for each in listed}
         try:
-            every = [*generate(self._stages, max_workers=max_workers, replicas=replicas)]
-            counts = [count for count in sorted(set(replicas)) if 1 < count <= max_workers]
-            roaming = [f"Dyn*{count}({scheduler})" for count in counts for scheduler in dict.fromkeys(schedulers)]
-            every += [parse(each, self._stages, name=each, app=self._app) for each in roaming]
-            refuse_too_many(len(every))
+            every = self._every(self._stages, max_workers, replicas, schedulers)
         except CompositionError as error:
             self.fault("generate", error.faults[0].message)
             return ()
+        known = {each.shape for each in listed}
         added = [replace(each, batch=self._batch) for each in every if each.shape not in known]
         for name in {each.name for each in listed} & {each.name for each in added}:
             self.fault("generate", f"the name {name!r} of a generated composition is taken by one of another shape")
         return added
+
+    def _every(
+        self, stages: Sequence[Stage], max_workers: int, replicas: Sequence[int], schedulers: Iterable[str]
+    ) -> list[Composition]:
+        """All that are to be generated, those whose workers choose last. Raises: CompositionError for too many."""
+        every = [*generate(stages, max_workers=max_workers, replicas=replicas)]
+        counts = [count for count in sorted(set(replicas)) if 1 < count <= max_workers]
+        roaming = [f"Dyn*{count}({scheduler})" for count in counts for scheduler in dict.fromkeys(schedulers)]
+        every += [parse(each, stages, name=each, app=self._app) for each in roaming]
+        refuse_too_many(len(every))
+        return every
 
     def _scheduler(self, value: object, path: str) -> str:
         if value not in SCHEDULER_NAMES:

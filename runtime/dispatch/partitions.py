@@ -176,6 +176,17 @@ class Partitions:
                 self._move()
             return
         self.sharers = tuple(workers)
+        self.moving = {}
+        for worker, mine in self._evenly(workers).items():
+            for each in mine:
+                self._give(each, worker, present)
+        self._own(present)
+        self.under_way = self.known.copy()
+        self._move()
+
+    def _evenly(self, workers: Sequence[WorkerId]) -> dict[WorkerId, list[int]]:
+        """All partitions, as many for each: those that a worker holds, or owns and nobody holds, as far as that is
+        fair, and of the rest some."""
         fair, more = divmod(self.count, len(workers))
         owned: dict[WorkerId, list[int]] = {worker: [] for worker in workers}
         homeless = []
@@ -192,13 +203,7 @@ class Partitions:
                 if homeless and len(mine) < fair + (more > 0):
                     more -= len(mine) == fair
                     mine.append(homeless.pop())
-        self.moving = {}
-        for worker, mine in owned.items():
-            for each in mine:
-                self._give(each, worker, present)
-        self._own(present)
-        self.under_way = self.known.copy()
-        self._move()
+        return owned
 
     def _give(self, partition: int, worker: WorkerId, present: Container[WorkerId]) -> None:
         """The worker is to own it: at once, if it costs nothing or the present owner is none of those ``present``."""

@@ -79,46 +79,30 @@ def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> Json:
     """COMPOSITIONS.md as a schema, with the apps that are registered here."""
     text: Json = {"type": "string", "minLength": 1, "maxLength": 100}
     count = {"type": "integer", "minimum": 1, "maximum": MAX_REPLICAS}
-    group = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["stages"],
-        "properties": {"stages": {"type": "array", "items": text, "minItems": 1}, "replicas": count},
+    group = _object({"stages": {"type": "array", "items": text, "minItems": 1}, "replicas": count}, "stages")
+    groups = {"type": "array", "items": group, "minItems": 1}
+    composition = _object({"name": text, "notation": text, "groups": groups}, "name")
+    composition["oneOf"] = [{"required": ["notation"]}, {"required": ["groups"]}]
+    document = {
+        "app": {"type": "string", "enum": sorted(apps)},
+        "defaults": _object({"replicas": count}),
+        "compositions": {"type": "array", "items": composition},
+        "generate": _generate(count),
     }
-    composition = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["name"],
-        "properties": {"name": text, "notation": text, "groups": {"type": "array", "items": group, "minItems": 1}},
-        "oneOf": [{"required": ["notation"]}, {"required": ["groups"]}],
-    }
-    schema = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["app"],
-        "properties": {
-            "app": {"type": "string", "enum": sorted(apps)},
-            "defaults": {"type": "object", "additionalProperties": False, "properties": {"replicas": count}},
-            "compositions": {"type": "array", "items": composition},
-            "generate": _generate(count),
-        },
-        "anyOf": [
-            {"required": ["compositions"], "properties": {"compositions": {"minItems": 1}}},
-            {"required": ["generate"]},
-        ],
-    }
+    schema = _object(document, "app")
+    some = {"required": ["compositions"], "properties": {"compositions": {"minItems": 1}}}
+    schema["anyOf"] = [some, {"required": ["generate"]}]
     return {"required": True, "content": {"application/yaml": {"schema": schema}}}
+
+
+def _object(properties: Json, *required: str) -> Json:
+    """One with these fields and no other."""
+    needed = {"required": [*required]} if required else {}
+    return {"type": "object", "additionalProperties": False, **needed, "properties": properties}
 
 
 def _generate(count: Json) -> Json:
     """What ``generate`` of such a file says; ``count``: of workers, as a schema."""
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["max_workers"],
-        "properties": {
-            "max_workers": count,
-            "replicas": {"type": "array", "items": count, "minItems": 1},
-            "dyn": {"type": "array", "items": {"enum": list(SCHEDULER_NAMES)}},
-        },
-    }
+    workers = {"type": "array", "items": count, "minItems": 1}
+    schedulers = {"type": "array", "items": {"enum": list(SCHEDULER_NAMES)}}
+    return _object({"max_workers": count, "replicas": workers, "dyn": schedulers}, "max_workers")
