@@ -106,6 +106,33 @@ def test_a_new_run_sweeps_up_but_what_was_never_delivered(tmp_path: Path) -> Non
     assert sorted(each.name for each in (tmp_path / "app").glob(f"*{SUFFIX}")) == [f"new{SUFFIX}", f"owing{SUFFIX}"]
 
 
+@pytest.mark.parametrize("how", ["later", "page", "log"])
+def test_a_new_run_sweeps_up_nothing_that_could_not_be_gone_on_with(tmp_path: Path, how: str) -> None:
+    """Its owner was told to use a later version, or to move it away."""
+    journal = open_journal(str(tmp_path), "app", "old", 2)
+    journal.store(Commit(Checkpoint(3, states={"sum": b"x" * 9000})))
+    path = tmp_path / "app" / f"old{SUFFIX}"
+    if how == "log":
+        left = {each: each.read_bytes() for each in path.parent.iterdir()}
+    journal.close()
+    if how == "log":
+        for each, content in left.items():
+            each.write_bytes(content)
+        log = path.with_name(f"{path.name}-wal")
+        log.write_bytes(left[log][:-1] + bytes([left[log][-1] ^ 1]))
+    elif how == "page":
+        content = bytearray(path.read_bytes())
+        content[content.rindex(b"x" * 100) // 4096 * 4096] ^= 0b100
+        path.write_bytes(content)
+    else:
+        with closing(sqlite3.connect(path)) as db:
+            db.execute(f"PRAGMA user_version = {VERSION + 1}")
+    before = {each.name: each.read_bytes() for each in path.parent.iterdir()}
+    open_journal(str(tmp_path), "app", "new", 1).close()
+    after = {each.name: each.read_bytes() for each in path.parent.iterdir()}
+    assert {name: after.get(name) for name in before} == before
+
+
 def test_a_journal_from_before_it_was_stored_how_far_the_sink_is_goes_on_and_is_swept_up(tmp_path: Path) -> None:
     journal = open_journal(str(tmp_path), "app", "old", 1)
     journal.store(Commit(Checkpoint(2, 0, 1), {"items": (0, 3)}))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.dispatch.checkpoint import Checkpoint
-from service.running.durable.journal_file import JournalFile, damaged
+from service.running.durable.journal_file import JournalFile, check, damaged
 from service.running.durable.keyed import KeyedLog
 from service.running.durable.sealed import Damaged, sealed, unsealed
 from service.running.durable.values import Commit, Left, Pushed, Resumption
@@ -127,15 +127,19 @@ class Journal:
 
 
 def owed(path: Path) -> str | None:
-    """What of an ended run went nowhere; None: nothing. Raises: sqlite3.Error, Damaged for what cannot be read."""
+    """What of an ended run went nowhere; None: nothing, and all of it can be read.
+
+    Raises: sqlite3.Error, Damaged, RecomposeError for what cannot be, as what a later version wrote.
+    """
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
         if db.execute("SELECT count(*) FROM pushed").fetchone()[0]:
             return "items that never left"
         row = db.execute("SELECT body FROM progress").fetchone()
-    if row is None:
+        delivered, failed, shed, _, wanted = _progress(row[0]) if row is not None else (0, 0, 0, {}, None)
+        if wanted is not None and wanted < delivered + failed + shed:
+            return "results that its sink never got"
+        check(db, path)
         return None
-    delivered, failed, shed, _, wanted = _progress(row[0])
-    return None if wanted is None or wanted >= delivered + failed + shed else "results that its sink never got"
 
 
 def _progress(body: bytes) -> tuple[int, int, int, Mapping[str, Any], int | None]:

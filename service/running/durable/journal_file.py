@@ -65,7 +65,7 @@ class JournalFile:
         if how is not None:
             raise damaged(self.path, how)
         with self._told():
-            _check(self.db, self.path)
+            check(self.db, self.path)
             self.db.execute("PRAGMA journal_mode = WAL")
             self.db.execute(f"PRAGMA synchronous = {self._synchronous}")
 
@@ -153,7 +153,7 @@ def _prepare(path: Path) -> None:
         raise kind(f"journal folder {path.parent} cannot be written: {error.strerror}") from error
 
 
-def _check(db: sqlite3.Connection, path: Path) -> None:
+def check(db: sqlite3.Connection, path: Path) -> None:
     """Raises: RecomposeError for a journal that cannot be gone on with."""
     found = int(db.execute("PRAGMA user_version").fetchone()[0])
     if found > VERSION:

@@ -62,8 +62,7 @@ def log_damage(journal: Path, *, synced: bool) -> str | None:
 def _missing(look: Look, index: LogIndex | None) -> str | None:
     if index is None or look.taken >= index.frames or look.salts not in (None, index.salts):
         return None
-    lost = index.frames - look.taken
-    return f"the last {lost} of {index.frames} pages in its log are lost, as one of them is not as it was written"
+    return f"of {index.frames} pages that were stored in its log the first {look.taken} are as they were written"
 
 
 def _behind(look: Look) -> str | None:

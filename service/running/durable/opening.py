@@ -7,6 +7,7 @@ from pathlib import Path
 
 import structlog
 
+from compositions.errors import RecomposeError
 from service.running.durable.journal import Journal, owed
 from service.running.durable.log_check import log_damage
 from service.running.durable.sealed import Damaged
@@ -34,7 +35,7 @@ def _retire(path: Path) -> None:
         return
     try:
         what = owed(path)
-    except (sqlite3.Error, Damaged) as error:
+    except (sqlite3.Error, Damaged, RecomposeError) as error:
         log.warning("an earlier journal cannot be read and stays", path=str(path), error=str(error))
         return
     if what is not None:
