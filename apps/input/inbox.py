@@ -16,7 +16,8 @@ import structlog
 from apps.contract import App
 from apps.input.fed import AGAIN_S, LOOK_S, MOST, REFUSALS, Silence, item_of, plain_of
 from apps.input.portions import Portion
-from apps.input.sources import Arrival, BufferFull, Clock, Push, SourceClosed
+from apps.input.push import BufferFull, Push, SourceClosed
+from apps.input.sources import Arrival, Clock
 
 FULL_LOOK_S = 0.01
 """Between two looks for room, in which the connection is kept alive."""

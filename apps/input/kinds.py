@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from apps.contract import App
-from apps.input.sources import Clock, Push, Replay, Source, Video
+from apps.input.push import Push
+from apps.input.sources import Clock, Replay, Source, Video
 from compositions.errors import RecomposeError
 
 if TYPE_CHECKING:

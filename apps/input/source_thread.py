@@ -12,9 +12,10 @@ from typing import Any
 from apps.input.gathering import Gathering
 from apps.input.hand_over import Encoded, HandOver
 from apps.input.pacing import FrequencyManager
+from apps.input.push import Push
 from apps.input.rates import Rate
 from apps.input.schedule import Offer
-from apps.input.sources import Clock, Push, Source, reader_of
+from apps.input.sources import Clock, Source, reader_of
 from compositions.batching import BundleLimits
 from compositions.errors import RecomposeError
 

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 
-from apps.input.sources import BufferFull, SourceClosed
+from apps.input.push import BufferFull, SourceClosed
 from apps.registry import UnknownApp
 from compositions.errors import Fault, RecomposeError
 from service.bodies.base import json_of, plain

@@ -16,8 +16,9 @@ from apps.input.gathering import Gathering, _due
 from apps.input.kinds import open_source
 from apps.input.pacing import FrequencyManager
 from apps.input.portions import Portion, Portions, weight_bytes
+from apps.input.push import Push
 from apps.input.rates import Fixed
-from apps.input.sources import Push, reader_of
+from apps.input.sources import reader_of
 from compositions.batching import BundleLimits
 from compositions.model import Stage
 

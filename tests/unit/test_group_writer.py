@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from apps.input.sources import BufferFull, Push
+from apps.input.push import BufferFull, Push
 from compositions.errors import RecomposeError
 from runtime.dispatch.checkpoint import Checkpoint
 from service.running.durable import group_writer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.input.sources import Push
+from apps.input.push import Push
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.outcomes import Delivered
 from service.running.building.keeper import ExactlyOnceKeeper, Keeping

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from apps.contract import App
-from apps.input.sources import Push
+from apps.input.push import Push
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 from service.running.checking.pushes import PushDoor

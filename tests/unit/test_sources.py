@@ -8,9 +8,10 @@ import pytest
 from apps.contract import App
 from apps.input.hand_over import Encoded
 from apps.input.kinds import open_source
+from apps.input.push import BufferFull, Push, SourceClosed
 from apps.input.rates import Fixed
 from apps.input.source_thread import SourceLimits, SourceThread
-from apps.input.sources import Arrival, BufferFull, Push, SourceClosed
+from apps.input.sources import Arrival
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from apps import registry
-from apps.input.sources import BufferFull
+from apps.input.push import BufferFull
 from compositions.errors import RecomposeError
 from compositions.model import Composition, all_sequential
 from control.decisions import Mode, State, Trigger

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from apps.contract import App
 from apps.input.inbox import Inbox
 from apps.input.positions import Positioned
-from apps.input.sources import Push, Source
+from apps.input.push import Push
+from apps.input.sources import Source
 from compositions.errors import RecomposeError
 from service.bodies.spec import RunSpec
 from service.running.checking.pushes import JournalledDoor, PushDoor

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from apps.contract import App
-from apps.input.sources import Arrival, Push, Source
+from apps.input.push import Push
+from apps.input.sources import Arrival, Source
 from compositions.errors import RecomposeError
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from apps.input.sources import BufferFull
+from apps.input.push import BufferFull
 from compositions.errors import RecomposeError
 from runtime.dispatch.events import KeyStates
 from runtime.dispatch.ledger import StageStates
