@@ -1,4 +1,4 @@
-"""The ports of a source, and two that read: a data set is replayed, a video. Kinds by name: ``apps.input.kinds``."""
+"""The ports of a source, and two sources: a data set that is replayed, and a video. By name: ``apps.input.kinds``."""
 
 from __future__ import annotations
 
