@@ -7,7 +7,6 @@ one that the app refuses is passed over and told, a place that does not answer i
 from __future__ import annotations
 
 import json
-import math
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from pydantic_core import from_json
 from apps.contract import App
 from apps.input.portions import Portion
 from apps.input.positions import Mark, Position
-from apps.input.sources import Arrival, Clock
+from apps.input.sources import Arrival, Clock, one_by_one
 from compositions.errors import RecomposeError
 
 LOOK_S = 0.1
@@ -136,8 +135,7 @@ class Fed:
         return bool(self._ready)
 
     def __iter__(self) -> Iterator[Arrival]:
-        while (portion := self.read(1, math.inf)) is not None:
-            yield Arrival(portion.arrived_s[0], portion.values[0], portion.arrived_s[0])
+        return one_by_one(self)
 
     def close(self) -> None:
         self._closed.set()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from apps.input.portions import Portion, Portions
-from apps.input.sources import Arrival, Clock
+from apps.input.sources import Arrival, Clock, one_by_one
 
 
 class GivenItems:
@@ -25,8 +24,7 @@ class GivenItems:
         return True
 
     def __iter__(self) -> Iterator[Arrival]:
-        while (portion := self.read(1, math.inf)) is not None:
-            yield Arrival(portion.arrived_s[0], portion.values[0])
+        return one_by_one(self)
 
     def close(self) -> None:
         self._closed.set()

@@ -6,7 +6,6 @@ anything, and acknowledged then, as a push is: from there on the run's journal i
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -17,7 +16,7 @@ from apps.contract import App
 from apps.input.fed import AGAIN_S, LOOK_S, MOST, REFUSALS, Silence, item_of, plain_of
 from apps.input.portions import Portion
 from apps.input.push import BufferFull, Push, SourceClosed
-from apps.input.sources import Arrival, Clock
+from apps.input.sources import Arrival, Clock, one_by_one
 
 FULL_LOOK_S = 0.01
 """Between two looks for room, in which the connection is kept alive."""
@@ -99,8 +98,7 @@ class Inbox:
         return self.buffer.at_hand(until_s)
 
     def __iter__(self) -> Iterator[Arrival]:
-        while (portion := self.read(1, math.inf)) is not None:
-            yield Arrival(portion.arrived_s[0], portion.values[0], portion.arrived_s[0])
+        return one_by_one(self)
 
     def close(self) -> None:
         self._closed.set()

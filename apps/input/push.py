@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 
 from apps.input.portions import Portion
 from apps.input.schedule import Offer
-from apps.input.sources import Arrival, Clock
+from apps.input.sources import Arrival, Clock, one_by_one
 from compositions.errors import RecomposeError
 
 
@@ -116,8 +115,7 @@ class Push:
             return bool(self._waiting)
 
     def __iter__(self) -> Iterator[Arrival]:
-        while (portion := self.read(1, math.inf)) is not None:
-            yield Arrival(portion.arrived_s[0], portion.values[0], portion.arrived_s[0])
+        return one_by_one(self)
 
     def close(self) -> None:
         with self._changed:

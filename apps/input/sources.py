@@ -65,6 +65,13 @@ def reader_of(source: Source) -> Reader:
     return source if isinstance(source, Reader) else _OneByOne(source)
 
 
+def one_by_one(reader: Reader) -> Iterator[Arrival]:
+    """What a reader reads, for whoever iterates over it as a source."""
+    while (portion := reader.read(1, math.inf)) is not None:
+        due_s = None if portion.due_s is None else portion.due_s[0]
+        yield Arrival(portion.arrived_s[0], portion.values[0], due_s)
+
+
 class _OneByOne:
     def __init__(self, source: Source) -> None:
         self._arrivals = iter(source)
@@ -132,8 +139,7 @@ class Replay:
         return True
 
     def __iter__(self) -> Iterator[Arrival]:
-        while (portion := self.read(1, math.inf)) is not None:
-            yield Arrival(portion.arrived_s[0], portion.values[0])
+        return one_by_one(self)
 
     def close(self) -> None:
         self._closed.set()
