@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from apps.contract import App, Options
 from apps.keys import MOST_PARTITIONS
+from compositions.errors import shown
 from compositions.model import Stage, StageKind
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -53,6 +54,8 @@ def _stage_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
         yield f"stage {stage.name!r} has the name of something that App itself has; choose another"
     elif not isinstance(stage.kind, StageKind):
         yield f"stage {stage.name!r} has kind = {stage.kind!r}; must be {_KINDS}"
+    elif type(stage.batch) is not bool:
+        yield f"stage {stage.name!r} has batch = {shown(stage.batch)}; must be True or False"
     elif not callable(method):
         yield f"stage {stage.name!r} has no method of that name"
     elif not _takes(method, _arguments(stage), bound=_is_bound(app, stage.name)):

@@ -25,8 +25,12 @@ def parse_dyn(text: str, default_workers: int) -> Dyn | None:
     workers = default_workers if match["workers"] is None else number(match["workers"], match.start("workers"))
     if (problem := count_fault("workers", workers)) is not None:
         raise refusal(problem)
+    said = list(map(_setting, settings))
+    names = [name for name, _ in said]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise refusal(f"Dyn: {twice} is said {names.count(twice)} times; once is enough")
     try:
-        return Dyn.asked(workers, scheduler, dict(map(_setting, settings)))
+        return Dyn.asked(workers, scheduler, dict(said))
     except SettingsError as error:
         raise refusal(f"Dyn: {error}") from error
 

@@ -18,6 +18,7 @@ from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from runtime.pools.keyed import KeyedStage, KeyedStages, Together
+from runtime.pools.unfit import no_pair
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,7 +147,8 @@ async def _in_turn(call: Callable[[Any, Any], tuple[Any, Any]], values: list[Any
             result, state = call(value, state)
             out.append(result)
     except (Exception, SystemExit) as error:
-        return Called([*out, *[None] * (len(values) - len(out))], {len(out): error})
+        raised = no_pair(error, call, "(value, state)")
+        return Called([*out, *[None] * (len(values) - len(out))], {len(out): raised})
     return Called(out, state=state)
 
 
@@ -180,7 +182,7 @@ async def _all_with_state(
         results, state = call(values, state)
         return Called(_as_many(name, results, count), state=state)
     except (Exception, SystemExit) as error:
-        return _failed_together(values, error)
+        return _failed_together(values, no_pair(error, call, "(values, state)"))
 
 
 async def _all_by_key(name: str, stage: KeyedStage, call: Together, values: list[Any], state: Any) -> Called:
@@ -251,6 +253,10 @@ async def _wait_for(
         try:
             done.values[at] = await metered
         except (Exception, SystemExit) as error:
+            done.failed[at] = error
+        except asyncio.CancelledError as error:  # of what the stage itself waited for
+            if (own := asyncio.current_task()) is not None and own.cancelling():
+                raise
             done.failed[at] = error
         assert done.waited is not None, "calls that overlap are timed one by one"
         wall_s, cpu_s = done.waited

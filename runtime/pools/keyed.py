@@ -19,7 +19,7 @@ from runtime.dispatch.changed import Changed
 from runtime.dispatch.events import NOTHING_KEYED, KeyedDone, KeyStates
 from runtime.dispatch.instructions import KeyedTask
 from runtime.dispatch.routes import Routed, Routes
-from runtime.pools.unfit import STATE_MUST, unfit
+from runtime.pools.unfit import STATE_MUST, no_pair, unfit
 from runtime.transport.outputs import any_outputs, spread
 
 _FIXED = frozenset({int, float, complex, str, bytes, bool, type(None)})
@@ -28,6 +28,7 @@ States = dict[Any, Any]
 Together = Callable[[list[Any], States], tuple[Any, Mapping[Any, Any]]]
 """Values and the states of their keys, to results and the new states of some of these."""
 Encode = Callable[[list[Any]], Any]
+_PAIR = "(values, states), states a dict with the key of each"
 
 
 class StatesError(Exception):
@@ -97,7 +98,7 @@ class KeyedStage:
                 result, now[key] = call(value, now[key])
                 out.append(result)
         except (Exception, SystemExit) as error:
-            return out, error
+            return out, no_pair(error, call, "(value, state)")
         return out, None
 
     def run_together(self, values: list[Any], call: Together) -> tuple[Any, BaseException | None]:
@@ -105,7 +106,12 @@ class KeyedStage:
         many they are. Raises: what ``call`` raises, and RecomposeError for the state of a key that no value has."""
         if self._found(values) is None:
             return self._first_without_key(values)
-        made, states = call(values, self._now.copy())
+        try:
+            made, states = call(values, self._now.copy())
+        except (TypeError, ValueError) as error:
+            raise no_pair(error, self._call, _PAIR) from None
+        if not isinstance(states, Mapping):
+            raise RecomposeError(f"{self._call.__name__} must return {_PAIR}; its states are {shown(states)}")
         results = made if hasattr(made, "to_pylist") else list(made)  # a generator may change states to its end
         if strange := [key for key in states if key not in self._touched]:
             raise RecomposeError(f"a state came back for the key {shown(strange[0])}, which none of its values has")

@@ -78,6 +78,7 @@ def test_what_goes_without_saying() -> None:
         ("Dyn*2(qst, capacity=0.5)", "Dyn: capacity = 0.5, must be a whole number"),
         ("Dyn*2(ct, slice_s=" + "9" * 50 + ")", f"Dyn: slice_s = '{'9' * 50}', must be a number"),
         ("Dyn*2(ct, selectivity=odd)", "Dyn: selectivity = 'odd', must be corrected or printed"),
+        ("Dyn*2(ct, slice_s=1, window_s=1, slice_s=2)", "Dyn: slice_s is said 2 times; once is enough"),
         ("Dyn(window_s=1)", "Dyn: scheduler lp has no setting 'window_s'; it takes slice_s, least_waiting"),
     ],
 )

@@ -267,6 +267,7 @@ def test_acceptable_app_has_no_faults():
         ({"stages": ()}, "stages is (); must be a tuple of one or more Stage"),
         ({"stages": ("one",)}, "stages is ('one',); must be a tuple of one or more Stage"),
         ({"stages": (Stage("one"), Stage("one"))}, "stage 'one' is listed 2 times"),
+        ({"stages": (Stage("one", batch="no"),)}, "stage 'one' has batch = 'no'; must be True or False"),
         ({"stages": (Stage("four"),)}, "stage 'four' has no method of that name"),
         ({"stages": (Stage("setup"),)}, "stage 'setup' has the name of something that App itself has"),
         ({"stages": (Stage("options"),)}, "stage 'options' has the name of something that App itself has"),

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from apps.contract import App, Outputs
+from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from runtime.pools.calls import Calls
 from runtime.pools.execute import Executed, StageError, execute, run_stages
@@ -217,3 +218,99 @@ def test_the_first_outputs_of_a_process_are_seen_however_they_came(value: str, s
         [sys.executable, "-c", f"{imports}; {frames}; {asked}"], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [str(seen)]
+
+
+class Odd(App):
+    """Stages that return what they must not, and one whose own work is cancelled."""
+
+    name = "odd"
+    stages = (
+        Stage("total", StageKind.PARTITIONED),
+        Stage("totals", StageKind.PARTITIONED, batch=True),
+        Stage("count", StageKind.STATEFUL),
+        Stage("counts", StageKind.STATEFUL, batch=True),
+        Stage("own", StageKind.STATEFUL),
+        Stage("fetch", concurrency=2),
+    )
+
+    def total_key(self, value: Any) -> int:
+        return 0
+
+    totals_key = total_key
+
+    def total(self, value: Any, state: Any) -> Any:
+        return value
+
+    totals = total
+
+    def count(self, value: Any, state: Any) -> Any:
+        return value
+
+    def counts(self, value: Any, state: Any) -> Any:
+        return value
+
+    def own(self, value: Any, state: Any) -> Any:
+        first, second = value
+        return first, second
+
+    async def fetch(self, value: int) -> int:
+        if value == 1:
+            waits = asyncio.create_task(asyncio.sleep(60))
+            await asyncio.sleep(0)
+            waits.cancel()
+            await waits
+        return value
+
+
+@pytest.mark.parametrize(
+    ("stage", "returned", "sentence"),
+    [
+        ("count", 5, "count must return (value, state); what it returned is no pair (cannot unpack non-iterable int"),
+        (
+            "count",
+            None,
+            "count must return (value, state); what it returned is no pair (cannot unpack non-iterable None",
+        ),
+        ("count", (1, 2, 3), "count must return (value, state); what it returned is no pair (too many values"),
+        ("counts", 5, "counts must return (values, state); what it returned is no pair (not enough values"),
+        ("own", 5, "TypeError: cannot unpack non-iterable int object"),
+    ],
+)
+def test_what_is_no_pair_is_a_sentence(stage: str, returned: Any, sentence: str) -> None:
+    """What a stage itself takes apart stays as it is."""
+    with pytest.raises(StageError) as refused:
+        run_stages(Odd(), (stage,), [returned], {})
+    assert sentence in refused.value.traceback_text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("stage", "returned", "sentence"),
+    [
+        ("total", 5, "total must return (value, state); what it returned is no pair (cannot unpack"),
+        ("totals", 5, "totals must return (values, states), states a dict with the key of each; what it returned"),
+        ("totals", ([1], None), "states a dict with the key of each; its states are None"),
+    ],
+)
+def test_what_is_no_pair_of_a_stage_by_key_is_a_sentence(stage: str, returned: Any, sentence: str) -> None:
+    app = Odd()
+    app.total = app.totals = lambda *_: returned  # type: ignore[method-assign]
+    app.total.__name__ = stage
+    keyed = Calls(app).keyed.of(stage)
+    keyed.begin({partition: {} for partition in range(64)}, None)
+    keyed.load()
+    values = [Outputs]
+    if stage == "total":
+        _, error = keyed.run(values)
+    else:
+        with pytest.raises(RecomposeError) as refused:
+            keyed.run_together(values, app.totals)
+        error = refused.value
+    assert sentence in str(error)
+
+
+def test_what_is_cancelled_in_a_stage_that_waits_is_a_fault_of_its_item_alone() -> None:
+    done = asyncio.run(execute(Calls(Odd()), ("fetch",), [0, 1, 2], {}))
+    assert done.values == [0, None, 2]
+    (fault,) = done.faults
+    assert (fault.position, fault.stage) == (1, "fetch")
+    assert "CancelledError" in fault.error
