@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -65,6 +66,7 @@ def test_means_are_those_asked_for() -> None:
         ({"cost_s": 0.0}, "operator 'plain': cost_s is 0.0; it must be above 0"),
         ({"selectivity": -1.0}, "selectivity is -1.0; it must be at least 0"),
         ({"partitions": 0}, "partitions is 0; it must be at least 1"),
+        ({"kind": "partitioned"}, "kind is 'partitioned'; it must be a StageKind"),
         ({"cv": 0.7}, r"cv is 0.7; it must be in \[0, 0.58\]"),
         ({"bounds": (1.0,)}, "bounds must be as many as partitions"),
     ],
@@ -72,6 +74,24 @@ def test_means_are_those_asked_for() -> None:
 def test_what_is_no_operator_is_refused(wrong: Mapping[str, float], told: str) -> None:
     with pytest.raises(RecomposeError, match=told):
         replace(PLAIN, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"workers": 0}, "workers is 0; it must be a whole number, 1 or more"),
+        ({"bundle": 1.5}, "bundle is 1.5; it must be a whole number, 1 or more"),
+        ({"ring_slots": -1}, "ring_slots is -1; it must be a whole number, 1 or more"),
+        ({"send_s": float("nan")}, "send_s is nan; it must be a number, 0 or more"),
+        ({"crowding": -0.5}, "crowding is -0.5; it must be a number, 0 or more"),
+        ({"sending": "locks"}, "sending is 'locks'; it must be non-blocking or lock"),
+    ],
+)
+def test_what_is_no_setup_is_refused(wrong: Mapping[str, Any], told: str) -> None:
+    """Without workers no output came, and nobody was told."""
+    with pytest.raises(RecomposeError) as refused:
+        Setup(**wrong)
+    assert str(refused.value) == told
 
 
 # --- by hand ---------------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ class Operator:
 
     def __post_init__(self) -> None:
         faults = [
+            (not isinstance(self.kind, StageKind), f"kind is {self.kind!r}; it must be a StageKind"),
             (self.cost_s <= 0, f"cost_s is {self.cost_s}; it must be above 0"),
             (self.selectivity < 0, f"selectivity is {self.selectivity}; it must be at least 0"),
             (self.partitions < 1, f"partitions is {self.partitions}; it must be at least 1"),

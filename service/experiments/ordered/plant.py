@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
+from typing import get_args
 
+from compositions.errors import RecomposeError, shown
 from compositions.scheduler_settings import SchedulerSettings
 from runtime.scheduling import make_scheduler
 from runtime.scheduling.book import Book, Queue, Visit
@@ -39,6 +42,19 @@ class Setup:
     crowding: float = 0.0
     """What each further worker at an operator adds to its time for a tuple, as a share: they share its worklist, its
     ring and its memory. The paper names it (section 7.1) and gives no figure."""
+
+    def __post_init__(self) -> None:
+        """Raises: RecomposeError for what would tell figures of nothing: no worker leaves no output."""
+        counts = {"workers": self.workers, "bundle": self.bundle, "ring_slots": self.ring_slots}
+        for name, count in counts.items():
+            if type(count) is not int or count < 1:
+                raise RecomposeError(f"{name} is {shown(count)}; it must be a whole number, 1 or more")
+        costs = {"ask_s": self.ask_s, "take_s": self.take_s, "send_s": self.send_s, "crowding": self.crowding}
+        for name, cost in costs.items():
+            if not 0 <= cost < inf:
+                raise RecomposeError(f"{name} is {shown(cost)}; it must be a number, 0 or more")
+        if self.sending not in (ways := get_args(Sending)):
+            raise RecomposeError(f"sending is {shown(self.sending)}; it must be {' or '.join(ways)}")
 
 
 @dataclass(slots=True)
