@@ -89,6 +89,38 @@ def test_flipped_bits_are_told_and_nothing_is_overwritten(path: Path, place: str
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE pushed SET count = 4 WHERE first = 2",
+        "UPDATE pushed SET first = 3 WHERE first = 2",
+        "UPDATE result SET count = 5",
+        "UPDATE result SET first = 8",
+    ],
+)
+def test_a_record_under_other_serial_numbers_is_told(path: Path, change: str) -> None:
+    """They say which records may go: items that wait would go with them."""
+    journal = Journal(path, "r", 1)
+    for first in (0, 2):
+        journal.store(None, [Pushed(first, ("a", "b"))])
+    journal.store(Commit(Checkpoint(1), left=(Left(0, ("A",), None, 1),)))
+    journal.close()
+    with closing(sqlite3.connect(path)) as db, db:
+        assert db.execute(change).rowcount == 1
+    with pytest.raises(RecomposeError, match=r"is damaged \(a record stands for other items than when it"):
+        Journal(path, "r", 2)
+
+
+def test_a_bit_that_flips_in_a_text_of_sqlite_is_told(path: Path) -> None:
+    Journal(path, "r", 1).close()
+    content = bytearray(path.read_bytes())
+    content[content.index(b"CREATE TABLE holder") + len("CREATE TABLE holder ")] ^= 0x80
+    path.write_bytes(content)
+    with pytest.raises(RecomposeError, match=r"is damaged \(.*can't decode byte"):
+        Journal(path, "r", 2)
+    assert path.read_bytes() == content
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(RecomposeError, match=r"journal folder .*taken/app cannot be written: Not a directory"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ _UNKNOWN = object()
 class Records:
     """Of one table: each stands for some serial numbers in a row; the oldest go first."""
 
-    def __init__(self, table: str) -> None:
-        self._table = table
+    def __init__(self, table: str, extent: Callable[[Any], tuple[int, int]]) -> None:
+        """``extent``: first serial number of a record's body, and how many it stands for."""
+        self._table, self._extent = table, extent
         self._known: deque[tuple[int, int]] = deque()
         """First serial number, and how many."""
 
@@ -35,7 +36,10 @@ class Records:
         """All, the oldest first. Raises: Damaged."""
         rows = db.execute(f"SELECT first, count, body FROM {self._table} ORDER BY first").fetchall()
         self._known = deque((first, count) for first, count, _ in rows)
-        return [unsealed(body) for _, _, body in rows]
+        bodies = [unsealed(body) for _, _, body in rows]
+        if [self._extent(body) for body in bodies] != list(self._known):
+            raise Damaged("a record stands for other items than when it was written")
+        return bodies
 
     def add(self, db: sqlite3.Connection, first: int, count: int, body: Any) -> None:
         db.execute(f"INSERT INTO {self._table} VALUES (?, ?, ?)", (first, count, sealed(body)))
@@ -61,7 +65,11 @@ class Journal:
 
     def __init__(self, path: Path, run: str, epoch: int, *, sync: bool = True) -> None:
         self._file = JournalFile(path, run, epoch, sync=sync)
-        self._pushed, self._results, self._keyed = Records("pushed"), Records("result"), KeyedLog()
+        self._pushed, self._results, self._keyed = (
+            Records("pushed", _of_pushed),
+            Records("result", _of_left),
+            KeyedLog(),
+        )
         self._states: Mapping[str, Any] = {}
         """As this journal stored them last."""
         try:
@@ -150,8 +158,18 @@ def _progress(body: bytes) -> tuple[int, int, int, Mapping[str, Any], int | None
 
 def _extent(commit: Commit) -> tuple[int, int]:
     """Serial numbers of its results."""
-    first, last = commit.left[0], commit.left[-1]
-    return first.first, last.first + len(last.values) - first.first
+    return _of_left(commit.left)
+
+
+def _of_left(left: Sequence[tuple[Any, ...]]) -> tuple[int, int]:
+    """As they are in a record, too."""
+    (first, *_), (last, values, *_) = left[0], left[-1]
+    return first, last + len(values) - first
+
+
+def _of_pushed(body: tuple[int, Sequence[Any]]) -> tuple[int, int]:
+    first, values = body
+    return first, len(values)
 
 
 def _forgotten(commit: Commit) -> int:

@@ -135,7 +135,7 @@ class JournalFile:
             yield
         except sqlite3.OperationalError as error:
             raise NotNow(f"journal {self.path} cannot be written now: {error}") from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise damaged(self.path, str(error)) from error
 
 
