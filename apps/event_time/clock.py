@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, NamedTuple
 
-from apps.event_time.numbers import above_zero, not_below_zero, steps_to
+from apps.event_time.numbers import above_zero, not_below_zero, plain, steps_to
 
 END: Final = inf
 """The watermark after the last event."""
@@ -38,7 +38,7 @@ class Clock:
 
         Raises: RecomposeError for what is no time.
         """
-        before = reading or Reading()
+        before, time = reading or Reading(), plain(time)
         if time == END or before.watermark == END:
             watermark = tick = END
         else:

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from math import isfinite
+from operator import index
 
 from compositions.errors import RecomposeError, shown
+
+_PYTHONS = frozenset({int, float})
+
+
+def plain(time: float) -> float:
+    """A whole number of NumPy's as one of Python's: with a fraction beside it NumPy compares the two as fractions."""
+    if type(time) in _PYTHONS or not hasattr(time, "__index__"):
+        return time
+    try:
+        return index(time)
+    except TypeError:  # an array: no time, as is said where it is placed
+        return time
 
 
 def steps_to(time: float, every: float) -> int:
@@ -51,8 +64,12 @@ def not_below_zero(name: str, value: float) -> None:
         raise RecomposeError(f"{name} = {shown(value)}; must be a number, 0 or more")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) or (isinstance(value, float) and isfinite(value))
+def _is_number(value: float) -> bool:
+    """Also one of NumPy's, a Fraction or a Decimal."""
+    try:
+        return isinstance(value, int) or isfinite(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _no_time(time: object, step: float) -> RecomposeError:

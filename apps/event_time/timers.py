@@ -14,7 +14,7 @@ def with_timer(timers: Timers, at: float, name: str) -> Timers:
     """Sets a timer; one of that name is moved. Raises: RecomposeError for what is no time; ``END`` is one."""
     try:
         fits = at <= inf  # not a number is not
-    except TypeError:
+    except (TypeError, ArithmeticError):  # the latter of a Decimal
         fits = False
     if not fits:
         raise RecomposeError(f"the time {shown(at)} of timer {shown(name)}; must be a number, or END")

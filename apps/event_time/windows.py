@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from apps.event_time.numbers import above_zero, after, steps_to
+from apps.event_time.numbers import above_zero, after, plain, steps_to
 
 
 class Window(NamedTuple):
@@ -34,6 +34,7 @@ class Sliding:
     def of(self, time: float) -> list[Window]:
         """Oldest first; none where ``every`` leaves gaps and the event is in one. Raises: RecomposeError for what is no
         time, or one so large that windows there cannot be told apart."""
+        time = plain(time)
         number = steps_to(time, self.every)
         windows = []
         while (end := self._end(number)) > time:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import operator
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from random import Random
 from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -323,3 +326,22 @@ def test_what_is_no_time_is_a_sentence_and_is_in_no_window(time: Any) -> None:
 
 def test_a_clock_is_read_from_the_beginning() -> None:
     assert Clock().seen(None, 61.5) == (60, Reading(61.5, 60))
+
+
+def test_settings_and_times_are_numbers_of_any_kind() -> None:
+    clock = Clock(behind=Fraction(1, 2), every=np.int64(60))
+    assert clock.seen(None, 61) == (60, Reading(Fraction(121, 2), 60))
+    windowing = sums(Tumbling(Fraction(60)), lateness=np.int64(5))
+    assert windowing.put((), 61, 1, 66)[1] == windowing.put((), np.int64(61), 1, 66)[1] != ()
+    with pytest.raises(RecomposeError, match="the time Decimal"):
+        with_timer((), Decimal("nan"), "a")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [Tumbling(60e9), Sliding(120e9, 60e9)], ids=str)
+def test_whole_numbers_of_numpy_are_placed_exactly_beside_a_size_with_a_point(kind: Sliding) -> None:
+    """NumPy compares the two as fractions, of which the nearest one is a nanosecond on."""
+    edge = 28_333_333 * 60 * 10**9
+    for time in (edge - 1, edge, edge + 1):
+        assert kind.of(np.int64(time)) == kind.of(time)
+        assert Clock(every=60e9).seen(None, np.int64(time)) == Clock(every=60e9).seen(None, time)
+    assert kind.of(np.int64(edge - 1))[0].end == edge
