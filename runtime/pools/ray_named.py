@@ -26,6 +26,11 @@ def workers_of(owner: str) -> list[Any]:
 
 
 def end_workers_of(owner: str) -> None:
-    """At once, also one that hangs."""
+    """At once, also one that hangs; none where the owner is alive, as one that was started anew by now is."""
+    if not ray.is_initialized():  # to ask would start one
+        return
+    with suppress(ValueError):
+        ray.get_actor(owner)
+        return
     for worker in workers_of(owner):
         ray.kill(worker, no_restart=True)

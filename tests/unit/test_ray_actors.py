@@ -18,7 +18,7 @@ import pytest
 from apps import registry
 from runtime.arena.segment import Segment
 from runtime.arena.shelves import TaskShelf, shelf_of
-from runtime.pools import ray_actors, ray_worker
+from runtime.pools import ray_actors, ray_named, ray_worker
 from runtime.pools.ray_actors import Actors, _Actor
 from runtime.pools.ray_settings import RayPoolSettings
 from runtime.pools.ray_worker import POOL_GONE
@@ -123,6 +123,45 @@ def test_workers_of_the_pool_before_are_no_longer_asked_when_they_may_have_ended
         now_s[0] = at_s
         actors.start(SimpleNamespace(worker=f"w{number}"), None)  # type: ignore[arg-type]
     assert [actors._actors[f"w{number}"].who for number in range(4)] == ["old 3", "old 2", "new", "new"]
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names that Ray has actors of; "app/late" ends between two questions."""
+    names = ["app/1", "app-two/2", "app/3", "app/late", "other app/4"]
+
+    def get_actor(name: str) -> str:
+        if name not in names or name.endswith("late"):
+            raise ValueError(name)
+        return name
+
+    def kill(actor: str, *, no_restart: bool) -> None:
+        names.remove(actor)
+
+    monkeypatch.setattr(ray_named, "list_named_actors", names.copy)
+    monkeypatch.setattr("ray.get_actor", get_actor)
+    monkeypatch.setattr("ray.is_initialized", lambda: bool(names))
+    monkeypatch.setattr("ray.kill", kill)
+    return names
+
+
+def test_workers_of_an_owner_that_is_gone_end_and_no_others(named: list[str]) -> None:
+    ray_named.end_workers_of("app")
+    assert named == ["app-two/2", "app/late", "other app/4"]
+
+
+def test_workers_of_an_owner_that_was_started_anew_are_its_own(named: list[str]) -> None:
+    named.append("app")
+    ray_named.end_workers_of("app")
+    assert len(named) == 6
+
+
+def test_a_ray_that_was_left_is_not_asked(named: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask would start another one."""
+    named.clear()
+    monkeypatch.setattr("ray.get_actor", lambda name: pytest.fail("asked"))
+    monkeypatch.setattr(ray_named, "list_named_actors", lambda: pytest.fail("asked"))
+    ray_named.end_workers_of("app")
 
 
 class Played:
