@@ -109,7 +109,9 @@ class KeyedStage:
         try:
             made, states = call(values, self._now.copy())
         except (TypeError, ValueError) as error:
-            raise no_pair(error, self._call, _PAIR) from None
+            if (told := no_pair(error, self._call, _PAIR)) is error:
+                raise  # as the stage raised it, with what it says it was raised from
+            raise told from None
         if not isinstance(states, Mapping):
             raise RecomposeError(f"{self._call.__name__} must return {_PAIR}; its states are {shown(states)}")
         results = made if hasattr(made, "to_pylist") else list(made)  # a generator may change states to its end

@@ -308,6 +308,21 @@ def test_what_is_no_pair_of_a_stage_by_key_is_a_sentence(stage: str, returned: A
     assert sentence in str(error)
 
 
+def test_what_an_error_of_a_batch_stage_by_key_was_raised_from_is_told() -> None:
+    def totals(values: list[Any], states: dict[Any, Any]) -> Any:
+        try:
+            return states["absent"]
+        except KeyError as error:
+            raise ValueError("of no use") from error
+
+    keyed = Calls(Odd()).keyed.of("totals")
+    keyed.begin({partition: {} for partition in range(64)}, None)
+    keyed.load()
+    with pytest.raises(ValueError, match="of no use") as raised:
+        keyed.run_together([1], totals)
+    assert repr(raised.value.__cause__) == "KeyError('absent')"
+
+
 def test_what_is_cancelled_in_a_stage_that_waits_is_a_fault_of_its_item_alone() -> None:
     done = asyncio.run(execute(Calls(Odd()), ("fetch",), [0, 1, 2], {}))
     assert done.values == [0, None, 2]
