@@ -138,7 +138,7 @@ def test_a_new_run_sweeps_up_but_what_was_never_delivered(tmp_path: Path) -> Non
     assert sorted(each.name for each in (tmp_path / "app").glob(f"*{SUFFIX}")) == [f"new{SUFFIX}", f"owing{SUFFIX}"]
 
 
-@pytest.mark.parametrize("how", ["later", "page", "log"])
+@pytest.mark.parametrize("how", ["later", "page", "log", "text", "folder"])
 def test_a_new_run_sweeps_up_nothing_that_could_not_be_gone_on_with(tmp_path: Path, how: str) -> None:
     """Its owner was told to use a later version, or to move it away."""
     journal = open_journal(str(tmp_path), "app", "old", 2)
@@ -156,12 +156,18 @@ def test_a_new_run_sweeps_up_nothing_that_could_not_be_gone_on_with(tmp_path: Pa
         content = bytearray(path.read_bytes())
         content[content.rindex(b"x" * 100) // 4096 * 4096] ^= 0b100
         path.write_bytes(content)
+    elif how == "text":  # of SQLite's, which cannot be decoded for the error's sentence
+        content = bytearray(path.read_bytes())
+        content[content.index(b"CREATE TABLE holder") + len("CREATE TABLE holder ")] ^= 0x80
+        path.write_bytes(content)
+    elif how == "folder":  # the log cannot be read, also not by root
+        path.with_name(f"{path.name}-wal").mkdir()
     else:
         with closing(sqlite3.connect(path)) as db:
             db.execute(f"PRAGMA user_version = {VERSION + 1}")
-    before = {each.name: each.read_bytes() for each in path.parent.iterdir()}
+    before = {each.name: each.read_bytes() for each in path.parent.iterdir() if each.is_file()}
     open_journal(str(tmp_path), "app", "new", 1).close()
-    after = {each.name: each.read_bytes() for each in path.parent.iterdir()}
+    after = {each.name: each.read_bytes() for each in path.parent.iterdir() if each.is_file()}
     assert {name: after.get(name) for name in before} == before
 
 

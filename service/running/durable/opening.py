@@ -29,13 +29,13 @@ def open_journal(folder: str, app: str, run: str, epoch: int, *, sync: bool = Tr
 
 def _retire(path: Path) -> None:
     """Of a run that is over; one that owes somebody something stays."""
-    damage = log_damage(path, synced=True)
-    if damage is not None:
-        log.warning("an earlier journal is damaged and stays", path=str(path), error=damage)
-        return
     try:
+        damage = log_damage(path, synced=True)
+        if damage is not None:
+            log.warning("an earlier journal is damaged and stays", path=str(path), error=damage)
+            return
         what = owed(path)
-    except (sqlite3.Error, Damaged, RecomposeError) as error:
+    except (sqlite3.Error, OSError, UnicodeDecodeError, Damaged, RecomposeError) as error:
         log.warning("an earlier journal cannot be read and stays", path=str(path), error=str(error))
         return
     if what is not None:
