@@ -4,7 +4,7 @@ The same replayed items go through the same run with each kind of durability, in
 process an item, which other programs on the machine change less than the clock, and items a second. ``--paced``: at
 1,000 items/s one by one and at 100,000 in bundles instead of as fast as they go; items a second, and p95 of latency,
 which ends when results can be seen. ``unsynced`` is exactly-once whose commits do not wait for the disk. What a write
-of 4 KB and its fsync take is told first: no result can be seen earlier.
+of 4 KB and its fsync take is told first: no result can be seen earlier. The process is settled, as a runner's is.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from apps import registry
 from apps.contract import App
 from compositions.model import Stage
+from runtime.housekeeping import settle
 from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec
 from service.running.asking.requests import ReadStatus, Start
 from service.running.run_id import new_run
@@ -90,6 +91,7 @@ def main(args: Sequence[str] | None = None) -> None:
     parser.add_argument("--paced", action="store_true")
     asked = parser.parse_args(args)
     print(f"a write of 4 KB and its fsync: {disk()}", flush=True)
+    settle()
     registry.create = lambda *_: Light()  # type: ignore[assignment]  # the app of this measurement alone
     for bundle, items, rate_per_s in PACED if asked.paced else ((1, asked.items, None), (512, asked.items * 20, None)):
         measured: dict[str, list[Measured]] = {kind: [] for kind in KINDS}
