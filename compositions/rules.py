@@ -110,5 +110,6 @@ def _sharing_fault(stages: Sequence[Stage], replicas: int) -> str | None:
             return f"stage {stage.name!r} is partitioned and not the first of its Par group; {rest}"
     if stages and stages[0].kind is StageKind.PARTITIONED and replicas > stages[0].partitions:
         first = stages[0]
-        return f"replicas is {replicas}; stage {first.name!r} has {first.partitions} partitions, and so many at most"
+        there = "1 partition" if first.partitions == 1 else f"{first.partitions} partitions"
+        return f"replicas is {replicas}; stage {first.name!r} has {there}, and so many at most"
     return None

@@ -121,13 +121,13 @@ def _cut(portion: Portion, max_bytes: int) -> Iterator[Portion]:
     for index, value in enumerate(portion.values):
         own = weight_bytes([value])
         if weight + own > max_bytes and index > begin:
-            yield _piece(portion, begin, index)
+            yield piece(portion, begin, index)
             begin, weight = index, 0.0
         weight += own
-    yield _piece(portion, begin, len(portion.values))
+    yield piece(portion, begin, len(portion.values))
 
 
-def _piece(portion: Portion, begin: int, end: int) -> Portion:
+def piece(portion: Portion, begin: int, end: int) -> Portion:
     due_s = None if portion.due_s is None else portion.due_s[begin:end]
     marks = None if portion.marks is None else part_of(portion.marks, begin, end)
     return Portion(portion.values[begin:end], portion.arrived_s[begin:end], due_s, marks)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.input.gathering import Gathering
+from apps.input.gathering import Gathering, piece
 from apps.input.hand_over import Encoded, HandOver
 from apps.input.pacing import FrequencyManager
+from apps.input.portions import Portion
 from apps.input.push import Push
 from apps.input.rates import Rate
 from apps.input.schedule import Offer
@@ -57,6 +58,8 @@ class SourceThread:
         self._hand_over = HandOver(limits.capacity, wake, clock)
         self._stopping = threading.Event()
         self._error: str | None = None
+        self._given = 0
+        """Items that were handed over."""
         self._last_offer: Offer | None = None
         self._pacing = FrequencyManager(pattern, clock=clock, wait=self._stopping.wait, catch_up_s=limits.catch_up_s)
         self._gathering = Gathering(reader_of(source), self._pacing, clock)
@@ -151,6 +154,30 @@ class SourceThread:
         left = math.inf if self._limits.items is None else self._limits.items
         while left > 0 and (portion := self._gathering.next(left)) is not None:
             left -= len(portion.values)
-            assert portion.due_s is not None, "gathered items are due since some time"
+            self._give(portion)
+
+    def _give(self, portion: Portion) -> None:
+        """Raises: RecomposeError for an item that cannot be sent; those before it are handed over."""
+        assert portion.due_s is not None, "gathered items are due since some time"
+        try:
             encoded = Encoded(self._encode(portion.values), portion.arrived_s, portion.due_s, portion.marks)
-            self._hand_over.put(encoded, int(len(portion.values) * self._gathering.item_bytes))
+        except Exception:
+            if (unfit := self._unfit(portion.values)) is None:
+                raise
+            at, why = unfit
+            if at:
+                self._give(piece(portion, 0, at))
+            kind = type(portion.values[at]).__name__
+            what = f"item {self._given} of the source, a {kind}, cannot be sent to a worker"
+            raise RecomposeError(f"{what} ({type(why).__name__}: {why}); it must be what pickle takes") from why
+        self._hand_over.put(encoded, int(len(portion.values) * self._gathering.item_bytes))
+        self._given += len(portion.values)
+
+    def _unfit(self, values: Sequence[Any]) -> tuple[int, Exception] | None:
+        """The first of these that cannot be sent by itself, and why."""
+        for at, value in enumerate(values):
+            try:
+                self._encode([value])
+            except Exception as error:
+                return at, error
+        return None

@@ -111,6 +111,37 @@ def test_a_record_under_other_serial_numbers_is_told(path: Path, change: str) ->
         Journal(path, "r", 2)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE state SET stage = 'sun'",
+        "UPDATE keyed_log SET stage = 'totam' WHERE number = 1",
+        "UPDATE keyed_log SET number = 5 WHERE number = 0",
+        "DELETE FROM keyed_log WHERE number = 1",
+    ],
+)
+def test_a_state_under_the_name_of_another_stage_is_told(path: Path, change: str) -> None:
+    journal = Journal(path, "r", 1)
+    for serial, state in enumerate((b"1", b"2")):
+        journal.store(Commit(Checkpoint(serial + 1, states={"sum": serial}, keyed={"total": {0: {"a": state}}})))
+    journal.close()
+    with closing(sqlite3.connect(path)) as db, db:
+        assert db.execute(change).rowcount == 1
+    with pytest.raises(RecomposeError, match=r"is damaged \(a state stands under another stage's name than when it"):
+        Journal(path, "r", 2)
+
+
+def test_a_value_that_cannot_be_written_is_no_damage(path: Path) -> None:
+    class Unwritten:
+        def __reduce__(self) -> tuple[Any, ...]:
+            raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    journal = Journal(path, "r", 1)
+    with pytest.raises(UnicodeDecodeError):
+        journal.store(Commit(Checkpoint(1, states={"sum": Unwritten()})))
+    journal.store(Commit(Checkpoint(1, states={"sum": 1})))
+
+
 def test_a_bit_that_flips_in_a_text_of_sqlite_is_told(path: Path) -> None:
     Journal(path, "r", 1).close()
     content = bytearray(path.read_bytes())
@@ -119,6 +150,31 @@ def test_a_bit_that_flips_in_a_text_of_sqlite_is_told(path: Path) -> None:
     with pytest.raises(RecomposeError, match=r"is damaged \(.*can't decode byte"):
         Journal(path, "r", 2)
     assert path.read_bytes() == content
+
+
+def test_a_bit_that_flips_in_the_name_of_a_stage_is_told(path: Path) -> None:
+    journal = Journal(path, "r", 1)
+    journal.store(Commit(Checkpoint(1, keyed={"a stage": {0: {"a": b"1"}}})))
+    journal.close()
+    content = bytearray(path.read_bytes())
+    content[content.index(b"a stage")] ^= 0x80
+    path.write_bytes(content)
+    with pytest.raises(RecomposeError, match=r"is damaged \(.*can't decode byte"):
+        Journal(path, "r", 2)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("change", ["PRAGMA user_version = 0", "PRAGMA user_version = 2", "CREATE TABLE mine (a)"])
+def test_tables_that_are_not_a_journals_are_told(path: Path, change: str) -> None:
+    Journal(path, "r", 1).close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(change)
+    before = path.read_bytes()
+    with pytest.raises(
+        RecomposeError, match=r"is damaged \(its tables are not those of a journal\); nothing was changed"
+    ):
+        Journal(path, "r", 2)
+    assert path.read_bytes() == before
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

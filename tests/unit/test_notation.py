@@ -81,6 +81,8 @@ def test_a_partitioned_stage_may_be_replicated_up_to_its_partitions_if_it_begins
     assert parse("Seq-Par*3(by,c)", stages).groups[1] == Group(("by", "c"), Pattern.PAR, 3)
     with pytest.raises(CompositionError, match="replicas is 4; stage 'by' has 3 partitions, and so many at most"):
         parse("Seq-Par*4-Seq", stages)
+    with pytest.raises(CompositionError, match="stage 'one' has 1 partition, and so many at most"):
+        parse("Par*2", (Stage("one", StageKind.PARTITIONED, partitions=1),))
     with pytest.raises(CompositionError, match="stage 'by' is partitioned and not the first of its Par group; begin"):
         parse("Par(a,by)-Seq", stages)
 

@@ -1,6 +1,7 @@
 """Sources and the thread that runs them. Races are staged with events; no test sleeps."""
 
 import itertools
+import pickle
 import threading
 
 import pytest
@@ -12,6 +13,7 @@ from apps.input.push import BufferFull, Push, SourceClosed
 from apps.input.rates import Fixed
 from apps.input.source_thread import SourceLimits, SourceThread
 from apps.input.sources import Arrival
+from compositions.batching import BundleLimits
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 
@@ -49,9 +51,11 @@ class Consumer:
         self.woken = threading.Semaphore(0)
         self.thread = None
 
-    def run(self, source, pattern=None, *, clock, encode=lambda values: values, **limits):
+    def run(self, source, pattern=None, *, clock, encode=lambda values: values, batching=None, **limits):
         wake, limits = self.woken.release, SourceLimits(**limits)
         self.thread = SourceThread(source, pattern, clock=clock, wake=wake, encode=encode, limits=limits)
+        if batching is not None:
+            self.thread.set_batching(batching)
         self.thread.start()
         return self.thread
 
@@ -274,6 +278,18 @@ def test_failing_data_set_is_reported_and_what_was_read_stays(consumer):
     assert values(consumer.rest()) == [1]
     assert "OSError: the disk is gone" in thread.error
     assert "Traceback" in thread.error
+
+
+@pytest.mark.parametrize("bundle", [1, 2, 3, 4])
+def test_an_item_that_cannot_be_sent_is_named_and_what_came_before_stays(consumer, bundle):
+    class Odd(Numbers):
+        data = (1, 2, lambda: 3, 4)
+
+    source = open_source(Odd(), "replay", clock=ticking())
+    thread = consumer.run(source, clock=ticking(), encode=pickle.dumps, batching=BundleLimits(items=bundle))
+    assert values(each._replace(payload=pickle.loads(each.payload)) for each in consumer.rest()) == [1, 2]
+    assert thread.error.startswith("item 2 of the source, a function, cannot be sent to a worker (")
+    assert thread.error.endswith("); it must be what pickle takes")
 
 
 def test_data_set_that_empties_between_passes_is_reported_as_a_sentence(consumer):

@@ -6,13 +6,15 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import reduce
+from operator import xor
 from pathlib import Path
 from typing import Any
 
 from runtime.dispatch.checkpoint import Checkpoint
 from service.running.durable.journal_file import JournalFile, check, damaged
 from service.running.durable.keyed import KeyedLog
-from service.running.durable.sealed import Damaged, sealed, unsealed
+from service.running.durable.sealed import Damaged, mark, sealed, unsealed
 from service.running.durable.values import Commit, Left, Pushed, Resumption
 
 KEPT_RESULTS = 2000
@@ -72,6 +74,8 @@ class Journal:
         )
         self._states: Mapping[str, Any] = {}
         """As this journal stored them last."""
+        self._stages: frozenset[str] = frozenset()
+        """Of which a state is stored."""
         try:
             with self._file.taking_over() as db:
                 self.found = self._load(db)
@@ -87,10 +91,17 @@ class Journal:
         row = db.execute("SELECT body FROM progress").fetchone()
         if row is None:
             return Resumption(pushed=pushed)
-        delivered, failed, shed, positions, wanted = _progress(row[0])
+        delivered, failed, shed, positions, wanted, marked = _progress(row[0])
         states = {stage: unsealed(body) for stage, body in db.execute("SELECT stage, body FROM state")}
+        keyed, self._stages = self._keyed.load(db), frozenset(states)
+        if marked is not None and marked != self._mark(self._stages):
+            raise Damaged("a state stands under another stage's name than when it was written")
         point = Checkpoint(delivered, failed, shed, states)
-        return Resumption(point, positions, left, pushed, wanted, self._keyed.load(db))
+        return Resumption(point, positions, left, pushed, wanted, keyed)
+
+    def _mark(self, stages: Iterable[str]) -> int:
+        """Of whose the states are that are stored."""
+        return reduce(xor, map(mark, stages), self._keyed.mark)
 
     def store(self, commit: Commit | None, pushed: Iterable[Pushed] = ()) -> None:
         """All of it or nothing; with neither, whether anything can be. Raises: Fenced; NotNow."""
@@ -112,12 +123,13 @@ class Journal:
 
     def _put(self, db: sqlite3.Connection, commit: Commit) -> None:
         point = commit.checkpoint
-        progress = point.delivered, point.failed, point.shed, dict(commit.positions), commit.wanted
-        db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (sealed(progress),))
         for stage, state in point.states.items():
             if self._states.get(stage, _UNKNOWN) is not state:
                 db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (stage, sealed(state)))
         self._keyed.put(db, point.keyed)
+        marked = self._mark(self._stages | point.states.keys())
+        progress = point.delivered, point.failed, point.shed, dict(commit.positions), commit.wanted, marked
+        db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (sealed(progress),))
         self._pushed.forget(db, point.next_serial)
         if commit.left:
             first, count = _extent(commit)
@@ -126,6 +138,7 @@ class Journal:
 
     def _note(self, commit: Commit) -> None:
         self._states = commit.checkpoint.states
+        self._stages |= self._states.keys()
         self._keyed.note()
         self._pushed.forgot(commit.checkpoint.next_serial)
         if commit.left:
@@ -143,17 +156,19 @@ def owed(path: Path) -> str | None:
         if db.execute("SELECT count(*) FROM pushed").fetchone()[0]:
             return "items that never left"
         row = db.execute("SELECT body FROM progress").fetchone()
-        delivered, failed, shed, _, wanted = _progress(row[0]) if row is not None else (0, 0, 0, {}, None)
+        delivered, failed, shed, _, wanted, _ = _progress(row[0]) if row is not None else (0, 0, 0, {}, None, None)
         if wanted is not None and wanted < delivered + failed + shed:
             return "results that its sink never got"
         check(db, path)
         return None
 
 
-def _progress(body: bytes) -> tuple[int, int, int, Mapping[str, Any], int | None]:
-    """Delivered, failed, shed, positions, wanted; the last is not in journals from before it was stored."""
+def _progress(body: bytes) -> tuple[int, int, int, Mapping[str, Any], int | None, int | None]:
+    """Delivered, failed, shed, positions, wanted, the mark of whose the states are; the last two are not in journals
+    from before they were stored."""
     delivered, failed, shed, positions, *rest = unsealed(body)
-    return delivered, failed, shed, positions, rest[0] if rest else None
+    wanted, marked = (*rest, None, None)[:2]
+    return delivered, failed, shed, positions, wanted, marked
 
 
 def _extent(commit: Commit) -> tuple[int, int]:

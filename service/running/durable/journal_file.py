@@ -15,13 +15,13 @@ from compositions.errors import NotNow, RecomposeError
 from service.running.durable.log_check import log_damage
 
 VERSION = 3
-SCHEMA = """
-CREATE TABLE holder (one INTEGER PRIMARY KEY CHECK (one = 1), run TEXT NOT NULL, epoch INTEGER NOT NULL);
-CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
-CREATE TABLE state (stage TEXT PRIMARY KEY, body BLOB NOT NULL);
-CREATE TABLE pushed (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE TABLE result (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, body BLOB NOT NULL);
-"""
+TABLES = (
+    "CREATE TABLE holder (one INTEGER PRIMARY KEY CHECK (one = 1), run TEXT NOT NULL, epoch INTEGER NOT NULL)",
+    "CREATE TABLE progress (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL)",
+    "CREATE TABLE state (stage TEXT PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE pushed (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, body BLOB NOT NULL)",
+    "CREATE TABLE result (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, body BLOB NOT NULL)",
+)
 ADDED = {
     2: "CREATE TABLE keyed (stage TEXT, key BLOB, body BLOB NOT NULL, PRIMARY KEY (stage, key)) WITHOUT ROWID",
     3: "CREATE TABLE keyed_log (number INTEGER PRIMARY KEY, stage TEXT NOT NULL, body BLOB NOT NULL)",
@@ -54,6 +54,7 @@ class JournalFile:
         _prepare(path)
         with self._told():
             self.db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
+        self.db.text_factory = bytes.decode  # by itself it says of flipped bits what it says of a lock
         try:
             self._open()
         except BaseException:
@@ -64,7 +65,7 @@ class JournalFile:
         how = log_damage(self.path, synced=self._synchronous == "FULL")
         if how is not None:
             raise damaged(self.path, how)
-        with self._told():
+        with self._told(), self._read():
             check(self.db, self.path)
             self.db.execute("PRAGMA journal_mode = WAL")
             self.db.execute(f"PRAGMA synchronous = {self._synchronous}")
@@ -75,7 +76,7 @@ class JournalFile:
 
         Raises: as the class says.
         """
-        with self._told(), self._transaction():
+        with self._told(), self._read(), self._transaction():
             self._create()
             self._hold()
             yield self.db
@@ -83,7 +84,7 @@ class JournalFile:
     def _create(self) -> None:
         found = self.db.execute("PRAGMA user_version").fetchone()[0]
         if found == 0:
-            for statement in filter(str.strip, SCHEMA.split(";")):
+            for statement in TABLES:
                 self.db.execute(statement)
             self.db.execute("INSERT INTO holder VALUES (1, ?, 0)", (self._run,))
         for version, statement in ADDED.items():
@@ -135,8 +136,20 @@ class JournalFile:
             yield
         except sqlite3.OperationalError as error:
             raise NotNow(f"journal {self.path} cannot be written now: {error}") from error
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        except sqlite3.DatabaseError as error:
             raise damaged(self.path, str(error)) from error
+
+    @contextmanager
+    def _read(self) -> Iterator[None]:
+        """What it means where all of a journal is read: SQLite finds no sense in its head, its tables or a text."""
+        try:
+            yield
+        except UnicodeDecodeError as error:
+            raise damaged(self.path, str(error)) from error
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
+                raise damaged(self.path, str(error)) from error
+            raise
 
 
 def damaged(path: Path, how: str) -> RecomposeError:
@@ -160,7 +173,23 @@ def check(db: sqlite3.Connection, path: Path) -> None:
         raise RecomposeError(
             f"journal {path} has version {found}, this recompose reads up to {VERSION}; use a newer one"
         )
+    if {sql for (sql,) in db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")} != _tables(found):
+        raise damaged(path, "its tables are not those of a journal")
+    if _head_of_a_later_sqlite(path):
+        raise damaged(path, "its head says that only a later SQLite may write it")
     with closing(db.execute("PRAGMA quick_check(1)")) as answer:
         how = str(answer.fetchone()[0]).splitlines()[-1]
     if how != "ok":
         raise damaged(path, how)
+
+
+def _head_of_a_later_sqlite(path: Path) -> bool:
+    """Of which SQLite says what it says of a folder that cannot be written. The byte is 1, or 2 with a log (SQLite's
+    database file format, section 1.3.3)."""
+    with path.open("rb") as file:
+        return max(file.read(19)[18:], default=0) > 2
+
+
+def _tables(version: int) -> set[str]:
+    """As SQLite keeps their statements, a bit of which may flip as of anything else; version 0 is a new file."""
+    return {*TABLES, *(statement for since, statement in ADDED.items() if since <= version)} if version else set()

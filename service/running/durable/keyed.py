@@ -11,12 +11,12 @@ from __future__ import annotations
 import sqlite3
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from runtime.dispatch.events import KeyStates
 from runtime.dispatch.ledger import StageStates
-from service.running.durable.sealed import sealed, unsealed
+from service.running.durable.sealed import mark, sealed, unsealed
 
 RECORD_BYTES = 1 << 22
 """A record has no more states than come to that, so that none is too large for SQLite."""
@@ -28,6 +28,10 @@ class _Record(NamedTuple):
     number: int
     stage: str
     entries: int
+
+    @property
+    def mark(self) -> int:
+        return mark(self.number, self.stage)
 
 
 class _Change(NamedTuple):
@@ -52,6 +56,8 @@ class KeyedLog:
         """In all records."""
         self._change = _NOTHING
         self._next = 0
+        self._mark = 0
+        """Of all records."""
 
     def load(self, db: sqlite3.Connection) -> dict[str, dict[Any, bytes]]:
         """All states, by stage. Raises: Damaged."""
@@ -82,11 +88,21 @@ class KeyedLog:
             number += 1
         self._change = _Change(written, deleted)
 
+    @property
+    def mark(self) -> int:
+        """Of all records, once what ``put`` did last is stored."""
+        marked = self._mark
+        for record in chain(islice(self._records, self._change.deleted), (each for each, _ in self._change.written)):
+            marked ^= record.mark
+        return marked
+
     def note(self) -> None:
         """What ``put`` did last is stored."""
         (written, deleted), self._change = self._change, _NOTHING
         for _ in range(deleted):
-            self._entries -= self._records.popleft().entries
+            oldest = self._records.popleft()
+            self._entries -= oldest.entries
+            self._mark ^= oldest.mark
         for record, states in written:
             self._note(record, states)
 
@@ -119,6 +135,7 @@ class KeyedLog:
     def _note(self, record: _Record, states: KeyStates) -> None:
         self._records.append(record)
         self._entries += record.entries
+        self._mark ^= record.mark
         self._next = record.number + 1
         last = self._last.setdefault(record.stage, {})
         last.update(dict.fromkeys(states, record.number))
