@@ -56,6 +56,7 @@ class Calls:
         self._stages = {stage.name: stage for stage in app.stages}
         self._made: dict[str, Call] = {}
         self._plain: dict[tuple[str, ...], Methods | None] = {}
+        self._alone: dict[tuple[str, ...], bool] = {}
         self.keyed = KeyedStages(app)
         for name in self._stages:  # now: what they need is loaded before the first item
             with suppress(AttributeError):
@@ -99,6 +100,13 @@ class Calls:
     def at_once(self, stages: Iterable[str]) -> int:
         """How many calls of these may wait at a time; 1: none of them waits."""
         return max((self._stages[name].concurrency for name in stages if self._is_async(name)), default=1)
+
+    def alone(self, stages: tuple[str, ...]) -> bool:
+        """Whether a task of these is done before another one begins that comes behind it."""
+        found = self._alone.get(stages)
+        if found is None:
+            found = self._alone[stages] = self.at_once(stages) == 1 or not self.stateful.isdisjoint(stages)
+        return found
 
     def _is_async(self, name: str) -> bool:
         return inspect.iscoroutinefunction(getattr(self._app, name, None))

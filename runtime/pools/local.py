@@ -143,7 +143,7 @@ class LocalPool:
         async def work(task: Task) -> None:
             self._events.put((worker, await run_task(calls, worker, task, self.now_s)))
 
-        await at_once(tasks(), work)
+        await at_once(tasks(), work, lambda task: calls.alone(task.stages))
 
 
 async def run_task(calls: Calls, worker: WorkerId, task: Task, clock: Callable[[], float]) -> TaskDone | TaskFailed:

@@ -38,6 +38,10 @@ class Bench:
             answer = language.refusal(task, error)
         return self._with_let_go(answer) if shelf.ended else answer
 
+    def alone(self, task: Message) -> bool:
+        """As of ``Calls``."""
+        return self.calls.alone(self._language.stages_of(task))
+
     async def work(self, task: Message) -> Message:
         """The answer, and which blocks of the arena nothing here refers to any more."""
         return self._with_let_go(await self._answer(task))

@@ -109,7 +109,7 @@ async def _serve_at_once(bench: Bench, channel: Channel) -> bool:
             channel.send(reply)
         came.set()  # to send may hide that something came
 
-    await at_once(tasks(), work)
+    await at_once(tasks(), work, bench.alone)
     return told
 
 

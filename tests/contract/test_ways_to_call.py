@@ -98,3 +98,20 @@ def test_many_calls_wait_in_one_worker_also_of_bundles_of_one(make_rig):
     rig.finish()
     rig.check_order(20)
     assert [value[::2] for value in values(rig).values()] == [[101]] * 20
+
+
+@pytest.mark.parametrize("shape", ["Seq-Seq-Seq", "Seq(spread,wait)-Par*2(total)", "Dyn*2", "Seq(spread,wait,total)"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_stage_that_waits_for_one_at_a_time_answers_in_turn(make_rig, shape, size):
+    """What has no value for it is done at once, and still not before what came earlier."""
+    rig: Rig = make_rig("one_waits").open(shape)
+    numbers, totals = [4 * first + left for first in range(40) for left in (3, 0, 1, 0, 2)], dict[int, int]()
+    for first in range(0, len(numbers), size):
+        rig.feed_bundle(numbers[first : first + size])
+    rig.finish()
+    rig.check_order(len(numbers))
+    for serial, found in values(rig).items():
+        for value in found:
+            totals[numbers[serial] % 5] = totals.get(numbers[serial] % 5, 0) + numbers[serial]
+            assert value == totals[numbers[serial] % 5]
+        assert len(found) == numbers[serial] % 4

@@ -163,3 +163,24 @@ class Keys(App):
 
     def show(self, value):
         return "/".join(map(str, value))
+
+
+class OneWaits(App):
+    """A stage that waits for one value at a time, behind one that makes none or several of a value."""
+
+    name = "one_waits"
+    stages = (Stage("spread"), Stage("wait"), Stage("total", StageKind.PARTITIONED, partitions=3))
+
+    def spread(self, value):
+        return Outputs([value] * (value % 4))
+
+    async def wait(self, value):
+        await asyncio.sleep(0)
+        return value
+
+    def total_key(self, value):
+        return value % 5
+
+    def total(self, value, state):
+        state = (state or 0) + value
+        return state, state
