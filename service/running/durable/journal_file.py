@@ -62,6 +62,9 @@ class JournalFile:
             raise
 
     def _open(self) -> None:
+        """The files are looked at before SQLite does: to close one here would end the locks that it has on it."""
+        if _head_of_a_later_sqlite(self.path):
+            raise damaged(self.path, "its head says that only a later SQLite may write it")
         how = log_damage(self.path, synced=self._synchronous == "FULL")
         if how is not None:
             raise damaged(self.path, how)
@@ -147,7 +150,7 @@ class JournalFile:
         except UnicodeDecodeError as error:
             raise damaged(self.path, str(error)) from error
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
                 raise damaged(self.path, str(error)) from error
             raise
 
@@ -175,8 +178,6 @@ def check(db: sqlite3.Connection, path: Path) -> None:
         )
     if {sql for (sql,) in db.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")} != _tables(found):
         raise damaged(path, "its tables are not those of a journal")
-    if _head_of_a_later_sqlite(path):
-        raise damaged(path, "its head says that only a later SQLite may write it")
     with closing(db.execute("PRAGMA quick_check(1)")) as answer:
         how = str(answer.fetchone()[0]).splitlines()[-1]
     if how != "ok":
