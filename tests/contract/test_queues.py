@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -240,7 +241,8 @@ def test_a_run_goes_on_where_the_runner_before_it_was(
     runners = []
     for epoch in (1, 2):
         for before in runners:
-            before.kill()  # else what comes would be its, too
+            before.kill()
+            wait_until(lambda: "inbox" not in {thread.name for thread in threading.enumerate()})  # it takes what comes
         place.put(bodies(range(20 * epoch - 20, 20 * epoch)))
         runner = Runner(RunSpec(app="numbers", run="r", epoch=epoch, journals=str(tmp_path / "journals"), **how))
         runners.append(runner)
