@@ -11,6 +11,7 @@ from browser import CHROMIUM, DRIVER, Browser
 from dashboard_rig import LATENCY, PUSHED, Nursery, SceneDaemon, page, scenes
 from dashboard_scenes import NOTICES, SCENES
 from selenium.webdriver import Chrome as Driver
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
@@ -355,14 +356,14 @@ def test_by_keyboard_alone(daemon: SceneDaemon, chromium: Driver) -> None:
 
 
 def _press(seen: Browser, *keys: str) -> None:
-    seen.driver.switch_to.active_element.send_keys(*keys)
+    """Whatever has the focus gets them: the page may draw it anew meanwhile."""
+    ActionChains(seen.driver).send_keys(*keys).perform()
 
 
 def _tab_to(seen: Browser, what: str, within: int) -> bool:
     for _ in range(within):
         _press(seen, Keys.TAB)
-        here = seen.driver.switch_to.active_element
-        if what in (here.text, here.get_attribute("name")):
+        if what in seen.run("const here = document.activeElement; return [here.innerText, here.name]"):
             return True
     return False
 
