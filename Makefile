@@ -5,13 +5,14 @@ UV ?= uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate
 BUILD_REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 
-.PHONY: setup run test check lint quick-tests classes browser pictures setup-java setup-net setup-brokers setup-promtool lock clean
+.PHONY: setup run check test test-long lint quick-tests tools classes browser pictures setup-java setup-net setup-brokers setup-promtool lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run    set everything up and watch Ferret being adapted (about 3 minutes)"
-	@echo "make test   everything CI runs"
 	@echo "make check  the fast part: linters, types, import contracts, unit tests"
+	@echo "make test   what CI runs: everything that a change can break"
+	@echo "make test-long what takes longer, before a release: the image, all figures, repeated kills, a network, an hour of the page"
 	@echo "make browser installs Debian's Chromium for the tests of the dashboard; without it they are skipped"
 	@echo "make pictures takes the pictures of README and docs anew, from the running product"
 	@echo "make setup-java installs Debian's Java 17 for Spark; without it the tests of the data pipeline are skipped"
@@ -27,11 +28,11 @@ PIP_KNOWS = $$($(BIN)/python -m pip config get global.$(1) 2>/dev/null)
 LIKE_PIP = UV_DEFAULT_INDEX="$${PIP_INDEX_URL:-$(call PIP_KNOWS,index-url)}" \
 	UV_INDEX="$${PIP_EXTRA_INDEX_URL:-$(call PIP_KNOWS,extra-index-url)}" UV_INDEX_STRATEGY=unsafe-best-match
 
-$(VENV)/.ready: requirements-uv.lock requirements.lock pyproject.toml
+$(VENV)/.ready: requirements-uv.lock requirements.lock pyproject.toml lab/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) --require-hashes -r requirements-uv.lock && $(LIKE_PIP) $(UV_INSTALL) -r requirements.lock || \
 		$(PIP_INSTALL) --require-hashes -r requirements.lock
-	$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	$(PIP_INSTALL) --no-deps --no-build-isolation -e . -e lab
 	touch $@
 
 setup: $(VENV)/.ready
@@ -39,7 +40,7 @@ setup: $(VENV)/.ready
 run: setup
 	$(BIN)/recompose demo ferret
 
-# On two cores linters and tests go side by side; so do tests that have no eye on the clock.
+# On two cores linters and tests go side by side.
 check: setup
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint quick-tests
 
@@ -49,27 +50,19 @@ lint:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-QUICK := tests/unit tests/property
+quick-tests: setup
+	$(BIN)/python tests/lanes.py quick
 
-quick-tests:
-	$(BIN)/pytest -q -n 2 $(QUICK)
-
-# Clusters, JVMs and browsers take most of the time, and half of that is waiting for one: three files at a time on two
-# cores. What adapts to times that it measures, or is judged by them, runs two at a time; two machines in one that are
-# judged by them, alone.
-PACED := tests/faults/test_daemon_and_runner_killed.py $(addprefix tests/integration/test_, \
-	dashboard_live.py end_to_end.py ray_pool.py demo.py)
-ALONE := tests/hosts/test_two_hosts.py
-SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
-# What fails beside others (exit code 1) is tried once more by itself: a failure there is one, whoever runs beside it.
-OR_ALONE = || { [ $$? -eq 1 ] && $(BIN)/pytest -q --last-failed --last-failed-no-failures none tests; }
-
-test: setup
-	-@$(MAKE) --no-print-directory browser setup-java setup-net setup-brokers setup-promtool
+# What runs beside what, and what happens to a test that fails: tests/lanes.py.
+test: setup tools
 	@$(MAKE) --no-print-directory -j3 --output-sync=target lint quick-tests classes
-	$(BIN)/pytest -q -n 3 $(SIDE_BY_SIDE) $(addprefix --ignore=,$(QUICK) $(PACED) $(ALONE)) tests $(OR_ALONE)
-	$(BIN)/pytest -q -n 2 $(SIDE_BY_SIDE) $(PACED) $(OR_ALONE)
-	$(BIN)/pytest -q $(ALONE) $(OR_ALONE)
+	$(BIN)/python tests/lanes.py test
+
+test-long: setup tools classes
+	$(BIN)/python tests/lanes.py long
+
+tools:
+	-@$(MAKE) --no-print-directory browser setup-java setup-net setup-brokers setup-promtool
 
 # What Spark's JVMs read from jars at every start, parsed once for those of the tests: each takes 7 s of CPU less.
 CLASSES := $(VENV)/spark-classes.jsa

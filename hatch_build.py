@@ -1,9 +1,9 @@
-"""How the wheel is made: our rooms lie inside the package ``recompose``, and import each other by their names there.
+"""Build the wheel: our packages lie inside the package ``recompose``, and import each other by their names there.
 
-In the tree a room is a top-level package (``apps.contract``), which reads well and hides nothing. Installed beside a
-user's own packages ``apps`` and ``service`` it must not be one. So the build copies each room to ``recompose/`` and
-renames what its imports say. What is no import stays: a module that another one is told by name is named relative to
-``__package__``. ``recompose/names.py`` answers to the names of the tree where nobody else does.
+In the source tree each of them (a ``room``) is a top-level package (``apps.contract``), which reads well and hides
+nothing. Installed beside a user's own packages ``apps`` and ``service`` it must not be one. So the build copies each to
+``recompose/`` and renames its imports. Anything that is not an import stays: a module that is passed on by its name is
+named relative to ``__package__``. ``recompose/names.py`` resolves the names of the tree if no other package has them.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ HOME = "recompose"
 
 
 class RoomsInOnePackage(BuildHookInterface):
-    """Puts the package and the ``rooms`` of the hook's settings into a wheel; an editable one has the tree as it is."""
+    """Put the packages ``packs`` of the hook's settings into a wheel, with their imports of ``rooms`` renamed.
+
+    ``tree`` is the project's folder, from the one that is built. An editable install uses the tree as it is.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":
             return
         self._made = Path(tempfile.mkdtemp(prefix="recompose-wheel-"))
-        rooms: list[str] = self.config["rooms"]
-        for part in (HOME, *rooms):
-            for file in _files(Path(self.root) / part):
-                inside = file.relative_to(self.root) if part == HOME else HOME / file.relative_to(self.root)
+        tree, rooms = Path(self.root, self.config.get("tree", ".")).resolve(), self.config["rooms"]
+        for part in self.config["packs"]:
+            for file in _files(tree / part):
+                inside = file.relative_to(tree) if part == HOME else HOME / file.relative_to(tree)
                 build_data["force_include"][str(_put(file, self._made / inside, rooms))] = str(inside)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:

@@ -1,4 +1,4 @@
-"""What makes a class an acceptable app, checked before any worker starts."""
+"""Check that a class is an acceptable app, before any worker starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _TAKEN = {*dir(App), *App.__annotations__, "options"}
 
 
 def faults_of(app: App | type[App]) -> list[str]:
-    """What is wrong with an app, a sentence each: with the class, or with an instance that set its own stages."""
+    """Return what is wrong with an app, a sentence each: with the class, or with an instance that set its own
+    stages."""
     faults = list(_class_faults(app))
     stages = getattr(app, "stages", ())
     if not stages or not all(isinstance(stage, Stage) for stage in stages):
@@ -38,7 +39,7 @@ def _class_faults(app: App | type[App]) -> Iterator[str]:
 
 
 def takes_options(app_class: type[App]) -> bool:
-    """Whether its ``__init__`` wants the options; one that takes only ``self`` finds them set."""
+    """Return whether its ``__init__`` wants the options; one that takes only ``self`` finds them set."""
     return _takes(app_class, ("options",), bound=True)
 
 
@@ -86,7 +87,7 @@ def _order_faults(stage: Stage) -> Iterator[str]:
 
 
 def _call_faults(stage: Stage, method: object) -> Iterator[str]:
-    """What does not go together in the way that it is called."""
+    """Yield what does not go together in the way that it is called."""
     stateful, is_async = stage.keeps_state, inspect.iscoroutinefunction(method)
     if inspect.isasyncgenfunction(method):
         yield "is an async generator, which cannot be called; write an async def that returns Outputs([...])"
@@ -113,7 +114,7 @@ def _is_time(value: object) -> bool:
 
 
 def _key_faults(app: App | type[App], stage: Stage) -> Iterator[str]:
-    """What a partitioned stage lacks."""
+    """Yield what a partitioned stage lacks."""
     if stage.kind is not StageKind.PARTITIONED:
         return
     name = f"{stage.name}_key"

@@ -1,4 +1,4 @@
-"""An app whose class was not found by its name but made in a script or a notebook: how it gets to its workers.
+"""Carry an app's class to its workers if it was made in a script or a notebook, and so cannot be found by its name.
 
 Ray carries the class itself. Values of other classes of that script travel as any value does, by the name of their
 class, ``__main__.Point``; a worker has another ``__main__``, so the classes go along and are put into it.

@@ -1,4 +1,4 @@
-"""What an app is: stages written once as methods, and what surrounds them.
+"""The contract of an app: stages written once as methods, and the hooks around them.
 
 A complete app::
 
@@ -13,12 +13,12 @@ A complete app::
             state = (state or 0) + len(words)
             return state, state
 
-A stateless stage is a method ``(value) -> value``; a stateful one ``(value, state) -> (value, state)``, whose state is
-``None`` before the first item and is kept by the service, item by item in order, wherever the stage runs. A partitioned
-one, ``Stage("total", StageKind.PARTITIONED, partitions=64)``, has a state for each key: beside ``total(value, state)``
-the app has ``total_key(value)``, which uses the value and constants and nothing that ``setup`` makes, and ``state`` is
-that of the value's key, ``None`` before its first value; who returns ``None`` for it has it forgotten. A stage gives
-any number of values for one when it yields them, or returns ``Outputs``.
+A stateless stage is a method ``(value) -> value``; a stateful one ``(value, state) -> (value, state)``. Its state is
+``None`` before the first item; the service keeps it, and passes it on item by item in order, wherever the stage runs. A
+partitioned stage, ``Stage("total", StageKind.PARTITIONED, partitions=64)``, has a state for each key. Beside
+``total(value, state)`` the app has ``total_key(value)``, which uses the value and constants and nothing that ``setup``
+makes. ``state`` is then that of the value's key, ``None`` before its first value; to return ``None`` as the state
+removes it. A stage gives any number of values for one when it yields them, or returns ``Outputs``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Options(BaseModel):
 
 @final
 class Outputs(list[Any]):
-    """What a stage returns to give 0 … n values for one: ``Outputs([a, b])``; ``Outputs()`` drops the item.
+    """A stage's result with 0 … n values for one: ``Outputs([a, b])``; ``Outputs()`` drops the item.
 
     The next stages get each value by itself. All of them keep the serial number of the item, and their order. One on
     which a stage raises is a fault of the whole item.
@@ -130,7 +130,7 @@ class App:
         raise RecomposeError(f"app {self.name!r} takes no video; start it with source replay or push")
 
     def data_set(self) -> Recipe | None:
-        """How ``recompose ingest`` makes the data set that the app searches in; None: it has none."""
+        """Return how ``recompose ingest`` makes the data set that the app searches in; None: it has none."""
         return None
 
     def open_output(self, path: Path) -> Output | None:

@@ -1,4 +1,4 @@
-"""Frames as items: of a video or of pictures, sound or not."""
+"""Frames as items: read from a video or from pictures, intact or not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.input.video import Frames
+from apps.video import Frames
 from compositions.errors import RecomposeError
 
 Image = NDArray[np.uint8]
@@ -26,7 +26,7 @@ class Frame(NamedTuple):
 
 
 def frames_of(place: Path, height: int) -> Iterator[Frame]:
-    """Of a video, or the pictures in a folder; scaled down to ``height`` rows, 0: as they are."""
+    """Yield the frames of a video, or the pictures in a folder; scaled down to ``height`` rows, 0: as they are."""
     place = place.expanduser()
     if not place.is_dir():
         return (Frame(number, scaled(image, height)) for number, image in enumerate(Frames(str(place))))

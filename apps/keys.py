@@ -1,4 +1,4 @@
-"""Keys of partitioned stages: which are accepted, and which partition each falls into.
+"""Keys of partitioned stages: check that a key is accepted, and compute its partition.
 
 A partition must be the same in every process, on every machine and under every hash seed, so it is not made of Python's
 ``hash``. Keys that are equal to Python are one key, so ``True`` is 1 here too.

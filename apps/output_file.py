@@ -1,4 +1,4 @@
-"""A file that results are written to: it holds whole records whatever happens, and says when it can take no more."""
+"""A file of results: it holds whole records whatever happens, and reports when it can take no more."""
 
 from __future__ import annotations
 

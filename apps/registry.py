@@ -1,4 +1,4 @@
-"""Finds apps, a user's and ours in the same way: by the entry-point group ``recompose.apps`` and in ``--apps`` folders.
+"""Find apps, a user's and ours in the same way: by the entry-point group ``recompose.apps`` and in ``--apps`` folders.
 
 Every ``*.py`` file and every package of such a folder is one module. It is loaded under a name made from its path, so
 that two folders may hold files of the same name, and so that classes are pickled by reference between processes which
@@ -24,6 +24,7 @@ import compositions
 from apps.app_check import faults_of, takes_options
 from apps.contract import App, Options
 from compositions.errors import Fault, RecomposeError
+from compositions.wording import did_you_mean
 
 ENTRY_POINT_GROUP = "recompose.apps"
 AppClass = type[App]
@@ -56,9 +57,18 @@ def discover(apps_dirs: Sequence[Path] = ()) -> dict[str, AppClass]:
 
 def scan(apps_dirs: Sequence[Path] = ()) -> Discovery:
     """All apps by name and the faults. Of two apps of one name the first found stays: built-in ones, then folders."""
+    return _by_name(_found(apps_dirs))
+
+
+def scan_own(places: Sequence[Path]) -> Discovery:
+    """Return the apps that these folders and files define, without installed apps."""
+    return _by_name(each for place in places for each in (_from_file if place.is_file() else _from_folder)(place))
+
+
+def _by_name(everything: Iterable[_Found]) -> Discovery:
     apps: dict[str, AppClass] = {}
     faults: list[Fault] = []
-    for place, found in _found(apps_dirs):
+    for place, found in everything:
         if isinstance(found, Fault):
             faults.append(found)
         elif found.name in apps:
@@ -79,9 +89,9 @@ def find(name: str, apps_dirs: Sequence[Path] = ()) -> AppClass:
     everything = scan(apps_dirs)
     if name in everything.apps:
         return everything.apps[name]
-    known = ", ".join(sorted(everything.apps)) or "none"
+    known = f"; known apps are {', '.join(sorted(everything.apps)) or 'none'}"
     failed = "".join(f"; {fault}" for fault in everything.faults)
-    raise UnknownApp(f"unknown app {name!r}; known apps are {known}{failed}")
+    raise UnknownApp(f"unknown app {name!r}{did_you_mean(name, everything.apps) or known}{failed}")
 
 
 def create(name: str, options: Mapping[str, Any] | None = None, apps_dirs: Sequence[Path] = ()) -> App:

@@ -1,4 +1,4 @@
-"""Sample photos for a machine without the user's own, and where the apps keep what they make once.
+"""Sample photos for a machine without the user's own, and the cache folder of the apps.
 
 The photos that ship inside the scikit-image wheel (extra ``samples``) are cut into overlapping windows, turned and
 scaled by a seeded recipe: some hundreds of different pictures, many of which show the same thing.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -41,11 +43,15 @@ def cache_dir() -> Path:
 
 
 def _private_temporary() -> Path:
-    """A container's user may have no home. Raises: RecomposeError when somebody else made that folder."""
+    """Return a private temporary folder, as a container's user may have no home. Raises: RecomposeError if another user
+    made that folder, or a link or file of its name, which anyone can do there."""
     folder = Path(tempfile.gettempdir()) / f"recompose-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise RecomposeError(f"cache folder {folder} belongs to another user; set XDG_CACHE_HOME to one of yours")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+        what = "belongs to another user" if stat.S_ISDIR(found.st_mode) else "is no folder"
+        raise RecomposeError(f"cache folder {folder} {what}; set XDG_CACHE_HOME to one of yours")
     return folder
 
 

@@ -36,7 +36,7 @@ def write_video(place: Path, frames: Iterable[NDArray[np.uint8]], size: tuple[in
 
 
 class Shown(NamedTuple):
-    """What a result shows: its picture, and its rows of the table."""
+    """The picture of a result, and its rows of the table."""
 
     image: NDArray[np.uint8]
     rows: Iterable[Sequence[Any]]

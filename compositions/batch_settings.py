@@ -1,4 +1,4 @@
-"""Settings of the batch controllers; defaults follow the advice of Leonarczyk 2024, section 5.4, where it gives any."""
+"""Settings of batch controllers and schedulers; the former follow the advice of Leonarczyk 2024, section 5.4."""
 
 from __future__ import annotations
 
@@ -6,12 +6,42 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from compositions.settings import SettingsError, check, overridden, ranged
+from compositions.settings import SettingsError, check, one_of, overridden, ranged
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """Raises: SettingsError when any is out of range."""
+
+    slice_s: float = ranged(0.001, 1e-6, 60, "s")
+    """A worker stays at an operator for about this long before it asks again (``s`` in the paper, section 6): longer
+    asks less often, and hears later that another operator needs it."""
+    window_s: float = ranged(0.1, 1e-5, 3600, "s")
+    """``ct``: throughputs are those since the beginning of the window (section 6.4). A hundred slices: what one worker
+    does in a turn is small against it."""
+    capacity: int = ranged(1000, 1, 100_000_000, "tuples")
+    """``qst``: ``C`` of equation 1, what may wait behind all operators together."""
+    least_waiting: int = ranged(1, 1, 1_000_000, "tuples")
+    """``lp``: an operator with fewer is passed over. The paper names the choice and takes 1 (section 6.2)."""
+    selectivity: str = one_of("corrected", "printed")
+    """``ct``: whether an operator's throughput is divided by the selectivities before it, or, as equation 3 is printed,
+    by its own as well."""
+    ahead: float = ranged(1.0, 0.01, 1000, "slices")
+    """``kanban``: what may wait for each worker that the next operator can have."""
+    half_life: int = ranged(1000, 1, 100_000_000, "tuples")
+    """Costs and selectivities are estimated from what was measured; a tuple counts half after so many more."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def overridden(self, values: Mapping[str, Any]) -> SchedulerSettings:
+        """These settings with single fields replaced by their names. Raises: SettingsError naming every fault."""
+        return overridden(self, values)
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyAim:
-    """What the latency of a bundle is to be."""
+    """The target for the latency of a bundle."""
 
     target_ms: float = ranged(3.0, 1e-3, 3.6e6, "ms")
     """The thesis's target."""
@@ -40,7 +70,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Of the controllers that go by steps; ``sample`` also of ``pid``."""
+    """Settings of the controllers that change the size in steps; ``sample`` is also used by ``pid``."""
 
     step: float = ranged(10.0, 0.01, 100_000, "items")
     """The adaptation factor: 10 is advised at a threshold of 5 %, else 15 (section 5.4)."""
@@ -50,7 +80,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Gains:
-    """Of ``pid``, per decision; the best of table 5.5."""
+    """Settings of ``pid``, per decision; the best of table 5.5."""
 
     kp: float = ranged(10.0, 0, 100_000)
     ki: float = ranged(15.0, 0, 100_000)

@@ -1,4 +1,4 @@
-"""How many items travel together: what a user asks for, and what holds at a moment."""
+"""The bundle size: what a user requests, and the limits in force at a moment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = tuple(name for name in names(BatchSettings()) if name != AIM)
 
 @dataclass(frozen=True, slots=True)
 class SizeControl:
-    """Which controller is to choose the size, and its settings; what it aims at, the objective says."""
+    """The controller that chooses the size, and its settings; the objective says what it aims at."""
 
     name: ControllerName
     settings: BatchSettings = field(default_factory=BatchSettings)
@@ -55,7 +55,7 @@ def settings_of(said: Mapping[str, Any]) -> BatchSettings:
 
 
 def setting_faults(said: Mapping[str, Any]) -> list[str]:
-    """What no setting of a controller may be, each by itself."""
+    """Return what no setting of a controller may be, each by itself."""
     unknown = [_unknown(name) for name in said if name not in SETTINGS]
     return unknown or faults(BatchSettings(), said)
 
@@ -89,7 +89,7 @@ class Batching:
     """
 
     items: int | None = None
-    """None: as many as pay (:mod:`control.grain`), or as ``control`` has it."""
+    """None: as many as pay (:mod:`control.bundles.bundle_size`), or as ``control`` has it."""
     max_bytes: int = ranged(4 * 2**20, 1, MOST_BYTES, "bytes")
     linger_ms: float = ranged(0.0, 0, MOST_LINGER_MS, "ms")
     """How long the first item may wait for others that are not due yet. Those that are due never wait."""
@@ -103,13 +103,13 @@ class Batching:
 
     @property
     def controller(self) -> Asked:
-        """Who is to choose the size."""
+        """Return who is to choose the size."""
         if self.control is not None:
             return self.control.name
         return "auto" if self.items is None else "fixed"
 
     def limits(self, size: int) -> BundleLimits:
-        """What holds while ``size`` items are to travel together."""
+        """Return what holds while ``size`` items are to travel together."""
         return BundleLimits(size, self.max_bytes, self.linger_ms / 1e3)
 
     def controlled(self, controller: str | None, settings: Mapping[str, Any]) -> Batching:
@@ -119,7 +119,7 @@ class Batching:
 
 @dataclass(frozen=True, slots=True)
 class BundleLimits:
-    """When the next bundle is closed."""
+    """The limits at which the next bundle is closed."""
 
     items: int = 1
     max_bytes: int = 4 * 2**20

@@ -1,4 +1,4 @@
-"""Workers that choose what to run next: what a dynamic composition says of them (Prasaad et al. 2017, section 6)."""
+"""Workers that choose what to run next: their number, scheduler and settings (Prasaad et al. 2017, section 6)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from compositions.scheduler_settings import SchedulerSettings
+from compositions.batch_settings import SchedulerSettings
 from compositions.settings import SettingsError, plain
 
 SchedulerName = Literal["qst", "lp", "et", "ct", "kanban"]
 SCHEDULER_NAMES: tuple[SchedulerName, ...] = get_args(SchedulerName)
 DEFAULT_SCHEDULER: SchedulerName = "lp"
-"""The lowest latency of the published ones, at a throughput like the best (docs/ordered.md)."""
+"""The lowest latency of the published ones, at a throughput like the best (docs/research/ordered.md)."""
 Value = int | float | str
 _TAKES: Mapping[SchedulerName, tuple[str, ...]] = {
     "qst": ("slice_s", "capacity", "half_life"),

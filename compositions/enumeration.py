@@ -1,8 +1,9 @@
-"""All compositions of an app within a limit of workers: what ``generate`` of a compositions file asks for."""
+"""Enumerate all compositions of an app within a limit of workers, for ``generate`` of a compositions file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from compositions.errors import CompositionError, Fault
 from compositions.model import Composition, Group, Pattern, Stage, all_sequential
@@ -35,13 +36,13 @@ def generate(stages: Sequence[Stage], *, max_workers: int, replicas: Sequence[in
     return (Composition(short_notation(Composition("", groups)), groups) for _, groups in tails)
 
 
-def own_list(stages: Sequence[Stage], cores: int) -> tuple[Composition, ...]:
-    """What can be chosen for an app without a compositions file: all that twice the ``cores`` can be given to.
+def own_list(stages: Sequence[Stage], cores: float) -> tuple[Composition, ...]:
+    """Return what can be chosen for an app without a compositions file: all that twice the ``cores`` can be given to.
 
     Twice, because a stage that waits takes a worker and no core. Where that would be more than 1,000, fewer numbers of
     replicas are offered: all, then powers of two, two, one. All stages sequential is always among them, by that name.
     """
-    most = max(2 * cores, len(stages))
+    most = max(ceil(2 * cores), len(stages))
     powers = [2**exponent for exponent in range(most.bit_length()) if 2**exponent <= most]
     plain = all_sequential(stages)
     for replicas in (range(1, most + 1), powers, powers[:2], powers[:1]):

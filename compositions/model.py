@@ -11,7 +11,7 @@ from compositions.dynamic import Dyn
 
 
 class StageKind(StrEnum):
-    """What a stage may keep between items (Prasaad et al., section 2)."""
+    """The kinds of state that a stage may keep between items (Prasaad et al., section 2)."""
 
     STATELESS = "stateless"
     STATEFUL = "stateful"
@@ -20,14 +20,14 @@ class StageKind(StrEnum):
 
 
 class Pattern(StrEnum):
-    """How the workers of a group are arranged."""
+    """The arrangement of a group's workers."""
 
     SEQ = "seq"
     PAR = "par"
 
 
 class TransitionKind(StrEnum):
-    """How one composition becomes another."""
+    """The way one composition becomes another."""
 
     RESIZE = "resize"
     """In place: the groups stay, and have other numbers of replicas."""
@@ -57,7 +57,7 @@ class Stage:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether it must see its items in order."""
+        """Return whether it must see its items in order."""
         return self.kind is not StageKind.STATELESS
 
 
@@ -99,7 +99,7 @@ class Composition:
 
     @property
     def shape(self) -> tuple[tuple[tuple[str, ...], int], ...]:
-        """What makes two compositions the same: stages and replicas of every group, whatever the spelling."""
+        """Return what makes two compositions the same: stages and replicas of every group, whatever the spelling."""
         groups = tuple((group.stages, group.replicas) for group in self.groups)
         if self.dyn is None:
             return groups
@@ -108,11 +108,11 @@ class Composition:
 
     @property
     def grouping(self) -> tuple[tuple[str, ...], ...]:
-        """Which stages run together: the shape without the numbers of replicas."""
+        """Return which stages run together: the shape without the numbers of replicas."""
         return tuple(group.stages for group in self.groups)
 
     def transition_to(self, other: Composition) -> TransitionKind:
-        """What it takes to go from this one to ``other``."""
+        """Return what it takes to go from this one to ``other``."""
         alike = self.grouping == other.grouping and self.dyn is None and other.dyn is None
         return TransitionKind.RESIZE if alike else TransitionKind.SWITCH
 

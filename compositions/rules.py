@@ -1,5 +1,5 @@
-"""What makes groups a composition of an app: every stage once, in the app's order, and in Par none that
-workers cannot share."""
+"""Check that groups form a composition of an app: every stage once, in the app's order, and in Par none that workers
+cannot share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from compositions.errors import Fault, shown
 from compositions.model import Group, Pattern, Stage, StageKind
+from compositions.wording import did_you_mean
 
 MAX_REPLICAS = 1_000
 """More workers than one dispatcher can feed, with tens of megabytes each."""
@@ -44,8 +45,9 @@ def count_fault(name: str, count: int) -> str | None:
 
 
 def most_replicas(stages: Sequence[Stage]) -> int:
-    """How many workers a group of these may have: by the keys of its first stage, where that is partitioned, as many
-    as partitions; with another stage that keeps a state only one, for its items must stay together and in order."""
+    """Return how many workers a group of these may have: by the keys of its first stage, where that is partitioned,
+    as many as partitions; with another stage that keeps a state only one, for its items must stay together and in
+    order."""
     kept = [at for at, stage in enumerate(stages) if stage.keeps_state]
     if not kept:
         return MAX_REPLICAS
@@ -66,7 +68,7 @@ def _order_faults(groups: Sequence[Group], stages: Sequence[Stage], app: str) ->
     for path, name in _named_stages(groups):
         if name not in place:
             unknown += 1
-            yield Fault(path, f"unknown stage {shown(name)}; {accepted}")
+            yield Fault(path, f"unknown stage {shown(name)}{did_you_mean(name, place)}; {accepted}")
         elif name in seen:
             yield Fault(path, f"stage {shown(name)} is repeated; every stage appears exactly once")
         elif seen and place[name] < max(place[other] for other in seen):

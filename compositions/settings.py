@@ -45,7 +45,7 @@ def overridden(group: Group, values: Mapping[str, Any]) -> Group:
 
 
 def faults(group: object, values: Mapping[str, Any]) -> list[str]:
-    """What is unknown or out of range among ``values``; whether they go together is another question."""
+    """Return what is unknown or out of range among ``values``; whether they go together is another question."""
     known = {limits.name: limits for limits, _ in _values(group)}
     return [fault for name, value in values.items() if (fault := _override_fault(known, name, value))]
 

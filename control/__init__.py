@@ -1,1 +1,1 @@
-"""What is decided, as functions of arguments: manager, objectives, strategies, forecasts. Pure."""
+"""The decisions: manager, objectives, strategies and forecasts, as pure functions of their arguments."""

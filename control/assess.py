@@ -1,4 +1,4 @@
-"""Reading a snapshot against an objective: is it met, is that the composition's doing, and is there enough to tell?"""
+"""Assess a snapshot against an objective: is it met, is the composition responsible, and are there enough samples?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from compositions.model import Stage
 from compositions.wording import figure
 from control.objectives.objective import Objective, Ruling
-from control.reading import drained_in_s, held_s, waiting
+from control.reading import drained_in_s, held_s, stalled_s, waiting
 from control.settings import Measuring
 from profiler.slo import SloStatus
 from profiler.snapshot import LatencyStats, Snapshot
@@ -16,7 +16,7 @@ from profiler.snapshot import LatencyStats, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What a snapshot says about the active composition. Rates in items/s, latency in seconds."""
+    """The assessment of the active composition by a snapshot. Rates in items/s, latency in seconds."""
 
     status: SloStatus
     """What the user sees: judged on what was delivered."""
@@ -52,7 +52,21 @@ def assess(objective: Objective | None, snapshot: Snapshot, measuring: Measuring
     return _measured(snapshot, objective.quantile, _ruling(objective, snapshot, measuring))
 
 
+def stalled(objective: Objective, snapshot: Snapshot) -> str | None:
+    """Return why the objective is violated although nothing was delivered that could be judged: there are items, and
+    none has been delivered for longer than the stages explain and the objective allows. ``None`` otherwise."""
+    still_s, asked = stalled_s(snapshot), objective.asked_per_s(snapshot.input_rate_per_s)
+    allowed_s = max(objective.wanted_s or 0.0, 3 / asked if asked else 0.0)
+    if still_s is None or still_s <= allowed_s:
+        return None
+    there = snapshot.backlog + snapshot.in_flight
+    return f"nothing has come out for {still_s:.0f} s, with {there} items waiting or at work"
+
+
 def _ruling(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> Ruling:
+    silent = stalled(objective, snapshot)
+    if silent is not None:
+        return Ruling(SloStatus.VIOLATED, None, silent)
     missing = too_few(objective, snapshot, measuring)
     if missing is not None:
         return Ruling(SloStatus.UNKNOWN, None, missing)
@@ -63,7 +77,8 @@ def _ruling(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> R
     if overrun is not None:
         whole_window = held_s(snapshot) >= snapshot.now_s - snapshot.window_start_s
         return Ruling(SloStatus.VIOLATED, False if whole_window else None, overrun)
-    return Ruling(verdict.status, True if verdict.status is SloStatus.MET else None, verdict.reason)
+    shown = verdict.status is SloStatus.MET and verdict.bound is not None  # without a bound, no measurement shows it
+    return Ruling(verdict.status, True if shown else None, verdict.reason)
 
 
 def too_few(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> str | None:
@@ -78,7 +93,7 @@ def too_few(objective: Objective, snapshot: Snapshot, measuring: Measuring) -> s
 
 
 def unsure(stages: Sequence[Stage], snapshot: Snapshot, measuring: Measuring) -> str | None:
-    """Which stage has too few timings to decide on, or ``None``."""
+    """Return which stage has too few timings to decide on, or ``None``."""
     patient = snapshot.now_s - snapshot.stable_since_s >= measuring.patience_s
     needed = measuring.patience_samples if patient else measuring.min_samples
     for stage in stages:

@@ -1,4 +1,4 @@
-"""What can be switched to: the compositions by name, the active one, and those that are left alone for a while."""
+"""The compositions that the manager can switch to: all by name, the active one, and those barred for a while."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Choices:
 
     @property
     def granted(self) -> Budget:
-        """Of the machine."""
+        """Return the share of the machine that the app may use."""
         return FREE if self.grant is None else self.grant.budget
 
     @property

@@ -1,4 +1,4 @@
-"""What the manager says: decisions with their candidates, refusals with their reason, commands to the runner."""
+"""The manager's output: decisions with their candidates, refusals with their reason, commands to the runner."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ class State(StrEnum):
     TRIAL = "trial"
     SWITCHING = "switching"
     STABLE = "stable"
+    STOPPING = "stopping"
+    """A user stops the app."""
     CLOSING = "closing"
     FAILED = "failed"
 
@@ -70,7 +72,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """How the switches of a decision went; ``None`` where there was none, or nothing was measured."""
+    """The figures of a decision's switches; ``None`` if there was none, or nothing was measured."""
 
     gap_s: float | None = None
     """The longest, from the old composition's last delivery to the new one's first."""
@@ -112,7 +114,7 @@ class NoChange:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the arbiter of a machine leaves to one app, and why."""
+    """The share of a machine that the arbiter leaves to one app, with the reason."""
 
     budget: Budget
     total: Budget

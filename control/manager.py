@@ -1,7 +1,7 @@
 """The manager: snapshots in, commands and decisions out. A state machine without clock, chance or I/O.
 
-What a phase does is in :mod:`control.phases`, which one follows in :mod:`control.phases.transitions`. What to try and
-choose is the strategy's; when to ask it is :mod:`control.watch`'s.
+:mod:`control.phases` has its phases, and :mod:`control.phases.transitions` the order in which they follow. The strategy
+chooses what to try; :mod:`control.watch` decides when to ask it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from compositions.model import Composition
-from control.arbitration.bid import Bid, Reach
+from control.arbitration.arbiter import Bid, Reach
 from control.choices import Choices, ManagerError
+from control.context import ManagerContext
 from control.decisions import Command, Decision, Grant, Mode, NoChange, State, Trigger
-from control.desk import Desk
 from control.objectives import Objective, objective_of
+from control.observation import Aim, Observation, observe
 from control.phases.transitions import after, dropped, failed
 from control.phases.transitions import first as first_phase
 from control.settings import Settings
-from control.sight import Aim, Sight, sight_of
 from control.strategies.base import Limits, Strategy
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import Announcement, Snapshot
@@ -26,7 +26,7 @@ from profiler.snapshot import Announcement, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class TickResult:
-    """What one tick brought: commands to carry out, a decision or the reason for none, and where things stand."""
+    """The result of one tick: commands to carry out, a decision or the reason for none, and the state."""
 
     commands: tuple[Command, ...]
     decision: Decision | NoChange
@@ -46,10 +46,10 @@ class Manager:
         slo: Slo | None = None,
     ) -> None:
         self._aim = Aim(None if slo is None else objective_of(slo, settings.measuring.latency_from), mode)
-        self._desk = Desk.opened(settings, strategy, choices)
+        self._context = ManagerContext.opened(settings, strategy, choices)
         strategy.prepare(choices.compositions)
         self._phase = first_phase(hands_off=self._aim.hands_off)
-        self._sight: Sight | None = None
+        self._observed: Observation | None = None
         """The latest."""
 
     @property
@@ -69,14 +69,14 @@ class Manager:
 
     def set_slo(self, slo: Slo | None) -> None:
         """Replaces the objective; what was under way for the old one is dropped."""
-        counts_from = self._desk.settings.measuring.latency_from
+        counts_from = self._context.settings.measuring.latency_from
         self._aim = replace(self._aim, objective=None if slo is None else objective_of(slo, counts_from))
         self._renew(Trigger.SLO, "the SLO was set" if slo else "the SLO was removed")
 
     def set_compositions(self, compositions: Iterable[Composition]) -> None:
         """Replaces what can be chosen from."""
-        self._desk.choices.compositions = tuple(compositions)
-        self._desk.strategy.prepare(self._desk.choices.compositions)
+        self._context.choices.compositions = tuple(compositions)
+        self._context.strategy.prepare(self._context.choices.compositions)
         self._renew(Trigger.COMPOSITIONS, "the compositions were changed")
 
     def set_mode(self, mode: Mode, composition: str | None = None) -> None:
@@ -86,47 +86,47 @@ class Manager:
         """
         if composition is not None and mode is not Mode.PINNED:
             raise ManagerError(f"mode {mode} takes no composition; {composition!r} can only be pinned")
-        self._desk.pin = None if composition is None else self._desk.choices.named(composition)
+        self._context.pin = None if composition is None else self._context.choices.named(composition)
         self._aim = replace(self._aim, mode=mode)
         self._renew(Trigger.MANUAL, f"the mode was set to {mode}")
 
     def grant(self, grant: Grant | None) -> None:
         """What others on the machine leave to it from now on, ``None``: nobody counts. Looked into at once where that
         is too little for what runs, or what runs is too little; else told when nothing is under way."""
-        before, self._desk.choices.grant = self._desk.choices.granted, grant
-        if self._desk.choices.granted == before:
+        before, self._context.choices.grant = self._context.choices.granted, grant
+        if self._context.choices.granted == before:
             return
-        self._desk.untold = None
+        self._context.untold = None
         if self._aim.hands_off:
             return
         reason = "nobody limits it any more" if grant is None else grant.reason
-        if self._sight is None:
-            self._desk.ask(Trigger.START, f"the app started; {reason}")
-        elif self._suffices(self._sight):
-            self._desk.untold = reason
+        if self._observed is None:
+            self._context.ask(Trigger.START, f"the app started; {reason}")
+        elif self._suffices(self._observed):
+            self._context.untold = reason
         else:
-            self._desk.ask(Trigger.BUDGET, reason)
+            self._context.ask(Trigger.BUDGET, reason)
 
     def bid(self, limits: Limits) -> Bid:
-        """How well the objective would be met within each of ``limits``."""
-        choices = self._desk.choices
-        takes_part = self._aim.objective is not None and self.mode is Mode.AUTO and self._desk.strategy.several
+        """Return how well the objective would be met within each of ``limits``."""
+        choices = self._context.choices
+        takes_part = self._aim.objective is not None and self.mode is Mode.AUTO and self._context.strategy.several
         reach = self._reaches(limits) if takes_part else None
         return Bid(reach, takes_part, choices.in_use, choices.grant)
 
     @property
     def granted(self) -> Grant | None:
-        """What the arbiter of the machine leaves to it."""
-        return self._desk.choices.grant
+        """Return what the arbiter of the machine leaves to it."""
+        return self._context.choices.grant
 
     def announce(self, announcements: Iterable[Announcement]) -> None:
         """Somebody knows what loads are to come: these, and no others."""
-        self._desk.lookout.announce(announcements)
+        self._context.anticipation.announce(announcements)
 
     def warm(self, rates_per_s: Iterable[float]) -> None:
         """The load before the start is known: items/s in each bin (``BIN_S``) until now, oldest first; NaN at the end
         where it is not known."""
-        self._desk.lookout.warm(rates_per_s)
+        self._context.anticipation.warm(rates_per_s)
 
     def switch_failed(self, reason: str, *, called_off: bool = False) -> None:
         """The switch under way ended with an error; the old composition is still running. ``called_off``: as this had
@@ -135,37 +135,39 @@ class Manager:
 
     def workers_lost(self, now_s: float, reason: str) -> None:
         """Workers died: what is measured until others have taken their place is not the composition's doing."""
-        recovered_s = now_s + self._desk.settings.rhythm.recovery_s
-        self._desk.watch.hold(recovered_s, f"a worker was lost ({reason})")
+        recovered_s = now_s + self._context.settings.rhythm.recovery_s
+        self._context.watch.hold(recovered_s, f"a worker was lost ({reason})")
 
     def hindsights(self) -> tuple[Decision, ...]:
         """Decisions of which it became known since the last call what came of them, with ``outcome`` filled in."""
-        return self._desk.hindsight.taken()
+        return self._context.hindsight.taken()
 
     # --- the tick ---------------------------------------------------------------------------------------------------
 
     def tick(self, now_s: float, snapshot: Snapshot) -> TickResult:
         """One step. Snapshots come in order; a command is carried out before the next but one at the latest begins."""
-        if self._desk.foresees:
-            snapshot = self._desk.lookout.seen(snapshot, None if self.objective is None else self.objective.wanted_s)
-        sight = sight_of(now_s, snapshot, self._aim, self._desk.backlog, self._desk.settings.measuring)
-        answer = self._phase.step(sight, self._desk)
-        self._sight = sight
+        if self._context.foresees:
+            snapshot = self._context.anticipation.seen(
+                snapshot, None if self.objective is None else self.objective.wanted_s
+            )
+        observed = observe(now_s, snapshot, self._aim, self._context.backlog, self._context.settings.measuring)
+        answer = self._phase.step(observed, self._context)
+        self._observed = observed
         self._phase = after(self._phase, answer.move, hands_off=self._aim.hands_off)
-        status = self._desk.conclusions.status(sight.seen)
+        status = self._context.log.status(observed.seen)
         return TickResult(answer.commands, answer.said, self._phase.label, status)
 
-    def _suffices(self, sight: Sight) -> bool:
-        return self._desk.strategy.suffices(self._desk.situation(sight, Trigger.BUDGET)) is True
+    def _suffices(self, observed: Observation) -> bool:
+        return self._context.strategy.suffices(self._context.situation(observed, Trigger.BUDGET)) is True
 
     def _reaches(self, limits: Limits) -> tuple[Reach, ...] | None:
         """``None`` while nobody can tell."""
-        sight = self._sight
-        if sight is None or sight.aim.hands_off or sight.snapshot.switching:
+        observed = self._observed
+        if observed is None or observed.aim.hands_off or observed.snapshot.switching:
             return None
-        return self._desk.strategy.reaches(self._desk.situation(sight, Trigger.BUDGET), limits)
+        return self._context.strategy.reaches(self._context.situation(observed, Trigger.BUDGET), limits)
 
     def _renew(self, trigger: Trigger, reason: str) -> None:
         """A request from outside: drop what was under way."""
-        self._desk.ask(trigger, reason)
+        self._context.ask(trigger, reason)
         self._phase = dropped(self._phase, hands_off=self._aim.hands_off)

@@ -1,11 +1,57 @@
-"""What a snapshot says of rate and backlog."""
+"""Read rate, backlog and the number of items that wait together from a snapshot."""
 
 from __future__ import annotations
 
+from math import sqrt
+
+from compositions.capacity.costs import PACED_ARRIVAL_CV, occupied_s
+from compositions.model import Composition
 from compositions.wording import figure
 from profiler.monitor import AT_HAND
+from profiler.service_time import stage_costs
 from profiler.snapshot import Snapshot
 from profiler.windows import input_rate_change
+
+# Estimate how many items of an app wait together and so carry as much information as one.
+#
+# Latencies of neighbouring items are alike for two reasons. An item in a queue waits for the same work as its
+# neighbours: in heavy traffic the correlations of the waits sum up to about ``2 ρ (c_a² + c_s²) / (1 - ρ)²`` items
+# (Whitt, Planning queueing simulations, Management Science 1989; ρ the utilization, c the coefficients of variation of
+# the times between arrivals and of service), as far as items wait at all. And results leave in order: an item that
+# takes long holds back those behind it, as many as arrive within the time that counts as late.
+
+MOST_TOGETHER = 100.0
+"""However full a group is: one that is overloaded has all of its items late, and that is to show in some seconds."""
+_FULL = 0.99
+"""Utilization beyond which a queue has no end to be told."""
+
+
+def items_together(snapshot: Snapshot, composition: Composition, wanted_s: float | None) -> float:
+    """Of ``composition`` at the present rate, at least 1. ``wanted_s``: the time in which an item is wanted, None where
+    items are not judged one by one."""
+    rate_per_s = _rate(snapshot)
+    if not rate_per_s:
+        return 1.0
+    costs = stage_costs(snapshot.stages, snapshot.cores)
+    arrival_scv = 1.0 if snapshot.counted else PACED_ARRIVAL_CV**2
+    most = 1.0
+    for group in composition.groups:
+        stages = [costs[name] for name in group.stages if name in costs]
+        service_s = sum(stage.service_s for stage in stages) + snapshot.hop_s
+        if len(stages) < len(group.stages) or not service_s:
+            continue
+        scv = sum((stage.cv * stage.service_s) ** 2 for stage in stages) / service_s**2
+        busy = min(_FULL, rate_per_s * (occupied_s(stages) + snapshot.hop_s) / group.replicas)
+        # The power is the share that waits at all (Sakasegawa's approximation).
+        queued = busy ** (sqrt(2.0 * (group.replicas + 1.0)) - 1.0) * 2 * busy * (arrival_scv + scv) / (1 - busy) ** 2
+        held_back = rate_per_s * wanted_s if wanted_s is not None and group.replicas > 1 else 0.0
+        most = max(most, 1 + queued, 1 + held_back)
+    return min(MOST_TOGETHER, most)
+
+
+def _rate(snapshot: Snapshot) -> float | None:
+    return snapshot.input_rate_per_s if snapshot.outlook is None else snapshot.outlook.present_per_s
+
 
 _GROWTH = 0.01
 """Share of the input rate by which a backlog must grow to count: a window of ten seconds tells no less."""
@@ -28,8 +74,8 @@ def drained_in_s(snapshot: Snapshot) -> float | None:
 
 
 def growing_per_s(snapshot: Snapshot) -> float | None:
-    """How fast more is due than comes out, items/s, beyond what chance brings; items given up count as if they waited.
-    ``None`` when it does not grow, or nobody knows what was asked for."""
+    """Return how fast more is due than comes out, items/s, beyond what chance brings; items given up count as if
+    they waited. ``None`` when it does not grow, or nobody knows what was asked for."""
     demand, change, rate = snapshot.demand, snapshot.backlog_change_per_s, snapshot.input_rate_per_s
     if demand is None or change is None or not rate:
         return None
@@ -38,8 +84,25 @@ def growing_per_s(snapshot: Snapshot) -> float | None:
 
 
 def held_s(snapshot: Snapshot) -> float:
-    """How long items have waited without a break, as far as anybody knows."""
+    """Return how long items have waited without a break, as far as anybody knows."""
     return snapshot.demand.held_s if snapshot.demand else 0.0
+
+
+STALLED_S = 5.0
+"""Minimum time without a delivery that counts as a stall, in seconds."""
+_UNUSUAL = 3.0
+"""A stall is also longer than this multiple of the usual time of all stages (p95), so that a slow item does not
+count."""
+
+
+def stalled_s(snapshot: Snapshot) -> float | None:
+    """Return how long nothing has been delivered although there are items, if that is longer than the stages explain;
+    else None."""
+    if snapshot.demand is None:
+        return None
+    usual_s = sum(stage.p95_s for stage in snapshot.stages)
+    still_s = snapshot.demand.stalled_s
+    return still_s if still_s > max(STALLED_S, _UNUSUAL * usual_s) else None
 
 
 def grows(backlog: int, growth_per_s: float) -> str:
@@ -57,8 +120,8 @@ def current_rate(snapshot: Snapshot) -> float | None:
 
 
 def needed_rate(snapshot: Snapshot) -> float | None:
-    """What a composition must be able to take, items/s: the upper end of what is expected; where nobody looks ahead, a
-    short dip below the window's mean is no relief."""
+    """Return what a composition must be able to take, items/s: the upper end of what is expected; where nobody looks
+    ahead, a short dip below the window's mean is no relief."""
     if snapshot.outlook is not None:
         return snapshot.outlook.upper_per_s
     known = [rate for rate in (current_rate(snapshot), snapshot.input_rate_per_s) if rate is not None]

@@ -16,7 +16,7 @@ from runtime.dispatch.events import SwitchStyle
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """When a measurement is good enough to decide on."""
+    """The conditions under which a measurement is good enough to decide on."""
 
     min_samples: int = ranged(10, 1, 100_000)
     """Deliveries (and timings of each stage) below which nothing is decided. Ten know a mean to a third of its cv."""
@@ -36,7 +36,7 @@ class Measuring:
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """How often to look, and what keeps the manager from flapping."""
+    """The times between looks, and the pauses that keep the manager from flapping."""
 
     check_interval_s: float = ranged(10.0, 0.1, 3600, "s")
     """Stable phase: time between checks (Vogel et al., section 3.2, step 6)."""
@@ -62,7 +62,7 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """How long compositions are tried."""
+    """The length of trials."""
 
     trial_s: float = ranged(5.0, 0.1, 600, "s")
     """Strategy ``vogel``: time a shortlisted composition is tried (Vogel et al., section 3.2, step 4)."""

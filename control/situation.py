@@ -1,4 +1,4 @@
-"""Everything that a strategy may look at when it is asked."""
+"""The situation: everything that a strategy may use for a decision."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Situation:
     """What may be spent."""
 
     def transition_to(self, composition: Composition) -> TransitionKind:
-        """What it takes to get there."""
+        """Return what it takes to get there."""
         return self.settings.style.transition(self.active, composition)
 
     @property

@@ -1,15 +1,15 @@
-"""Other circumstances, the same profile: what would every composition do, and which would the manager choose?"""
+"""Answer what-if questions: what every composition would do under other conditions, and which the manager would
+choose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 
 from compositions.capacity.prediction import Prediction, Predictions
 from compositions.model import Composition, Group, Pattern, Stage, stateful_names
 from control.assess import Assessment
-from control.contention import StageTime, crowd_of, on_cores, stage_times, uncrowded
 from control.decisions import Trigger
 from control.forecast.expect import Unmeasured, expect
 from control.objectives.objective import Objective
@@ -17,14 +17,47 @@ from control.reading import needed_rate
 from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Stay, Strategy
-from profiler.snapshot import Demand, InputNow, Snapshot
+from profiler.service_time import crowding, free_service_s
+from profiler.snapshot import Demand, InputNow, Snapshot, StageProfile
+
+
+@dataclass(frozen=True, slots=True)
+class StageTime:
+    """A stage's time per item in seconds: as measured, without other workers on its core, and of the CPU."""
+
+    name: str
+    measured_s: float
+    free_s: float
+    cpu_s: float
+
+
+def crowd_of(snapshot: Snapshot) -> float:
+    """Busy workers that share a core; 1 where the cores are not the limit."""
+    return crowding(snapshot.stages, snapshot.cores)
+
+
+def stage_times(snapshot: Snapshot) -> tuple[StageTime, ...]:
+    crowd = crowd_of(snapshot)
+    return tuple(StageTime(p.name, p.service_time_s, free_service_s(p, crowd), p.cpu_time_s) for p in snapshot.stages)
+
+
+def on_cores(snapshot: Snapshot, cores: float) -> Snapshot:
+    """Workers share the cores that there are: that is taken off the measured times first, and what they would share on
+    ``cores`` the model adds."""
+    return replace(snapshot, cores=cores, cores_left=None, stages=uncrowded(snapshot.stages, crowd_of(snapshot)))
+
+
+def uncrowded(stages: Iterable[StageProfile], crowd: float) -> tuple[StageProfile, ...]:
+    """Return what each would take without others on its core; how busy it is now says nothing of other cores. A
+    ``crowd`` of 1 leaves the times as they are."""
+    return tuple(replace(p, service_time_s=free_service_s(p, crowd), busy=0.0) for p in stages)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """``None`` means: as it is now."""
 
-    cores: int | None = None
+    cores: float | None = None
     replicas: int | None = None
     """Of every group that is parallel."""
     rate_per_s: float | None = None
@@ -32,7 +65,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What is known of the running app."""
+    """The known state of the running app."""
 
     snapshot: Snapshot
     active: Composition
@@ -62,7 +95,7 @@ class Outlook:
     """``options``: those that meet the objective first, then by workers and latency."""
 
     question: Question
-    cores: int
+    cores: float
     input_rate_per_s: float | None
     chosen: str | None
     reason: str
@@ -73,7 +106,7 @@ class Outlook:
 
 
 def outlook(question: Question, present: Present) -> Outlook:
-    """What would be; the app's own strategy, with all that it has learned, says what it would choose."""
+    """Return what would be; the app's own strategy, with all that it has learned, says what it would choose."""
     asked = _changed(present, question)
     snapshot, predictions = asked.snapshot, expect(asked.compositions, asked.snapshot)
     if isinstance(predictions, Unmeasured):
@@ -152,7 +185,7 @@ def _rank(option: Option) -> tuple[bool, int, float]:
 
 
 def _chosen(asked: Present) -> tuple[str | None, str]:
-    """What the strategy would do first. It is a fork that is asked: the app's own goes on as if nobody had."""
+    """Return what the strategy would do first. It is a fork that is asked: the app's own goes on as if nobody had."""
     if asked.objective is None:
         return None, "no SLO is set, so there is nothing to choose by"
     unknown = Assessment.unknown("nothing is measured under these circumstances")

@@ -1,1 +1,1 @@
-"""What is heavy on data: data sets in, telemetry out, reports; on Arrow, and on Spark where it pays."""
+"""Data-heavy parts: data sets in, telemetry out, reports; on Arrow, and on Spark where it pays."""

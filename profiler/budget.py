@@ -1,4 +1,4 @@
-"""What an app may spend, whatever its objective would like to have."""
+"""The budget of an app: limits on what it may spend, whatever its objective."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Budget:
         return self.workers is None and self.cores is None
 
     def within(self, other: Budget) -> Budget:
-        """What is left by both."""
+        """Return what is left by both."""
         workers = [each.workers for each in (self, other) if each.workers is not None]
         cores = [each.cores for each in (self, other) if each.cores is not None]
         return Budget(min(workers, default=None), min(cores, default=None))

@@ -1,4 +1,5 @@
-"""How long it takes until a composition is empty (Vogel et al., section 3.3, after Jacobson and Karels' TCP timer)."""
+"""Estimate how long it takes until a composition is empty (Vogel et al., section 3.3, after Jacobson and Karels' TCP
+timer)."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ class DrainEstimator:
 
     @property
     def estimate_s(self) -> float | None:
-        """srtt + 4 rttvar, doubled for each time that the drain under way was overdue."""
+        """Return srtt + 4 rttvar, doubled for each time that the drain under way was overdue."""
         return None if self._current is None else self._current.bound_s * self._backoff
 
     @property

@@ -1,4 +1,4 @@
-"""The two kinds of drain sample behind one form: the published one, and ours (:mod:`profiler.drain_samples`)."""
+"""Drain samples of two kinds behind one interface: the published one, and ours (:mod:`profiler.drain_samples`)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Protocol
 from compositions.capacity.predict import StageCost
 from compositions.model import Composition
 from compositions.settings import check, one_of
-from profiler.drain_samples import Pending, paper_sample, schedule_sample
-from profiler.size_law import SizeLaws
+from profiler.drain_samples import Pending, SizeLaws, paper_sample, schedule_sample
 
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """What would have to be drained now: ``pending`` items by the stage they need next, ``count`` of them."""
+    """The items that a drain would empty now: ``pending`` by the stage they need next, ``count`` of them."""
 
     composition: Composition
     count: int
@@ -28,14 +27,14 @@ class Conditions:
     of what drains took to what was expected."""
 
     costs: Mapping[str, StageCost]
-    cores: int
+    cores: float
     hop_s: float
     laws: SizeLaws
     calibration: float
 
 
 class DrainSample(Protocol):
-    """How long a drain that began now would take, in seconds; None where too little is known."""
+    """The expected time of a drain that began now, in seconds; None if too little is known."""
 
     def sample(self, left: InFlight, now: Conditions) -> float | None:
         """Taken again and again, for the mean and the variation."""
@@ -81,7 +80,7 @@ KINDS: Mapping[str, type[DrainSample]] = {"schedule": ScheduleSample, "paper": P
 
 @dataclass(frozen=True, slots=True)
 class DrainSettings:
-    """How the estimate of a drain comes about. Raises: SettingsError for an unknown kind."""
+    """The kind of estimate for a drain. Raises: SettingsError for an unknown kind."""
 
     drain_sample: str = one_of("schedule", "paper")
     """``schedule``, ours, is right where groups differ; ``paper`` is as published, to compare."""

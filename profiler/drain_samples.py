@@ -1,16 +1,88 @@
-"""How long a drain that began now would take: the samples that a drain estimate is made of."""
+"""Predict how long a drain that began now would take: the samples from which a drain estimate is made."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from math import erfc, log, sqrt
+from dataclasses import dataclass
+from math import erfc, exp, log, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
 from compositions.capacity.costs import StageCost
 from compositions.model import Composition, Group
-from profiler.size_law import SizeLaws
+
+# Learn how the time of a task follows from the size of its item, which is known before the work begins.
+#
+# Many stages do not take the same time for every item: ranking takes longer the more candidates an item carries, and
+# its payload is larger for the same reason. If time follows size by a power law, ``time ~ size ** exponent``, each
+# item in flight gets an expected time of its own instead of the average.
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLaw:
+    """``factor(size)`` times the mean time is what an item of that size is expected to take; its mean is 1."""
+
+    exponent: float
+    log_scale: float
+    """So that the mean factor is 1 where log sizes are about normal: exponent · mean + (exponent · sd)² / 2."""
+    unexplained: float
+    """Share of the variance of the logarithm of the time that the size does not explain, 0 to 1."""
+
+    def factor(self, size_bytes: int) -> float:
+        return exp(self.exponent * log(size_bytes) - self.log_scale) if size_bytes > 0 else 1.0
+
+
+class SizeTrend:
+    """A running least-squares line through (log size, log time) that forgets: gain 1/64, about the last 64 tasks."""
+
+    GAIN = 1 / 64
+    LEAST_SAMPLES = 12
+    LEAST_EXPLAINED = 0.5
+    """Below half of the variance explained, and at sizes that hardly differ, the mean is as good."""
+    LEAST_SPREAD = 1e-4
+    """Least variance of the logarithm of the size: 1 % either way."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._mean_x = self._mean_y = self._var_x = self._var_y = self._cov = 0.0
+
+    def add(self, size_bytes: int, time_s: float) -> None:
+        """Takes one task; sizes and times that are not positive say nothing and are left out."""
+        if size_bytes <= 0 or time_s <= 0:
+            return
+        self._count += 1
+        gain = max(self.GAIN, 1 / self._count)
+        dx, dy = log(size_bytes) - self._mean_x, log(time_s) - self._mean_y
+        self._mean_x += gain * dx
+        self._mean_y += gain * dy
+        self._var_x = (1 - gain) * (self._var_x + gain * dx * dx)
+        self._var_y = (1 - gain) * (self._var_y + gain * dy * dy)
+        self._cov = (1 - gain) * (self._cov + gain * dx * dy)
+
+    def law(self) -> SizeLaw | None:
+        """None while too little is known, and where size does not tell the time."""
+        if self._count < self.LEAST_SAMPLES or self._var_x < self.LEAST_SPREAD or self._var_y <= 0:
+            return None
+        explained = self._cov**2 / (self._var_x * self._var_y)
+        if explained < self.LEAST_EXPLAINED:
+            return None
+        exponent = self._cov / self._var_x
+        return SizeLaw(exponent, exponent * self._mean_x + exponent**2 * self._var_x / 2, 1 - explained)
+
+
+class SizeLaws:
+    """One trend for every run of adjacent stages that was executed as one task."""
+
+    def __init__(self) -> None:
+        self._trends: dict[tuple[str, ...], SizeTrend] = {}
+
+    def add(self, stages: tuple[str, ...], size_bytes: int, time_s: float) -> None:
+        self._trends.setdefault(stages, SizeTrend()).add(size_bytes, time_s)
+
+    def law(self, stages: tuple[str, ...]) -> SizeLaw | None:
+        trend = self._trends.get(stages)
+        return trend.law() if trend else None
 
 
 class Pending(NamedTuple):
@@ -32,7 +104,7 @@ def schedule_sample(
     pending: Mapping[str, Sequence[Pending]],
     costs: Mapping[str, StageCost],
     *,
-    cores: int,
+    cores: float,
     hop_s: float = 0.0,
     laws: SizeLaws | None = None,
 ) -> float | None:
@@ -89,7 +161,7 @@ def _above(z: float) -> float:
 
 
 class _Work(NamedTuple):
-    """What an item still needs of its group, seconds: the whole of it, and what is left of that."""
+    """The time that an item needs of its group, in seconds: in all, and still."""
 
     whole_s: float
     left_s: float
@@ -103,7 +175,7 @@ def _works(
     costs: Mapping[str, StageCost],
     laws: SizeLaws | None,
 ) -> list[_Work]:
-    """Of all items of a group, those furthest on first."""
+    """Return the jobs of all items of a group, those furthest on first."""
     tails = [group.stages[i:] for i in reversed(range(len(group.stages)))]
     return [_work(tail, item, costs, laws) for tail in tails for item in pending.get(tail[0], ())]
 
@@ -152,7 +224,8 @@ def _cpu_s(stages: Sequence[str], costs: Mapping[str, StageCost]) -> float:
 
 
 def _finish_times(replicas: int, residuals: Sequence[float], jobs: Sequence[tuple[float, float]]) -> list[float]:
-    """When the items leave a group, in order: those in work, then ``jobs`` (ready at, work) first come first served."""
+    """Return when the items leave a group, in order: those in work, then ``jobs`` (ready at, work) first come first
+    served."""
     free = [0.0] * (replicas - len(residuals)) + list(residuals)
     heapq.heapify(free)
     finished = list(residuals)

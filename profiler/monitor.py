@@ -1,7 +1,7 @@
-"""The one collector: takes what happened, as it happens, and says at any time what was seen.
+"""The monitor: record events as they happen, and summarize them at any time.
 
-Recording is on the dispatcher's path, so it appends and nothing more; all summing up is done when someone looks, at
-4 Hz. Not thread-safe: one loop owns it. All times are seconds of one clock that does not run backwards.
+Recording is on the dispatcher's path, so it only appends; all summing up is done on request, at 4 Hz. Not thread-safe:
+one loop owns it. All times are seconds of one clock that does not run backwards.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compositions.settings import check, ranged
-from profiler.hops import Hops
 from profiler.service_time import ProfileSettings, ServiceTimes
 from profiler.slo import differ
 from profiler.snapshot import Demand, InputNow, RateWindow, Snapshot, StageTiming
-from profiler.source_reading import SourceReading
-from profiler.stats import Samples, latency_stats, slope_per_s
+from profiler.source_reading import DemandReading, Hops, SourceReading
+from profiler.stats import Histogram, Samples, latency_stats, slope_per_s
 from profiler.windows import counted_window, mean_of_steps, offered_windows, rate_per_s
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorSettings:
-    """How far back the monitor looks. Raises: SettingsError when any is out of range."""
+    """The windows of the monitor. Raises: SettingsError if one is out of range."""
 
     window_s: float = ranged(10.0, 0.5, 3600, "s")
     """Longest window that decisions rest on: the check interval of Vogel et al., section 3.2, step 6."""
@@ -43,7 +42,7 @@ class MonitorSettings:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What runs at this moment, as those who run it know it."""
+    """The running composition and its items, as the loop knows them."""
 
     composition: str
     """Name of the active one."""
@@ -52,7 +51,7 @@ class Running:
     queued: int
     in_flight: int
     workers_alive: int
-    cores: int | None = None
+    cores: float | None = None
     """Where they changed since the start."""
     workers_on: Mapping[str, int] = field(default_factory=dict)
     """How many there are on each machine."""
@@ -61,6 +60,8 @@ class Running:
 ROWS_A_BUNDLE = 4
 """Items of a bundle that are noted, evenly spaced; they stand for the others, which waited as their neighbours did. So
 four seconds are known at 1,000,000 items/s in bundles of 512."""
+LATENCY_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Bucket bounds of the latency histogram, in seconds: from a light stage to a minute's backlog."""
 AT_HAND = 2
 """Items that may wait without being a backlog: what a paced source has at hand between two tasks."""
 
@@ -68,7 +69,7 @@ _ONE = ((0, 1.0),)
 
 
 def _standing_for(count: int) -> Sequence[tuple[int, float]]:
-    """Of so many items in a row those that are noted, by position, and how many each stands for."""
+    """Return the positions of the items that are recorded, out of so many in a row, and the weight of each."""
     if count == 1:
         return _ONE
     rows = min(count, ROWS_A_BUNDLE)
@@ -79,7 +80,7 @@ class Monitor:
     """Collects arrivals, deliveries, timings, hops and queue lengths of one running app."""
 
     def __init__(
-        self, settings: MonitorSettings, stages: Sequence[str], cores: int, at_once: Mapping[str, int] | None = None
+        self, settings: MonitorSettings, stages: Sequence[str], cores: float, at_once: Mapping[str, int] | None = None
     ) -> None:
         """``at_once``: as of ``ServiceTimes``."""
         self._settings = settings
@@ -90,10 +91,9 @@ class Monitor:
         self._deliveries = Samples(settings.events_kept)
         self._queue = Samples(settings.events_kept // 8)
         self._offered = Samples(settings.events_kept // 8)
-        self._demands = Samples(settings.events_kept // 8)
-        self._demand: Demand | None = None
-        self._free_s = 0.0
-        """When last nothing waited."""
+        self._demand = DemandReading(settings.events_kept // 8, settings.growth_span_s)
+        self.latencies = Histogram(LATENCY_BOUNDS_S)
+        """Latencies of all items delivered up to the last snapshot."""
         self._hops = Hops(settings.hop_samples)
         self._started_s: float | None = None
         self._reset_s: float | None = None
@@ -120,8 +120,7 @@ class Monitor:
 
     def record_demand(self, at_s: float, demand: Demand) -> None:
         """What was asked for of the source up to now."""
-        self._demand = demand
-        self._demands.add(at_s, demand.offered, demand.admitted, demand.missed)
+        self._demand.record(at_s, demand)
 
     def record_timings(self, at_s: float, timings: Sequence[StageTiming], items: int = 1) -> None:
         """A task came back, with what each stage took for all its items. Raises: KeyError for a stage that the app does
@@ -135,8 +134,7 @@ class Monitor:
     def record_queue(self, at_s: float, queued: int, in_flight: int) -> None:
         """Queue lengths at this moment, for their growth; ``snapshot`` records its own."""
         self._queue.add(at_s, queued, in_flight)
-        if queued <= AT_HAND:
-            self._free_s = at_s
+        self._demand.waits(at_s, few=queued <= AT_HAND, in_flight=queued + in_flight)
 
     def set_offered_rate(self, at_s: float, rate_per_s: float | None) -> None:
         """The source is asked for this rate from now on; ``None``: for no particular rate, arrivals are counted."""
@@ -156,8 +154,9 @@ class Monitor:
     # --- what was seen ------------------------------------------------------------------------------------------
 
     def snapshot(self, now_s: float, running: Running) -> Snapshot:
-        """What the manager decides on."""
+        """Return what the manager decides on."""
         self.record_queue(now_s, running.queued, running.in_flight)
+        self.latencies.count(self._deliveries)
         start_s = self._window_start_s(now_s, self._settings.window_s)
         first = self._deliveries.first_at_or_after(start_s)
         weights = self._deliveries.weights(first)
@@ -187,7 +186,12 @@ class Monitor:
                 self._input_rate_windows(now_s), set_per_s, self._reading.items, self._reading.held_back_s(now_s)
             ),
             cores_left=cores_left,
-            demand=self._demand and self._demand_rates(self._demand, start_s, now_s),
+            demand=self._demand.demand(
+                start_s,
+                now_s,
+                self._rate_since(self._start(now_s), now_s),
+                self._deliveries.at(-1) if self._deliveries else None,
+            ),
         )
 
     # --- how it is computed -------------------------------------------------------------------------------------
@@ -202,12 +206,13 @@ class Monitor:
     def _start(self, now_s: float) -> float:
         """The first thing ever recorded, or the first time someone looked."""
         if self._started_s is None:
-            sources = (self._arrivals, self._deliveries, self._queue, self._offered, self._demands)
-            self._started_s = min((samples.at(0) for samples in sources if samples), default=now_s)
+            sources = (self._arrivals, self._deliveries, self._queue, self._offered)
+            firsts = [self._demand.first_s, *(samples.at(0) for samples in sources if samples)]
+            self._started_s = min((first for first in firsts if first is not None), default=now_s)
         return self._started_s
 
     def _rate_since(self, since_s: float, now_s: float) -> float | None:
-        """Of deliveries, over the window or as much of it as lies after ``since_s``."""
+        """Return the rate of deliveries, over the window or as much of it as lies after ``since_s``."""
         window_s = self._settings.window_s
         return rate_per_s(self._deliveries, now_s, window_s=window_s, since_s=since_s, silence_s=window_s)
 
@@ -232,18 +237,3 @@ class Monitor:
         first = self._queue.first_at_or_after(start_s)
         span_s = self._settings.growth_span_s
         return slope_per_s(self._queue.times(first), self._queue.xs(first), min_span_s=span_s)
-
-    def _demand_rates(self, counted: Demand, start_s: float, now_s: float) -> Demand:
-        """With how fast its counts rose over the window."""
-        delivered_per_s = self._rate_since(self._start(now_s), now_s)
-        demand = replace(counted, held_s=now_s - self._free_s, delivered_per_s=delivered_per_s)
-        first = self._demands.first_at_or_after(start_s)
-        times, span_s = self._demands.times(first), self._settings.growth_span_s
-        offered, admitted, missed = (
-            slope_per_s(times, counts, min_span_s=span_s)
-            for counts in (self._demands.xs(first), self._demands.ys(first), self._demands.zs(first))
-        )
-        if offered is None or admitted is None or missed is None:
-            return demand
-        growth = offered - admitted - missed
-        return replace(demand, growth_per_s=growth, offered_per_s=offered, admitted_per_s=admitted, missed_per_s=missed)

@@ -1,4 +1,4 @@
-"""Service-level objectives: what may be asked for, and what the answer looks like."""
+"""Service-level objectives: the targets that a user may set, the form of the verdict, and how bundles kept them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,78 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import sqrt
 from typing import Literal, cast, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from compositions.errors import Fault, RecomposeError
-from compositions.wording import figure
+from compositions.wording import did_you_mean, figure
 from profiler import budget as budgets
 from profiler.budget import FREE, Budget
+
+
+@dataclass(frozen=True, slots=True)
+class BundleFigures:
+    """Measures of how bundles kept a latency target, shares 0..1 (Leonarczyk 2024, section 4.3, who calls them
+    batches)."""
+
+    batched_hit: float
+    """Share of the bundles whose latency was within the band around the target (equation 4.2)."""
+    itemized_hit: float
+    """Share of the items that travelled in these (equation 4.3)."""
+    mad_distance: float
+    """Mean absolute distance from the target, as a share of it (equation 4.4)."""
+    sd_distance: float
+    """Root of the mean squared distance from the target, as a share of it (equation 4.5).
+
+    **Erratum.** There the number of bundles stands outside the root, so that the distance of the same latencies would
+    shrink with their number; its text calls it the standard deviation around the target, for which it stands inside."""
+
+
+def bundle_figures(
+    latencies_s: npt.ArrayLike, items: npt.ArrayLike, target_s: float, threshold: float
+) -> BundleFigures | None:
+    """Return the measures for bundles with these latencies and numbers of items; ``None`` without any.
+
+    The band is [target · (1 − threshold), target · (1 + threshold)], its ends included.
+    """
+    latency_s, size = np.asarray(latencies_s, dtype=np.float64), np.asarray(items, dtype=np.float64)
+    if not latency_s.size:
+        return None
+    hit = (target_s * (1 - threshold) <= latency_s) & (latency_s <= target_s * (1 + threshold))
+    distance = latency_s - target_s
+    return BundleFigures(
+        float(hit.mean()),
+        float(size[hit].sum() / size.sum()),
+        float(np.abs(distance).mean() / target_s),
+        sqrt(float((distance**2).mean())) / target_s,
+    )
+
+
+class SloHits:
+    """The share of the seconds since the start. Seconds in which nothing could be measured count neither way."""
+
+    def __init__(self) -> None:
+        self.seconds = self.seconds_met = 0
+        self._newest: int | None = None
+
+    @property
+    def time_share(self) -> float | None:
+        """Share of the seconds in which the SLO was met, 0..1; ``None`` before the first."""
+        return self.seconds_met / self.seconds if self.seconds else None
+
+    def add_second(self, at_s: float, verdict: Verdict) -> None:
+        """The verdict on the second that ends at ``at_s``; of several in one second the first counts."""
+        second = int(at_s)
+        if self._newest is not None and second <= self._newest:
+            return
+        self._newest = second
+        if verdict.status in (SloStatus.MET, SloStatus.VIOLATED):
+            self.seconds += 1
+            self.seconds_met += verdict.status is SloStatus.MET
+
 
 Metric = Literal["latency", "throughput"]
 Statistic = Literal["mean", "p50", "p95", "p99", "share"]
@@ -19,6 +85,9 @@ QUANTILES: Mapping[Statistic, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 SHARE = 0.95
 """Of the items, what ``share`` means unless another is given."""
 INPUT_RATE: Literal["input_rate"] = "input_rate"
+FASTEST: Literal["fastest"] = "fastest"
+"""Throughput target: as many items/s as the machine can, for batches. It has no bound."""
+Target = float | Literal["input_rate", "fastest"]
 MAX_TOGETHER = 8
 """Objectives of one app: every kind of figure once."""
 MAX_TARGET = 1e9
@@ -37,11 +106,11 @@ class SloStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """An objective as it is asked for, stored and shown; ``target`` in milliseconds for latency, items/s or
-    ``"input_rate"`` for throughput. What follows from it is :mod:`control.objectives`'s."""
+    """An objective as requested, stored and shown; ``target`` is in milliseconds for latency, and items/s,
+    ``"input_rate"`` or ``"fastest"`` for throughput. :mod:`control.objectives` defines what follows from it."""
 
     metric: Metric
-    target: float | Literal["input_rate"]
+    target: Target
     threshold: float = 0.2
     statistic: Statistic = "mean"
     share: float | None = None
@@ -63,8 +132,8 @@ class Slo:
 
     @property
     def quantile(self) -> float | None:
-        """Of the latencies, which one is judged; ``None``: their mean. A share of the items is within a time when the
-        quantile of that share is."""
+        """Return the quantile of the latencies that is judged; ``None``: their mean. A share of the items is within
+        a time when the quantile of that share is."""
         if self.statistic == "share":
             return SHARE if self.share is None else self.share
         return QUANTILES.get(self.statistic)
@@ -76,7 +145,7 @@ class Slo:
 
     @property
     def measured(self) -> str:
-        """What is judged, in words: ``latency``, ``p95 latency``, ``latency of 95 % of the items``."""
+        """Return what is judged, in words: ``latency``, ``p95 latency``, ``latency of 95 % of the items``."""
         if self.statistic == "share":
             return f"{self.metric} of {100 * (self.quantile or SHARE):g} % of the items"
         return self.metric if self.statistic == "mean" else f"{self.statistic} {self.metric}"
@@ -85,6 +154,8 @@ class Slo:
     def asked(self) -> str:
         """By itself, as it was asked for: ``p95 latency ≤ 400 ms``, ``throughput ≥ the input rate``."""
         form = _FORMS[self.metric]
+        if self.target == FASTEST:
+            return "the highest throughput"
         target = "the input rate" if self.target == INPUT_RATE else f"{figure(float(self.target), 6)} {form.unit}"
         return f"{self.measured} {form.sign} {target}"
 
@@ -121,7 +192,7 @@ def together(slos: Sequence[Slo], budget: Budget | None = None) -> Slo:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What an SLO of one metric may say."""
+    """The values that an SLO of one metric may have."""
 
     units: Mapping[str, float]
     """In which a target may be given, and what each is in the unit of ``target``."""
@@ -138,9 +209,10 @@ _FORMS: Mapping[str, _Form] = {
 }
 _ACCEPTED = (
     "accepted are latency=400ms, latency=0.4s, p95=400ms (p50, p99), share95=400ms (95 % of the items within it), "
-    "throughput=10/s and throughput=input_rate"
+    "throughput=10/s, throughput=input_rate and fastest"
 )
-_SIGNS = {"≤": "<=", "≥": ">="}
+_SIGNS = {"≤": "<=", "≥": ">=", "<": "<=", ">": ">="}
+_NAMES = ("fastest", "latency", "throughput", "p50", "p95", "p99", "share95", "mean")
 _SHARE = re.compile(r"share([\d.]*)")
 _LEAST_SHARE, _MOST_SHARE = 0.5, 0.999
 _NUMBER = r"([-+]?[\d.]+(?:e[-+]?\d+)?)"
@@ -153,6 +225,8 @@ def _metric_faults(slo: Slo) -> Iterator[Fault]:
 
 def _together_faults(slo: Slo) -> Iterator[Fault]:
     kinds = [each.measured for each in slo.each]
+    if slo.also and any(each.target == FASTEST for each in slo.each):
+        yield Fault("objectives", "fastest stands alone: it has no bound that could hold together with another's")
     if len(kinds) > MAX_TOGETHER:
         yield Fault("objectives", f"{len(kinds)} objectives are too many; at most {MAX_TOGETHER} can hold together")
     for kind in sorted({kind for kind in kinds if kinds.count(kind) > 1}):
@@ -161,11 +235,11 @@ def _together_faults(slo: Slo) -> Iterator[Fault]:
 
 def _target_faults(slo: Slo) -> Iterator[Fault]:
     target, form = slo.target, _FORMS.get(slo.metric, _FORMS["throughput"])
-    if target == INPUT_RATE:
+    if target in (INPUT_RATE, FASTEST):
         if not form.follows_input:
-            yield Fault("target", "target 'input_rate' is for throughput; a latency takes milliseconds, such as 400")
+            yield Fault("target", f"target {target!r} is for throughput; a latency takes milliseconds, such as 400")
     elif isinstance(target, bool) or not isinstance(target, int | float):
-        yield Fault("target", f"target {target!r} is not a number above 0 nor 'input_rate'")
+        yield Fault("target", f"target {target!r} is not a number above 0, 'input_rate' or 'fastest'")
     elif not 0 < target <= MAX_TARGET:
         limits = f"above 0 and at most {MAX_TARGET:,.0f}"
         yield Fault("target", f"target {target} must be a finite number of {form.spelled_out} {limits}")
@@ -190,25 +264,27 @@ def parse_slo(text: str, *, threshold: float = 0.2, statistic: Statistic = "mean
 
     Raises: SloError with a sentence on what is wrong with ``text`` and what would be accepted.
     """
-    metric, sign, target = _parted(text)
+    metric, sign, target = ("throughput", "=", FASTEST) if text.strip() == FASTEST else _parted(text)
     share, shared = None, _SHARE.fullmatch(metric)
     if shared is not None:
         metric, statistic, share = "latency", "share", _share(text, shared[1])
     elif metric in get_args(Statistic):
         metric, statistic = "latency", cast(Statistic, metric)
     if metric not in _FORMS or not sign:
-        raise _unreadable(text, "it must begin with latency= or throughput=")
+        begins = f"it must begin with latency=, p95= or throughput={did_you_mean(metric, _NAMES)}"
+        raise _unreadable(text, begins if sign else "it has no sign; write = before the target")
     if sign not in ("=", _SIGNS[_FORMS[metric].sign]):
         raise _unreadable(text, f"a {metric} is {_FORMS[metric].sign} its target, not {sign}")
-    if target in (INPUT_RATE, "input"):
-        return validated(Slo(cast(Metric, metric), INPUT_RATE, threshold, statistic))
+    if target in (INPUT_RATE, "input", FASTEST):
+        word = FASTEST if target == FASTEST else INPUT_RATE
+        return validated(Slo(cast(Metric, metric), word, threshold, statistic))
     value = _quantity(text, target, _FORMS[metric].units)
     return validated(Slo(cast(Metric, metric), value, threshold, statistic, share))
 
 
 def _parted(text: str) -> tuple[str, str, str]:
     """``p95<=400ms``: its name, how it is compared, and what with; an equals sign means what is meant."""
-    found = re.search(r"<=|>=|[=≤≥]", text)
+    found = re.search(r"<=|>=|[=≤≥<>]", text)
     if found is None:
         return text.strip(), "", ""
     sign = found[0]
@@ -229,7 +305,8 @@ def _quantity(text: str, target: str, units: Mapping[str, float]) -> float:
         raise _unreadable(text, f"{target!r} is not a number with a unit")
     number, unit = match.groups()
     if unit not in units:
-        raise _unreadable(text, f"unit {unit!r} must be {' or '.join(units)}")
+        given = f"unit {unit!r}" if unit else f"{target!r} has no unit; it"
+        raise _unreadable(text, f"{given} must be {' or '.join(units)}")
     try:
         return float(number) * units[unit]
     except ValueError:
@@ -256,7 +333,7 @@ class Verdict:
 
 
 def differ(value: float, reference: float, threshold: float = 0.2) -> bool:
-    """Whether ``value`` contrasts significantly with ``reference``: by more than ``threshold`` of it.
+    """Return whether ``value`` contrasts significantly with ``reference``: by more than ``threshold`` of it.
 
     Vogel et al., section 3.2, step 2.
     """

@@ -1,4 +1,4 @@
-"""What the monitor saw: frozen values that the manager decides on."""
+"""The monitor's observations: frozen values that the manager decides on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 
 class LatencyFrom(StrEnum):
-    """What the latency of an item counts from."""
+    """The instant from which the latency of an item counts."""
 
     DUE = "due"
     """Its place in the schedule of the source, or when it came: what a user waits."""
@@ -29,7 +29,7 @@ class StageTiming(NamedTuple):
 
 
 def timings_of(stages: Sequence[str], times_s: Sequence[float]) -> tuple[StageTiming, ...]:
-    """Of these stages, given wall and CPU seconds of each, in turn."""
+    """Return the timings of these stages, from wall and CPU seconds of each, in turn."""
     return tuple(map(StageTiming, stages, times_s[::2], times_s[1::2]))
 
 
@@ -67,7 +67,7 @@ PERCENTS = (*(2.5 * step for step in range(40)), 99.0, 99.5, 99.9, 100.0)
 
 @dataclass(frozen=True, slots=True)
 class RateOutlook:
-    """What is expected of the input rate over the time that a change takes. Rates in items/s."""
+    """The expected input rate over the time that a change takes. Rates in items/s."""
 
     present_per_s: float
     """The rate as of now: what is set, or the mean of what came since it last changed."""
@@ -81,10 +81,12 @@ class RateOutlook:
     """Who says so: a predictor's name, or that it was announced."""
     error_per_s: float = 0.0
     """Standard error of the present rate; 0 where it is set."""
+    catch_up_per_s: float = 0.0
+    """Part of ``upper_per_s`` that reduces a backlog; it is not an arrival rate."""
 
     @property
     def relative_error(self) -> float:
-        """Of the present rate: a share of it; 0 where there is none."""
+        """Return the error as a share of the present rate; 0 without a rate."""
         return self.error_per_s / self.present_per_s if self.present_per_s > 0 else 0.0
 
 
@@ -160,7 +162,7 @@ class SizeLeftOpen:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What the stream asked for, since the start, in items, and what became of it before admission."""
+    """The items offered since the start, and what became of them before admission."""
 
     offered: int
     """Due by now, or come by themselves."""
@@ -185,6 +187,8 @@ class Demand:
     """Items that may travel together where so many wait, in the composition that runs."""
     size_left_open: SizeLeftOpen | None = None
     """None: ``bundle_limit`` is that of every composition which names none itself."""
+    stalled_s: float = 0.0
+    """Time since the last delivery during which there were always items, in seconds; 0 before the first delivery."""
 
     @property
     def behind(self) -> int:
@@ -224,13 +228,13 @@ class Snapshot:
     in_flight: int
     stages: tuple[StageProfile, ...]
     """In the app's order; stages without samples are missing."""
-    cores: int
+    cores: float
     """Cores that the workers of this app may use."""
     workers_alive: int
     hop_s: float
     """Measured price of one group-to-group hop: time between a result leaving a worker and the next worker's start."""
     input: InputNow = InputNow()
-    cores_left: int | None = None
+    cores_left: float | None = None
     """Of ``cores``, where other programs take some: what there seems to be. ``None``: nothing tells of it."""
     demand: Demand | None = None
     """None where nobody counts what was asked for, as in a simulation of workers alone."""
@@ -256,12 +260,13 @@ class Snapshot:
 
     @property
     def bundle_items(self) -> float:
-        """How many items travel together, on average over the tasks that the profiles rest on; 1 without a profile."""
+        """Return how many items travel together, on average over the tasks that the profiles rest on; 1 without a
+        profile."""
         return fmean(stage.bundle_items for stage in self.stages) if self.stages else 1.0
 
     @property
     def bundle_limit(self) -> int:
-        """How many items may travel together where so many wait; 1 where nobody says."""
+        """Return how many items may travel together where so many wait; 1 where nobody says."""
         return 1 if self.demand is None else self.demand.bundle_limit
 
     @property
@@ -275,13 +280,13 @@ class Snapshot:
 
     @property
     def backlog_change_per_s(self) -> float | None:
-        """How fast the backlog grew over the window; negative while it is worked off."""
+        """Return how fast the backlog grew over the window; negative while it is worked off."""
         if self.demand is None or self.demand.growth_per_s is None or self.queued_change_per_s is None:
             return self.queued_change_per_s
         return self.queued_change_per_s + self.demand.growth_per_s
 
     def as_read(self) -> Snapshot:
-        """What the papers would have measured: latency from the read on, and nothing of what was not read."""
+        """Return what the papers would have measured: latency from the read on, and nothing of what was not read."""
         return replace(self, latency=self.read_latency, demand=None)
 
     def stage(self, name: str) -> StageProfile | None:

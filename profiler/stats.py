@@ -1,12 +1,14 @@
-"""Bounded, time-stamped samples: cheap to add to, cut and summed up only when someone looks.
+"""Bounded, time-stamped samples: cheap to add to, trimmed and summed up only when they are read.
 
-Where items come in bundles a row stands for several of them, and weighs as many.
+If items come in bundles, a row stands for several of them, and has their weight.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +86,7 @@ class Samples:
         return np.frombuffer(self._z[start:], dtype=np.float64)
 
     def weights(self, start: int = 0) -> Floats | None:
-        """How many items each row from ``start`` on stands for, as a copy; None: each for one."""
+        """Return how many items each row from ``start`` on stands for, as a copy; None: each for one."""
         return np.frombuffer(self._items[start:], dtype=np.float64) if self._bundled else None
 
     def items(self, start: int = 0, end: int | None = None) -> int:
@@ -108,6 +110,37 @@ class Samples:
             del column[: -self._capacity]
 
 
+class Histogram:
+    """A histogram as in Prometheus: cumulative counts of values up to each bound, since the start."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = np.asarray(bounds)
+        self._counts = np.zeros(len(bounds) + 1)
+        self._sum = 0.0
+        self._counted_s = -inf
+
+    def count(self, samples: Samples) -> None:
+        """Count ``x`` in the rows that are newer than those counted before."""
+        first = samples.first_after(self._counted_s)
+        if first < len(samples):
+            self._add(samples.xs(first), samples.weights(first))
+            self._counted_s = samples.at(-1)
+
+    def _add(self, values: Floats, weights: Floats | None) -> None:
+        place = np.searchsorted(self._bounds, values)  # a value on a bound counts below it
+        self._counts += np.bincount(place, weights, minlength=len(self._counts))
+        self._sum += float(values.sum()) if weights is None else product(values, weights)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Cumulative counts of values up to each bound; the last is the count of all values."""
+        return tuple(np.rint(np.cumsum(self._counts)).astype(int).tolist())
+
+    @property
+    def sum(self) -> float:
+        return self._sum
+
+
 def latency_stats(latencies_s: Floats, weights: Floats | None = None) -> LatencyStats | None:
     """Mean and percentiles of items, ``weights`` of them a value; ``None`` without samples, never zero."""
     if not latencies_s.size:
@@ -124,7 +157,7 @@ def product(values: Floats, weights: Floats) -> float:
 
 
 def mean_of(values: Floats, weights: Floats | None) -> float:
-    """Of at least one value; ``weights`` items each."""
+    """Return the mean of at least one value; each stands for ``weights`` items."""
     return float(values.mean() if weights is None else product(values, weights) / weights.sum())
 
 
@@ -141,7 +174,7 @@ def percentiles(values: Floats, weights: Floats | None, percents: tuple[float, .
 
 
 def _between(ordered: Floats, places: Floats) -> list[float]:
-    """Of sorted values those at these places, which may lie between two."""
+    """Return the values at these places of a sorted array; a place may lie between two values."""
     below = places.astype(np.intp)
     low, high = ordered[below], ordered[np.minimum(below + 1, ordered.size - 1)]
     found: list[float] = (low + (high - low) * (places - below)).tolist()

@@ -1,4 +1,4 @@
-"""What people import: ``from recompose import App, Stage, run``. Each name is loaded when it is first used.
+"""The public API: ``from recompose import App, Stage, run``. Each name is loaded when it is first used.
 
 An app needs ``App``, ``Stage``, ``StageKind``, ``Options``, ``Outputs``; a script or a notebook ``run`` and, where
 plain functions are enough, ``pipeline``.
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from compositions.errors import RecomposeError
     from compositions.model import Stage, StageKind
     from profiler.slo import Slo
-    from recompose.asked import objective
     from recompose.composed import pipeline
     from recompose.live import LiveRun, RunFailed
-    from recompose.started import run
-    from service.bodies.results import Result, Summary
-    from service.bodies.status import Status
+    from recompose.started import objective, run
+    from service.schemas.results import Result, Summary
+    from service.schemas.status import Status
 
 __all__ = [
     "App",
@@ -49,12 +48,11 @@ _PLACES = {
     "compositions.errors": ("RecomposeError",),
     "compositions.model": ("Stage", "StageKind"),
     "profiler.slo": ("Slo",),
-    "asked": ("objective",),
     "composed": ("pipeline",),
     "live": ("LiveRun", "RunFailed"),
-    "started": ("run",),
-    "service.bodies.results": ("Result", "Summary"),
-    "service.bodies.status": ("Status",),
+    "started": ("objective", "run"),
+    "service.schemas.results": ("Result", "Summary"),
+    "service.schemas.status": ("Status",),
 }
 """Below this package. A worker that loads an app needs nothing of what serves and runs it."""
 _PLACE_OF = {name: place for place, names_there in _PLACES.items() for name in names_there}

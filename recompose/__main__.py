@@ -7,8 +7,8 @@ from service.cli import main as command_line
 
 
 def main() -> None:
-    """What an app imports of its project lies where the command is run, as with ``python -m``, and as Ray's workers
-    have it; it comes last, so that it hides nothing."""
+    """Run the command line. An app's imports are resolved in the current folder too, as with ``python -m`` and in Ray's
+    workers; that folder comes last, so that it hides nothing."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     command_line()

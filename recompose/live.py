@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from html import escape
 from types import TracebackType
 from typing import Any, Self
 
 from compositions.errors import RecomposeError
 from profiler.slo import Slo
-from recompose import showing
 from recompose.unread import Unread
-from service.bodies.results import Result, Summary
-from service.bodies.status import Status
-from service.cli.endings import ending
-from service.cli.follow import progress
-from service.running.asking.patience import Patient
-from service.running.asking.requests import Push, ReadStatus, ReadSummary, SetSlo, Start, Stop
-from service.running.runner import Runner
+from service.cli.follow import ending, progress
+from service.cli.render import number, slo_text
+from service.runner.rpc.port import Patient
+from service.runner.rpc.requests import Push, ReadStatus, ReadSummary, SetSlo, Start, Stop
+from service.runner.runner import Runner
+from service.schemas.results import Result, Summary
+from service.schemas.status import Status
 
 LOOK_S = 0.25
 DRAIN_S = 30.0
@@ -87,7 +87,7 @@ class LiveRun:
 
     @property
     def status(self) -> Status:
-        """As ``GET /status/{app}`` has it."""
+        """Return the status, with the fields of ``GET /status/{app}``."""
         return self._asked.ask(ReadStatus())
 
     def set_slo(self, slo: Slo | None) -> None:
@@ -103,7 +103,7 @@ class LiveRun:
         return f"<run of {status.app!r}: {status.state}, {status.items.delivered:,} items out>"
 
     def _repr_html_(self) -> str:
-        return showing.html(self.status)
+        return html(self.status)
 
     # --- its end ----------------------------------------------------------------------------------------------------
 
@@ -123,10 +123,8 @@ class LiveRun:
             self._feeding.join(timeout_s)
 
     def wait(self) -> Summary:
-        """To its end. Results that nobody has read are dropped, those to come too.
-
-        Raises: RunFailed when the run failed, when every item did, or when its sink did. Ctrl-C stops it.
-        """
+        """Wait for the end. Results that nobody has read, or will read, are dropped. Ctrl-C stops the run. Raises:
+        RunFailed when the run failed, when every item did, or when its sink did."""
         if self._unread is not None:
             self._unread.discard()
         try:
@@ -139,7 +137,7 @@ class LiveRun:
         return self.summary()
 
     def summary(self) -> Summary:
-        """What it came to so far. Raises: RunFailed where that is a failure."""
+        """Return the summary so far. Raises: RunFailed if it is one of a failure."""
         summary = self._asked.ask(ReadSummary())
         if self._spoiled is not None:
             raise RunFailed(f"the sink raised {type(self._spoiled).__name__}: {self._spoiled}") from self._spoiled
@@ -156,4 +154,37 @@ class LiveRun:
         self._end(drain=kind is None, timeout_s=DRAIN_S)
 
     def _progress(self) -> progress:
-        return progress(not self._show, self._runner.spec.items, lambda: self.status)
+        return progress(not self._show, self._runner.spec.ending.items, lambda: self.status)
+
+
+Row = tuple[str, str]
+
+
+def html(status: Status) -> str:
+    """Two tables: the run, and its stages."""
+    caption = f"{status.app} · {status.state}"
+    stages = [
+        (each.name + (" (bottleneck)" if each.bottleneck else ""), number(each.service_time_ms, " ms"))
+        for each in status.stages
+    ]
+    return _table(caption, _figures(status)) + _table("stages, service time", stages)
+
+
+def _figures(status: Status) -> Iterable[Row]:
+    composition, latency, items = status.composition, status.latency_ms, status.items
+    yield "composition", f"{composition.notation}, {composition.workers} workers" if composition else "–"
+    yield "in, out", f"{number(status.input_rate_per_s)}/s, {number(status.throughput_per_s)}/s"
+    yield "latency", f"mean {number(latency.mean, ' ms')}, p95 {number(latency.p95, ' ms')}"
+    yield "SLO", slo_text(status).plain
+    yield (
+        "items",
+        f"{items.delivered:,} out of {items.accepted:,}, {items.failed:,} failed; {status.changes.switches} switches",
+    )
+    yield from (
+        (what, text) for what, text in (("held up", status.health.held_up), ("failure", status.health.failure)) if text
+    )
+
+
+def _table(caption: str, rows: Iterable[Row]) -> str:
+    body = "".join(f"<tr><th scope='row'>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
+    return f"<table><caption>{escape(caption)}</caption><tbody>{body}</tbody></table>"

@@ -1,4 +1,4 @@
-"""Our rooms under the other one of their two names, as the same modules.
+"""Import our packages under either of their two names, as the same modules.
 
 Installed, they are inside this package (``recompose.apps``), so that a user's own package ``apps`` is nobody else's; in
 the tree of the project they are beside it (``apps``). What was written for one is understood by the other: entry points
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 HOME = "recompose"
-ROOMS = frozenset({"service", "control", "compositions", "apps", "profiler", "runtime", "datapipe"})
+ROOMS = frozenset({"service", "control", "compositions", "apps", "profiler", "runtime", "datapipe", "lab"})
 INSTALLED = (Path(__file__).parent / "apps").is_dir()
 """Whether the rooms are inside this package."""
 
@@ -68,6 +68,6 @@ def _by_long_name(name: str) -> str | None:
 
 
 def answer() -> None:
-    """To both names, from now on. Twice is once."""
+    """Install the finder of both names. A second call does nothing."""
     if not any(isinstance(each, OtherNames) for each in sys.meta_path):
         sys.meta_path.insert(0, OtherNames())

@@ -1,22 +1,30 @@
-"""``run``: an app on a source, in this program, kept at what is wanted of it."""
+"""``run``: start an app on a source, in this program, and keep it at its objective."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+from pydantic import ValidationError
 
 from apps.app_check import faults_of
 from apps.contract import App
 from compositions.errors import RecomposeError
-from profiler.slo import Slo
-from recompose.asked import Items, Settings, Sink, own_items, spec_of, wanted
+from compositions.wording import did_you_mean
+from datapipe.source_kinds import KINDS
+from profiler.slo import Slo, parse_slo, together
 from recompose.live import LiveRun
 from recompose.unread import Unread
 from service import logs
-from service.printed import Printed
-from service.running.checking.given import Given
-from service.running.runner import Runner
+from service.cli.texts import SOURCE_OF, parse_sink, parse_source
+from service.logs import Printed
+from service.runner.runner import Runner
+from service.runner.validation.resolution import Overrides, follows_itself
+from service.schemas.refusals import refusal
+from service.schemas.results import Result
+from service.schemas.spec import RunSpec, SourceSpec
 
 
 def run(
@@ -27,19 +35,19 @@ def run(
     sink: Sink | None = None,
     **settings: Unpack[Settings],
 ) -> LiveRun:
-    """Starts ``app``, a class or the name of a known one, and returns the run, which goes on beside the program.
+    """Start ``app``, a class or the name of a registered app, and return the run, which continues beside the program.
 
-    ``source``: anything to iterate over, a path, ``KIND:PATH`` as on the command line, ``"push"``; None: the app's own
-    data. ``slo``: ``"p95<=400ms"``, ``"throughput>=10/s"``, ``"throughput=input_rate"``, or several that are to hold
-    together. ``sink``: a file for JSON lines, a function that gets each result, ``"parquet:FOLDER"`` or another as
-    on the command line; None: who iterates over the run.
+    ``source``: an iterable, a path, ``KIND:PATH`` as on the command line, or ``"push"``; None: the app's own data.
+    ``slo``: ``"p95=400ms"``, ``"throughput=10/s"``, ``"throughput=input_rate"``, or several objectives that must hold
+    together. ``sink``: a file for JSON lines, a function called with each result, ``"parquet:FOLDER"`` or another sink
+    as on the command line; None: results are read by iterating over the run.
 
-    Raises: RecomposeError with a sentence for whatever cannot run, before anything starts.
+    Raises: RecomposeError with a sentence for anything that cannot run, before anything starts.
     """
     logs.quiet()
     spec = spec_of(_name(app), source, wanted(slo), sink, settings)
-    unread = Unread() if spec.out_path is None and spec.sink is None else None
-    given = Given(None if isinstance(app, str) else app, own_items(source), unread)
+    unread = Unread() if spec.ending.out_path is None and spec.sink is None else None
+    given = Overrides(None if isinstance(app, str) else app, own_items(source), unread)
     _join_ray(spec.pool)
     live = LiveRun(Runner(spec, given), unread, show=settings.get("progress", True))
     if callable(sink):
@@ -61,6 +69,112 @@ def _name(app: type[App] | str) -> str:
 def _join_ray(pool: str) -> None:
     """What apps print comes out on stderr."""
     if pool == "ray":
-        from runtime.pools import ray_cluster  # here: a run in threads needs no Ray, which takes seconds
+        from runtime.pools.ray import cluster  # here: a run in threads needs no Ray, which takes seconds
 
-        ray_cluster.connect(hear=Printed(lambda who, line: print(f"({who}) {line}", file=sys.stderr)).line)
+        cluster.connect(hear=Printed(lambda who, line: print(f"({who}) {line}", file=sys.stderr)).line)
+
+
+SOURCES = ("replay", "video", "push", "spark")
+PLACES = (KINDS.keys() | SOURCE_OF.keys()) - set(SOURCES)
+"""With a colon behind; else it is a path."""
+Items = str | Path | Iterable[Any]
+Sink = str | Path | Callable[[Result], object]
+
+
+class Settings(TypedDict, total=False):
+    """The further settings of a run; each works as the option of ``recompose run``."""
+
+    rate: float
+    """Items a second; else as fast as they are taken."""
+    items: int
+    """End after so many."""
+    duration_s: float
+    """End after so long."""
+    options: Mapping[str, Any]
+    """Of the app."""
+    composition: str
+    """The first one; without an SLO the only one."""
+    strategy: str
+    batch: int | Literal["auto"]
+    """Items that travel together."""
+    pool: Literal["ray", "local"]
+    """Where stages run: worker processes, or threads of this one (light to start, one core's worth of Python)."""
+    progress: bool
+    """A bar on a terminal while the run is waited for; true unless told otherwise."""
+
+
+def objective(*texts: str, threshold: float = 0.2) -> Slo:
+    """Return the objective of texts as on the command line; several must hold together. ``threshold``: ratio beyond the
+    target at which a violation begins. Raises: RecomposeError."""
+    return together([parse_slo(text, threshold=threshold) for text in texts])
+
+
+def wanted(slo: str | Sequence[str] | Slo | None) -> Slo | None:
+    """Raises: RecomposeError."""
+    if slo is None or isinstance(slo, Slo):
+        return slo
+    return objective(slo) if isinstance(slo, str) else objective(*slo)
+
+
+def spec_of(app: str, source: Items | None, slo: Slo | None, sink: Sink | None, settings: Settings) -> RunSpec:
+    """Raises: RecomposeError for the first value that is not accepted."""
+    taken = ("source", "slo", "sink", *Settings.__annotations__)
+    if unknown := sorted(settings.keys() - set(taken)):
+        known = did_you_mean(unknown[0], taken) or f"; it takes {', '.join(taken)}"
+        raise RecomposeError(f"run takes no {unknown[0]!r}{known}")
+    if source is not None and not isinstance(source, str | Path | Iterable):
+        raise RecomposeError(f"source = {source!r}: must be text such as replay:FILE, a path, or an iterable")
+    try:
+        spec = _checked(app, source, slo, sink, settings)
+    except ValidationError as error:
+        raise RecomposeError(_as_given(refusal(error))) from None
+    except ValueError as error:
+        raise RecomposeError(str(error)) from None
+
+    if idle := follows_itself(spec):
+        raise RecomposeError(f"slo: {idle}")
+    return spec
+
+
+def _as_given(sentence: str) -> str:
+    """Name an argument as in the script, not as in the start body."""
+    for field, argument in (("input.rate_per_s", "rate"), ("batching.items", "batch")):
+        sentence = sentence.replace(f"{field} = ", f"{argument} = ")
+    return sentence
+
+
+def _checked(app: str, source: Items | None, slo: Slo | None, sink: Sink | None, settings: Settings) -> RunSpec:
+    ends = {key: value for key, value in settings.items() if key in ("items", "duration_s")}
+    others = {key: value for key, value in settings.items() if key in ("options", "composition", "strategy", "pool")}
+    rate = {"rate_per_s": settings["rate"]} if "rate" in settings else {}
+    return RunSpec.model_validate(
+        {
+            "app": app,
+            "source": _source(source).looping(bool(ends)),
+            "slo": slo,
+            "input": rate,
+            "batching": {"items": settings.get("batch", "auto")},
+            "mode": "pinned" if "composition" in settings and slo is None else "auto",
+            **_sink(sink),
+            **ends,
+            **others,
+        }
+    )
+
+
+def _source(source: Items | None) -> SourceSpec:
+    if isinstance(source, str):
+        kind, colon, _ = source.partition(":")
+        if kind in SOURCES or (colon and kind in PLACES):
+            return parse_source(source)
+    return SourceSpec(path=str(source)) if isinstance(source, str | Path) else SourceSpec()
+
+
+def own_items(source: Items | None) -> Iterable[Any] | None:
+    return None if source is None or isinstance(source, str | Path) else source
+
+
+def _sink(sink: Sink | None) -> dict[str, Any]:
+    if isinstance(sink, str) and ":" in sink:
+        return {"sink": parse_sink(sink)}
+    return {"out_path": str(sink)} if isinstance(sink, str | Path) else {}

@@ -1,4 +1,4 @@
-"""Results between the run that makes them and the program that reads them."""
+"""Buffer of results between the run that makes them and the program that reads them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from service.bodies.results import Result
-from service.running.checking.given import Released
+from service.runner.validation.resolution import Released
+from service.schemas.results import Result
 
 MOST = 20_000
 """Results of so many items may wait to be read; then the run waits for who reads."""
 
 
 class Unread:
-    """One end is the run's, which asks for room and takes no item in while there is none; the other end anyone's."""
+    """A bounded buffer: the run puts results in at one end and pauses while it is full; any thread takes them out."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -61,7 +61,7 @@ class Unread:
 
     @property
     def over(self) -> bool:
-        """None is left, and none will come."""
+        """True if no result is left and none will come."""
         return self._ended and not self._waiting
 
     def hold_all(self) -> None:

@@ -1,1 +1,1 @@
-"""How compositions run: one pure dispatcher, three pools of workers that it drives (local, simulated, ray)."""
+"""Run compositions: one pure dispatcher, and three pools of workers that it drives (local, simulated, ray)."""

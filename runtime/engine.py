@@ -1,4 +1,4 @@
-"""Couples a dispatcher to a pool: events to the one, instructions to the other, outcomes to the caller."""
+"""Couple a dispatcher to a pool: events go to the one, instructions to the other, outcomes to the caller."""
 
 from __future__ import annotations
 
@@ -6,23 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 
 from compositions.model import Composition
+from runtime.construct import construct_fast
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.events import (
-    BundleAdmitted,
-    Event,
-    Payload,
-    SwitchCalledOff,
-    SwitchRequested,
-    SwitchStyle,
-    Tick,
-    WorkerId,
-)
+from runtime.dispatch.events import BundleAdmitted, Event, SwitchCalledOff, SwitchRequested, SwitchStyle, Tick, WorkerId
 from runtime.dispatch.instructions import AskWorker, Instruction, KillWorker, SendTask, StartWorkers, Task
+from runtime.dispatch.keys import Payload, Routed
 from runtime.dispatch.outcomes import Outcome
-from runtime.dispatch.routes import Routed
 from runtime.dispatch.views import DispatcherView
-from runtime.made import made
 from runtime.pools.port import WorkerPool
 
 TICK_S = 0.25
@@ -49,17 +40,17 @@ class Engine:
 
     @property
     def has_room(self) -> bool:
-        """Whether ``admit`` is welcome now."""
+        """Return whether ``admit`` is welcome now."""
         return self._dispatcher.has_room
 
     @property
     def waits(self) -> bool:
-        """Whether there are admitted items that no worker has."""
+        """Return whether there are admitted items that no worker has."""
         return self._dispatcher.waits
 
     @property
     def sheds(self) -> bool:
-        """Whether the oldest make room for new ones, so that there always is some."""
+        """Return whether the oldest make room for new ones, so that there always is some."""
         return self._dispatcher.sheds
 
     @property
@@ -67,12 +58,19 @@ class Engine:
         """Every admitted item is out."""
         return self._dispatcher.idle
 
-    def admit(self, payload: Payload, arrived_s: tuple[float, ...], due_s: tuple[float, ...] | None = None) -> int:
-        """Takes encoded items (``Routed`` ones where the first stage is partitioned), as many as there are times;
-        returns the serial number of the first. Ask ``has_room`` first: this does not refuse."""
+    def admit(
+        self,
+        payload: Payload,
+        arrived_s: tuple[float, ...],
+        due_s: tuple[float, ...] | None = None,
+        error: str | None = None,
+    ) -> int:
+        """Accept encoded items (``Routed`` if the first stage is partitioned), one per time, and return the first
+        serial number. Check ``has_room`` first: this does not refuse. ``error``: reason why the app refuses them; they
+        become dead letters in their place."""
         serial = self._dispatcher.accepted
         payload, routes = payload if type(payload) is Routed else (payload, None)
-        self._handle([made(BundleAdmitted, (self._pool.now_s(), arrived_s, payload, due_s, routes))])
+        self._handle([construct_fast(BundleAdmitted, (self._pool.now_s(), arrived_s, payload, due_s, routes, error))])
         return serial
 
     def switch(
@@ -106,13 +104,17 @@ class Engine:
         return outcomes
 
     def checkpoint(self, next_serial: int) -> Checkpoint | None:
-        """How far the stream has come, if that is ``next_serial``: as the dispatcher says."""
+        """Return how far the stream has come, if that is ``next_serial``: as the dispatcher says."""
         return self._dispatcher.checkpoint(next_serial)
 
     def view(self) -> DispatcherView:
         return self._dispatcher.view(self._pool.now_s())
 
     def close(self) -> None:
+        """End the workers. A worker that still has a task is killed, as nobody waits for the result."""
+        for worker in self.view().workers:
+            if worker.outstanding:
+                self._pool.end(worker.worker, kill=True)
         self._pool.close()
 
     @property

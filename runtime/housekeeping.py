@@ -1,9 +1,40 @@
-"""What Python does beside the work of a process, kept from holding it up: threads take turns, cycles are collected."""
+"""Keep Python's own work from holding up a process, and remove folders of processes that are gone."""
 
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 import sys
+import tempfile
+from pathlib import Path
+
+import psutil
+
+PREFIX = "recompose-"
+"""Prefix of the folder's name; the id of the owning process follows."""
+
+
+def make_folder(base: Path | None = None) -> str:
+    """Make a folder that no other user can enter, in ``base`` (default: where temporary files go)."""
+    sweep(base or Path(tempfile.gettempdir()))
+    return tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base)
+
+
+def sweep(base: Path) -> None:
+    """Remove the folders in ``base`` of this user's processes that were killed."""
+    for folder in base.glob(f"{PREFIX}*-*"):
+        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and _is_mine(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_mine(folder: Path) -> bool:
+    try:
+        return folder.stat().st_uid == os.getuid()
+    except FileNotFoundError:  # another process sweeps as well
+        return False
+
 
 TURN_S = 0.0005
 

@@ -1,1 +1,1 @@
-"""How people reach it: one running app, many in a daemon, and command line, REST and page in front of them."""
+"""The service: one running app, many in a daemon, and the command line, REST and page in front of them."""

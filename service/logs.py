@@ -1,23 +1,88 @@
-"""Structured logs on stderr: JSON lines, or readable lines on a terminal. Tokens and bodies are never logged."""
+"""Structured logs on stderr: JSON lines, or readable lines on a terminal; and the prints of apps, at a limited rate.
+Tokens, passwords in addresses and bodies are never logged."""
 
 from __future__ import annotations
 
+import io
+import json
 import logging
+import re
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import structlog
+
+from compositions.wording import without_users
+
+Tell = Callable[[str, str], None]
+"""Takes who printed, and the line."""
+
+LINES_PER_S = 200
+"""More than that, from all workers of an app together, is counted and not shown."""
+WORKER = "recompose-"
+"""How the names of threads begin that are workers of the pool ``local``."""
+
+
+class Printed:
+    """Passes lines on. May be used from any thread."""
+
+    def __init__(self, tell: Tell, clock: Callable[[], float] = monotonic) -> None:
+        self._tell, self._clock = tell, clock
+        self._lock = threading.Lock()
+        self._second_s = clock()
+        self._shown, self._left_out = 0, 0
+
+    def line(self, who: str, text: str) -> None:
+        with self._lock:
+            if self._clock() - self._second_s >= 1.0:
+                self._begin_second()
+            if self._shown < LINES_PER_S:
+                self._shown += 1
+                self._tell(who, text)
+            else:
+                self._left_out += 1
+
+    def close(self) -> None:
+        """Tells what was left out last."""
+        with self._lock:
+            self._begin_second()
+
+    def _begin_second(self) -> None:
+        if self._left_out:
+            self._tell("recompose", f"{self._left_out:,} lines left out; at most {LINES_PER_S} a second are shown")
+        self._second_s, self._shown, self._left_out = self._clock(), 0, 0
+
+
+class PrintedHere(io.TextIOBase):
+    """Replaces ``sys.stdout``: passes on what the threads of this process write, each its own lines."""
+
+    encoding = "utf-8"
+
+    def __init__(self, printed: Printed) -> None:
+        self._printed = printed
+        self._begun = threading.local()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        *lines, self._begun.text = (vars(self._begun).get("text", "") + text).split("\n")
+        for line in lines:
+            self._printed.line(threading.current_thread().name.removeprefix(WORKER), line)
+        return len(text)
+
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was logged: ``about`` are its fields, as plain data."""
+    """A line of the log; ``about`` are its fields, as plain data."""
 
     id: int
     at: str
@@ -42,8 +107,9 @@ class Recent:
     def __call__(self, logger: Any, method: str, said: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """As a processor of structlog: lets everything pass."""
         about = {name: _plain(value) for name, value in said.items() if name not in _OWN and not name.startswith("_")}
+        event = without_users(str(said["event"]))
         with self._lock:
-            line = Line(self._next, str(said.get("at", "")), str(said.get("level", method)), str(said["event"]), about)
+            line = Line(self._next, str(said.get("at", "")), str(said.get("level", method)), event, about)
             self._lines.append(line)
             self._next += 1
         return said
@@ -60,7 +126,7 @@ _OWN = ("event", "level", "at")
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
+    return value if isinstance(value, int | float | bool | None) else without_users(str(value))
 
 
 def configure(level: str = "info", *, console: bool | None = None, recent: Recent | None = None) -> None:
@@ -90,8 +156,42 @@ def configure(level: str = "info", *, console: bool | None = None, recent: Recen
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
+def relay(who: str, line: str) -> None:
+    """Log a line that another process wrote: with its own level and fields if it is one of our logs, at debug if it is
+    Ray's own, else as output of an app."""
+    text, log = _ANSI.sub("", line), structlog.get_logger()
+    said = _logged(text)
+    if said is not None:
+        level, event = LEVELS[str(said["level"])], str(said["event"])
+        log.log(level, event, **{name: value for name, value in said.items() if name not in _TAKEN}, by=who)
+    elif _RAYS_OWN.match(text):
+        log.debug("ray", by=who, line=text)
+    else:
+        log.info("printed", by=who, line=text)
+
+
+def _logged(text: str) -> Mapping[str, object] | None:
+    """Return the fields of a line that ``configure`` formatted; None for any other line, whatever an app prints."""
+    if not text.startswith("{"):
+        return None
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    level, event = said.get("level"), said.get("event")
+    ours = isinstance(level, str) and level in LEVELS and isinstance(event, str) and "at" in said
+    return said if ours else None
+
+
+_TAKEN = {"level", "event", "at", "by", "self"}
+"""Names reserved for the logger and for the writer of the line; a line must not set them."""
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_RAYS_OWN = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+ [A-Z] \d+ \d+\]|\*\*\* SIG|\s*@ +0x[0-9a-f]+|\[symbolize_")
+"""Pattern of the lines of Ray's C++ code, including its stacks."""
+
+
 def quiet() -> None:
-    """In a program that is not ours, and has said nothing about it: warnings on stderr, its own loggers as they are."""
+    """Set up logs in a program of a user that has not done so: warnings on stderr, its own loggers as they are."""
     if not structlog.is_configured():
         structlog.configure(
             wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
@@ -102,5 +202,10 @@ def quiet() -> None:
 def _rendering(readable: bool) -> list[Any]:
     bare = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if readable:
-        return [bare, structlog.dev.ConsoleRenderer(colors=True)]
-    return [bare, structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        return [bare, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()), _hide]
+    return [bare, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(), _hide]
+
+
+def _hide(logger: Any, method: str, line: Any) -> str:
+    """Remove passwords from addresses, whoever wrote the line: a library or an app."""
+    return without_users(str(line))

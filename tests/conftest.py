@@ -38,7 +38,8 @@ back."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes a minute or more; leave out with -m 'not slow'")
+    config.addinivalue_line("markers", "slow: takes a minute or more; its file begins first")
+    config.addinivalue_line("markers", "long: runs before a release (make test-long), and not for every change")
     config.addinivalue_line("markers", "logs_errors(text): an error with this text in it may be logged")
 
 
@@ -144,8 +145,11 @@ def _threads() -> dict[Any, str]:
 
 
 def _is_shared(thread: threading.Thread) -> bool:
-    """Ray's own, which stay as long as it is connected, and those that C code made known to Python by calling it."""
+    """Those of Ray and those that watch it, which stay while it is connected, and those that C code made known to
+    Python by calling it."""
     modules = [type(thread).__module__, getattr(getattr(thread, "_target", None), "__module__", "")]
+    if thread.name in ("ray-guard", "machines"):
+        return True
     return isinstance(thread, threading._DummyThread) or any(module.startswith("ray.") for module in modules)
 
 

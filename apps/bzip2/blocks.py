@@ -46,14 +46,16 @@ def pieces(paths: Iterable[Path]) -> Iterator[bytes]:
 
 
 def equal_blocks(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Blocks of ``size`` bytes, the last one what is left; their concatenation is that of the parts."""
-    held = bytearray()
+    """Return blocks of ``size`` bytes that together hold the same bytes as the parts; the last block may be shorter.
+    Empty input gives one empty block, because bzip2 writes a stream for an empty file too."""
+    held, none = bytearray(), True
     for part in parts:
         held += part
         while len(held) >= size:
             yield bytes(held[:size])
             del held[:size]
-    if held:
+            none = False
+    if held or none:
         yield bytes(held)
 
 

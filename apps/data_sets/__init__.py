@@ -1,1 +1,1 @@
-"""Data sets that apps search in: made of a folder of files, kept in versions, read while the next one is made."""
+"""Data sets that apps search in: made from a folder of files, kept in versions, read while the next version is made."""

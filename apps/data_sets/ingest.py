@@ -1,4 +1,4 @@
-"""Makes the next version of a data set: looks, computes what is new, writes it beside the old one, switches."""
+"""Make the next version of a data set: list files, compute what is new, write it beside the old version, switch."""
 
 from __future__ import annotations
 
@@ -6,23 +6,85 @@ import json
 import logging
 import platform
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from apps.data_sets import tables
 from apps.data_sets.files import Listed, Place
-from apps.data_sets.plan import Known, Plan, plan
 from apps.data_sets.recipe import TASKS, Recipe, record_schema
-from apps.data_sets.staging import Staging
 from apps.data_sets.versions import INDEX, MANIFEST, DataSet, Unusable, share, writing
 from apps.data_sets.work import Engine, in_process
 from compositions.errors import RecomposeError
+
+
+class Staging:
+    """``folder`` is that of jobs which would find out the same of the same file."""
+
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        self._folder, self._schema = folder, schema
+
+    def put(self, records: pa.Table) -> None:
+        """Appears whole or not at all."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        number = len(list(self._folder.glob("*.parquet")))
+        draft = self._folder / "draft"
+        pq.write_table(records, draft)
+        draft.rename(self._folder / f"{number:06d}.parquet")
+
+    def records(self, tasks: Sequence[Task]) -> pa.Table:
+        """Return the records of tasks whose file could be read and has not changed since."""
+        parts = [pq.read_table(file, schema=self._schema) for file in sorted(self._folder.glob("*.parquet"))]
+        if not parts:
+            return self._schema.empty_table()
+        now = {(task.path, task.size, task.mtime_ns) for task in tasks}
+        staged = pa.concat_tables(parts)
+        staged = staged.filter(pc.is_valid(staged["sha256"]))
+        columns = zip(*(staged[name].to_pylist() for name in ("path", "size", "mtime_ns")), strict=True)
+        return staged.filter(pa.array([key in now for key in columns], pa.bool_()))
+
+
+class Known(NamedTuple):
+    """A file as a version has it; ``sha256`` None when it could not even be read."""
+
+    size: int
+    mtime_ns: int
+    sha256: str | None
+
+
+class Task(NamedTuple):
+    path: str
+    size: int
+    mtime_ns: int
+    known: str | None
+
+
+class Plan(NamedTuple):
+    """``todo`` in the order of the listing; ``gone`` are paths of the current version that are no longer there."""
+
+    todo: tuple[Task, ...]
+    kept: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+def plan(found: Sequence[Listed], known: Mapping[str, Known]) -> Plan:
+    """A file of another size or time is read; whether its content is another, its checksum tells."""
+    todo, kept = [], []
+    for file in found:
+        before = known.get(file.path)
+        if before is not None and before.sha256 and (before.size, before.mtime_ns) == (file.size, file.mtime_ns):
+            kept.append(file.path)
+        else:
+            todo.append(Task(*file, known=before.sha256 if before else None))
+    gone = sorted(known.keys() - {file.path for file in found})
+    return Plan(tuple(todo), tuple(kept), tuple(gone))
+
 
 log = logging.getLogger("recompose.data_sets")
 ORDER = [("path", "ascending"), ("row", "ascending")]
@@ -30,7 +92,7 @@ MADE_WITH = ("recompose", "numpy", "opencv-contrib-python-headless", "pyarrow")
 
 
 class Ingested(NamedTuple):
-    """What a job did: the files it ``computed``, those it found ``kept``, ``gone`` or unusable (``quarantined``)."""
+    """The outcome of a job: the files it ``computed``, and those ``kept``, ``gone`` or unusable (``quarantined``)."""
 
     version: int
     computed: int
@@ -101,7 +163,7 @@ class _Job(NamedTuple):
 
     @property
     def staging(self) -> Path:
-        """Of jobs with the same parameters, over the same version and the same place."""
+        """Return the folder of jobs with the same parameters, over the same version and the same place."""
         key = json.dumps([self.data.version, self.place.name, self.parameters["parameters"]], sort_keys=True)
         return self.data.staging / sha256(key.encode()).hexdigest()[:16]
 

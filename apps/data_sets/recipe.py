@@ -1,4 +1,4 @@
-"""What an app says of its data set; everything else here is the same for all apps."""
+"""The recipe that an app supplies for its data set; everything else in this package is the same for all apps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 
 class Recipe(Protocol):
-    """How rows of features come from files, and an index from rows."""
+    """The functions that make rows of features from files, and an index from rows."""
 
     kind: str
     """Of the data sets it makes; apps that share a kind share them."""
@@ -21,15 +21,15 @@ class Recipe(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """What rows depend on besides the file, as JSON data: when it changes, every file is computed anew."""
+        """Return what rows depend on besides the file, as JSON data: when it changes, every file is computed anew."""
 
     @property
     def index_parameters(self) -> Mapping[str, Any]:
-        """What the index depends on besides the rows."""
+        """Return what the index depends on besides the rows."""
 
     @property
     def folder(self) -> Path:
-        """Where the files are when the user names no place. Raises: RecomposeError when there is none."""
+        """Return where the files are when the user names no place. Raises: RecomposeError when there is none."""
 
     def rows(self, path: str, data: bytes) -> list[dict[str, Any]]:
         """The rows of one file, one at least; ``path`` is relative to the folder.
@@ -43,7 +43,8 @@ class Recipe(Protocol):
 
 
 def record_schema(columns: pa.Schema) -> pa.Schema:
-    """What is found out about one file. ``rows`` and ``error`` are both null when it is what was ``known`` already."""
+    """Return what is found out about one file. ``rows`` and ``error`` are both null when it is what was ``known``
+    already."""
     return pa.schema(
         [
             ("path", pa.string()),

@@ -1,4 +1,4 @@
-"""From records to the tables of a version, as functions of Arrow tables."""
+"""Convert records to the tables of a version, as functions of Arrow tables."""
 
 from __future__ import annotations
 

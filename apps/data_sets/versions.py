@@ -37,7 +37,7 @@ LOCK = ".recompose-data-set"
 
 
 class Unusable(RecomposeError):  # noqa: N818 - a sentence reads better with its name
-    """What is on disk cannot be read, or was written by another version of the program."""
+    """A data set cannot be read, or was written by another version of the program."""
 
 
 def read_manifest(folder: Path, kind: str) -> dict[str, Any]:

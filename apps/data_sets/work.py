@@ -1,4 +1,4 @@
-"""From files to records: the part of making a data set that is spread over cores and machines."""
+"""Convert files to records: the part of making a data set that is spread over cores and machines."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def in_process(recipe: Recipe, place: Place) -> Engine:
 
 
 def chunks(tasks: pa.Table, most: int, clock: Callable[[], float] = monotonic) -> Iterator[pa.Table]:
-    """What is done between two times that it is put on disk: few files at first, then twice or half as many, as the
-    time tells that the last ones took."""
+    """What is done between two times that it is put on disk: few files at first, then twice or half as many,
+    as the time tells that the last ones took."""
     start, size = 0, FIRST_FILES
     while start < tasks.num_rows:
         began_s = clock()

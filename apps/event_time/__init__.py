@@ -1,12 +1,10 @@
-"""Windows, watermarks and timers by event time, for stages with a state (docs/event-time.md).
+"""Windows, watermarks and timers by event time, for stages with a state (docs/guide/event-time.md).
 
 Pure functions over small tuples: what a stage keeps is picklable, and is of one key or of many, as the stage likes.
 """
 
-from apps.event_time.clock import END, Clock, Reading
-from apps.event_time.keyed import KeyedPane, KeyedWindows
-from apps.event_time.timers import Timers, due, with_timer, without_timer
-from apps.event_time.windowing import Late, Pane, Slots, Windowing
+from apps.event_time.clock import END, Clock, Reading, Timers, due, with_timer, without_timer
+from apps.event_time.windowing import KeyedPane, KeyedWindows, Late, Pane, Slots, Windowing
 from apps.event_time.windows import Sessions, Sliding, Tumbling, Window
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""How far a stream is, by the times in it and their order, so that it is the same wherever and whenever it is read."""
+"""The clock of a stream: a watermark and ticks from the times in it and their order, the same wherever it is read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from math import inf
 from typing import Final, NamedTuple
 
 from apps.event_time.numbers import above_zero, not_below_zero, plain, steps_to
+from compositions.errors import RecomposeError, shown
 
 END: Final = inf
 """The watermark after the last event."""
 
 
 class Reading(NamedTuple):
-    """Of the clock: the watermark, and the last tick that was told."""
+    """The state of the clock: the watermark, and the last tick."""
 
     watermark: float = -inf
     tick: float = -inf
@@ -48,3 +49,29 @@ class Clock:
         if tick <= before.tick:
             return None, Reading(watermark, before.tick)
         return tick, Reading(watermark, tick)
+
+
+Timers = tuple[tuple[float, str], ...]
+"""Times and names, earliest first."""
+
+
+def with_timer(timers: Timers, at: float, name: str) -> Timers:
+    """Sets a timer; one of that name is moved. Raises: RecomposeError for what is no time; ``END`` is one."""
+    try:
+        fits = at <= inf  # not a number is not
+    except (TypeError, ArithmeticError):  # the latter of a Decimal
+        fits = False
+    if not fits:
+        raise RecomposeError(f"the time {shown(at)} of timer {shown(name)}; must be a number, or END")
+    return tuple(sorted((*without_timer(timers, name), (at, name))))
+
+
+def without_timer(timers: Timers, name: str) -> Timers:
+    """Takes a timer back, if it is set."""
+    return tuple(timer for timer in timers if timer[1] != name)
+
+
+def due(timers: Timers, watermark: float) -> tuple[Timers, Timers]:
+    """Those whose time has come, earliest first, and the others."""
+    count = sum(at <= watermark for at, _ in timers)
+    return timers[:count], timers[count:]

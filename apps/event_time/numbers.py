@@ -1,4 +1,4 @@
-"""Arithmetic of times: exact with whole numbers of any size, and with fractions such that all that is told fits."""
+"""Arithmetic of times: exact with whole numbers of any size, and consistent with fractions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plain(time: float) -> float:
 
 
 def steps_to(time: float, every: float) -> int:
-    """How many times ``every`` it is to ``time``, rounded down: ``n * every <= time < (n + 1) * every``.
+    """Return how many times ``every`` it is to ``time``, rounded down: ``n * every <= time < (n + 1) * every``.
 
     A quotient would not do: 28333333 minutes less a nanosecond, in nanoseconds, are 28333333.0 minutes to it.
     Raises: RecomposeError for what is no time, or one so large that fractions cannot tell it from the next.

@@ -1,7 +1,7 @@
-"""Which windows an event belongs to, and when one is over.
+"""Assign events to windows, and tell when a window is over.
 
-Times are numbers of any unit, whole ones if sums are to be exact. A watermark says that all that follows is expected
-to be no earlier.
+Times are numbers of any unit, whole ones if sums are to be exact. A watermark is the time that all later events are
+expected to have reached.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Sliding:
         return window.end <= watermark
 
     def too_late(self, windows: Sequence[Window], time: float, watermark: float) -> list[Window]:
-        """Of the windows of an event, those that are over."""
+        """Return the windows of an event that are over."""
         return [window for window in windows if self.is_over(window, watermark)]
 
 
@@ -76,8 +76,8 @@ class Sessions:
         above_zero("gap", self.gap)
 
     def of(self, time: float) -> list[Window]:
-        """That of the event alone; it grows together with those that it touches. Raises: RecomposeError for what is no
-        time, or one so large that ``gap`` later is the same."""
+        """Return the window of the event alone; it merges with those that it touches. Raises: RecomposeError for
+        what is no time, or one so large that ``gap`` later is the same."""
         return [Window(time, after(time, self.gap))]
 
     def is_over(self, window: Window, watermark: float) -> bool:

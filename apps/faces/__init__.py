@@ -1,1 +1,1 @@
-"""What the two face apps share: finding faces, knowing them, marking them. After SPBench and Vogel et al."""
+"""Shared code of the two face apps: detect, recognize and mark faces. After SPBench and Vogel et al."""

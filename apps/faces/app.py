@@ -1,4 +1,4 @@
-"""What the face apps have in common: their options, sources and outputs, and the model of each worker."""
+"""The base class of the face apps: their options, sources and outputs, and the model of each worker."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from apps.contract import App, Options, Output
-from apps.data_sets.own import Searched
-from apps.data_sets.reader import Reader, Unversioned
+from apps.data_sets.reader import Reader, Searched, Unversioned
 from apps.faces.detect import Detector
-from apps.faces.gallery import KIND, THRESHOLD, Recognizer, load
-from apps.faces.results import COLUMNS, Recognized, encoded, shown
+from apps.faces.results import COLUMNS, KIND, THRESHOLD, Recognized, Recognizer, encoded, load, shown
 from apps.faces.samples import sample_clip, sample_training
 from apps.frames import Frame, frames_of, scaled
 from apps.video_out import video_output
@@ -67,7 +65,7 @@ class FaceApp(App):
 
     @property
     def _recognizer(self) -> Recognizer:
-        """Of the gallery's newest version."""
+        """Return the recognizer of the gallery's newest version."""
         return self._recognizers.newest()[1]
 
     def _searched(self) -> Searched[Recognizer]:

@@ -1,4 +1,4 @@
-"""The data set of the face apps: the faces in a folder of pictures, and whose they are."""
+"""The data set of the face apps: the faces in a folder of pictures, each with the name of its person."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from apps.faces.detect import Detector, crop, equalised
-from apps.faces.gallery import FORMAT, KIND, Gallery, Image, save
+from apps.faces.results import FORMAT, KIND, Gallery, Image, save
 from compositions.errors import RecomposeError
 
 ROWS = 1

@@ -14,7 +14,7 @@ CASCADE = Path(cv2.__file__).parent / "data" / "haarcascade_frontalface_default.
 
 
 class Box(NamedTuple):
-    """Of a face, in pixels: left, top, width, height."""
+    """The box of a face, in pixels: left, top, width, height."""
 
     x: int
     y: int

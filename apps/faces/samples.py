@@ -1,5 +1,5 @@
-"""A clip with a face, and the face to know it by, for a machine without the user's own: made once from photos that ship
-inside the scikit-image wheel (extra ``samples``)."""
+"""Samples for a machine without the user's own: a clip with a face, and the face to recognize it by, made once from
+photos that ship inside the scikit-image wheel (extra ``samples``)."""
 
 from __future__ import annotations
 

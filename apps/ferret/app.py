@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apps.contract import App
-from apps.ferret.extract import extract
+from apps.ferret.extract import extract, segment
 from apps.ferret.loops.kernels import Kernel, load_kernel
 from apps.ferret.options import FerretOptions
 from apps.ferret.queries import pushed_query, queries_of, read_queries
 from apps.ferret.search import Databases, recipe_of, searched
-from apps.ferret.segment import segment
 from apps.ferret.values import SIDE, Candidates, Photo, Ranking, Regions, Signature, Unreadable
 from compositions.errors import RecomposeError
 from compositions.model import Stage

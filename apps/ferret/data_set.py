@@ -11,13 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from apps.ferret.database import FORMAT, KIND, PARAMETERS, Database
-from apps.ferret.extract import extract
+from apps.ferret.extract import extract, segment
 from apps.ferret.load import decode_photo
 from apps.ferret.loops.kernels import KernelName, load_kernel
 from apps.ferret.lsh import Projections
-from apps.ferret.photos import SUFFIXES
-from apps.ferret.segment import segment
-from apps.ferret.values import FEATURES, Floats
+from apps.ferret.values import FEATURES, SUFFIXES, Floats
 
 ROWS = 1
 """Version of the features: to be raised whenever stages find others."""

@@ -13,9 +13,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from apps.ferret.extract import FEATURE_WEIGHTS
+from apps.ferret.extract import COMPLEXITY, FEATURE_WEIGHTS, SMALLEST
 from apps.ferret.lsh import Buckets, Projections, RegionIndex
-from apps.ferret.segment import COMPLEXITY, SMALLEST
 from apps.ferret.values import SIDE, Floats, Ints, Signature
 from compositions.errors import RecomposeError
 

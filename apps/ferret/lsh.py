@@ -1,4 +1,4 @@
-"""Ferret's vectorize stage: which database regions lie near a query's, by locality-sensitive hashing.
+"""Ferret's vectorize stage: find the database regions near a query's, by locality-sensitive hashing.
 
 Datar, Immorlica, Indyk and Mirrokni 2004, "Locality-Sensitive Hashing Scheme Based on p-Stable Distributions", section
 3: h(x) = floor((a·x + b)/W) with normally distributed a and b uniform in [0, W). One table joins 17 such hashes into a

@@ -1,4 +1,4 @@
-"""Ferret's options: what to search, for what, and how."""
+"""Ferret's options: the database, the queries, and the parameters of the search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apps.ferret.loops.kernels import KernelName
 
 
 class FerretOptions(Options):
-    """What to search, for what, and how."""
+    """Options of Ferret: the database, the queries and the search."""
 
     images: Path | None = Field(
         default=None, description="Folder of database photos, with subfolders; none: sample photos"

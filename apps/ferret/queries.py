@@ -1,4 +1,4 @@
-"""Where Ferret's photos come from: folders of them, the folder that a database was made of, or pushed one by one."""
+"""Sources of Ferret's photos: folders, the folder that a database was made from, or photos pushed one by one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from apps.data_sets.versions import read_manifest
 from apps.ferret.database import KIND
 from apps.ferret.load import decode_photo, read_photo
 from apps.ferret.options import FerretOptions
-from apps.ferret.photos import list_photos
-from apps.ferret.values import Photo, Unreadable
+from apps.ferret.values import Photo, Unreadable, list_photos
 from apps.samples import sample_photos
 from compositions.errors import RecomposeError
 

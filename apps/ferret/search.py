@@ -1,12 +1,11 @@
-"""What Ferret searches in: the database that a user names, or its own of the folder in its options."""
+"""The database that Ferret searches in: the one that a user names, or its own, made from the folder in its options."""
 
 from __future__ import annotations
 
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from apps.data_sets.own import Searched
-from apps.data_sets.reader import Reader, Unversioned
+from apps.data_sets.reader import Reader, Searched, Unversioned
 from apps.ferret.database import KIND, Database, load_database
 from apps.ferret.lsh import Projections, draw_projections, load_projections
 from apps.ferret.options import FerretOptions
@@ -25,7 +24,7 @@ def searched(options: FerretOptions) -> Searched[Database]:
 
 
 def recipe_of(options: FerretOptions) -> RegionRecipe:
-    """How a database is made. By the compiled kernel unless the options name one: both find the same."""
+    """Return how a database is made. By the compiled kernel unless the options name one: both find the same."""
     from apps.ferret.data_set import RegionRecipe  # Arrow: workers do not need it
 
     kernel = options.kernel if "kernel" in options.model_fields_set else "fast"

@@ -81,7 +81,7 @@ class LaneOptions(Options):
 
 
 class _Lanes(App):
-    """What both divisions into stages share."""
+    """The common part of both divisions into stages."""
 
     options_model: ClassVar[type[Options]] = LaneOptions
     input_classes = INPUT_CLASSES

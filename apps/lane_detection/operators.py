@@ -29,7 +29,7 @@ BLUE = (255, 0, 0)
 
 @dataclass(frozen=True)
 class Search:
-    """What counts as found. SPBench stops at five lines, which on a motorway are all of the unbroken side; and the
+    """The limits of a detection. SPBench stops at five lines, which on a motorway are all of the unbroken side; and the
     dashes of the other side are shorter than its segments."""
 
     both_sides: bool
@@ -40,7 +40,7 @@ SEARCHES = {"both_sides": Search(True, 25), "spbench": Search(False, 60)}
 
 
 def top_row(frame: Image) -> int:
-    """Where the region of interest begins."""
+    """Return where the region of interest begins."""
     return frame.shape[1] // 3
 
 
@@ -93,7 +93,7 @@ def segments(edges: Image, search: Search) -> Lines:
 
 
 def bitwise(straight: Image, pieces: Image) -> Image:
-    """What both masks have, dark on white."""
+    """Return what both masks have, dark on white."""
     both = cv2.bitwise_and(straight, pieces)
     return np.asarray(cv2.threshold(both, INVERSE_FROM, 255, cv2.THRESH_BINARY_INV)[1], dtype=np.uint8)
 

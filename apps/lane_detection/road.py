@@ -1,4 +1,4 @@
-"""A drawn road for a machine without videos of its own: made once, from a seed."""
+"""A synthetic video of a road, for a machine without videos of its own: drawn once, from a seed."""
 
 from __future__ import annotations
 

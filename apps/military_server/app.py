@@ -1,4 +1,4 @@
-"""Military Server: where on a map units stand best, from what drones see (Leonarczyk 2024, section 4.2).
+"""Military Server: find the best places for units on a map, from what drones see (Leonarczyk 2024, section 4.2).
 
 No source or data of the original (Araujo et al.) is public: this is a reconstruction from its description, with the
 same five stages, tuples and workload. A drone has coordinates to look around from, and units to place.
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
 from apps.contract import App, Options
-from apps.military_server.drones import phase_widths, sent_by_drones
 from apps.military_server.kernels.choice import KernelName, load_kernel
+from apps.military_server.phases import phase_widths, sent_by_drones
 from apps.military_server.records import (
     CHECKED,
     COORDINATES,
@@ -78,7 +78,7 @@ class MilitaryServer(App):
         return parted(missions)
 
     def map(self, values: list[bytes]) -> list[bytes]:
-        """What the ground is like around each coordinate."""
+        """Return what the ground is like around each coordinate."""
         missions = joined(values, MISSION)
         features = self._kernel.explore(_ints(missions["width"]), _ints(missions["coordinates"]))
         return parted(filled(EXPLORED, missions, features=features))
@@ -96,7 +96,7 @@ class MilitaryServer(App):
         return parted(filled(CHECKED, placed, fit=self._kernel.fit(_ints(placed["penalties"]))))
 
     def store(self, values: list[bytes]) -> list[bytes]:
-        """What is written: where each unit is to stand."""
+        """Return what is written: where each unit is to stand."""
         return parted(filled(STORED, joined(values, CHECKED)))
 
     # --- what comes and goes ---

@@ -5,14 +5,16 @@ Its patterns are SPBench's, read over tuples instead of seconds: 0 is the easies
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.input.rates import Binary, Decreasing, Increasing, Spike, Wave
+from apps.military_server.records import COORDINATES, SENT, UNITS, parted
+from apps.military_server.terrain import KINDS, SIDE, WIDEST
+from apps.rates import Binary, Decreasing, Increasing, Spike, Wave
 
 Loads = NDArray[np.float64]
 PATTERNS = {"increasing": Increasing, "spike": Spike, "decreasing": Decreasing, "binary": Binary, "wave": Wave}
@@ -62,3 +64,26 @@ def loads_of(phases: Sequence[Phase]) -> Loads:
 def scaled(loads: Loads, tuples: int) -> Loads:
     """The same course over so many tuples."""
     return loads[np.arange(tuples) * len(loads) // tuples]
+
+
+AT_A_TIME = 4096
+"""Records made in one go."""
+Widths = NDArray[np.int64]
+
+
+def phase_widths(tuples: int, narrowest: int, widest: int) -> Widths:
+    """The width follows the phases, so that the squares to look at go with its square."""
+    return np.rint(narrowest + scaled(phase_workload(), tuples) * (widest - narrowest)).astype(np.int64)
+
+
+def sent_by_drones(widths: Widths, seed: int) -> Iterator[bytes]:
+    """A record for each width, at random places of the map, with random units."""
+    chance = np.random.default_rng(seed)
+    for start in range(0, len(widths), AT_A_TIME):
+        part = widths[start : start + AT_A_TIME]
+        records = np.empty(len(part), SENT)
+        records["drone"] = np.arange(start, start + len(part))
+        records["width"] = part
+        records["coordinates"] = chance.integers(WIDEST, SIDE - WIDEST, (len(part), COORDINATES, 2), np.uint16)
+        records["kinds"] = chance.integers(0, KINDS, (len(part), UNITS), np.uint8)
+        yield from parted(records)

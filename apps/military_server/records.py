@@ -1,6 +1,6 @@
-"""What travels: a tuple of the stream is one ``bytes`` record of a fixed layout, of another one after each stage.
+"""Records of the stream: a tuple is one ``bytes`` record of a fixed layout, of another one after each stage.
 
-Records of a bundle laid end to end are an array of NumPy without a look at any of them, and come apart again as slices.
+Records of a bundle laid end to end form a NumPy array without a look at any of them, and are split again as slices.
 Plain bytes also cost next to nothing to pickle.
 """
 

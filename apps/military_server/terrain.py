@@ -1,4 +1,4 @@
-"""The map that drones fly over, and what units want of the ground: the same for everybody, from a seed.
+"""The map that drones fly over, and the demands of units on the ground: the same in every process, from a seed.
 
 All in whole numbers, so that every kernel finds the same to the last bit.
 """

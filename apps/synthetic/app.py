@@ -1,4 +1,4 @@
-"""The synthetic app: stages f1, f2, … of known cost, whose result proves what an item went through.
+"""The synthetic app: stages f1, f2, … of known cost, whose result shows which stages an item has passed.
 
 After Vogel et al., section 4: three functions, 24 ms in all, balanced 2:2:2 or unbalanced 1:3:2.
 """
@@ -17,12 +17,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.contract import App, Options
-from apps.synthetic.busy import burn, rest
-from apps.synthetic.chain import first_link, next_link
-from apps.synthetic.costs import Costs
-from apps.synthetic.options import SyntheticOptions
+from apps.synthetic.options import Costs, SyntheticOptions, first_link, next_link
 from compositions.errors import RecomposeError
 from compositions.model import Stage
+
+_STEPS = 100
+"""Additions between two looks at the clock: some 5 µs, which bounds the overshoot; a look takes 0.7 µs."""
+
+
+def burn(cpu_s: float, since_s: float) -> None:
+    """Computes until this thread has had ``cpu_s`` of CPU time since ``since_s`` of ``time.thread_time``.
+
+    CPU time, not wall time: an item costs the same when workers share a core.
+    """
+    until_s = since_s + cpu_s
+    value = 1.0
+    while time.thread_time() < until_s:
+        for _ in range(_STEPS):
+            value = value * 0.999 + 0.5
+
+
+def rest(wall_s: float, since_s: float) -> None:
+    """Sleeps until ``wall_s`` after ``since_s`` of ``time.perf_counter``."""
+    left_s = since_s + wall_s - time.perf_counter()
+    if left_s > 0:
+        time.sleep(left_s)
 
 
 class Work(NamedTuple):

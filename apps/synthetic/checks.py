@@ -1,4 +1,4 @@
-"""Were all items delivered once, in order, each through every stage in order?"""
+"""Check that all items were delivered once, in order, each through every stage in order."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.synthetic.app import Synthetic
-from apps.synthetic.chain import next_link
-from apps.synthetic.options import SyntheticOptions
+from apps.synthetic.options import SyntheticOptions, next_link
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,85 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
+import zlib
+from bisect import bisect_right
+from statistics import NormalDist
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, field_validator
 
 from apps.contract import Options
+
+_NORMAL = NormalDist()
+
+
+class Costs:
+    """The service time of every (item, stage), in seconds; the same in every process for the same options."""
+
+    def __init__(self, options: SyntheticOptions) -> None:
+        self._options = options
+        weights = options.stage_weights
+        self._means_s = tuple(options.total_ms / 1000 * weight / sum(weights) for weight in weights)
+        self._phases = options.phase_table
+        self._phase_starts = [first for first, _ in self._phases]
+
+    def of(self, item: int, stage: int) -> float:
+        """Seconds that stage number ``stage`` (from 0) takes for ``item``."""
+        factors = self._phases[bisect_right(self._phase_starts, item) - 1][1]
+        return self._means_s[stage] * factors[stage] * self._drift(item) * self._variation(item, stage)
+
+    def _drift(self, item: int) -> float:
+        return 1.0 + (self._options.drift - 1.0) * item / max(1, self._options.items - 1)
+
+    def _variation(self, item: int, stage: int) -> float:
+        if self._options.distribution == "constant":
+            return 1.0
+        u = uniform(self._options.seed, item, stage)
+        return (lognormal if self._options.distribution == "lognormal" else pareto)(u, self._options.cv)
+
+
+def uniform(seed: int, item: int, stage: int) -> float:
+    """A number strictly between 0 and 1 that looks random and is the same everywhere."""
+    digest = hashlib.blake2b(f"{seed}:{item}:{stage}".encode(), digest_size=6).digest()
+    return (int.from_bytes(digest) + 0.5) / 2**48
+
+
+def lognormal(u: float, cv: float) -> float:
+    """Quantile ``u`` of the lognormal distribution with mean 1."""
+    variance = math.log1p(cv * cv)
+    return math.exp(math.sqrt(variance) * _NORMAL.inv_cdf(u) - variance / 2)
+
+
+def pareto(u: float, cv: float) -> float:
+    """Quantile ``1 − u`` of the Pareto distribution with mean 1: shape ``1 + sqrt(1 + 1/cv²)``."""
+    shape = 1.0 + math.sqrt(1.0 + 1.0 / (cv * cv))
+    return float((shape - 1.0) / shape * u ** (-1.0 / shape))
+
+
+_BYTES = 8
+_PROBE = 64
+"""Payload bytes looked at from either end: a full checksum of a frame would cost more than a hop."""
+
+
+def first_link(seed: int, item: int) -> bytes:
+    """Return what an item starts with."""
+    return hashlib.blake2b(f"{seed}:{item}".encode(), digest_size=_BYTES).digest()
+
+
+def next_link(link: bytes, stage: str, payload: NDArray[np.uint8] | None = None) -> bytes:
+    """The chain after ``stage``; a payload that was cut or mixed up changes it."""
+    return hashlib.blake2b(link + stage.encode() + probe(payload), digest_size=_BYTES).digest()
+
+
+def probe(payload: NDArray[np.uint8] | None) -> bytes:
+    if payload is None:
+        return b""
+    ends = payload[:_PROBE].tobytes() + payload[-_PROBE:].tobytes()
+    return f"{len(payload)}:{zlib.crc32(ends)}".encode()
 
 
 def _listed(value: Any) -> Any:
@@ -20,7 +94,7 @@ ItemNumbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator
 
 
 class SyntheticOptions(Options):
-    """What an item costs, and what goes wrong. Item numbers count from 0 in the data set."""
+    """The options: costs of an item, and faults. Item numbers count from 0 in the data set."""
 
     weights: str = "2:2:2"
     """Share of each stage in the service time; as many stages as numbers. The paper has 2:2:2 and 1:3:2."""

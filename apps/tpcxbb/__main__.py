@@ -1,11 +1,11 @@
-"""Writes the tables: ``python -m apps.tpcxbb FOLDER --rows 1000000 --hours 3 --form csv``."""
+"""Write the tables: ``python -m apps.tpcxbb FOLDER --rows 1000000 --hours 3 --form csv``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from apps.tpcxbb.arguments import add_plan, plan_of
+from apps.tpcxbb.generate import add_plan, plan_of
 from apps.tpcxbb.tables import write
 from compositions.errors import RecomposeError
 

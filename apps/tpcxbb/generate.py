@@ -1,4 +1,4 @@
-"""Sales and clicks after the schema of TPCx-BB, from a seed: each chunk by itself, so that anybody may make it.
+"""Generate sales and clicks after the schema of TPCx-BB, from a seed: each chunk by itself, so any process may make it.
 
 Items and users are drawn after Zipf; sessions begin as a Poisson process. A chunk is a stretch of event time; it
 depends on the seed and its number alone, so one process, or many of Spark's, give the same rows.
@@ -6,9 +6,11 @@ depends on the seed and its number alone, so one process, or many of Spark's, gi
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from apps.tpcxbb.schema import CATEGORIES, CLICKS, DAY_S, ITEM, PAGE_TYPES, SALES, WEB_PAGE
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, help="where the tables are written")
+    for name, kind in (("seed", int), ("rows", int), ("hours", float), ("items", int), ("users", int)):
+        default = getattr(Plan, name)
+        parser.add_argument(f"--{name}", type=kind, default=default, help=f"{default} unless it is said")
+    parser.add_argument("--form", choices=["parquet", "csv"], default="parquet")
+
+
+def plan_of(given: argparse.Namespace) -> Plan:
+    return Plan(given.seed, given.rows, given.hours, given.items, given.users)
+
 
 FIRST_DAY = 2_451_545
 """Julian day of 2000-01-01: dates of the benchmark are numbers of days."""
@@ -30,7 +45,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be made. ``rows`` of sales are exact, those of clicks about as many; the stream lasts ``hours``."""
+    """The size of the tables: ``rows`` sales exactly, and about as many clicks; the stream lasts ``hours``."""
 
     seed: int = 0
     rows: int = 100_000
@@ -46,7 +61,7 @@ class Plan:
 
     @property
     def span_s(self) -> int:
-        """Of a chunk."""
+        """Return the seconds of the stream in one chunk."""
         return int(self.hours * 3600) // self.chunks
 
     def random(self, stream: int, chunk: int) -> np.random.Generator:

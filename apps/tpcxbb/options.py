@@ -1,17 +1,26 @@
-"""What all queries may be told: which tables, or what is to be made up, and how rows travel."""
+"""Options of all queries: the tables to read or to generate, and how rows travel."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field
 
 from apps.contract import Options
 from apps.tpcxbb import tables
 from apps.tpcxbb.generate import Plan, item_table, web_page_table
+from apps.tpcxbb.schema import NULL
+from compositions.errors import RecomposeError
+
+CATEGORY_BITS = 31
+"""Bits of a category in the key of a daily sum, which combines a day and a category."""
+PLACES, PLACES_OF_FEW = 10, 1_000_000
+"""Maximum size of a table with a place for every possible key: places per existing key, plus a constant."""
 
 
 class QueryOptions(Options):
@@ -30,13 +39,47 @@ class QueryOptions(Options):
         return Plan(self.seed, self.rows, self.hours, self.items, self.users)
 
 
-def categories(options: QueryOptions) -> NDArray[np.int64]:
-    """Category of each item, by its key; 0: there is none. Raises: RecomposeError as ``tables.dimension``."""
+class Categories:
+    """The category of each item, by key; NULL if the item does not exist or has no category."""
+
+    def __init__(self, keys: NDArray[np.int64], categories: NDArray[np.int64]) -> None:
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._categories = keys[order], categories[order]
+        self._by_key: NDArray[np.int64] | None = None
+        """Categories indexed by key, if the largest key is not much larger than the number of keys."""
+        if (largest := int(keys.max(initial=0))) < PLACES * len(keys) + PLACES_OF_FEW:
+            self._by_key = np.full(largest + 2, NULL, np.int64)
+            self._by_key[keys] = categories
+
+    def take(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        if self._by_key is not None:
+            return self._by_key.take(items, mode="clip")
+        place = np.minimum(np.searchsorted(self._keys, items), len(self._keys) - 1)
+        return np.where(self._keys[place] == items, self._categories[place], NULL)
+
+    def by_item(self) -> dict[int, int]:
+        return dict(zip(self._keys.tolist(), self._categories.tolist(), strict=True))
+
+    def among(self, wanted: Sequence[int]) -> Categories:
+        """Return the categories with only these values; other items have none."""
+        chosen = np.isin(self._categories, wanted)
+        return Categories(self._keys[chosen], self._categories[chosen])
+
+
+def categories(options: QueryOptions) -> Categories:
+    """Return the categories of the table of items. Raises: RecomposeError as ``tables.dimension``, and for keys and
+    categories that the benchmark does not have."""
     table = _dimension(options, "item")
+    table = table.filter(pc.is_valid(table["i_item_sk"]))
     keys = table["i_item_sk"].to_numpy()
-    by_key = np.zeros(int(keys.max(initial=0)) + 2, np.int64)
-    by_key[keys] = table["i_category_id"].to_numpy()
-    return by_key
+    if len(keys) and keys.min() <= NULL:
+        raise RecomposeError(f"table item has an item with key {keys.min()}; keys from 1 on are taken")
+    category = pc.fill_null(table["i_category_id"], NULL).to_numpy()
+    if len(category) and not (category.min() >= NULL and category.max() < 1 << CATEGORY_BITS):
+        strange = category.min() if category.min() < NULL else category.max()
+        most = (1 << CATEGORY_BITS) - 1
+        raise RecomposeError(f"table item has an item of category {strange}; categories from 1 to {most:,} are taken")
+    return Categories(keys, category)
 
 
 def pages_of(options: QueryOptions, kind: str) -> frozenset[int]:

@@ -1,7 +1,7 @@
 """Portions: many rows in one item, each column as the bytes of its 64-bit numbers.
 
 A stage that declares its columns as ``binary`` gets a bundle of portions as a record batch whose buffers are the long
-columns, with nothing to convert: rows as dicts would cost 18 µs each at every such stage (docs/decisions/0033).
+columns, with nothing to convert: rows as dicts would cost 18 µs each at every such stage (docs/decisions/0011-data.md).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WATERMARK, _PART = "watermark", "part"
 
 
 def columns_for(*names: str) -> tuple[tuple[str, str], ...]:
-    """What a stage declares to get portions with these columns."""
+    """Return what a stage declares to get portions with these columns."""
     return (*((name, "binary") for name in names), (_WATERMARK, "int64"), (_PART, "int64"))
 
 
@@ -63,7 +63,7 @@ class Portions:
 
     @property
     def watermark(self) -> int:
-        """Of the last one."""
+        """Return the watermark of the last portion."""
         return int(self.watermarks[-1])
 
     def of_rows(self, columns: dict[str, Ints]) -> Portions:
@@ -82,7 +82,7 @@ class Portions:
         return Portions(columns, self.owner[chosen], self.watermarks, self.parts)
 
     def bounds(self) -> list[int]:
-        """Where each begins, and where the last one ends."""
+        """Return where each begins, and where the last one ends."""
         return np.searchsorted(self.owner, np.arange(self.count + 1)).tolist()
 
     def packed(self) -> list[dict[str, Any]]:
@@ -114,7 +114,8 @@ def part_of(value: dict[str, Any]) -> int:
 
 
 def news_of(value: dict[str, Any], closing: int) -> int:
-    """How far the stream has come, for who sees the portions of all partitions; ``closing`` is the last of them."""
+    """Return how far the stream has come, for who sees the portions of all partitions; ``closing`` is the last of
+    them."""
     return int(value[_WATERMARK]) if value[_PART] == closing else NO_NEWS
 
 

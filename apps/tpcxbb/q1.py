@@ -15,10 +15,9 @@ from pydantic import Field
 from apps.contract import Options, Outputs
 from apps.tpcxbb.options import categories
 from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
-from apps.tpcxbb.query import Query, Row, Value
-from apps.tpcxbb.ranking import PortionRanking, RankingOptions, RowRanking
-from apps.tpcxbb.schema import SALES
-from apps.tpcxbb.source import TICK
+from apps.tpcxbb.query import TICK, Query, Row, Value
+from apps.tpcxbb.schema import NULL, SALES
+from apps.tpcxbb.stages import PortionRanking, RankingOptions, RowRanking
 from compositions.model import Stage, StageKind
 
 READS = ("ss_item_sk", "ss_store_sk", "ss_ticket_number")
@@ -37,8 +36,7 @@ class _Q1(Query):
     options: Q1Options
 
     def setup(self) -> None:
-        self._wanted = np.isin(categories(self.options), self.options.categories)
-        """By key of the item."""
+        self._wanted = categories(self.options).among(self.options.categories)
 
 
 class Q1(RowRanking, _Q1):
@@ -54,7 +52,7 @@ class Q1(RowRanking, _Q1):
 
     def setup(self) -> None:
         super().setup()
-        self._goods = frozenset(np.flatnonzero(self._wanted).tolist())
+        self._goods = frozenset(self._wanted.by_item())
         self._stores = frozenset(self.options.stores)
 
     def wanted(self, row: Row) -> Any:
@@ -94,7 +92,7 @@ class Q1Arrow(PortionRanking, _Q1):
     def wanted(self, batch: pa.RecordBatch) -> list[Outputs]:
         sales = Portions.of(batch)
         sales = sales.where(np.isin(sales["ss_store_sk"], self.options.stores))
-        sales = sales.where(self._wanted.take(sales["ss_item_sk"], mode="clip"))
+        sales = sales.where(self._wanted.take(sales["ss_item_sk"]) != NULL)
         sales = sales.replaced(time=sales["time"], ticket=sales["ss_ticket_number"], item=sales["ss_item_sk"])
         return sales.spread(sales["ticket"] % self.options.partitions, self.options.partitions, closing=0)
 

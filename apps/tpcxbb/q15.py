@@ -13,11 +13,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from apps.contract import Options, Outputs
-from apps.tpcxbb.options import QueryOptions, categories
+from apps.tpcxbb.options import CATEGORY_BITS, QueryOptions, categories
 from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
-from apps.tpcxbb.query import PortionQuery, Query, Row, RowQuery, Value
+from apps.tpcxbb.query import TICK, PortionQuery, Query, Row, RowQuery, Value
 from apps.tpcxbb.schema import DAY_S, NULL, SALES
-from apps.tpcxbb.source import TICK
 from compositions.model import Stage, StageKind
 
 READS = ("ss_item_sk", "ss_store_sk", "ss_net_paid")
@@ -65,7 +64,7 @@ class Q15(RowQuery, _Q15):
 
     def setup(self) -> None:
         super().setup()
-        self._category = self._categories.tolist()
+        self._category = self._categories.by_item()
 
     def in_store(self, row: Row) -> Any:
         if TICK in row:
@@ -79,7 +78,7 @@ class Q15(RowQuery, _Q15):
         if not sale:
             return self.ticks(time)
         item, cents = sale
-        category = self._category[item] if item < len(self._category) else NULL
+        category = self._category.get(item, NULL)
         return Outputs([] if category == NULL else [(category % self.options.partitions, time, category, cents)])
 
     def trend_key(self, value: Value) -> int:
@@ -109,7 +108,7 @@ class Q15Arrow(PortionQuery, _Q15):
 
     def categorised(self, batch: pa.RecordBatch) -> list[Outputs]:
         sales = Portions.of(batch)
-        category = self._categories.take(sales["item"], mode="clip")
+        category = self._categories.take(sales["item"])
         known = sales.replaced(time=sales["time"], category=category, cents=sales["cents"]).where(category != NULL)
         return known.spread(known["category"] % self.options.partitions, self.options.partitions, closing=0)
 
@@ -125,14 +124,16 @@ class Q15Arrow(PortionQuery, _Q15):
 
 def _daily(day: Ints, category: Ints, cents: Ints) -> list[tuple[int, int, int]]:
     """The sums of each day and category."""
-    both, place = np.unique(day << 31 | category, return_inverse=True)
+    both, place = np.unique(day << CATEGORY_BITS | category, return_inverse=True)
     sums = np.zeros(len(both), np.int64)
     np.add.at(sums, place, cents)
-    return list(zip((both >> 31).tolist(), (both & (1 << 31) - 1).tolist(), sums.tolist(), strict=True))
+    return list(
+        zip((both >> CATEGORY_BITS).tolist(), (both & (1 << CATEGORY_BITS) - 1).tolist(), sums.tolist(), strict=True)
+    )
 
 
 def _line(sums: dict[int, int]) -> dict[str, Any]:
-    """Of least squares through the points (day, cents); slope 0 where there is one day only."""
+    """Return the line of least squares through the points (day, cents); slope 0 if there is one day only."""
     first, n = min(sums), len(sums)
     days = [day - first for day in sums]
     x, y = sum(days), sum(sums.values())

@@ -15,11 +15,18 @@ from pydantic import Field
 
 from apps.contract import Options, Outputs
 from apps.tpcxbb.portions import Ints, Portions, columns_for
-from apps.tpcxbb.query import Row, Value
-from apps.tpcxbb.ranking import PortionRanking, RankingOptions, RowRanking
+from apps.tpcxbb.query import TICK, Row, Value
 from apps.tpcxbb.schema import DAY_S, NULL
-from apps.tpcxbb.sessions import PortionSessions, RowSessions, Session, SessionOptions, column
-from apps.tpcxbb.source import TICK
+from apps.tpcxbb.stages import (
+    PortionRanking,
+    PortionSessions,
+    RankingOptions,
+    RowRanking,
+    RowSessions,
+    Session,
+    SessionOptions,
+    column,
+)
 from compositions.model import Stage, StageKind
 
 READS = ("wcs_user_sk", "wcs_item_sk")

@@ -15,9 +15,8 @@ from pydantic import Field
 from apps.contract import Options, Outputs
 from apps.tpcxbb.options import QueryOptions, categories
 from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
-from apps.tpcxbb.query import PortionQuery, Query, Row, RowQuery, Value
+from apps.tpcxbb.query import TICK, PortionQuery, Query, Row, RowQuery, Value
 from apps.tpcxbb.schema import CLICKS, NULL
-from apps.tpcxbb.source import TICK
 from compositions.model import Stage, StageKind
 
 READS = ("wcs_user_sk", "wcs_item_sk", "wcs_sales_sk")
@@ -40,8 +39,7 @@ class _Q3(Query):
     options: Q3Options
 
     def setup(self) -> None:
-        self._looked_at = np.isin(categories(self.options), self.options.categories)
-        """By key of the item."""
+        self._looked_at = categories(self.options).among(self.options.categories)
 
     def _seen(self, views: Views, time: int, user: int, item: int, bought: int) -> list[int]:
         """Takes in a view; of a purchase, what was looked at before it."""
@@ -63,7 +61,7 @@ class Q3(RowQuery, _Q3):
 
     def setup(self) -> None:
         super().setup()
-        self._goods = frozenset(np.flatnonzero(self._looked_at).tolist())
+        self._goods = frozenset(self._looked_at.by_item())
 
     def relevant(self, row: Row) -> Any:
         if TICK in row or NULL in (row["wcs_user_sk"], row["wcs_item_sk"]):
@@ -100,7 +98,7 @@ class Q3Arrow(PortionQuery, _Q3):
     def relevant(self, batch: pa.RecordBatch) -> list[Outputs]:
         clicks = Portions.of(batch)
         item, bought = clicks["wcs_item_sk"], clicks["wcs_sales_sk"] != NULL
-        wanted = np.where(bought, item == self.options.item, self._looked_at.take(item, mode="clip"))
+        wanted = np.where(bought, item == self.options.item, self._looked_at.take(item) != NULL)
         clicks = clicks.replaced(
             time=clicks["time"], user=clicks["wcs_user_sk"], item=item, bought=bought.astype(np.int64)
         )

@@ -16,10 +16,9 @@ from pydantic import Field
 from apps.contract import Options, Outputs
 from apps.tpcxbb.options import pages_of
 from apps.tpcxbb.portions import Ints, Portions, columns_for, news_of
-from apps.tpcxbb.query import Row, Value
+from apps.tpcxbb.query import TICK, Row, Value
 from apps.tpcxbb.schema import DAY_S, NULL
-from apps.tpcxbb.sessions import PortionSessions, RowSessions, Session, SessionOptions, column
-from apps.tpcxbb.source import TICK
+from apps.tpcxbb.stages import PortionSessions, RowSessions, Session, SessionOptions, column
 from compositions.model import Stage, StageKind
 
 READS = ("wcs_user_sk", "wcs_web_page_sk")
@@ -56,7 +55,7 @@ class _Means:
 
 
 def with_page(session: Cart | None, page: int) -> Cart:
-    """What a session comes to with one click more."""
+    """Return what a session comes to with one click more."""
     clicks, cart = session or (0, 0)
     return clicks + 1, {DYNAMIC: 1, ORDER: 0}.get(page, cart)
 

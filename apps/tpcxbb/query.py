@@ -1,20 +1,58 @@
-"""What the queries have in common: where their rows come from, and what goes from stage to stage."""
+"""Base classes of the queries: the source of their rows, and the values that go from stage to stage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from apps.contract import App, Options, Outputs
-from apps.tpcxbb import source
+from apps.tpcxbb import tables
 from apps.tpcxbb.options import QueryOptions
-from apps.tpcxbb.portions import packed
+from apps.tpcxbb.portions import END, packed
 from apps.tpcxbb.schema import Stream
 from apps.tpcxbb.tables import Columns
 from compositions.errors import RecomposeError
+
+TICK = "tick"
+"""The only name in an item that is no row: no later row is before that time."""
+
+
+def columns(options: QueryOptions, stream: Stream, names: Sequence[str]) -> Iterator[Columns]:
+    """The columns of a stream that a query reads, batch by batch. Raises: RecomposeError as ``tables.read``."""
+    folder = Path(options.tables).expanduser()
+    batches = tables.read(folder, stream) if options.tables else tables.made(options.plan, stream)
+    return (tables.columns_of(batch, stream, names) for batch in batches)
+
+
+def rows(batches: Iterable[Columns], tick_s: int) -> Iterator[dict[str, int]]:
+    """Rows as dicts; before the first one at or after each multiple of ``tick_s`` a tick, and one after the last."""
+    ticked = None
+    for batch in batches:
+        names = list(batch)
+        for values in zip(*(column.tolist() for column in batch.values()), strict=True):
+            tick = values[0] // tick_s
+            if tick != ticked:
+                if ticked is not None:
+                    yield {TICK: tick * tick_s}
+                ticked = tick
+            yield dict(zip(names, values, strict=True))
+    yield {TICK: END}
+
+
+def portions(batches: Iterable[Columns], size: int) -> Iterator[dict[str, Any]]:
+    """Portions of ``size`` rows, the last of a batch smaller; each tells of the time of its last row, and one without
+    rows of the end."""
+    names: list[str] = []
+    for batch in batches:
+        names = list(batch)
+        for first in range(0, len(batch["time"]), size):
+            cut = {name: column[first : first + size] for name, column in batch.items()}
+            yield packed(cut, int(cut["time"][-1]))
+    yield packed({name: np.zeros(0, np.int64) for name in names or ("time",)}, END)
+
 
 Row = dict[str, int]
 Value = tuple[Any, ...]
@@ -40,7 +78,7 @@ class Query(App):
                 f"app {self.name!r} takes no path, but {str(path)!r} was given; give the folder as -o tables={path}, "
                 "for workers read there too"
             )
-        return self._items(source.columns(self.options, self.stream, self.reads))
+        return self._items(columns(self.options, self.stream, self.reads))
 
     def _items(self, batches: Iterator[Columns]) -> Iterator[Any]:
         raise NotImplementedError
@@ -57,10 +95,10 @@ class RowQuery(Query):
     """Items are rows, and ticks."""
 
     def _items(self, batches: Iterator[Columns]) -> Iterator[Row]:
-        return source.rows(batches, self.options.tick_s)
+        return rows(batches, self.options.tick_s)
 
     def from_json(self, value: Any) -> Row:
-        if isinstance(value, dict) and set(value) == {source.TICK} and type(value[source.TICK]) is int:
+        if isinstance(value, dict) and set(value) == {TICK} and type(value[TICK]) is int:
             return value
         return self._row(value)
 
@@ -69,7 +107,8 @@ class RowQuery(Query):
         return Outputs((part, time) for part in range(self.options.partitions))
 
     def onward(self, tick: Value) -> Outputs:
-        """What a stage with a state in partitions gives for a tick: its last partition tells those of the next."""
+        """Return what a stage with a state in partitions gives for a tick: its last partition tells those of the
+        next."""
         return self.ticks(tick[1]) if tick[0] == self.closing else Outputs()
 
 
@@ -77,7 +116,7 @@ class PortionQuery(Query):
     """Items are portions of many rows."""
 
     def _items(self, batches: Iterator[Columns]) -> Iterator[dict[str, Any]]:
-        return source.portions(batches, self.options.portion)
+        return portions(batches, self.options.portion)
 
     def from_json(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, list) or not value:

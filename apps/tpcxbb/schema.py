@@ -1,4 +1,4 @@
-"""The tables of TPCx-BB that the queries read: names and types of their columns, and where their time stands."""
+"""The tables of TPCx-BB that the queries read: names and types of their columns, and the columns that hold the time."""
 
 from __future__ import annotations
 

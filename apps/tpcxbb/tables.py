@@ -105,11 +105,11 @@ def _parts(path: Path) -> list[Path]:
 
 
 def columns_of(batch: pa.RecordBatch, stream: Stream, names: Iterable[str]) -> Columns:
-    """Columns as whole numbers, money in cents, missing keys as 0, with date and time as ``time`` in seconds."""
+    """Return the columns as integers: money in cents, missing numbers as 0, date and time as ``time`` in seconds."""
     wanted = {name: _ints(batch.column(name)) for name in names}
     return {"time": _ints(batch.column(stream.date)) * DAY_S + _ints(batch.column(stream.time)), **wanted}
 
 
 def _ints(column: Any) -> NDArray[np.int64]:
     whole = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
-    return np.rint(whole * 100).astype(np.int64) if whole.dtype.kind == "f" else whole
+    return np.rint(np.nan_to_num(whole) * 100).astype(np.int64) if whole.dtype.kind == "f" else whole

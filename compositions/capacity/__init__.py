@@ -1,1 +1,1 @@
-"""What a composition would do: throughput, latency, queueing."""
+"""Predict what a composition would do: throughput, latency, queueing."""

@@ -1,6 +1,6 @@
 """Latency of many compositions at one input rate: service, sharing of cores, queues, and the order of delivery.
 
-Who queues is a task: an item, or a bundle of them, which moves as one.
+The unit that queues is a task: an item, or a bundle of items, which moves as one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compositions.capacity.queueing import (
+from compositions.capacity.costs import (
     Array,
     departure_scv,
     regular_arrivals,
@@ -24,7 +24,7 @@ _ALMOST_IDLE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a task costs in every group of every composition, hops included: shape (groups, compositions)."""
+    """The cost of a task in every group of every composition, hops included: shape (groups, compositions)."""
 
     service_s: Array
     cpu_s: Array
@@ -71,7 +71,7 @@ def latency_at(table: CompositionTable, load: Load, cores: float, rate_per_s: fl
 
 
 def _core_sharing(table: CompositionTable, load: Load, cores: float, rate_per_s: float, arrival_scv: Array) -> Array:
-    """How many times longer CPU work takes because workers share cores; infinite when they are used up.
+    """Return how many times longer CPU work takes because workers share cores; infinite when they are used up.
 
     The cores are a queue of their own whose customers are whole items. It cannot form with no more workers than cores,
     and forms fully with many more. Regular arrivals help less here: items at all their stages compete.
@@ -86,7 +86,8 @@ def _core_sharing(table: CompositionTable, load: Load, cores: float, rate_per_s:
 
 
 def _utilization(alone: Array, shared: Array) -> Array:
-    """Of a group whose work takes longer by shared cores: the odds of being busy grow, yet never to certainty.
+    """Return the use of a group whose work takes longer on shared cores: the odds of being busy grow, never to
+    certainty.
 
     A group is below 1 while ``alone`` is, so that latency stays finite up to the capacity and nowhere beyond.
     """

@@ -1,20 +1,48 @@
-"""What any composition would do, from the measured costs of the stages: throughput, latency, workers, CPU."""
+"""Predict throughput, latency, workers and CPU use of any composition from the measured costs of the stages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
 
-from compositions.capacity.costs import PACED_ARRIVAL_CV, Conditions, StageCost
-from compositions.capacity.growing import latency_while_growing
+from compositions.capacity.costs import (
+    PACED_ARRIVAL_CV,
+    Array,
+    Conditions,
+    StageCost,
+    filling_wait,
+    occupied_s,
+    percentiles,
+)
 from compositions.capacity.latency import Load, latency_at
 from compositions.capacity.prediction import Prediction, Predictions
-from compositions.capacity.queueing import Array, filling_wait, percentiles
 from compositions.capacity.table import CompositionTable
 from compositions.errors import CompositionError, Fault
-from compositions.model import Composition
+from compositions.model import Composition, Group, Pattern
+
+_GATHERED = 1.5
+"""Half a bundle that gathers and one that is admitted; beside them there are one a worker, in work or on its way to it,
+and one that waits for each group, as long as the weakest group never rests. Groups after it have fewer."""
+
+
+def latency_while_growing(
+    table: CompositionTable, smaller: tuple[float, Array], larger: tuple[float, Array], rate_per_s: float
+) -> Array:
+    """Mean, seconds, for rates between what the ``smaller`` and the ``larger`` bundles carry, each given as its items
+    and its items/s; no meaning elsewhere.
+
+    The time a bundle takes at the weakest group grows evenly with its size, and the stream has the size at which that
+    is the time in which the next one gathers.
+    """
+    (few, few_per_s), (many, many_per_s) = smaller, larger
+    item_s = (many / many_per_s - few / few_per_s) / (many - few)
+    bundle_s = few / few_per_s - few * item_s
+    gathers_s = bundle_s / (1.0 - rate_per_s * item_s)
+    return gathers_s * (_GATHERED + table.workers + table.groups)
+
 
 __all__ = ["PACED_ARRIVAL_CV", "Prediction", "Predictions", "StageCost", "predict", "predict_all"]
 
@@ -65,7 +93,7 @@ def _task_rates(table: CompositionTable, load: Load, cores: float) -> tuple[Arra
 
 
 def _load(table: CompositionTable, costs: Mapping[str, StageCost], conditions: Conditions, items: float) -> Load:
-    """Of bundles of so many."""
+    """Return the load of all groups for bundles of so many items."""
     missing = [name for name in table.stages if name not in costs]
     if missing:
         known = ", ".join(costs) or "none"
@@ -83,8 +111,8 @@ def _load(table: CompositionTable, costs: Mapping[str, StageCost], conditions: C
 
 
 def _servers(table: CompositionTable, per_stage: Sequence[StageCost], service_s: Array, hop_s: float) -> Array:
-    """Of workers that choose, each group has the part that its work is of all work, in the mean; and no more than may
-    be at it."""
+    """Return the servers of each group. Of workers that choose, a group has the share of its work in all work; and
+    no more than may be at it."""
     servers = _own_servers(table, per_stage, service_s, hop_s)
     if np.isinf(table.pools).all():
         return servers
@@ -128,3 +156,25 @@ def _at_rate(table: CompositionTable, load: Load, capacity: Array, conditions: C
         "utilization": rate_per_s / capacity,
         "cpu_cores": np.minimum(rate_per_s, capacity) * (load.cpu_s.sum(axis=0) / items),
     }
+
+
+def widened(
+    composition: Composition, costs: Mapping[str, StageCost], hop_s: float, stateful: Set[str] = frozenset()
+) -> Iterator[Composition]:
+    """``composition``, then with twice the replicas of its weakest group, and so on; ends only where that group holds a
+    ``stateful`` stage, of which there is one. ``costs`` of tasks. Raises: KeyError when a stage has no cost."""
+    taken_s = [hop_s + occupied_s([costs[stage] for stage in group.stages]) for group in composition.groups]
+    while True:
+        yield composition
+        if composition.dyn is not None:  # what it has is shared: no group of it is too narrow by itself
+            return
+        at = max(range(len(taken_s)), key=lambda index: taken_s[index] / composition.groups[index].replicas)
+        if not stateful.isdisjoint(composition.groups[at].stages):
+            return
+        composition = _doubled(composition, at)
+
+
+def _doubled(composition: Composition, at: int) -> Composition:
+    group = composition.groups[at]
+    more = Group(group.stages, Pattern.PAR, 2 * group.replicas)
+    return replace(composition, groups=(*composition.groups[:at], more, *composition.groups[at + 1 :]))

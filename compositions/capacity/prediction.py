@@ -1,4 +1,4 @@
-"""What prediction tells: one composition as a value, many as columns."""
+"""The result of a prediction: one composition as a value, many as columns."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from compositions.capacity.queueing import Array, lognormal_quantile
+from compositions.capacity.costs import Array, lognormal_quantile
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What one composition would do at the input rate; what depends on that rate is None when it is unknown.
+    """The prediction for one composition at the input rate; what depends on that rate is None if it is unknown.
 
     Latencies (mean and percentiles) are infinite when the rate is at or above the capacity (``overloaded``).
     """
@@ -74,7 +74,7 @@ class Predictions:
 
     @classmethod
     def joined(cls, parts: Sequence[tuple[npt.NDArray[np.intp], Predictions]]) -> Predictions:
-        """Of all rows, each ``part`` being those of the rows beside it."""
+        """Join predictions: each ``part`` has those of the rows beside it."""
         order = np.argsort(np.concatenate([rows for rows, _ in parts]))
         names = [field.name for field in fields(cls)]
         return cls(**{name: np.concatenate([getattr(part, name) for _, part in parts])[order] for name in names})

@@ -8,7 +8,7 @@ from copy import copy
 import numpy as np
 import numpy.typing as npt
 
-from compositions.capacity.queueing import Array
+from compositions.capacity.costs import Array
 from compositions.errors import CompositionError, Fault
 from compositions.model import Composition
 
@@ -61,8 +61,8 @@ class CompositionTable:
         return part
 
     def grouped_as(self, number: int) -> npt.NDArray[np.bool_]:
-        """Which of them are the one of this number, or have the same groups, whatever their replicas: it takes no drain
-        from one to the other. Groups that share their workers are nobody else's."""
+        """Return which of them are the one of this number, or have the same groups, whatever their replicas: it
+        takes no drain from one to the other. Groups that share their workers are nobody else's."""
         itself = np.arange(len(self)) == number
         bound = np.isinf(self.pools) & np.isinf(self.pools[number])
         alike: npt.NDArray[np.bool_] = itself | bound & (self._spans == self._spans[:, [number]]).all(axis=0)

@@ -31,7 +31,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What is known of a file: its time stamp and size when read, the last good content, the last refusal."""
+    """The record of a file: its time stamp and size when read, the last good content, the last refusal."""
 
     stamp: _Stamp
     document: Document | None = None

@@ -7,24 +7,144 @@ from dataclasses import dataclass, replace
 
 import yaml
 
-from compositions.batching import Batching
-from compositions.document.batches import batch_plain, read_batch
-from compositions.document.fields import Fields, kind
+from compositions.batching import CONTROLLERS, MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, SETTINGS, Batching
 from compositions.document.safe_yaml import read_yaml
 from compositions.dynamic import SCHEDULER_NAMES, Dyn
 from compositions.enumeration import MAX_GENERATED, generate, refuse_too_many
-from compositions.errors import CompositionError, shown
+from compositions.errors import CompositionError, Fault, shown, sub_path
 from compositions.model import Composition, Group, Pattern, Stage
 from compositions.notation import DEFAULT_REPLICAS, format_notation, parse
-from compositions.rules import MAX_COMPOSITIONS, group_faults, resolve
+from compositions.rules import MAX_COMPOSITIONS, count_fault, group_faults, resolve
 from compositions.settings import SettingsError
+
+MAX_FAULTS = 1_000
+"""Faults beyond are counted only: a megabyte of nonsense shall not answer with a hundred."""
+
+
+class Fields:
+    """Typed access to parsed YAML; ``faults`` collects what was wrong, in reading order."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self._more = 0
+
+    def mapping(self, value: object, path: str, keys: Sequence[str], needed: Sequence[str] = ()) -> dict[str, object]:
+        """The known ``keys`` of a mapping; unknown ones and missing ``needed`` ones are faults."""
+        if not isinstance(value, dict):
+            self.fault(path, f"must be a mapping with {', '.join(keys)}, not {kind(value)}")
+            return {}
+        for key in value:
+            if key not in keys:
+                self.fault(sub_path(path, key), f"unknown key; accepted are {', '.join(keys)}")
+        for key in needed:
+            if key not in value:
+                self.fault(sub_path(path, key), "is missing")
+        return {key: value[key] for key in keys if key in value}
+
+    def list(self, value: object, path: str) -> list[object]:
+        if isinstance(value, list):
+            return value
+        self.fault(path, f"must be a list, not {kind(value)}")
+        return []
+
+    def count(self, value: object, path: str) -> int:
+        """A number of workers; 1 stands in for one that is none."""
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.fault(path, f"must be a whole number of at least 1, not {kind(value)}")
+        elif (problem := count_fault(path.rsplit(".")[-1], value)) is not None:
+            self.fault(path, problem)
+        else:
+            return value
+        return 1
+
+    def fault(self, path: str, message: str) -> None:
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append(Fault(path, message))
+        else:
+            self._more += 1
+
+    def raise_faults(self) -> None:
+        """Raises: CompositionError with all faults noted, if there are any."""
+        more = [Fault("", f"and {self._more:,} more faults")] if self._more else []
+        if self.faults:
+            raise CompositionError(self.faults + more)
+
+
+def kind(value: object) -> str:
+    """Return what a value is in the words of a document's author, with the value itself where that is short."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return f"the text {shown(value)}" if isinstance(value, str) else shown(value)
+
+
+_ACCEPTED = {
+    "items": f"auto, or a whole number from 1 to {MOST_ITEMS:,}",
+    "bytes": f"a whole number from 1 to {MOST_BYTES:,}",
+    "linger_ms": f"a number from 0 to {MOST_LINGER_MS:,}",
+}
+_CONTROL = ("controller", "settings")
+_ONE_OF = f"{', '.join(CONTROLLERS[:-1])} or {CONTROLLERS[-1]}"
+
+
+def read_batch(fields: Fields, value: object, path: str, usual: Batching) -> Batching:
+    """What is not said is as ``usual``, and so is what cannot be read, which is noted."""
+    said = fields.mapping(value, path, (*_ACCEPTED, *_CONTROL))
+    batch = _who_chooses(said, usual)
+    for key in [each for each in _ACCEPTED if each in said]:
+        try:
+            batch = _with(batch, key, said[key])
+        except SettingsError:
+            fields.fault(f"{path}.{key}", f"must be {_ACCEPTED[key]}, not {kind(said[key])}")
+    return _controlled(fields, said, path, batch) if said.keys() & set(_CONTROL) else batch
+
+
+def _who_chooses(said: Mapping[str, object], usual: Batching) -> Batching:
+    """``usual`` without its size where an entry names a controller, and without its controller where it has a size."""
+    if "controller" in said:
+        return replace(usual, items=None, control=None)
+    return replace(usual, control=None) if "items" in said else usual
+
+
+def _with(batch: Batching, key: str, said: object) -> Batching:
+    """Raises: SettingsError."""
+    if said is None:
+        raise SettingsError(f"{key} is nothing")
+    changed: dict[str, object] = {"max_bytes" if key == "bytes" else key: None if said == "auto" else said}
+    return replace(batch, **changed)  # type: ignore[arg-type]  # it checks itself
+
+
+def _controlled(fields: Fields, said: Mapping[str, object], path: str, batch: Batching) -> Batching:
+    controller = said.get("controller", batch.control and batch.control.name)
+    settings = fields.mapping(said.get("settings", {}), f"{path}.settings", SETTINGS)
+    if "controller" in said and controller not in CONTROLLERS:
+        fields.fault(f"{path}.controller", f"must be {_ONE_OF}, not {kind(controller)}")
+        return batch
+    try:
+        return batch.controlled(None if controller is None else str(controller), settings)
+    except SettingsError as error:
+        fields.fault(f"{path}.settings" if settings else path, str(error))
+        return batch
+
+
+def batch_plain(batch: Batching) -> dict[str, object]:
+    """As ``read_batch`` reads it back, whatever is usual."""
+    items = "auto" if batch.items is None else batch.items
+    own: dict[str, object] = {"items": items, "bytes": batch.max_bytes, "linger_ms": batch.linger_ms}
+    if batch.control is None:
+        return own
+    return {**own, "controller": batch.control.name, "settings": batch.control.said}
+
 
 MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What holds for the compositions of one document that do not say it themselves."""
+    """The defaults of one document for compositions that do not set them."""
 
     replicas: int = DEFAULT_REPLICAS
     batch: Batching | None = None
@@ -134,7 +254,7 @@ class _Reader(Fields):
         return dyn
 
     def _read_batch(self, entry: Mapping[str, object], path: str) -> Batching | None:
-        """What the document says for all, where an entry has none of its own."""
+        """Return what the document says for all, where an entry has none of its own."""
         if "batch" not in entry:
             return self._batch
         return read_batch(self, entry["batch"], f"{path}.batch", self._batch or Batching())

@@ -1,4 +1,5 @@
-"""YAML text of users to plain data: safe loader, limits checked before anything is built, refusals as sentences."""
+"""Convert YAML text of users to plain data: safe loader, limits checked before anything is built, refusals as
+sentences."""
 
 from __future__ import annotations
 

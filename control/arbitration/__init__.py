@@ -1,1 +1,1 @@
-"""Several apps on one machine: who gets how much of it."""
+"""Arbitration among several apps on one machine."""

@@ -1,14 +1,134 @@
-"""The arbiter of several apps on one machine: gives to who gains most, and takes back with care."""
+"""The arbiter of several apps on one machine: their bids, the division of the machine, and grants that last.
+
+Grants go to the app that gains most, and are withdrawn cautiously.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from math import inf
 
-from control.arbitration.sharing import Claim, Shares, divide, worth
+import numpy as np
+import numpy.typing as npt
+
+from control.decisions import Grant
+from profiler.budget import FREE, Budget
+
+Limits = tuple[Budget, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The outcome that an app expects of a share."""
+
+    met: float
+    """How well its objective would be met, 0 … 1 (all of it)."""
+    composition: str | None = None
+    """What it would run; None: it has nothing that needs so little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """Of one app."""
+
+    reach: tuple[Reach, ...] | None
+    """By the limits that it was asked about; None: nobody can tell now."""
+    takes_part: bool = True
+    """It keeps to what it is given. What else runs keeps what it has: pinned or observed, without an objective, or by a
+    strategy that takes no budget."""
+    uses: Budget = FREE
+    """What it has now."""
+    grant: Grant | None = None
+    """What it keeps to now."""
+
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Of one app. ``reach[k]``: how well its objective would be met with ``k`` units, 0 … 1 (all of it); what falls in
+    between is taken as not falling."""
+
+    app: str
+    reach: tuple[float, ...]
+    priority: float = 1.0
+    floor: int = 0
+    """Units that it has in any case."""
+
+    def at(self, units: int) -> float:
+        """Return how well with so many; beyond what was asked about, as with the most."""
+        return max(self.reach[: units + 1], default=0.0)
+
+    def needs(self) -> int:
+        """The fewest units that reach the most of it."""
+        return self.reach.index(max(self.reach)) if self.reach else 0
+
+
+Shares = Mapping[str, int]
+"""Units by app."""
+
+
+def divide(claims: Sequence[Claim], units: int) -> Shares:
+    """At most ``units``: the floors first, then unit by unit to who gains most by it, until nobody gains.
+
+    Gains are those of the smallest concave function above each claim (what comes only with the third unit is counted a
+    third with each), so that one unit more never takes one from anybody, nor does a higher priority (Fox, Discrete
+    optimization via marginal analysis, 1966).
+    """
+    shares = _floors(claims, units)
+    gains = {each.app: each.priority * np.diff(_concave(_padded(each, units))) for each in claims}
+    left = units - sum(shares.values())
+    while left > 0:
+        found = [(float(gains[app][has]), app) for app, has in shares.items() if has < units and gains[app][has] > 1e-9]
+        if not found:
+            break
+        best = max(gain for gain, _ in found)
+        shares[next(app for gain, app in found if gain == best)] += 1
+        left -= 1
+    return shares
+
+
+def worth(claims: Sequence[Claim], shares: Shares) -> float:
+    """Return what all of them reach together, by their priorities."""
+    return sum(each.priority * each.at(shares.get(each.app, 0)) for each in claims)
+
+
+def _floors(claims: Sequence[Claim], units: int) -> dict[str, int]:
+    """Where they are more than there is, one unit after the other, the highest priority first."""
+    shares = dict.fromkeys((each.app for each in claims), 0)
+    waiting = sorted(claims, key=lambda each: -each.priority)
+    left = units
+    while left > 0 and any(shares[each.app] < each.floor for each in waiting):
+        for each in waiting:
+            if left > 0 and shares[each.app] < each.floor:
+                shares[each.app] += 1
+                left -= 1
+    return shares
+
+
+def _padded(claim: Claim, units: int) -> Array:
+    """Return what is reached with 0, 1, 2 … as far as was asked about, and ``units`` at least."""
+    reach = np.maximum.accumulate(np.array(claim.reach or (0.0,)))
+    return np.pad(reach, (0, max(0, units + 1 - len(reach))), mode="edge")
+
+
+def _concave(values: Array) -> Array:
+    """The smallest concave function that is nowhere below ``values``."""
+    corners = [0]
+    for right in range(1, len(values)):
+        while len(corners) > 1 and _slope(values, corners[-2], corners[-1]) <= _slope(values, corners[-2], right):
+            corners.pop()
+        corners.append(right)
+    return np.interp(np.arange(len(values)), corners, values[corners])
+
+
+def _slope(values: Array, left: int, right: int) -> float:
+    return float(values[right] - values[left]) / (right - left)
+
 
 FIRST_HOLD_S, LONGEST_HOLD_S = 1.0, 32.0
 """What was needed so short a time ago is not given away: after the first gift that was a mistake, and after many."""
@@ -22,7 +142,7 @@ _NOTICEABLE = 0.02
 
 @dataclass(slots=True)
 class _App:
-    """What is remembered of one."""
+    """The memory of the arbiter for one app."""
 
     hold_s: float = 0.0
     gave_s: float = -inf
@@ -58,8 +178,8 @@ class Arbiter:
         return replace(claim, reach=tuple(min(column) for column in reaches))
 
     def _with_rest(self, claims: Sequence[Claim], shares: Shares, units: int) -> Shares:
-        """What nobody needs stays with who has it, and else goes to who has least for what it is worth: it is there
-        when a load rises."""
+        """What nobody needs stays with who has it, and else goes to who has least for what it is worth: it is
+        there when a load rises."""
         given = dict(shares)
         for _ in range(units - sum(given.values())):
             keeps = next((app for app, has in self._shares.items() if app in given and given[app] < has), None)

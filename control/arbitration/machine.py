@@ -1,4 +1,4 @@
-"""A machine's budget, and what becomes of it: grants to the apps, each with its reason."""
+"""The budget of a machine, and the grants made from it to apps, each with its reason."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
-from control.arbitration.arbiter import Arbiter
-from control.arbitration.bid import Bid
-from control.arbitration.sharing import Claim
+from control.arbitration.arbiter import Arbiter, Bid, Claim
 from control.decisions import Grant
 from profiler.budget import Budget
 
@@ -26,7 +24,7 @@ BUSY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Of one app: how much its gain counts against others', and what it has in any case."""
+    """The standing of one app: the weight of its gain, and its guaranteed share."""
 
     priority: float = 1.0
     floor: float = 0.0
@@ -51,7 +49,7 @@ class MachineBudget:
         return tuple(self.granted(each) for each in range(1, self.units + 1))
 
     def granted(self, units: int) -> Budget:
-        """What an app with so many units may spend."""
+        """Return what an app with so many units may spend."""
         cores = None if self.cores is None else self.cores * units / self.units
         return Budget(None if self.workers is None else units, cores)
 
@@ -76,7 +74,7 @@ class _Heard:
 
 
 class Arbitration:
-    """Of one machine. What an app has that makes no claim is not there for the others."""
+    """The arbitration of one machine. The share of an app that makes no claim is not available to others."""
 
     def __init__(self, budget: MachineBudget) -> None:
         self.budget = budget
@@ -122,7 +120,8 @@ class Arbitration:
         return Claim(app, (0.0, *reach), terms.priority, max(self._least(bid), self.budget.units_of(terms.floor)))
 
     def _least(self, bid: Bid) -> int:
-        """What it takes to run at all. Cores are another matter: what is short of them runs, and falls behind."""
+        """Return what it takes to run at all. Cores are another matter: what is short of them runs, and falls
+        behind."""
         if self.budget.cores is not None:
             return 1
         known = (units for units, each in enumerate(bid.reach or (), 1) if each.composition is not None)

@@ -1,1 +1,1 @@
-"""What is expected: of compositions, from the profile and from what was measured before."""
+"""Forecasts: what is expected of compositions, from the profile and from earlier measurements."""

@@ -1,27 +1,57 @@
-"""What the capacity model says of compositions under the conditions that a snapshot shows.
+"""Apply the capacity model to compositions under the conditions that a snapshot shows.
 
-The one such call: the strategy ``model``, ``GET /compositions`` and ``GET /what-if`` all make it, so that nobody sees a
-figure that the strategy does not start from. What the strategy has learned beyond it are corrections of its own.
+There is only one such call: the strategy ``model``, ``GET /compositions`` and ``GET /what-if`` all make it, so every
+figure that a user sees is one that the strategy starts from. What the strategy has learned beyond it is kept as
+corrections of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from compositions.capacity.costs import PACED_ARRIVAL_CV, Conditions, StageCost
+from compositions.capacity.costs import PACED_ARRIVAL_CV, Array, Conditions, StageCost
 from compositions.capacity.predict import predict_all
 from compositions.capacity.prediction import Predictions
-from compositions.capacity.queueing import Array
 from compositions.capacity.table import CompositionTable
 from compositions.model import Composition
-from control.grain import sizes_by_groups
+from control.bundles.bundle_size import sizes_by_groups
 from control.reading import needed_rate
 from profiler.service_time import stage_costs
 from profiler.snapshot import Snapshot
+
+
+class Catalogue:
+    """Each shape once, a row each."""
+
+    def __init__(self, compositions: Iterable[Composition]) -> None:
+        by_shape: dict[Hashable, Composition] = {}
+        for composition in compositions:
+            by_shape.setdefault(composition.shape, composition)
+        self.rows = {shape: row for row, shape in enumerate(by_shape)}
+        self.table = CompositionTable(tuple(by_shape.values()))
+        self._extended: Catalogue | None = None
+
+    def including(self, active: Composition) -> Catalogue:
+        """Itself, or one more row when ``active`` is not among them. The last such is kept: it is asked for again, and
+        ten thousand rows take as long as several ticks."""
+        if active.shape in self.rows:
+            return self
+        if self._extended is None or active.shape not in self._extended.rows:
+            self._extended = Catalogue((*self.table.compositions, active))
+        return self._extended
+
+    def row_of(self, composition: Composition) -> int:
+        """Raises: KeyError when it is not among them."""
+        return self.rows[composition.shape]
+
+    def known(self, shapes: Iterable[Hashable]) -> Iterator[tuple[int, Hashable]]:
+        """Rows of those of ``shapes`` that are among them."""
+        return ((self.rows[shape], shape) for shape in shapes if shape in self.rows)
+
 
 _POISSON_ARRIVAL_CV = 1.0
 
@@ -36,7 +66,8 @@ class Unmeasured:
 def expect(
     compositions: CompositionTable | Sequence[Composition], snapshot: Snapshot, *, scale: float = 1.0
 ) -> Predictions | Unmeasured:
-    """What each of ``compositions``, of one app, would do if everything took ``scale`` times as long as measured."""
+    """Return what each of ``compositions``, of one app, would do if everything took ``scale`` times as long as
+    measured."""
     table = compositions if isinstance(compositions, CompositionTable) else CompositionTable(compositions)
     missing = _unmeasured(table.stages, snapshot)
     if missing is not None:
@@ -52,7 +83,7 @@ def expect(
 
 
 def _by_size(table: CompositionTable, snapshot: Snapshot) -> list[tuple[float, npt.NDArray[np.intp]]]:
-    """How many items may travel together, and the rows of the compositions in which so many may."""
+    """Return how many items may travel together, and the rows of the compositions in which so many may."""
     limits = np.where(np.isnan(table.bundle_items), _left_open(table, snapshot), table.bundle_items)
     return [(float(limit), np.flatnonzero(limits == limit)) for limit in np.unique(limits)] or [(1.0, np.arange(0))]
 

@@ -1,5 +1,5 @@
-"""What the strategy ``model`` expects of compositions: the capacity model, corrected by what was measured, with an
-interval that says how sure it is."""
+"""Forecast compositions for the strategy ``model``: the capacity model, corrected by measurements, with an interval
+that shows how certain each forecast is."""
 
 from __future__ import annotations
 
@@ -13,12 +13,21 @@ import numpy.typing as npt
 
 from compositions.capacity.prediction import Prediction, Predictions
 from compositions.model import Composition
-from control.forecast.affording import Limits, Need, Reaches, allowed, need_of, reaches_within, within
-from control.forecast.catalogue import Catalogue
-from control.forecast.expect import Unmeasured, expect
-from control.forecast.forecasts import Array, Beside, Forecasts
+from control.forecast.expect import Catalogue, Unmeasured, expect
+from control.forecast.forecasts import (
+    Array,
+    Beside,
+    Forecasts,
+    Limits,
+    Need,
+    Reaches,
+    allowed,
+    need_of,
+    reaches_within,
+    transition_s,
+    within,
+)
 from control.forecast.memory import Corrections, Verdicts
-from control.forecast.price import transition_s
 from control.objectives.objective import Expectation
 from control.reading import needed_rate
 from control.situation import Situation
@@ -62,8 +71,8 @@ class Forecaster:
         return np.where(allowed(self._situation.budget, predictions), likely, 0.0)
 
     def reaches(self, catalogue: Catalogue, limits: Limits) -> Reaches | None:
-        """How well the best within each of ``limits`` would do; where a queue grows, half of what comes out. With all
-        the cores: those that other apps take are what is asked about."""
+        """Return how well the best within each of ``limits`` would do; where a queue grows, half of what comes out.
+        With all the cores: those that other apps take are what is asked about."""
         situation = self._situation
         predictions = expect(catalogue.table, replace(situation.snapshot, cores_left=None))
         if isinstance(predictions, Unmeasured):
@@ -99,8 +108,8 @@ class Forecaster:
         return {"capacity": likely.throughput_per_s, "latency": latency_s, **dict(ratios)}
 
     def _needs(self, expected: Callable[[float], Expectation], predictions: Predictions) -> tuple[Need, ...]:
-        """What each thing that is asked for takes by itself, whatever the budget; nothing where there is but one, and
-        nothing to be saved."""
+        """Return what each thing that is asked for takes by itself, whatever the budget; nothing where there is but
+        one, and nothing to be saved."""
         objective, rate = self._situation.objective, needed_rate(self._situation.snapshot)
         if len(objective.parts) == 1 and self._situation.budget.free:
             return ()

@@ -1,4 +1,4 @@
-"""What the strategy ``model`` remembers: how far its predictions were off, and what met or missed the SLO."""
+"""The memory of the strategy ``model``: the errors of its predictions, and what met or missed the SLO."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Corrections:
         return frozenset(key[1] for key in self._known if isinstance(key, tuple))
 
     def factor(self, key: Hashable, now_s: float, half_life_s: float) -> float | None:
-        """measured / predicted for ``key``, faded; ``None`` when nothing was learned of it."""
+        """Return measured / predicted for ``key``, faded; ``None`` when nothing was learned of it."""
         known = self._known.get(key)
         if known is None:
             return None
@@ -64,13 +64,13 @@ class _Verdict:
     objective: Objective
     rate_per_s: float | None
     work_s: float
-    cores: int
+    cores: float
     at_s: float
     misses: int
     """How often it missed so far; each makes it less welcome to release workers to, and for longer."""
 
     def lasts_s(self, most_s: float) -> float:
-        """How long it is believed: one miss may have been a run of slow items."""
+        """Return how long it is believed: one miss may have been a run of slow items."""
         doublings = min(self.misses - 1, _MOST_DOUBLINGS)
         return most_s if self.meets else min(most_s, _FIRST_MISS_S * 2.0**doublings)
 
@@ -109,7 +109,8 @@ class Verdicts:
         )
 
     def recall(self, shape: Hashable, objective: Objective, snapshot: Snapshot, fades_s: float) -> bool | None:
-        """Whether it meets ``objective`` at the present need, by what was measured; ``None`` when that says nothing."""
+        """Return whether it meets ``objective`` at the present need, by what was measured; ``None`` when that says
+        nothing."""
         known = self._known.get(shape)
         if (
             known is None
@@ -140,7 +141,7 @@ def _rate(snapshot: Snapshot) -> float | None:
 
 
 def _asked(snapshot: Snapshot) -> float | None:
-    """What a verdict is wanted for."""
+    """Return what a verdict is wanted for."""
     return current_rate(snapshot) if snapshot.outlook is None else snapshot.outlook.upper_per_s
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from control.objectives.joint import Joint
 from control.objectives.latency import Latency, Share
 from control.objectives.objective import Objective
-from control.objectives.throughput import KeepingUp, Throughput
-from profiler.slo import INPUT_RATE, Slo
+from control.objectives.throughput import Fastest, KeepingUp, Throughput
+from profiler.slo import FASTEST, INPUT_RATE, Slo
 from profiler.snapshot import LatencyFrom
 
 __all__ = ["Objective", "objective_of"]
@@ -17,12 +17,15 @@ _BY_METRIC: Mapping[str, Callable[[Slo], Objective]] = {"latency": Latency, "thr
 
 
 def objective_of(slo: Slo, latency_from: LatencyFrom = LatencyFrom.READ) -> Objective:
-    """What ``slo`` asks for; counted from when items were due, the input rate is one that nothing may fall behind.
+    """Return what ``slo`` asks for; counted from when items were due, the input rate is one that nothing may fall
+    behind.
 
     Raises: KeyError for a metric that ``profiler.slo.validated`` would refuse.
     """
     if slo.also:
         return Joint(slo, tuple(objective_of(each, latency_from) for each in slo.each))
+    if slo.target == FASTEST:
+        return Fastest(slo)
     if latency_from is LatencyFrom.DUE and slo.target == INPUT_RATE:
         return KeepingUp(slo)
     if slo.statistic == "share":

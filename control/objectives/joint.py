@@ -1,4 +1,4 @@
-"""Several things at once: all of them are to hold, so the worst of them is what counts."""
+"""An objective of several parts: all of them must hold, so the worst one counts."""
 
 from __future__ import annotations
 

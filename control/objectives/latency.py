@@ -1,4 +1,4 @@
-"""A latency is met from below, and is spoilt by items that waited for an earlier composition."""
+"""The latency objective: met from below, and spoilt by items that waited for an earlier composition."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from compositions.wording import figure
-from control.objectives.objective import Array, Excess, Expectation, Ratios, Ruling, Wording
-from control.objectives.single import Single
+from control.objectives.objective import Array, Excess, Expectation, Ratios, Ruling, Single, Wording
 from control.reading import drained_in_s, growing_per_s, grows, held_s
 from profiler.slo import SloStatus, Statistic
 from profiler.snapshot import LatencyStats, Snapshot
@@ -98,7 +97,7 @@ class Latency(Single):
         return np.minimum(low, likely), likely, np.maximum(high, likely)
 
     def _ratio(self, expected: Expectation, rate_per_s: float) -> Array:
-        """bound / expected latency; 0 where the queue grows without end."""
+        """Return bound / expected latency; 0 where the queue grows without end."""
         bound_s = (self.bound(rate_per_s) or 0.0) / 1000
         latency_s = np.where(expected.throughput_per_s < rate_per_s, inf, expected.latency_at(self.quantile))
         return bound_s / np.maximum(latency_s, 1e-9)

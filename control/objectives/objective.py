@@ -1,14 +1,17 @@
-"""What an objective is to those who decide: bound, value, worth, judgement and wording, whatever its metric."""
+"""The interface of an objective, whatever its metric: bound, value, worth, judgement and wording."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from compositions.wording import apart
 from profiler.slo import Slo, SloStatus, Statistic, Verdict
 from profiler.snapshot import LatencyStats, Snapshot
 
@@ -17,7 +20,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How a judgement reads: ``latency 480 ms is at most 480 ms``."""
+    """The words of a judgement: ``latency 480 ms is at most 480 ms``."""
 
     unit: str
     met: str
@@ -36,7 +39,7 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What is expected of many compositions, a row each."""
+    """The expectations for many compositions, a row each."""
 
     throughput_per_s: Array
     latency_at: Callable[[float | None], Array]
@@ -62,7 +65,7 @@ Ratios = tuple[Array, Array, Array]
 
 @dataclass(frozen=True, slots=True)
 class Objective(ABC):
-    """What is asked for: one thing, or several at once. Values and bounds are in the unit of the target, ms or items/s;
+    """An objective with one target or several. Values and bounds are in the unit of the target, ms or items/s;
     of several things, those of the first one."""
 
     slo: Slo
@@ -76,7 +79,7 @@ class Objective(ABC):
     @property
     @abstractmethod
     def spoilt_by_late_items(self) -> bool:
-        """Whether items that waited for an earlier composition tell against the present one."""
+        """Return whether items that waited for an earlier composition tell against the present one."""
 
     @property
     @abstractmethod
@@ -91,12 +94,12 @@ class Objective(ABC):
     @property
     @abstractmethod
     def statistic(self) -> Statistic | None:
-        """Which statistic of its values is judged; ``None`` where there is no choice."""
+        """Return which statistic of its values is judged; ``None`` where there is no choice."""
 
     @property
     @abstractmethod
     def item_target_ms(self) -> float | None:
-        """What each item is held to by itself; ``None`` where only the stream as a whole is judged."""
+        """Return what each item is held to by itself; ``None`` where only the stream as a whole is judged."""
 
     @property
     def wanted_s(self) -> float | None:
@@ -105,7 +108,7 @@ class Objective(ABC):
 
     @abstractmethod
     def target(self, input_rate_per_s: float | None) -> float | None:
-        """What is aimed at; ``None`` when it is the input rate and that is not known."""
+        """Return what is aimed at; ``None`` when it is the input rate and that is not known."""
 
     @abstractmethod
     def bound(self, input_rate_per_s: float | None) -> float | None:
@@ -113,7 +116,7 @@ class Objective(ABC):
 
     @abstractmethod
     def value(self, throughput_per_s: float | None, latency_s: float | None) -> float | None:
-        """Which of the two this objective is about; ``latency_s`` is the SLO's statistic."""
+        """Return which of the two this objective is about; ``latency_s`` is the SLO's statistic."""
 
     @abstractmethod
     def worth(self, value: float) -> float:
@@ -133,11 +136,11 @@ class Objective(ABC):
     def judge(
         self, latency: LatencyStats | None, throughput_per_s: float | None, input_rate_per_s: float | None
     ) -> Verdict:
-        """Whether the measurements meet it; values that are missing make the answer UNKNOWN."""
+        """Return whether the measurements meet it; values that are missing make the answer UNKNOWN."""
 
     @abstractmethod
     def whose_doing(self, snapshot: Snapshot, miss: str, patience_s: float) -> Ruling:
-        """Whether the ``miss`` that ``snapshot`` shows is the composition's doing. A backlog that is gone within
+        """Return whether the ``miss`` that ``snapshot`` shows is the composition's doing. A backlog that is gone within
         ``patience_s`` is no violation of the composition that works it off."""
 
     def overrun(self, snapshot: Snapshot) -> str | None:
@@ -146,13 +149,13 @@ class Objective(ABC):
         return None
 
     def excess(self, snapshot: Snapshot) -> Excess | None:
-        """What the delivered items tell of a miss; ``None`` where they do not tell one by one."""
+        """Return what the delivered items tell of a miss; ``None`` where they do not tell one by one."""
         return None
 
     @abstractmethod
     def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
-        """How well compositions will meet it, give or take the relative ``error``; ``expected`` says what they do when
-        everything takes so many times as long."""
+        """Return how well compositions will meet it, give or take the relative ``error``; ``expected`` says what
+        they do when everything takes so many times as long."""
 
     @abstractmethod
     def described(self, value: float | None) -> str:
@@ -161,3 +164,49 @@ class Objective(ABC):
     @abstractmethod
     def foretold(self, throughput_per_s: float, latency_s: float) -> str:
         """A prediction in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Single(Objective):
+    """Whatever its metric."""
+
+    wording: ClassVar[Wording]
+
+    @property
+    @abstractmethod
+    def tolerance(self) -> float:
+        """Bound over target (Vogel et al., section 3.2, step 2)."""
+
+    def bound(self, input_rate_per_s: float | None) -> float | None:
+        target = self.target(input_rate_per_s)
+        return None if target is None else target * self.tolerance
+
+    def slack(self, value: float, bound: float) -> float:
+        """Room left to ``bound`` as a ratio of it; 0 on it, negative beyond."""
+        room = self.worth(value) - self.worth(bound)
+        return room / bound if bound else math.copysign(math.inf, room) if room else 0.0
+
+    def room(
+        self, throughput_per_s: float | None, latency_at: LatencyAt, input_rate_per_s: float | None
+    ) -> float | None:
+        value, bound = self.value(throughput_per_s, latency_at(self.quantile)), self.bound(input_rate_per_s)
+        return None if value is None or bound is None else self.slack(value, bound)
+
+    def judge(
+        self, latency: LatencyStats | None, throughput_per_s: float | None, input_rate_per_s: float | None
+    ) -> Verdict:
+        bound = self.bound(input_rate_per_s)
+        value = self.value(throughput_per_s, None if latency is None else latency.at(self.quantile))
+        if bound is None:
+            return Verdict(SloStatus.UNKNOWN, "the input rate is not known yet", value)
+        if value is None:
+            return Verdict(SloStatus.UNKNOWN, f"too few samples: no {self.slo.metric} measured yet", bound=bound)
+        slack = self.slack(value, bound)
+        status = SloStatus.MET if slack >= 0 else SloStatus.VIOLATED
+        return Verdict(status, self._sentence(value, bound, status), value, bound, slack)
+
+    def _sentence(self, value: float, bound: float, status: SloStatus) -> str:
+        wording = self.wording
+        verb = wording.met if status is SloStatus.MET else wording.missed
+        reached, asked = apart(value, bound)
+        return f"{self.slo.measured} {reached} {wording.unit} {verb} {asked} {wording.unit}"

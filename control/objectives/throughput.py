@@ -1,4 +1,4 @@
-"""A throughput is met from above, and nobody can deliver more than comes in."""
+"""The throughput objective: met from above, and limited by the input rate."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from compositions.wording import figure
-from control.objectives.objective import Excess, Expectation, Ratios, Ruling, Wording
-from control.objectives.single import Single
+from control.objectives.objective import Excess, Expectation, Ratios, Ruling, Single, Wording
 from control.reading import growing_per_s, grows, held_s, waiting
-from profiler.slo import INPUT_RATE, SloStatus, Statistic
-from profiler.snapshot import Snapshot
+from profiler.slo import INPUT_RATE, SloStatus, Statistic, Verdict
+from profiler.snapshot import LatencyStats, Snapshot
 
 _LEAST_CV = 0.2
 """Of service times: below, a profile of few samples tells less."""
 _HORIZON_S = 2.0
 """What may wait for this long is the scatter of service times; a backlog beyond it that grows is one."""
+_AS_FAST = 0.95
+"""Share of the highest throughput that counts as the highest; 0.97 with the margin that strategies add."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +113,32 @@ class KeepingUp(Throughput):
     def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
         likely = expected(1.0).throughput_per_s / (rate_per_s or 1e-9)
         return likely / (1 + error), likely, likely * (1 + error)
+
+
+@dataclass(frozen=True, slots=True)
+class Fastest(Throughput):
+    """The objective of the highest throughput in items/s on this machine, with the fewest workers within 3 % of it.
+
+    It has no bound, so measurements alone never violate it. Compositions are compared with the best prediction.
+    """
+
+    @property
+    def ample(self) -> float:
+        return 1.0
+
+    def target(self, input_rate_per_s: float | None) -> float | None:
+        return None
+
+    def judge(
+        self, latency: LatencyStats | None, throughput_per_s: float | None, input_rate_per_s: float | None
+    ) -> Verdict:
+        if throughput_per_s is None:
+            return Verdict(SloStatus.UNKNOWN, "too few samples: no throughput measured yet")
+        return Verdict(SloStatus.MET, f"throughput {figure(throughput_per_s, 4)} items/s", throughput_per_s)
+
+    def ratios(self, expected: Callable[[float], Expectation], error: float, rate_per_s: float | None) -> Ratios:
+        """Return the ratios to the best prediction. All come from one profile: its error moves them together and makes
+        none uncertain."""
+        throughput = expected(1.0).throughput_per_s
+        likely = throughput / max(1e-9, _AS_FAST * float(np.max(throughput, initial=0.0)))
+        return likely, likely, likely

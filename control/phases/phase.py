@@ -1,4 +1,4 @@
-"""What a phase is: a label, and what it says to what a tick sees."""
+"""The interface of a manager phase: its label, and its answer to what a tick observes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from compositions.model import TransitionKind
+from control.context import ManagerContext
+from control.decision_log import Episode
 from control.decisions import Command, Decision, NoChange, ResetWindow, State
-from control.desk import Desk
-from control.episode import Episode
-from control.sight import Sight
+from control.observation import Observation
 from control.strategies.base import Settle, Try
 
 
@@ -60,7 +60,7 @@ Move = Remain | Rest | Leave | TryOut | Drop | Fail
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a phase says to what it sees, what the runner is to do, and where that leads."""
+    """The answer of a phase to an observation: what it reports, what the runner is to do, and the move that follows."""
 
     said: Decision | NoChange
     move: Move
@@ -74,7 +74,7 @@ class Phase(ABC):
     label: ClassVar[State]
 
     @abstractmethod
-    def step(self, sight: Sight, desk: Desk) -> Answer:
+    def step(self, observed: Observation, context: ManagerContext) -> Answer:
         """One tick of this phase."""
 
 
@@ -83,22 +83,22 @@ class Running(Phase):
 
     __slots__ = ()
 
-    def step(self, sight: Sight, desk: Desk) -> Answer:
-        desk.choices.recognise(sight.snapshot.composition)
-        if desk.backlog.reset_due(sight.aim.objective, sight.snapshot, sight.seen):
-            return remain(sight, "the backlog is worked off; measuring anew", ResetWindow())
-        return self.go_on(sight, desk)
+    def step(self, observed: Observation, context: ManagerContext) -> Answer:
+        context.choices.recognise(observed.snapshot.composition)
+        if context.backlog.reset_due(observed.aim.objective, observed.snapshot, observed.seen):
+            return remain(observed, "the backlog is worked off; measuring anew", ResetWindow())
+        return self.go_on(observed, context)
 
     @abstractmethod
-    def go_on(self, sight: Sight, desk: Desk) -> Answer:
-        """What this phase does once the measurements are the active composition's own."""
+    def go_on(self, observed: Observation, context: ManagerContext) -> Answer:
+        """Return what this phase does once the measurements are the active composition's own."""
 
 
-def remain(sight: Sight, reason: str, *commands: Command) -> Answer:
+def remain(observed: Observation, reason: str, *commands: Command) -> Answer:
     """Nothing to do yet, and why."""
-    return Answer(NoChange(sight.now_s, reason), Remain(), commands)
+    return Answer(NoChange(observed.now_s, reason), Remain(), commands)
 
 
-def rest(sight: Sight, reason: str) -> Answer:
+def rest(observed: Observation, reason: str) -> Answer:
     """Nothing to do any more, and why."""
-    return Answer(NoChange(sight.now_s, reason), Rest())
+    return Answer(NoChange(observed.now_s, reason), Rest())

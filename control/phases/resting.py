@@ -1,20 +1,21 @@
-"""Nothing is under way: is a decision due?"""
+"""The phase at rest: check if a decision is due."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from compositions.model import Composition, TransitionKind
+from compositions.wording import figure
 from control.assess import unsure
-from control.decisions import ResetWindow, State, Trigger
-from control.desk import Desk
-from control.episode import Episode
-from control.evidence import Asked
-from control.phases.deciding import advance, tell_grant
+from control.context import ManagerContext
+from control.decision_log import Episode
+from control.decisions import Mode, ResetWindow, State, Trigger
+from control.observation import Observation
+from control.phases.deciding import advance, leave, tell_grant
 from control.phases.phase import Answer, Running, remain, rest
-from control.phases.regulating import step
-from control.sight import Sight
-from control.watch import Due
+from control.strategies.base import Settle
+from control.watch import Asked, Due
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +24,24 @@ class Resting(Running):
 
     label: ClassVar[State] = State.STABLE
 
-    def go_on(self, sight: Sight, desk: Desk) -> Answer:
-        pace = desk.strategy.pace(desk.settings)
+    def go_on(self, observed: Observation, context: ManagerContext) -> Answer:
+        pace = context.strategy.pace(context.settings)
         if pace.every_step:
-            return step(sight, desk, pace.check_interval_s)
-        compared = desk.hindsight.compare(sight.snapshot, sight.seen)
+            return step(observed, context, pace.check_interval_s)
+        compared = context.hindsight.compare(observed.snapshot, observed.seen)
         if compared is not None:
-            desk.strategy.learn(desk.situation(sight, compared.trigger))
-        if desk.untold is not None:
-            reason, desk.untold = desk.untold, None
-            return tell_grant(sight, desk, reason)
-        too_few = unsure(desk.choices.stages, sight.snapshot, desk.settings.measuring)
+            context.strategy.learn(context.situation(observed, compared.trigger))
+        if context.untold is not None:
+            reason, context.untold = context.untold, None
+            return tell_grant(observed, context, reason)
+        too_few = unsure(context.choices.stages, observed.snapshot, context.settings.measuring)
         if too_few is not None:
-            return remain(sight, too_few)
-        ahead = _look_ahead(sight, desk)
+            return remain(observed, too_few)
+        ahead = _look_ahead(observed, context)
         if ahead is not None:
             return ahead
-        held = desk.watch.held(sight.now_s)
-        return remain(sight, held) if held is not None else _decide(sight, desk)
+        held = context.watch.held(observed.now_s)
+        return remain(observed, held) if held is not None else _decide(observed, context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,53 +51,95 @@ class Profiling(Resting):
     label: ClassVar[State] = State.PROFILING
 
 
-def _look_ahead(sight: Sight, desk: Desk) -> Answer | None:
-    """What is expected of the load is answered at once, whatever is measured: while it moves a window tells of what is
-    past. So is another share of the machine: others wait for what is to be given back. ``None``: it rests, and what is
-    measured counts."""
-    outlook = sight.snapshot.outlook
-    if outlook is not None and desk.due is not None and desk.due.trigger is Trigger.BUDGET:
-        return _open(replace(sight, snapshot=desk.lookout.held(sight.snapshot)), desk, desk.due)
-    if outlook is None or desk.due is not None:
+def _look_ahead(observed: Observation, context: ManagerContext) -> Answer | None:
+    """What is expected of the load is answered at once, whatever is measured: while it moves a window tells
+    of what is past. So is another share of the machine: others wait for what is to be given back. ``None``: it
+    rests, and what is measured counts."""
+    outlook = observed.snapshot.outlook
+    if outlook is not None and context.due is not None and context.due.trigger is Trigger.BUDGET:
+        return _open(replace(observed, snapshot=context.anticipation.held(observed.snapshot)), context, context.due)
+    if outlook is None or context.due is not None:
         return None
-    asked = replace(sight, snapshot=desk.lookout.asked(sight.snapshot))
-    enough = desk.strategy.suffices(desk.situation(asked, Trigger.INPUT_RATE))
-    due = desk.lookout.due(sight.snapshot, enough)
+    asked = replace(observed, snapshot=context.anticipation.asked(observed.snapshot))
+    enough = context.strategy.suffices(context.situation(asked, Trigger.INPUT_RATE))
+    due = context.anticipation.due(observed.snapshot, enough)
     if due is not None:
-        held = replace(sight, snapshot=desk.lookout.held(sight.snapshot))
-        if enough and desk.strategy.suffices(desk.situation(held, due.trigger)) is False:
-            return rest(sight, "what was needed a moment ago would take more than there is: nothing is given back")
-        origin = desk.choices.active
-        return advance(held, desk, Episode(due.trigger, due.reason, sight.now_s, origin, rising=due.rising))
+        held = replace(observed, snapshot=context.anticipation.held(observed.snapshot))
+        if enough and context.strategy.suffices(context.situation(held, due.trigger)) is False:
+            return rest(observed, "what was needed a moment ago would take more than there is: nothing is given back")
+        origin = context.choices.active
+        return advance(held, context, Episode(due.trigger, due.reason, observed.now_s, origin, rising=due.rising))
     if outlook.moving:
-        desk.watch.met(sight.now_s, sight.seen)
-        return rest(sight, sight.seen.reason)
+        context.watch.met(observed.now_s, observed.seen)
+        return rest(observed, observed.seen.reason)
     return None
 
 
-def _decide(sight: Sight, desk: Desk) -> Answer:
-    due = desk.due
+def _decide(observed: Observation, context: ManagerContext) -> Answer:
+    due = context.due
     if due is None:
-        found = desk.watch.due(sight.snapshot, sight.seen, Asked(sight.aim.objective, desk.choices.active))
+        found = context.watch.due(
+            observed.snapshot, observed.seen, Asked(observed.aim.objective, context.choices.active)
+        )
         if isinstance(found, str):
-            return rest(sight, desk.conclusions.quiet(found, sight.seen, rough=sight.snapshot.counted))
-        if found.trigger is Trigger.INPUT_RATE and not desk.foresees:
-            desk.due = found
-            return remain(sight, f"{found.reason}; measuring anew", ResetWindow())
+            return rest(observed, context.log.quiet(found, observed.seen, rough=observed.snapshot.counted))
+        if found.trigger is Trigger.INPUT_RATE and not context.foresees:
+            context.due = found
+            return remain(observed, f"{found.reason}; measuring anew", ResetWindow())
         due = found
-    if sight.seen.meets is None and not desk.foresees:
-        return remain(sight, sight.seen.reason)
-    return _open(sight, desk, due)
+    if observed.seen.meets is None and not context.foresees:
+        return remain(observed, observed.seen.reason)
+    return _open(observed, context, due)
 
 
-def _open(sight: Sight, desk: Desk, due: Due) -> Answer:
+def _open(observed: Observation, context: ManagerContext, due: Due) -> Answer:
     """Begin a decision, unless it is known that nothing can help and nothing has changed since."""
-    desk.due = None
-    hopeless = desk.conclusions.infeasible
-    if due.trigger is Trigger.VIOLATION and hopeless is not None and desk.watch.changed(sight.snapshot) is None:
-        return rest(sight, hopeless)
-    evidence = due.reason if due.trigger is Trigger.VIOLATION else f"{due.reason}; {sight.seen.reason}"
-    if sight.seen.meets is False:
-        desk.strategy.learn(desk.situation(sight, due.trigger))
-    opened = Episode(due.trigger, desk.evidence(evidence), sight.now_s, desk.choices.active, rising=due.rising)
-    return advance(sight, desk, opened)
+    context.due = None
+    hopeless = context.log.infeasible
+    if due.trigger is Trigger.VIOLATION and hopeless is not None and context.watch.changed(observed.snapshot) is None:
+        return rest(observed, hopeless)
+    evidence = due.reason if due.trigger is Trigger.VIOLATION else f"{due.reason}; {observed.seen.reason}"
+    if observed.seen.meets is False:
+        context.strategy.learn(context.situation(observed, due.trigger))
+    opened = Episode(due.trigger, context.evidence(evidence), observed.now_s, context.choices.active, rising=due.rising)
+    return advance(observed, context, opened)
+
+
+_ROUNDING_S = 1e-6
+
+
+def step(observed: Observation, context: ManagerContext, interval_s: float) -> Answer:
+    """Asks when the step is over; the next one is measured from here, or from where a resize ends."""
+    since_s = max(observed.snapshot.window_start_s, observed.snapshot.stable_since_s)
+    if observed.now_s - since_s < interval_s - _ROUNDING_S:
+        return remain(observed, f"the control step lasts {figure(interval_s, 6)} s; {observed.seen.reason}")
+    context.due = None
+    trigger = Trigger.VIOLATION if observed.seen.meets is False else Trigger.PROFILE
+    answer = advance(
+        observed,
+        context,
+        Episode(trigger, context.evidence(observed.seen.reason), observed.now_s, context.choices.active),
+    )
+    return replace(answer, commands=(*answer.commands, ResetWindow()))
+
+
+@dataclass(frozen=True, slots=True)
+class HandsOff(Running):
+    """Goes where it was told to go, once, and stays."""
+
+    label: ClassVar[State] = State.STABLE
+
+    def go_on(self, observed: Observation, context: ManagerContext) -> Answer:
+        active, target = context.choices.active, context.pin
+        if observed.aim.mode is not Mode.PINNED:
+            return remain(observed, "no SLO set")
+        if target is None or _is(target, active, context):
+            return remain(observed, context.evidence(f"pinned to {active.name}"))
+        episode = Episode(Trigger.MANUAL, context.evidence("requested by hand"), observed.now_s, active)
+        return leave(observed, context, episode, Settle(target, (), f"{target.name} was pinned"))
+
+
+def _is(target: Composition, active: Composition, context: ManagerContext) -> bool:
+    """Another name for the same is worth a resize, which moves nothing, and no drain."""
+    in_place = context.transition(active, target) is TransitionKind.RESIZE
+    return target.shape == active.shape and (target.name == active.name or not in_place)

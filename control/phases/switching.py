@@ -1,4 +1,4 @@
-"""A switch is under way: wait for its end."""
+"""The phase of a switch under way: wait for its end."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from compositions.model import Composition, TransitionKind
+from compositions.wording import figure
+from control.assess import Assessment
+from control.context import ManagerContext
+from control.decision_log import Episode
 from control.decisions import CallOff, Mode, NoChange, State, Trigger
-from control.desk import Desk
-from control.episode import Episode
+from control.observation import Observation
 from control.phases.deciding import advance, close, under_way
-from control.phases.phase import Answer, Phase, TryOut, remain, rest
-from control.sight import Sight
+from control.phases.phase import Answer, Phase, Running, TryOut, remain, rest
+from control.settings import Measuring
 from control.strategies.base import Settle, Trial, Try
 
 
@@ -35,70 +38,99 @@ class Switching(Phase):
     def target(self) -> Composition:
         return self.step_to.composition
 
-    def step(self, sight: Sight, desk: Desk) -> Answer:
+    def step(self, observed: Observation, context: ManagerContext) -> Answer:
         if self.called_off:
             ended = f"the {self.kind} to {self.target.name}, whose workers were not all there, was called off"
-            desk.ended_by_due = ended
-            return rest(sight, f"{ended}: {_asked(desk)}")
-        failure = self.failure or self._unheard(sight, desk.settings.rhythm.switch_limit_s)
+            context.ended_by_due = ended
+            return rest(observed, f"{ended}: {_asked(context)}")
+        failure = self.failure or self._unheard(observed, context.settings.rhythm.switch_limit_s)
         if failure is not None:
-            return self._failed(sight, desk, failure)
-        if self._done(sight):
-            return self._arrived(sight, desk)
-        calls = (CallOff(_asked(desk)),) if self._overtaken(sight, desk) else ()
-        return remain(sight, under_way(self.kind, self.target), *calls)
+            return self._failed(observed, context, failure)
+        if self._done(observed):
+            return self._arrived(observed, context)
+        calls = (CallOff(_asked(context)),) if self._overtaken(observed, context) else ()
+        return remain(observed, under_way(self.kind, self.target), *calls)
 
-    def _overtaken(self, sight: Sight, desk: Desk) -> bool:
+    def _overtaken(self, observed: Observation, context: ManagerContext) -> bool:
         """A request from outside has come since, and does not ask for the same; or another share of the machine, which
         is too small for it. The runner is told at each turn, and knows whether it still waits for workers."""
-        same = sight.aim.mode is Mode.PINNED and desk.pin is not None and desk.pin.name == self.target.name
-        return (self.episode is None and not same) or self._beyond(desk)
+        same = observed.aim.mode is Mode.PINNED and context.pin is not None and context.pin.name == self.target.name
+        return (self.episode is None and not same) or self._beyond(context)
 
-    def _beyond(self, desk: Desk) -> bool:
-        most, due = desk.choices.granted.workers, desk.due
-        news = desk.untold is not None or (due is not None and due.trigger is Trigger.BUDGET)
+    def _beyond(self, context: ManagerContext) -> bool:
+        most, due = context.choices.granted.workers, context.due
+        news = context.untold is not None or (due is not None and due.trigger is Trigger.BUDGET)
         return news and most is not None and most < self.target.workers
 
-    def _unheard(self, sight: Sight, limit_s: float) -> str | None:
+    def _unheard(self, observed: Observation, limit_s: float) -> str | None:
         """While the dispatcher is at it, its word is the only one; when it is not, one should have come."""
-        lasted_s = sight.now_s - self.asked_s
-        overdue = lasted_s > limit_s and not sight.snapshot.switching
+        lasted_s = observed.now_s - self.asked_s
+        overdue = lasted_s > limit_s and not observed.snapshot.switching
         return f"it had not ended after {lasted_s:.0f} s" if overdue else None
 
-    def _done(self, sight: Sight) -> bool:
+    def _done(self, observed: Observation) -> bool:
         """The snapshot is of the target, and no older than the request."""
-        seen = sight.snapshot
+        seen = observed.snapshot
         return not seen.switching and seen.composition == self.target.name and seen.stable_since_s >= self.asked_s
 
-    def _arrived(self, sight: Sight, desk: Desk) -> Answer:
+    def _arrived(self, observed: Observation, context: ManagerContext) -> Answer:
         """Begin the trial that the switch was for, or close the decision."""
-        desk.choices.activate(self.target)
-        desk.backlog.inherit()
-        desk.lookout.delays.arrived(sight.now_s, in_place=self.kind is TransitionKind.RESIZE)
+        context.choices.activate(self.target)
+        context.backlog.inherit()
+        context.anticipation.delays.arrived(observed.now_s, in_place=self.kind is TransitionKind.RESIZE)
         done = "resized" if self.kind is TransitionKind.RESIZE else "switched"
-        desk.hold(sight.now_s, f"just {done} to {self.target.name}")
+        context.hold(observed.now_s, f"just {done} to {self.target.name}")
         if self.episode is None:
-            return rest(sight, f"the {self.kind} was overtaken by a newer request")
+            return rest(observed, f"the {self.kind} was overtaken by a newer request")
         if isinstance(self.step_to, Settle):
-            return close(sight, desk, self.episode, self.step_to)
-        begun = NoChange(sight.now_s, f"trying {self.target.name}")
+            return close(observed, context, self.episode, self.step_to)
+        begun = NoChange(observed.now_s, f"trying {self.target.name}")
         return Answer(begun, TryOut(self.step_to, self.episode))
 
-    def _failed(self, sight: Sight, desk: Desk, failure: str) -> Answer:
+    def _failed(self, observed: Observation, context: ManagerContext, failure: str) -> Answer:
         """The old composition runs on; the strategy goes on without the one that failed."""
         name = self.target.name
-        desk.choices.bar(self.target, sight.now_s + desk.settings.rhythm.failed_switch_pause_s, failure)
-        desk.hold(sight.now_s, f"the {self.kind} to {name} failed")
+        context.choices.bar(self.target, observed.now_s + context.settings.rhythm.failed_switch_pause_s, failure)
+        context.hold(observed.now_s, f"the {self.kind} to {name} failed")
         told = f"the {self.kind} to {name} failed: {failure}"
         if self.episode is None:  # what was asked for since is still to be done
-            return rest(sight, told)
-        if sight.aim.mode is Mode.PINNED:  # once: who pins looks at what becomes of it
-            desk.pin = None
-            return rest(sight, told)
+            return rest(observed, told)
+        if observed.aim.mode is Mode.PINNED:  # once: who pins looks at what becomes of it
+            context.pin = None
+            return rest(observed, told)
         ended = f"the {self.kind} failed: {failure}"
-        trial = Trial(self.target, None, sight.now_s - self.asked_s, ended)
-        return advance(sight, desk, self.episode.and_then(trial))
+        trial = Trial(self.target, None, observed.now_s - self.asked_s, ended)
+        return advance(observed, context, self.episode.and_then(trial))
 
 
-def _asked(desk: Desk) -> str:
-    return desk.untold or ("a newer request" if desk.due is None else desk.due.reason)
+def _asked(context: ManagerContext) -> str:
+    return context.untold or ("a newer request" if context.due is None else context.due.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Trying(Running):
+    """One trial of ``episode``."""
+
+    trial: Try
+    episode: Episode
+
+    label: ClassVar[State] = State.TRIAL
+
+    def go_on(self, observed: Observation, context: ManagerContext) -> Answer:
+        tried, seen, outlook = self.trial, observed.seen, observed.snapshot.outlook
+        if outlook is not None and outlook.moving:
+            return rest(observed, f"the load moves: a trial of {tried.composition.name} would tell of what is past")
+        elapsed_s = observed.now_s - max(observed.snapshot.stable_since_s, self.episode.began_s)
+        situation = context.situation(observed, self.episode.trigger)
+        clear = context.strategy.clear(situation, elapsed_s)
+        if clear is None and not _time_up(elapsed_s, tried.limit_s, seen, context.settings.measuring):
+            progress = f"{elapsed_s:.1f} of {figure(tried.limit_s, 6)} s"
+            return remain(observed, f"trying {tried.composition.name}: {progress}; {seen.reason}")
+        context.strategy.learn(situation)
+        ended = Trial(tried.composition, seen, elapsed_s, clear or "time up")
+        return advance(observed, context, self.episode.and_then(ended))
+
+
+def _time_up(elapsed_s: float, limit_s: float, seen: Assessment, measuring: Measuring) -> bool:
+    """A trial without enough samples is prolonged, but not for ever."""
+    return elapsed_s >= limit_s and (seen.meets is not None or elapsed_s >= limit_s + measuring.patience_s)

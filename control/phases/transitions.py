@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from control.phases.hands_off import HandsOff
 from control.phases.phase import Drop, Fail, Leave, Move, Phase, Remain, TryOut
-from control.phases.resting import Profiling, Resting
-from control.phases.switching import Switching
-from control.phases.trying import Trying
+from control.phases.resting import HandsOff, Profiling, Resting
+from control.phases.switching import Switching, Trying
 
 
 def first(*, hands_off: bool) -> Phase:

@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Literal, cast
 
 from compositions.errors import RecomposeError
-from control.strategies.base import Strategy
+from control.strategies.base import Static, Strategy
 from control.strategies.model import Model
-from control.strategies.pdp21 import Pdp21
+from control.strategies.published import Pdp21, Vogel
 from control.strategies.regulated import SparStrategy, TwoSidedStrategy
-from control.strategies.static import Static
-from control.strategies.vogel import Vogel
-from profiler.slo import Slo
+from profiler.slo import FASTEST, Slo
 
 StrategyName = Literal["model", "vogel", "pdp21", "static", "spar", "two-sided"]
 STRATEGIES: Mapping[StrategyName, Callable[[], Strategy]] = {
@@ -38,8 +36,9 @@ def make_strategy(name: str) -> Strategy:
 
 
 def check_takes(name: str, slo: Slo | None) -> None:
-    """Raises: StrategyError when ``slo`` is several objectives, or has a budget, and the strategy takes one without."""
-    if slo is None or make_strategy(name).several or not (slo.also or slo.budget):
+    """Check that the strategy accepts the objectives. Raises: StrategyError for several objectives, a budget, or an
+    objective without a bound, if the strategy does not accept it."""
+    if slo is None or make_strategy(name).several or not (slo.also or slo.budget or slo.target == FASTEST):
         return
-    what = f"{len(slo.each)} objectives at once" if slo.also else "a budget"
+    what = f"{len(slo.each)} objectives at once" if slo.also else "a budget" if slo.budget else f"{FASTEST!r}"
     raise StrategyError(f"strategy {name} takes one objective and no budget, not {what}; strategy {Model.name} does")

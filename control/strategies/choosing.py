@@ -1,19 +1,53 @@
-"""What the strategy ``model`` does with its forecasts: releases, adds, tries or stays."""
+"""The decisions of the strategy ``model`` from its forecasts: release workers, add some, try a composition, or stay."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
+from compositions.capacity.predict import widened
+from compositions.capacity.prediction import Prediction
+from compositions.model import Composition
 from control.decisions import Trigger
-from control.forecast.beyond import wanting
+from control.forecast.expect import Unmeasured, expect
 from control.forecast.forecasts import Forecast, Forecasts
+from control.reading import needed_rate
 from control.situation import Situation
-from control.strategies.base import Proposal, Stay, Trial
-from control.strategies.rules import cheapness
+from control.strategies.base import Proposal, Stay, Trial, cheapness
 from control.strategies.wording import costs, settle, tell, try_out
+from profiler.service_time import stage_costs
+
+_WIDTHS = 8
+"""Looked at, each with one group doubled: far more than cores or patience last."""
+
+
+def wanting(situation: Situation, composition: Composition) -> tuple[str, ...]:
+    """Stages of ``composition`` of which more replicas are predicted to meet the objective with the cores there are;
+    none where the cores limit it, or a stage that there is only one of. Raises: KeyError without a profile of each."""
+    snapshot = situation.snapshot
+    costs = {
+        name: cost.of_bundle(snapshot.bundle_items)
+        for name, cost in stage_costs(snapshot.stages, snapshot.cores).items()
+    }
+    wider = tuple(islice(widened(composition, costs, snapshot.hop_s, situation.stateful), _WIDTHS))
+    predictions = expect(wider, snapshot)
+    assert not isinstance(predictions, Unmeasured), "each stage had its cost"
+    for each, told in zip(wider, predictions, strict=True):
+        if _meets(situation, told):
+            pairs = zip(composition.groups, each.groups, strict=True)
+            return tuple(stage for now, then in pairs if then.replicas > now.replicas for stage in then.stages)
+        if told.limited_by == "cores":
+            break
+    return ()
+
+
+def _meets(situation: Situation, told: Prediction) -> bool:
+    room = situation.objective.room(told.throughput_per_s, told.at, needed_rate(situation.snapshot))
+    return room is not None and room >= 0 and not told.overloaded
+
 
 _AS_GOOD = 0.98
 """Within 2 % of the best counts as the best when nothing meets the SLO."""
@@ -23,7 +57,7 @@ Two or three would cost more than a doubt."""
 
 
 def next_step(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> Proposal:
-    """What to try or choose next, given what was tried in this decision so far."""
+    """Return what to try or choose next, given what was tried in this decision so far."""
     succeeded = [trial for trial in trials if trial.assessment is not None and trial.assessment.meets]
     if succeeded:
         trial = succeeded[-1]
@@ -69,7 +103,7 @@ def _certain(forecasts: Forecasts, fewest: Forecast, active: Forecast, free: npt
 
 
 def _releasing(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> bool:
-    """Whether the question is if fewer workers would do, rather than what would be enough."""
+    """Return whether the question is if fewer workers would do, rather than what would be enough."""
     if not forecasts.affords(situation.active):
         return False
     if trials:
@@ -106,7 +140,8 @@ def _fewer(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) 
 
 
 def _home(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial]) -> Forecast:
-    """Where to return to when no trial succeeds: the cheapest that was seen to meet the SLO, else the active one."""
+    """Return where to return to when no trial succeeds: the cheapest that was seen to meet the SLO, else the active
+    one."""
     active = forecasts.of(situation.active)
     if not trials:
         return active
@@ -136,8 +171,8 @@ def _enough(situation: Situation, forecasts: Forecasts, trials: Sequence[Trial])
     if certain is None and _as_good(situation, forecasts, best):
         chosen, best = None, forecasts.of(situation.active)
     if chosen is not None:
-        surely = "surely meets" if certain else "is most likely to meet"
-        why = f"{chosen.composition.name} {surely} the SLO ({tell(situation, chosen)})"
+        meets = "is expected to meet" if certain else "may meet"
+        why = f"{chosen.composition.name} {meets} the SLO ({tell(situation, chosen)})"
         return settle(situation, forecasts, chosen, why)
     within = "" if situation.budget.free else f" within {situation.budget.told()}"
     why = f"no known composition can meet the SLO here{within}; {best.composition.name} comes closest"
@@ -153,7 +188,7 @@ def _as_good(situation: Situation, forecasts: Forecasts, best: Forecast) -> bool
 
 
 def _list_ends(situation: Situation, forecasts: Forecasts, best: Forecast) -> str:
-    """What is to be done where the list limits and not the machine."""
+    """Return what is to be done where the list limits and not the machine."""
     stages = wanting(situation, best.composition) if situation.budget.free else ()
     if not stages:
         return ""

@@ -1,4 +1,5 @@
-"""What the strategy ``model`` does while the load moves: provide for what is expected, in place where that will do."""
+"""The decisions of the strategy ``model`` while the load changes: provide for the expected load, in place if
+possible."""
 
 from __future__ import annotations
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from math import ceil
 
 from compositions.model import Composition, Group, Pattern
-from control.regulating.port import Regulator, Step
-from control.regulating.settings import RegulatorSettings
-from control.regulating.spar import Spar
-from control.regulating.two_sided import TwoSided
+from control.regulators import Regulator, RegulatorSettings, Spar, Step, TwoSided
 from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Pace, Proposal, Settle, Stay, Strategy, Trial
@@ -45,7 +43,7 @@ class Regulated(Strategy):
             )
         target_ms, group = situation.objective.item_target_ms, _regulated(situation)
         if target_ms is None:
-            return Stay(f"{self.name} regulates a latency, and none is asked for; set one with POST /slo")
+            return Stay(f"{self.name} regulates a latency, and none is asked for; set one with recompose slo")
         if group is None:
             return Stay(f"{self.name} regulates a replicated group, and composition {situation.active.name} has none")
         regulation = self._of(situation, target_ms).regulate(_step(situation, group))
@@ -57,10 +55,10 @@ class Regulated(Strategy):
         """One and the same while what is asked of it is."""
         asked, cores = situation.settings.regulation, situation.snapshot.cores
         settings = RegulatorSettings(
-            target_ms, asked.scaling_factor, asked.latency_band, asked.control_step_s, asked.threads or cores
+            target_ms, asked.scaling_factor, asked.latency_band, asked.control_step_s, asked.threads or ceil(cores)
         )
         if self._regulator is None or self._regulator[0] != settings:
-            self._regulator = settings, self.make(settings, cores)
+            self._regulator = settings, self.make(settings, ceil(cores))
         return self._regulator[1]
 
 

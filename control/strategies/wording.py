@@ -1,4 +1,5 @@
-"""How the strategy ``model`` words its proposals: every composition near the chosen one with the reason of its fate."""
+"""Word the proposals of the strategy ``model``: list the compositions near the chosen one, each with its status and
+reason."""
 
 from __future__ import annotations
 
@@ -8,20 +9,31 @@ import numpy as np
 
 from compositions.model import Composition, TransitionKind
 from control.decisions import Candidate, CandidateStatus
-from control.forecast.forecasts import Forecast, Forecasts
-from control.forecast.price import resize_in_words
+from control.forecast.forecasts import Forecast, Forecasts, resize_in_words
 from control.situation import Situation
 from control.strategies.base import Settle, Try
 
+_ALIKE = 0.05
+"""Deviations up and down that differ by less than this share are written as one, with ±."""
+
 
 def tell(situation: Situation, forecast: Forecast) -> str:
-    """The prediction in words."""
-    return situation.objective.foretold(forecast.throughput_per_s, forecast.latency_s)
+    """Return the prediction in words, with its range if it has one."""
+    told = situation.objective.foretold(forecast.throughput_per_s, forecast.latency_s)
+    if not forecast.likely > 0 or not forecast.high > forecast.low:
+        return told
+    if forecast.low <= 0:
+        return f"{told}, or a queue that grows"
+    more, less = forecast.likely / forecast.low - 1, 1 - forecast.likely / forecast.high
+    if situation.objective.item_target_ms is None:  # more throughput is better, less latency is
+        more, less = forecast.high / forecast.likely - 1, 1 - forecast.low / forecast.likely
+    off = f"± {100 * more:.0f} %" if abs(more - less) < _ALIKE else f"−{100 * less:.0f} to +{100 * more:.0f} %"
+    return f"{told} {off}"
 
 
 def costs(situation: Situation, forecasts: Forecasts, best: Forecast) -> str:
-    """Which of several things gives way to ``best``, and what each would take; nothing where only one was asked for,
-    and no budget set."""
+    """Return which of several things gives way to ``best``, and what each would take; nothing where only one was
+    asked for, and no budget set."""
     needs, budget = forecasts.needs, situation.budget
     if not needs:
         return ""
@@ -36,7 +48,7 @@ def costs(situation: Situation, forecasts: Forecasts, best: Forecast) -> str:
 
 
 def _all(situation: Situation, forecasts: Forecasts) -> str:
-    """What all things together would need, beside what each does."""
+    """Return what all things together would need, beside what each does."""
     needs = forecasts.needs
     if len(needs) == 1 or any(need.workers is None for need in needs):
         return ""
@@ -64,7 +76,7 @@ def settle(
 
 
 def _way(situation: Situation, forecast: Forecast) -> str:
-    """How it is got to, where that is worth telling: in place."""
+    """Return how it is got to, where that is worth telling: in place."""
     in_place = _transition(situation, forecast.composition) is TransitionKind.RESIZE
     return f"; {resize_in_words(situation, forecast.composition)}" if in_place else ""
 

@@ -1,1 +1,1 @@
-"""What a run did, as one HTML file with plots; made from telemetry, without Spark and without a network."""
+"""Report of a run, as one HTML file with plots; made from telemetry, without Spark and without a network."""

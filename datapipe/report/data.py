@@ -1,4 +1,4 @@
-"""What a report is drawn from: telemetry of one app between two instants, as columns of numpy."""
+"""Data of a report: telemetry of one app between two instants, as columns of numpy."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from compositions.errors import RecomposeError
-from datapipe.telemetry.files import files_of
 from datapipe.telemetry.schema import SCHEMAS, SEPARATOR
+from datapipe.telemetry.store import files_of
 
 Floats = npt.NDArray[np.float64]
 INSTANT_OF = {"items": "delivered", "snapshots": "at", "decisions": "at", "switches": "at"}
@@ -74,13 +74,22 @@ def _read(directory: Path, kind: str, app: str, period: Period) -> Any:
     instant = table.column(INSTANT_OF[kind])
     for bound, within in ((period.since, pc.greater_equal), (period.until, pc.less)):
         if bound is not None:
-            table = table.filter(within(instant, pa.scalar(bound.astimezone(UTC), instant.type)))
+            table = table.filter(within(instant, pa.scalar(_utc(bound), instant.type)))
             instant = table.column(INSTANT_OF[kind])
     return table.sort_by(INSTANT_OF[kind])
 
 
+def _utc(bound: datetime) -> datetime:
+    try:
+        return bound.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise RecomposeError(
+            f"{bound.isoformat()} is not in the years 1 to 9999 of UTC; give another instant"
+        ) from None
+
+
 def _latest(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
-    """Of records with one number the last: it tells what came later."""
+    """Return the last of the records with one number: it has the outcome, which comes later."""
     last = {(row["run"], row[key]): row for row in rows}
     return sorted(last.values(), key=lambda row: row["at"])
 

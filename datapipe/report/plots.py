@@ -104,7 +104,7 @@ def boxes(run: RunData) -> Figure | None:
 
 
 def predictions(run: RunData) -> Figure | None:
-    """What was predicted of the chosen composition, and what was measured until the next decision."""
+    """Return what was predicted of the chosen composition, and what was measured until the next decision."""
     pairs = [pair for pair in forecast_pairs(run) if None not in pair[1:3]]
     if not pairs:
         return None
@@ -155,7 +155,8 @@ def bands(run: RunData) -> Iterator[tuple[str, float, float]]:
 
 
 def forecast_pairs(run: RunData) -> Sequence[tuple[str, float | None, float | None, float | None, float | None]]:
-    """Of each decision: label; throughput predicted and measured (items/s); latency predicted and measured (ms)."""
+    """Return for each decision: label; throughput predicted and measured (items/s); latency predicted and measured
+    (ms)."""
     ends_s = [*[decision["at_s"] for decision in run.decisions[1:]], np.inf][: len(run.decisions)]
     return [_pair(run, decision, end_s) for decision, end_s in zip(run.decisions, ends_s, strict=True)]
 

@@ -13,7 +13,19 @@ import matplotlib
 from cycler import cycler
 from matplotlib.figure import Figure
 
-from compositions.hue import hue_of
+HUES = 16
+_OFFSET, _PRIME = 0x811C9DC5, 0x01000193
+
+
+def hue_of(name: str) -> int:
+    """One of ``HUES``: numbers count through them, other names are hashed (FNV-1a over UTF-8)."""
+    if name.isascii() and name.isdigit() and name[0] != "0" and len(name) <= 9:
+        return (int(name) - 1) % HUES
+    found = _OFFSET
+    for byte in name.encode():
+        found = (found ^ byte) * _PRIME % 2**32
+    return (found ^ found >> 16) % HUES
+
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6e6e6e", "#8c564b")
 """Okabe and Ito's, which people with colour-blindness can tell apart, darker where they are lines on white."""
@@ -22,7 +34,7 @@ BANDS = (
     "#7a6000", "#4a5568", "#5f3dc4", "#087f5b", "#c2255c", "#8a5a2b",
     "#5c7000", "#8c2f0b", "#1864ab", "#6b2c5e",
 )  # fmt: skip
-"""Of compositions, by ``compositions.hue``: those of the page, where it is light."""
+"""Of compositions, by ``datapipe.report.style``: those of the page, where it is light."""
 RULES: dict[str, Any] = {
     "font.size": 10,
     "axes.spines.top": False,

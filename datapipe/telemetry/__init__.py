@@ -1,1 +1,1 @@
-"""What running apps leave behind: rolling Parquet files, and the tables of time windows that Spark makes of them."""
+"""Telemetry of running apps: rolling Parquet files, and the tables of time windows that Spark makes of them."""

@@ -1,5 +1,4 @@
-"""What an app did in a range of time, from its snapshots, for charts: few files are read, however long it is. Needs no
-Spark."""
+"""Read an app's snapshots in a range of time, for charts: few files are read, however long it is. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -93,7 +93,7 @@ def _last_of_seconds(table: Any) -> Any:
 
 
 def _telling(table: Any, rows: Any) -> Any:
-    """Of ``rows`` the last one and those with the least and the most of ``EXTREMES``, in their order."""
+    """Return the last row and those with the least and the most of ``EXTREMES``, in their order."""
     kept = set(rows[-1:].tolist())
     for name, worst in EXTREMES.items():
         values = table.column(name).to_numpy().astype(float)[rows] if name in table.column_names else rows[:0]
@@ -101,3 +101,26 @@ def _telling(table: Any, rows: Any) -> Any:
         if len(known):
             kept |= {int(rows[known[find(values[known])]]) for find in worst}
     return np.array(sorted(kept), dtype=np.int64)
+
+
+def arrivals_between(folder: Path, app: str, from_s: float, to_s: float, bin_s: float) -> npt.NDArray[np.int64]:
+    """Items of ``app`` that arrived in each of the bins of ``bin_s`` from ``from_s`` on, seconds since 1970, oldest
+    first; up to the last bin in which one did. What cannot be read is not counted."""
+    counts = np.zeros(max(0, int((to_s - from_s) / bin_s)), np.int64)
+    for path in (folder / "items").glob(f"{app}{SEPARATOR}*{SUFFIX}"):
+        arrived_s = _arrived_s(path, from_s)
+        bins = ((arrived_s - from_s) // bin_s).astype(np.int64)
+        counts += np.bincount(bins[(bins >= 0) & (bins < len(counts))], minlength=len(counts))
+    return np.trim_zeros(counts, "b")
+
+
+def _arrived_s(path: Path, from_s: float) -> npt.NDArray[np.float64]:
+    """None of a file that was closed too early, swept away, or torn."""
+    try:
+        if path.stat().st_mtime < from_s:
+            return np.zeros(0)
+        column = pq.read_table(path, columns=["arrived"], partitioning=None, use_threads=False).column("arrived")
+    except (pa.ArrowException, OSError, KeyError):
+        return np.zeros(0)
+    micros: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
+    return micros / 1e6

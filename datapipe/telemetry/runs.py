@@ -35,7 +35,7 @@ class KnownRun:
 
 @dataclass(frozen=True, slots=True)
 class ItemFigures:
-    """Of the items that were looked at; milliseconds, ``None`` where none was delivered."""
+    """The latency of the items that were read, in milliseconds; ``None`` if none was delivered."""
 
     delivered: int = 0
     failed: int = 0
@@ -122,7 +122,7 @@ def _read(paths: Sequence[Path], most: int, columns: Sequence[str]) -> Any:
 
 
 def _tables(paths: Sequence[Path], most: int, columns: Sequence[str]) -> Iterator[Any]:
-    """Of every so many-th file that can be read."""
+    """Yield the tables of every n-th file that can be read, at most ``most``."""
     step = -(-len(paths) // max(1, most)) or 1
     return (table for table in (_table(path, columns) for path in paths[::step]) if table is not None)
 

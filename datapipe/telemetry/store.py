@@ -1,4 +1,4 @@
-"""Where telemetry and its tables lie, and reading them back; every fault of theirs as one sentence."""
+"""Read telemetry and its tables back from where they are stored, and report every fault of theirs in one sentence."""
 
 from __future__ import annotations
 
@@ -7,13 +7,53 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from datapipe.telemetry.files import TelemetryError, some_files_of
-from datapipe.telemetry.schema import SCHEMAS
+from compositions.errors import RecomposeError
+from datapipe.telemetry.schema import SCHEMAS, SUFFIX, VERSION, version_of
 from datapipe.telemetry.windows import KEYS
+
+
+class TelemetryError(RecomposeError):
+    """Telemetry that cannot be read, or a table that cannot be written."""
+
+
+def files_of(directory: Path, kind: str, prefix: str = "") -> list[Path]:
+    """Files of one kind, checked, oldest name first. Raises: TelemetryError for a bad folder or a bad file."""
+    if not directory.is_dir():
+        raise TelemetryError(f"there is no folder {str(directory)!r}; give the one that a runner writes telemetry to")
+    found = sorted((directory / kind).glob(f"{prefix}*{SUFFIX}"))
+    return [path for path in found if _is_good(path)]
+
+
+def some_files_of(directory: Path, kind: str) -> list[Path]:
+    """Raises: TelemetryError also when there are none."""
+    found = files_of(directory, kind)
+    if not found:
+        raise TelemetryError(f"{str(directory)!r} has no telemetry; give a folder with files {kind}/*{SUFFIX}")
+    return found
+
+
+def _is_good(path: Path) -> bool:
+    """False when it has gone. Raises: TelemetryError for one that is broken, no telemetry, or newer than we are."""
+    try:
+        version = version_of(pq.read_schema(path))
+    except FileNotFoundError:  # retention was faster
+        return False
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise TelemetryError(f"{str(path)!r} is not a readable Parquet file; move it away and run again") from error
+    if version is None:
+        raise TelemetryError(f"{str(path)!r} is not telemetry: its schema has no version; move it away and run again")
+    if version > VERSION:
+        raise TelemetryError(
+            f"{str(path)!r} has schema version {version}, this program reads up to {VERSION}: update it"
+        )
+    return True
+
 
 TABLE = "windows"
 CHECKPOINT = "checkpoint"

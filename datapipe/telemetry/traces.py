@@ -1,5 +1,4 @@
-"""What became of single items, from their telemetry: one by its serial number, or those that took longest. Needs no
-Spark."""
+"""Find traces of single items in telemetry: one by its serial number, or those that took longest. Needs no Spark."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def observations(items: DataFrame) -> DataFrame:
 
 
 def contributions(rows: DataFrame) -> DataFrame:
-    """What each observation adds to its window: columns ``SUMS`` and ``value``."""
+    """Return what each observation adds to its window: columns ``SUMS`` and ``value``."""
     counted = ((F.col("outcome") == "delivered") | (F.col("stage") == INPUT)).cast("int")
     measured = (F.col("stage") == WHOLE) & F.col("value").isNotNull() & F.col("target_us").isNotNull()
     inside, within = slo_inside(), F.col("value") <= F.col("target_us") * (1 + F.col("threshold"))
@@ -78,7 +78,7 @@ def contributions(rows: DataFrame) -> DataFrame:
 
 
 def slo_inside() -> Column:
-    """Whether the latency lies in the band of the target, bounds included (Leonarczyk, B')."""
+    """Return whether the latency lies in the band of the target, bounds included (Leonarczyk, B')."""
     value, target, threshold = F.col("value"), F.col("target_us"), F.col("threshold")
     return (value >= target * (1 - threshold)) & (value <= target * (1 + threshold))
 
@@ -133,7 +133,7 @@ def slo_columns(whole: Column) -> list[Column]:
 
 
 def percentile(ordered: Column, share: int) -> Column:
-    """Of a sorted array, linearly interpolated between neighbours (as numpy's default); null of an empty one."""
+    """Return the quantile of a sorted array, interpolated linearly (as numpy's default); null for an empty one."""
     place = (F.size(ordered) - 1) * F.lit(share / 100)
     below = F.floor(place).cast("int")
     low = F.get(ordered, below).cast("double")

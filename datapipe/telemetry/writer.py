@@ -5,17 +5,57 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from datapipe.telemetry.retention import Keep, sweep
 from datapipe.telemetry.schema import SCHEMAS, SEPARATOR, SUFFIX
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The limits of the telemetry that one app may store."""
+
+    days: float = 7.0
+    """A week: long enough to compare with the same day of the last one."""
+    megabytes: float = 1000.0
+    """Some 30 million items of four stages."""
+
+
+def sweep(directory: Path, app: str, keep: Keep, now_s: float | None = None) -> int:
+    """Deletes files of ``app`` beyond the limits; returns how many. What cannot be deleted is passed over."""
+    oldest_s = (time() if now_s is None else now_s) - keep.days * 86_400
+    left_bytes = keep.megabytes * 1e6
+    deleted = 0
+    for changed_s, size, path in sorted(_files(directory, app), reverse=True):
+        left_bytes -= size
+        if changed_s < oldest_s or left_bytes < 0:
+            deleted += _delete(path)
+    return deleted
+
+
+def _files(directory: Path, app: str) -> Iterable[tuple[float, int, Path]]:
+    for kind in SCHEMAS:
+        for path in (directory / kind).glob(f"{app}{SEPARATOR}*{SUFFIX}"):
+            try:
+                found = path.stat()
+            except OSError:  # another runner's sweep was faster
+                continue
+            yield found.st_mtime, found.st_size, path
+
+
+def _delete(path: Path) -> bool:
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
 
 Columns = Callable[[Sequence[Any]], dict[str, Any]]
 """Turns records, as they were put, into the columns of their kind."""
@@ -71,7 +111,7 @@ class _Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose records they are; the same in each."""
+    """The run to which records belong; the same in each record."""
 
     app: str
     run: str
@@ -82,8 +122,8 @@ class Origin:
 
 
 class TelemetryWriter:
-    """Of the runner that ``origin`` names. ``put`` costs an append. Failures of the disk lose records; ``lost`` and
-    ``written`` count them."""
+    """Write the records of the runner that ``origin`` names. ``put`` costs an append. A failing disk loses records;
+    ``lost`` and ``written`` count them."""
 
     def __init__(
         self, directory: Path, origin: Origin, columns: dict[str, Columns], settings: WriterSettings | None = None

@@ -5,14 +5,90 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from bisect import bisect_left
 from collections import deque
 from typing import Any
 
-from runtime.arena.departed import Departed
-from runtime.arena.extents import Extents
-from runtime.arena.reference import Block, Reference, in_pages
+from runtime.arena.reference import ArenaSettings, Block, Reference, in_pages, memory_bytes
 from runtime.arena.segment import Segment
-from runtime.arena.settings import ArenaSettings, memory_bytes
+
+
+class Departed:
+    def __init__(self) -> None:
+        self._rooms: dict[socket.socket, list[Block]] = {}
+
+    def add(self, worker: socket.socket, room: list[Block]) -> None:
+        """Tells the worker that it is over, and keeps its room until its side of the connection has ended."""
+        try:
+            worker.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # its side has ended
+        self._rooms[worker] = room
+
+    def tidy(self) -> None:
+        """Lets go the room of those that have ended."""
+        for worker in [each for each in self._rooms if _has_ended(each)]:
+            worker.close()
+            del self._rooms[worker]
+
+    def close(self) -> None:
+        """May be called twice."""
+        for worker in self._rooms:
+            worker.close()
+        self._rooms.clear()
+
+
+def _has_ended(worker: socket.socket) -> bool:
+    """A process's sockets are closed after it has left its memory. What it still says is not heard."""
+    try:
+        while worker.recv(1 << 16, socket.MSG_DONTWAIT):
+            pass
+        return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+class Extents:
+    """Free parts in order, none empty, no two of them adjacent."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._starts = [0] if size else []
+        self._stops = [size] if size else []
+
+    def take(self, size: int) -> int | None:
+        """The start of ``size`` bytes that are free no longer; None when no part is so large."""
+        for index, start in enumerate(self._starts):
+            if self._stops[index] - start >= size:
+                self._starts[index] += size
+                if self._starts[index] == self._stops[index]:
+                    del self._starts[index], self._stops[index]
+                return start
+        return None
+
+    def give(self, start: int, size: int) -> None:
+        """``size`` bytes from ``start`` on, which were taken, are free again."""
+        index, stop = bisect_left(self._starts, start), start + size
+        if index < len(self._starts) and self._starts[index] == stop:
+            stop = self._stops[index]
+            del self._starts[index], self._stops[index]
+        if index and self._stops[index - 1] == start:
+            self._stops[index - 1] = stop
+        else:
+            self._starts.insert(index, start)
+            self._stops.insert(index, stop)
+
+    @property
+    def used_bytes(self) -> int:
+        return self._size - sum(self._stops) + sum(self._starts)
+
+    @property
+    def used_to(self) -> int:
+        """The end of what is taken: all above is free."""
+        return self._starts[-1] if self._stops and self._stops[-1] == self._size else self._size
+
 
 log = logging.getLogger(__name__)
 _WARM_BYTES = 256 << 20

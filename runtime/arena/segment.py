@@ -1,8 +1,8 @@
-"""Memory without a name: processes get it by a descriptor, and it is gone when the last of them is, however it ended.
+"""Anonymous shared memory: processes get it by a descriptor, and it ends with the last of them, however that one ended.
 
-Each process has it twice. What it writes goes to all. What it reads it has as memory of its own (copy on write): a
-stage may write on its frame as it likes, and nobody else sees that. Linux only: ``memfd_create``, and ``pagemap`` to
-know which pages were written on.
+Each process maps it twice. What it writes is visible to all. What it reads is memory of its own (copy on write): a
+stage may write on its frame, and no other process sees that. Linux only: ``memfd_create``, and ``pagemap`` to know
+which pages were written on.
 """
 
 from __future__ import annotations
@@ -85,12 +85,13 @@ class Segment:
         return np.frombuffer(self._own_map, np.uint8, size, start)
 
     def offset_of(self, frame: Any) -> int | None:
-        """Where a frame lies that is memory of ``own``."""
+        """Return where a frame lies that is memory of ``own``."""
         offset = _address(np.frombuffer(frame, np.uint8)) - self._address if len(frame) else -1
         return offset if 0 <= offset < self.size else None
 
     def is_written(self, start: int, size: int) -> bool:
-        """Whether this process has written on ``own`` pages of this part, so that they show no longer what all see."""
+        """Return whether this process has written on ``own`` pages of this part, so that they show no longer what
+        all see."""
         first, last = (self._address + start) // mmap.PAGESIZE, (self._address + start + size - 1) // mmap.PAGESIZE
         data = os.pread(self._pages, (last - first + 1) * _ENTRY_BYTES, first * _ENTRY_BYTES)
         entries = np.frombuffer(data, np.uint64)

@@ -1,12 +1,54 @@
-"""A bundle: what travels. Where it is, who holds it knows: a queue, a group's work list, a task, the outbox."""
+"""A bundle: the unit that travels. Whatever holds it knows its place: a queue, a group's work list, a task, the
+outbox."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from runtime.dispatch.events import Payload
-from runtime.dispatch.routes import Routes
-from runtime.dispatch.trouble import NO_TROUBLE, Trouble
+from runtime.dispatch.keys import Payload, Routes
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The losses and failures that a bundle has caused at its present stage."""
+
+    attempts: int = 0
+    """Of one item: how often a stage raised on it."""
+    losses: int = 0
+    """Of one item: workers that died with it alone."""
+    lost_as: int = 0
+    """Which one of the run's lost workers was the last that died with it."""
+    deaths: int = 0
+    """Number of workers that died while they ran it, alone or with others."""
+    node: str = ""
+    """The machine of the last of these."""
+
+    @property
+    def suspect(self) -> bool:
+        """True if a worker died with it: it runs by itself, in a worker that its group can do without."""
+        return self.deaths > 0
+
+    def after_loss(self, number: int, heard: int, node: str = "") -> Trouble:
+        """Return the trouble of one item after its worker on ``node`` was lost, the run's ``number``-th loss; it was
+        known to live after the ``heard``-th.
+
+        A machine that dies takes all its workers, and is noticed one worker after the other: an item goes from the dead
+        to the dead. So what it had cost before counts on only where its worker was heard of since.
+        """
+        if self.losses and heard < self.lost_as:
+            return self
+        return replace(self, losses=self.losses + 1, lost_as=number, deaths=self.deaths + 1, node=node)
+
+    def after_death(self, number: int, node: str) -> Trouble:
+        """Count a death for several items, or for an item that ran with others: the cause is not known yet."""
+        return replace(self, lost_as=number, deaths=self.deaths + 1, node=node)
+
+    def acquitted(self) -> Trouble:
+        """Return the trouble without the last death, which was that of the machine."""
+        return replace(self, losses=max(0, self.losses - 1), deaths=self.deaths - 1, node="")
+
+
+NO_TROUBLE = Trouble()
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +76,8 @@ class Bundle:
     """The most that it weighed since it was started."""
     routes: Routes | None = None
     """Where its values go, if the next stage is partitioned."""
+    error: str | None = None
+    """Reason why no worker may get it."""
 
     @property
     def count(self) -> int:
@@ -65,5 +109,5 @@ class Bundle:
 
 
 def _share(size_bytes: int, begin: int, end: int, count: int) -> int:
-    """Of items ``begin`` to before ``end``; the shares of all parts add up to the whole."""
+    """Return the part with items ``begin`` to before ``end``; the shares of all parts add up to the whole."""
     return size_bytes * end // count - size_bytes * begin // count

@@ -1,4 +1,4 @@
-"""How far a stream has come: what of it may be forgotten, and what another dispatcher needs to go on from there."""
+"""A checkpoint of a stream: which items may be forgotten, and what another dispatcher needs to go on from there."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runtime.dispatch.events import KeyStates, Payload
+from runtime.dispatch.keys import KeyStates, Payload
 
 
 class ItemsOut(NamedTuple):
-    """How many items had left at some moment, and how. They were the first ones, as items leave in order: so it also
-    says where in the stream that was."""
+    """The number of items that had left at some moment, and how. They were the first ones, as items leave in order:
+    so it also says where in the stream that was."""
 
     delivered: int
     failed: int
@@ -19,7 +19,7 @@ class ItemsOut(NamedTuple):
 
     @property
     def next_turn(self) -> int:
-        """Of the first started item that had not left."""
+        """Return the turn of the first started item that had not left."""
         return self.delivered + self.failed
 
 

@@ -1,10 +1,10 @@
-"""The workers of an app: who is there, who is bound to which group, how many are wanted. No message goes to a worker
-for a binding: workers hold all stages, and a task names the ones to run."""
+"""The worker registry of an app: the live workers, the group that each is bound to, and the desired number. Binding
+sends no message to a worker: workers hold all stages, and a task names the ones to run."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from runtime.dispatch.events import WorkerId, WorkerJoined
 from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
@@ -17,8 +17,12 @@ class Crew:
         self._start_failures = 0
         self._start_again_s = 0.0
         self.restarts = 0
+        self._last_loss_on: dict[str, int] = {}
+        """Of each machine: which of the run's lost workers was its last."""
         self._vacancies: deque[int] = deque()
         """Restarts of each lost worker that has no replacement yet."""
+        self._lacking = False
+        """True if a group has work and no worker."""
         self.short = False
         """There are fewer workers than a composition at work has groups, or they choose their group: they are shared
         over the groups in time."""
@@ -38,7 +42,9 @@ class Crew:
         """Takes a worker off the list and off its group; None when it was not on it any more."""
         state = self.workers.pop(worker, None)
         if state is not None:
+            group = state.group
             self.unbind(state)
+            self._lacking = self._lacking or (group is not None and not group.workers)
         return state
 
     def lose(self, worker: WorkerId) -> WorkerState | None:
@@ -49,8 +55,21 @@ class Crew:
             self._vacancies.append(state.restarts)
         return state
 
+    def went_with_machine(self, lost: WorkerState) -> bool:
+        """Note a worker that was just lost; return whether its machine is gone.
+
+        It is, if another was lost there that this one outlived by no word, and all that are left are elsewhere.
+        """
+        if not lost.node:
+            return False
+        earlier = self._last_loss_on.get(lost.node, 0)
+        self._last_loss_on[lost.node] = self.restarts
+        nodes = {worker.node for worker in self.workers.values()}
+        return earlier > lost.heard and bool(nodes) and lost.node not in nodes
+
     def start_missing(self, wanted: int, now_s: float) -> int:
-        """How many to start, so that ``wanted`` are there or on their way; none during the pause after a failure."""
+        """Return how many to start, so that ``wanted`` are there or on their way; none during the pause after a
+        failure."""
         missing = max(0, wanted - len(self.workers) - self._starting)
         if now_s < self._start_again_s:
             return 0
@@ -67,7 +86,35 @@ class Crew:
     # --- bindings ---------------------------------------------------------------------------------------------------
 
     def free(self) -> list[WorkerState]:
-        return [worker for worker in self.workers.values() if worker.group is None]
+        return [worker for worker in self.workers.values() if worker.group is None and not worker.tests]
+
+    def is_last(self, group: GroupState) -> bool:
+        """Return whether the group has only one worker left and another can be started. If groups share workers, all
+        workers count."""
+        if self._start_failures > 0 and not self._starting:
+            return False
+        return (len(self.workers) if self.short else len(group.workers) + len(group.leaving)) < 2
+
+    def for_test(self, group: GroupState, active: Pipeline, *, again: bool) -> WorkerState | None:
+        """Return a worker that may run a suspect bundle of the group: one with which a worker died. ``again``: two have
+        died.
+
+        It is never a group's last worker, and at least one other worker must be left. Order: a free worker; one of
+        several of the group, or of any group; during a drain one of the active composition, which waits for the drain
+        anyway. At first any free worker will do, before a group without workers gets it: most suspects are harmless,
+        and none should wait for another worker. If no worker can be started, any may run it, and in the end the only
+        one.
+        """
+        others = sum(not worker.tests for worker in self.workers.values()) - 1
+        if self._start_failures > 0 and not self._starting and (others > 0 or len(self.workers) == 1):
+            return next((worker for worker in self.workers.values() if worker.may_test(group)), None)
+        free = [worker for worker in self.free() if not worker.outstanding]
+        if free and not (again and (others <= 0 or (self._lacking and not self.short))):
+            return free[-1]
+        if others <= 0:
+            return None
+        fit = [each for each in self.workers.values() if each.may_test(group) and _spared(each, group, active)]
+        return min(fit, key=lambda each: (each.group is not group, len(each.outstanding)), default=None)
 
     def remove_surplus(self, wanted: int, idle_before_s: float) -> list[WorkerId]:
         """Takes free workers beyond ``wanted`` off the list that have had no task since ``idle_before_s``."""
@@ -99,7 +146,7 @@ class Crew:
         """Takes workers beyond its replicas off each group, idle ones first. One that has tasks ends them, its
         prefetched one too, and gets no more; one that has partitions leaves when they have moved (``free_left``)."""
         for group in pipeline.groups:
-            surplus = max(0, len(group.workers) - group.group.replicas)
+            surplus = max(0, len(group.workers) - group.group.replicas - group.tested)
             for worker in sorted(group.workers, key=lambda worker: len(worker.outstanding))[:surplus]:
                 if group.keyed and pipeline.roaming is None and not self.short:
                     group.workers.remove(worker)
@@ -117,9 +164,8 @@ class Crew:
     def release_dry(self, draining: Pipeline) -> bool:
         """Frees idle workers of a draining pipeline that no remaining item can need: a pipeline drains from the front,
         and the new composition fills up behind it with the same workers. Returns whether any was freed."""
-        freed, ahead = False, 0
-        for group in draining.groups:
-            ahead += group.load
+        freed = False
+        for group, ahead in _ahead(draining):
             for worker in [w for w in (*group.leaving, *group.workers) if not w.outstanding]:
                 if len(group.workers) + len(group.leaving) > ahead:
                     self.unbind(worker)
@@ -127,28 +173,34 @@ class Crew:
         return freed
 
     def assign(self, draining: Pipeline | None, active: Pipeline) -> list[GroupState]:
-        """Binds free workers where they are wanted; returns the groups that got one.
+        """Bind free workers to the groups that need them, and return the groups that got one.
 
-        Order: groups of the old composition that still have items and nobody to run them; groups of the active one that
-        have nobody; its further replicas from the front; idle workers before those that end a task first, and who is
-        leaving that group before all. A group still left with nobody borrows a worker from the group with the most, if
-        that has two. Where workers choose, the active composition wants none: they come when they are idle.
+        Order of groups: those of the old composition with items and no worker, to which the active composition lends
+        even its last worker, because its own items wait for them; those of the active composition without a worker; its
+        further replicas from the front. Order of workers: those that are leaving that group, then idle ones, then those
+        that end a task first. A group that still has no worker borrows one from the group with the most, if that has
+        two. If workers choose their work, the active composition needs no binding: they come when they are idle.
         """
         changed = []
         present = [each for each in (draining, active) if each is not None]
-        self.short = any(_shares(each, len(self.workers)) for each in present)
+        there = sum(worker.group is not None or not worker.tests for worker in self.workers.values())
+        self.short = any(_shares(each, there) for each in present)
         if self.short:  # they are needed elsewhere
             for pipeline in present:
                 self.free_left(pipeline, lambda group, worker: True)
         free = sorted(self.free(), key=lambda worker: -len(worker.outstanding))
         for group in list(_wanting(draining, active)):
-            if (worker := group.leaving[-1] if group.leaving else free.pop() if free else None) is not None:
+            worker = group.leaving[-1] if group.leaving else free.pop() if free else None
+            if worker is None and group.pipeline is not active and not self.short:
+                worker = _lent(group, active)
+            if worker is not None:
                 self.bind(worker, group)
                 changed.append(group)
         for group in active.groups if active.roaming is None else ():
-            if not group.workers and (lender := _lender(active)):
-                self.bind(min(reversed(lender.workers), key=lambda worker: len(worker.outstanding)), group)
+            if not group.workers and (worker := _borrowed(active.groups, least=2)):
+                self.bind(worker, group)
                 changed.append(group)
+        self._lacking = any(not group.workers for group in _wanting(draining, active))
         return changed
 
     def idle(self) -> list[WorkerState]:
@@ -161,18 +213,46 @@ def _shares(pipeline: Pipeline, workers: int) -> bool:
 
 def _wanting(draining: Pipeline | None, active: Pipeline) -> Iterable[GroupState]:
     if draining is not None:
-        ahead = 0
-        for group in draining.groups:
-            ahead += group.load
-            if ahead and not group.workers:
-                yield group
+        for group, ahead in _ahead(draining):
+            wanted = group.group.replicas if draining.migrating else 1
+            yield from [group] * (min(wanted + group.tested, ahead) - len(group.workers))
     if active.roaming is not None:
         return
     yield from [group for group in active.groups if not group.workers]
     for group in active.groups:
-        yield from [group] * (group.group.replicas - max(1, len(group.workers)))
+        yield from [group] * (group.group.replicas + group.tested - max(1, len(group.workers)))
 
 
-def _lender(active: Pipeline) -> GroupState | None:
-    lender = max(active.groups, key=lambda group: len(group.workers))
-    return lender if len(lender.workers) > 1 else None
+def _spared(worker: WorkerState, group: GroupState, active: Pipeline) -> bool:
+    """Return whether the worker's own group can do without it while it runs a suspect bundle of ``group``."""
+    own = worker.group
+    if own is None or not own.load:
+        return own is not None
+    return (own.pipeline is active is not group.pipeline) or sum(not each.tests for each in own.workers) > 1
+
+
+def _ahead(draining: Pipeline) -> Iterable[tuple[GroupState, int]]:
+    """Return each group of the old composition with the number of bundles that may still need one of its workers. After
+    the drain limit only bundles that have entered a partitioned stage count: they can run nowhere else."""
+    ahead = 0
+    for group in draining.groups:
+        ahead = group.load * group.keyed if draining.migrating else ahead + group.load
+        yield group, ahead + group.tested
+
+
+def _lent(group: GroupState, active: Pipeline) -> WorkerState | None:
+    """Return a worker for a group of the old composition. If the group already has one, workers at its stage in the
+    active composition come first: nothing passes there until the old composition has drained."""
+    if group.workers:
+        others = [each for each in group.pipeline.groups if each is not group]
+        near = _borrowed([active.by_stage[group.first]], least=1)
+        return near or _borrowed(active.groups, least=1) or _borrowed(others, least=2)
+    return _borrowed([*active.groups, *group.pipeline.groups], least=2) or _borrowed(active.groups, least=1)
+
+
+def _borrowed(groups: Sequence[GroupState], least: int) -> WorkerState | None:
+    """Return the least busy worker of the group with the most workers, if it has at least ``least``."""
+    lender = max(groups, key=lambda group: len(group.workers), default=None)
+    if lender is None or len(lender.workers) < least:
+        return None
+    return min(reversed(lender.workers), key=lambda worker: len(worker.outstanding))

@@ -1,4 +1,4 @@
-"""The dispatcher: events in, instructions and outcomes out. No clock, no I/O, no threads.
+"""The dispatcher: events in, instructions and outcomes out; a table says which part handles which event.
 
 The form is that of dask's worker state machine; ordering follows Prasaad et al. (section 3), hand-over Vogel et al.
 (section 3.3). It holds every item until its result is back: a lost worker's tasks run again elsewhere (at least once
@@ -8,20 +8,121 @@ inside), a result enters the reorder buffer once (exactly once, in order, at the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from compositions.model import Composition, Stage
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.event_log import DispatcherError, EventLog
-from runtime.dispatch.events import Event, Payload, SizeOf, Started
-from runtime.dispatch.handlers import Handlers
+from runtime.dispatch.events import (
+    BundleAdmitted,
+    Event,
+    SizeOf,
+    Started,
+    SwitchCalledOff,
+    SwitchRequested,
+    TaskDone,
+    TaskFailed,
+    Tick,
+    WorkerAnswered,
+    WorkerJoined,
+    WorkerLost,
+    WorkerStartFailed,
+)
 from runtime.dispatch.instructions import Instruction
 from runtime.dispatch.invariants import Invariants
-from runtime.dispatch.outcomes import Outcome
+from runtime.dispatch.keys import Payload
+from runtime.dispatch.outcomes import Outcome, Turn
+from runtime.dispatch.results import Failures, Results
 from runtime.dispatch.settings import DispatcherSettings
+from runtime.dispatch.staffing import Staffing
 from runtime.dispatch.state import State
-from runtime.dispatch.turn import Turn
+from runtime.dispatch.transition import Transition
 from runtime.dispatch.views import DispatcherView, view_of
+from runtime.dispatch.work import Work
+
+
+class Handlers:
+    """The parts, each with a question of its own: ``Work`` (who runs what next), ``Results`` (what came back),
+    ``Failures`` (what did not), ``Staffing`` (how many workers, and where), ``Transition`` (the switch)."""
+
+    def __init__(self, state: State, turn: Turn, settings: DispatcherSettings, size_of: SizeOf, log: EventLog) -> None:
+        self._size_of = size_of
+        self._log = log
+        self._admission = state.admission
+        self._crew = state.crew
+        self._work = work = Work(state, turn, settings)
+        self._staffing = staffing = Staffing(state, turn, settings, work)
+        self._transition = transition = Transition(state, turn, settings, work, staffing)
+        self._failures = failures = Failures(state, turn, settings, work, staffing, transition)
+        self._results = results = Results(state, turn, settings, work, staffing)
+        self.table: Mapping[type, Callable[[Any], None]] = {
+            Started: self._noted(self._started),
+            BundleAdmitted: self._admit,
+            TaskDone: self._task_done,
+            TaskFailed: self._noted(results.failed),
+            WorkerJoined: self._noted(self._worker_joined),
+            WorkerAnswered: self._noted(failures.answered),
+            WorkerLost: self._noted(failures.lost),
+            WorkerStartFailed: self._noted(failures.start_failed),
+            SwitchRequested: self._noted(transition.request),
+            SwitchCalledOff: self._noted(transition.call_off),
+            Tick: self._noted(self._tick),
+        }
+
+    def settle(self) -> None:
+        """Update, after an event, what concerns several parts: scarce workers go where an item waits, and a drain may
+        end or release workers."""
+        while True:
+            if self._crew.short:
+                self._staffing.share()
+            if not self._transition.advance():
+                return
+
+    def _noted(self, handle: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Every event is noted before it is handled, so that the one that fails is in the log."""
+
+        def note_and_handle(event: Event) -> None:
+            self._log.note(event)
+            handle(event)
+
+        return note_and_handle
+
+    def _admit(self, event: BundleAdmitted) -> None:
+        size_bytes = 0
+        if event.error is None:
+            size_bytes = self._size_of(event.payload)
+            self._log.note_admitted(event, size_bytes)
+        else:
+            self._log.note(event)
+        if too_many := self._admission.take(event, size_bytes):
+            self._work.shed(too_many)
+        self._work.feed()
+
+    def _task_done(self, event: TaskDone) -> None:
+        busy_s, size_bytes = 0.0, self._size_of(event.payload)
+        for timing in event.timings:
+            busy_s += timing.wall_s
+        self._log.note_done(event, busy_s, size_bytes)
+        self._results.done(event, busy_s, size_bytes)
+
+    def _started(self, event: Started) -> None:
+        self._staffing.start_missing()
+
+    def _worker_joined(self, event: WorkerJoined) -> None:
+        self._staffing.joined(event)
+        self._transition.worker_joined()
+        self._staffing.assign()
+
+    def _tick(self, event: Tick) -> None:
+        self._failures.kill_hung()
+        self._transition.tick()
+        self._staffing.free_left()
+        self._staffing.stop_surplus()
+        self._staffing.start_missing()
+        self._work.dispatch_apart()
+        self._work.dispatch_keyed()
+        self._work.feed()
 
 
 def _unknown(payload: Payload) -> int:
@@ -63,8 +164,9 @@ class Dispatcher:
         self._turn = Turn()
         self._state = state
         self._crew = state.crew
+        self._course = state.course
         handlers = Handlers(state, self._turn, settings, size_of, self.log)
-        self._handlers, self._share = handlers.table, handlers.share
+        self._handlers, self._settle = handlers.table, handlers.settle
 
     # --- events -----------------------------------------------------------------------------------------------------
 
@@ -87,8 +189,8 @@ class Dispatcher:
             turn.now_s = event.at_s
             try:
                 self._handlers[type(event)](event)
-                if self._crew.short:
-                    self._share()
+                if self._crew.short or self._course.phase is not None:
+                    self._settle()
             except Exception as error:
                 raise DispatcherError(f"{type(error).__name__}: {error}", event, self.log) from error
             if self._invariants is not None and (faults := self._invariants.faults()):
@@ -99,12 +201,12 @@ class Dispatcher:
 
     @property
     def has_room(self) -> bool:
-        """Whether an ItemAdmitted is welcome now; with overload ``shed`` it always is."""
+        """Return whether an ItemAdmitted is welcome now; with overload ``shed`` it always is."""
         return self._state.admission.has_room
 
     @property
     def waits(self) -> bool:
-        """Whether there are items that were not started."""
+        """Return whether there are items that were not started."""
         return self._state.admission.queued > 0
 
     @property
@@ -114,7 +216,7 @@ class Dispatcher:
 
     @property
     def wake_at_s(self) -> float:
-        """When a Tick is due for the switch under way; infinite without one."""
+        """Return the time at which the switch under way needs a Tick; infinite without a switch."""
         phase = self._state.course.phase
         return phase.next_deadline_s(self._turn.now_s) if phase else math.inf
 
@@ -129,7 +231,7 @@ class Dispatcher:
         return self._state.outbox.next_serial == self._state.admission.accepted
 
     def checkpoint(self, next_serial: int) -> Checkpoint | None:
-        """How far it has come, with what has changed of keys since it was asked last. It is somewhat behind
+        """Return how far it has come, with what has changed of keys since it was asked last. It is somewhat behind
         ``next_serial`` where a part of a bundle is out that a stage saw together with the rest. None: other items have
         left than all before ``next_serial``, or nothing behind the checkpoint before can be told yet."""
         if self._state.outbox.next_serial == next_serial:

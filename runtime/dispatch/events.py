@@ -1,4 +1,4 @@
-"""What goes into the dispatcher.
+"""The dispatcher's events: the inputs that it reacts to.
 
 Payloads are opaque to the dispatcher: whatever the pool's ``encode`` made of an item, carried from worker to worker.
 Times are seconds of the driver's clock (``time.monotonic`` or virtual).
@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from compositions.model import Composition, TransitionKind
 from profiler.snapshot import StageTiming
-from runtime.dispatch.routes import Routes
+from runtime.dispatch.keys import KeyStates, Payload, Routes
 
-Payload = Any
 WorkerId = str
 NO_STATES: Mapping[str, Payload] = MappingProxyType({})
 SizeOf = Callable[[Payload], int]
@@ -24,14 +23,14 @@ SizeOf = Callable[[Payload], int]
 
 
 class SwitchStyle(StrEnum):
-    """How another composition takes over: ``drain`` as in Vogel et al. section 3.3, whatever has changed; ``seamless``
-    is ours, and a change of replicas alone is made in place."""
+    """The way another composition takes over: ``drain`` as in Vogel et al. section 3.3, whatever has changed;
+    ``seamless`` is ours, and a change of replicas alone is made in place."""
 
     DRAIN = "drain"
     SEAMLESS = "seamless"
 
     def transition(self, origin: Composition, target: Composition) -> TransitionKind:
-        """What it takes to go from ``origin`` to ``target``."""
+        """Return what it takes to go from ``origin`` to ``target``."""
         return TransitionKind.SWITCH if self is SwitchStyle.DRAIN else origin.transition_to(target)
 
 
@@ -42,13 +41,11 @@ class Started:
     at_s: float
 
 
-KeyStates = Mapping[Any, Payload | None]
-"""The state of each key, pickled by a worker and never read elsewhere; None: the key is forgotten."""
 _NONE: Mapping[str, Any] = {}  # it is pickled, which a proxy cannot be
 
 
 class KeyedDone(NamedTuple):
-    """What a result says beside its values: ``routes`` of them, if the next stage is partitioned; ``changes`` by
+    """The facts of a result beside its values: ``routes`` of them, if the next stage is partitioned; ``changes`` by
     stage and partition: the states of the keys that the task touched."""
 
     routes: Routes | None = None
@@ -69,6 +66,8 @@ class BundleAdmitted(NamedTuple):
     """Since when a user waits for each; None: since it arrived."""
     routes: Routes | None = None
     """Where the first stage is partitioned."""
+    error: str | None = None
+    """Reason why the app refuses these items: they become dead letters in their place, and no worker gets them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +142,8 @@ class WorkerStartFailed:
 
     at_s: float
     reason: str
+    passing: bool = False
+    """True if the worker was not ready in time, which may be due to a busy machine: another attempt may succeed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""What the dispatcher wants done: effects that a pool carries out.
+"""The dispatcher's instructions: effects that a pool carries out.
 
-What there is of for every task is a named tuple: a frozen dataclass takes three times as long to make.
+Those that every task needs are named tuples: a frozen dataclass takes three times as long to make.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, NamedTuple
 
-from runtime.dispatch.events import NO_STATES, KeyStates, Payload, WorkerId
-from runtime.dispatch.routes import Routes
+from runtime.dispatch.events import NO_STATES, WorkerId
+from runtime.dispatch.keys import KeyStates, Payload, Routes
 
 _NONE: Mapping[str, Any] = {}  # it is pickled, which a proxy cannot be
 
 
 class KeyedTask(NamedTuple):
-    """What a task of partitioned stages needs beside its payload.
+    """The data that a task of partitioned stages needs beside its payload.
 
     ``picked``: a byte for each value of its items, 1 for those to run; None: all items are. ``kept`` holds what brings
     back the partitions that the worker has not, by stage: it replaces what the worker may have of them. ``routes``:
@@ -80,7 +80,7 @@ class KillWorker:
 
 @dataclass(frozen=True, slots=True)
 class AskWorker:
-    """Whether it lives; it answers before it begins what it is sent from now on."""
+    """Ask a worker if it is alive. It answers before it begins a task that is sent later."""
 
     worker: WorkerId
     losses: int

@@ -1,4 +1,4 @@
-"""What holds between any two events, whatever happened before. ``Invariants`` is asked after each in validate mode."""
+"""Invariants of the dispatcher between any two events. In validate mode ``Invariants`` checks them after each."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import reduce
 from itertools import combinations
 from operator import or_
 
-from runtime.dispatch.assembly import marked
 from runtime.dispatch.bundle import Bundle
+from runtime.dispatch.keyed.split import marked
 from runtime.dispatch.phases import Draining, Resizing
 from runtime.dispatch.pipeline import GroupState, TaskInWork
 from runtime.dispatch.state import State
@@ -77,11 +77,11 @@ def _places(state: State) -> Iterator[str]:
 
 
 def _whereabouts(state: State) -> Iterator[tuple[Bundle, str]]:
-    """Of all that are not in the outbox."""
+    """Yield all bundles that are not in the outbox, with their places."""
     for bundle in state.admission.queue:
         yield bundle, "the queue"
     for group in _groups(state):
-        for _, bundle in group.waiting:
+        for bundle in group.listed:
             yield bundle, f"the work list of {_name(group)}"
     for keys in state.stateful.partitioned.values():
         for assembly in keys.entered:
@@ -108,7 +108,7 @@ def _order(state: State) -> Iterator[str]:
 
 def _counts(state: State) -> Iterator[str]:
     """The counters of a pipeline and its groups say what is there."""
-    waiting = [(bundle, group) for group in _groups(state) for _, bundle in group.waiting]
+    waiting = [(bundle, group) for group in _groups(state) for bundle in group.listed]
     in_work = [(task.bundle, task.group) for task in _all_tasks(state) if task.picked is None]
     in_work += [
         (assembly.bundle, keys.group)
@@ -124,7 +124,7 @@ def _counts(state: State) -> Iterator[str]:
     for group in _groups(state):
         if group.load != loads[id(group)]:
             yield f"{_name(group)} counts a load of {group.load}; it is {loads[id(group)]}"
-        if group.waiting and group.pipeline.migrating:
+        if group.listed and group.pipeline.migrating:
             yield f"{_name(group)} is given up and still has items waiting"
     if strays := [bundle.serial for bundle, group in in_work if group.pipeline not in state.course.pipelines]:
         yield f"items {strays} are in work for a composition that is over"
@@ -164,7 +164,7 @@ def _replicas(state: State) -> Iterator[str]:
         told = group.pipeline.composition.groups[group.index]
         if group.group != told and not isinstance(state.course.phase, Resizing):
             yield f"{_name(group)} has {group.group.replicas} replicas; its composition says {told.replicas}"
-        if len(group.workers) > group.group.replicas:
+        if len(group.workers) > group.group.replicas + group.keyed:  # plus one for values that killed two
             yield f"{_name(group)} has {len(group.workers)} workers for {group.group.replicas} replicas"
     active = state.course.active
     bound = sum(len(group.workers) for group in active.groups)

@@ -1,12 +1,12 @@
-"""What became of the states of keys, item by item: a checkpoint is to have those that the items before it left, and no
-other."""
+"""A ledger of changes to the states of keys, item by item: a checkpoint must have the states that the items before it
+left, and no others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from runtime.dispatch.events import KeyStates
+from runtime.dispatch.keys import KeyStates
 
 StageStates = Mapping[str, Mapping[int, KeyStates]]
 """By stage and partition."""
@@ -35,7 +35,7 @@ class Ledger:
         self._ahead.append(change)
 
     def cut(self, turn: int) -> bool:
-        """Whether some items that were changed for together have left, and others have not."""
+        """Return whether some items that were changed for together have left, and others have not."""
         return any(each.begin < turn < each.end for each in self._ahead)
 
     def left(self, next_turn: int) -> None:
@@ -53,6 +53,6 @@ class Ledger:
         self._ahead = ahead
 
     def take(self) -> StageStates:
-        """What has changed since this was asked last; from now on it is the asker's."""
+        """Return what has changed since this was asked last; from now on it is the asker's."""
         taken, self._out = self._out, {}
         return taken

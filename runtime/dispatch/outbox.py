@@ -5,17 +5,108 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint, ItemsOut
-from runtime.dispatch.ordering import ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, Shed
-from runtime.dispatch.weight import Weight
+
+# Order: results leave by serial number, and so do items through a stateful stage (Prasaad et al., section 3).
+
+T = TypeVar("T")
+
+
+class ReorderBuffer(Generic[T]):
+    """Holds finished results until every earlier one is there. Whoever puts the missing one gets all that is ready.
+
+    A result may stand for several serial numbers in a row.
+    """
+
+    def __init__(self, next_serial: int = 0) -> None:
+        self.next_serial = next_serial
+        self.waiting: dict[int, tuple[T, int]] = {}
+        """By the first serial number, with how many there are."""
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+    def put(self, serial: int, result: T, count: int = 1) -> list[T]:
+        """Adds the result of ``count`` serial numbers from ``serial`` on; returns those that may leave now, in order.
+
+        Raises: ValueError when the serial number left already or waits already, which would be a doubled delivery.
+        """
+        if serial < self.next_serial or serial in self.waiting:
+            raise ValueError(f"serial {serial} was delivered before; next is {self.next_serial}")
+        if serial == self.next_serial and not self.waiting:
+            self.next_serial += count
+            return [result]
+        self.waiting[serial] = result, count
+        ready = []
+        while (head := self.waiting.pop(self.next_serial, None)) is not None:
+            ready.append(head[0])
+            self.next_serial += head[1]
+        return ready
+
+
+class OrderGate:
+    """Lets the items of one stateful stage pass in serial order; items that end earlier are told to it as well."""
+
+    def __init__(self, expected: int = 0) -> None:
+        self.expected = expected
+        self._passed: dict[int, int] = {}
+        """Those that passed ahead of their turn: the first of a row, and how many."""
+
+    def opens_for(self, serial: int) -> bool:
+        return serial == self.expected
+
+    def passed(self, serial: int, count: int = 1) -> None:
+        """The stage has seen ``count`` items from ``serial`` on, or never will. Said twice, it counts once."""
+        if serial >= self.expected:
+            self._passed[serial] = count
+        while (count := self._passed.pop(self.expected, 0)) > 0:
+            self.expected += count
+
+
+# The size of the items that were started and have not left, in bytes: a hung item holds the stream back, and the
+# memory for those behind it is limited.
+
+
+class Weight:
+    """``used`` bytes of payloads now. What items come to on their way is learned from those that went it: a photo in a
+    file of 100 KB is an array of 6 MB a stage later, and then it is too late to hold it back."""
+
+    __slots__ = ("each_bytes", "items", "used")
+
+    def __init__(self) -> None:
+        self.used = self.items = 0
+        self.each_bytes = 0.0
+        """The most that an item weighs between its start and its end: a moving mean with gain 1/8."""
+
+    def has_room(self, budget_bytes: int) -> bool:
+        """Return whether another bundle may start."""
+        return self.items == 0 or max(self.used, (self.items + 1) * self.each_bytes) < budget_bytes
+
+    def add(self, bundle: Bundle) -> None:
+        bundle.peak_bytes = bundle.size_bytes
+        self.items += bundle.count
+        self.used += bundle.size_bytes
+
+    def resize(self, bundle: Bundle, size_bytes: int) -> None:
+        """A stage made something of it."""
+        self.used += size_bytes - bundle.size_bytes
+        bundle.size_bytes = size_bytes
+        if size_bytes > bundle.peak_bytes:
+            bundle.peak_bytes = size_bytes
+
+    def remove(self, bundle: Bundle) -> None:
+        self.items -= bundle.count
+        self.used -= bundle.size_bytes
+        self.each_bytes += (bundle.peak_bytes / bundle.count - self.each_bytes) / 8
 
 
 @dataclass(slots=True, eq=False)
 class Fate:
-    """What became of items that were started: done, or dead with ``error``."""
+    """The end of items that were started: done, or dead with ``error``."""
 
     bundle: Bundle
     error: str | None

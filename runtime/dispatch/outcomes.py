@@ -1,4 +1,4 @@
-"""What the dispatcher tells the world: items that are out, tasks that were timed, switches and workers."""
+"""The dispatcher's outcomes: items that left, tasks that were timed, switches and workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from compositions.model import TransitionKind
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import Payload, SwitchStyle, WorkerId
+from runtime.dispatch.events import SwitchStyle, WorkerId
+from runtime.dispatch.instructions import Instruction
+from runtime.dispatch.keys import Payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,10 @@ class WorkersChanged:
     joined: tuple[WorkerId, ...] = ()
     lost: tuple[WorkerId, ...] = ()
     reason: str = ""
+    pid: int = 0
+    """Process id of the lost worker."""
+    node: str = ""
+    """Address of its machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,22 @@ class StartFailed:
     at_s: float
     reason: str
     consecutive: int
+    passing: bool = False
+    """True if another attempt may succeed, as in ``WorkerStartFailed``."""
 
 
 Outcome = Delivered | Shed | TaskTimed | SwitchEnded | SwitchOverdue | WorkersChanged | StartFailed
+
+
+class Turn:
+    """``instructions`` and ``outcomes`` are in the order in which they were said; a new turn begins with none."""
+
+    __slots__ = ("instructions", "now_s", "outcomes")
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.instructions: list[Instruction] = []
+        self.outcomes: list[Outcome] = []
+
+    def begin(self) -> None:
+        self.instructions, self.outcomes = [], []

@@ -99,7 +99,7 @@ class Draining:
         return self.pipeline.composition.name
 
     def may_feed(self, now_s: float) -> bool:
-        """Whether the new composition may take items now."""
+        """Return whether the new composition may take items now."""
         return self.pipeline.in_flight == 0 or now_s >= self.feed_at_s
 
     def back_off(self) -> None:

@@ -1,11 +1,11 @@
-"""What becomes of the pieces of a bundle at a partitioned stage: done, run again, or not to be had."""
+"""Handle the pieces of a bundle at a partitioned stage: done, to be run again, or given up."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from runtime.dispatch.assembly import Piece
 from runtime.dispatch.events import TaskDone, TaskFailed
+from runtime.dispatch.keyed.split import Piece
 from runtime.dispatch.pipeline import TaskInWork
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
@@ -55,12 +55,23 @@ class Pieces:
         if heard is None:
             piece.assembly.again(piece)
         elif piece.count == 1:
-            cost = piece.assembly.note(piece, piece.assembly.trouble(piece).after_loss(number, heard))
+            before = piece.assembly.trouble(piece)
+            cost = piece.assembly.note(piece, before.after_loss(number, heard))
+            if cost is not before:
+                self._killed(task, piece)
             self._again(piece, why, hopeless=cost.losses >= self._settings.losses)
         else:
+            self._killed(task, piece)
             piece.assembly.halve(piece)
             piece.assembly.again(piece)
         self._work.piece_over(task.group, piece.assembly)
+
+    def _killed(self, task: TaskInWork, piece: Piece) -> None:
+        """Record that a worker died with the piece. After one death it runs again as it is, for most pieces are
+        harmless; after two it must not run in the group's last worker."""
+        piece.assembly.killed(piece)
+        if piece.assembly.deaths > 1:
+            task.group.pipeline.tested.add(task.group)
 
     def _again(self, piece: Piece, error: str, *, hopeless: bool) -> None:
         if hopeless:

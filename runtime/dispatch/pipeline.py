@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from compositions.model import Composition, Group, Stage, StageKind
 from profiler.drain_samples import Pending
-from runtime.dispatch.bundle import Bundle
+from runtime.dispatch.bundle import Bundle, Trouble
+from runtime.dispatch.dynamic import Roaming
 from runtime.dispatch.events import WorkerId
-from runtime.dispatch.pace import Pace
-from runtime.dispatch.roaming import Roaming
-from runtime.dispatch.trouble import Trouble
+
+
+@dataclass(slots=True, eq=False)
+class Pace:
+    busy_s: float | None = None
+    """Moving average of the time a task takes, gain 1/8; None: there was none yet."""
+    task_items: int = 1
+    """Of the latest task."""
+    depth: int = 0
+    """Maximum number of tasks that a worker may have at a time."""
+
+    def note(self, busy_s: float, items: int) -> None:
+        """A task of so many items took so long."""
+        self.task_items = items
+        self.busy_s = busy_s if self.busy_s is None else self.busy_s + (busy_s - self.busy_s) / 8
+
 
 KEYED_DEPTH = 3
 
@@ -59,13 +74,26 @@ class WorkerState:
 
     @property
     def running(self) -> list[TaskInWork]:
-        """What it runs now: up to the first that is not of a group whose calls wait; nothing runs behind that one."""
+        """Return what it runs now: up to the first that is not of a group whose calls wait; nothing runs behind that
+        one."""
         running: list[TaskInWork] = []
         for task in self.outstanding:
             running.append(task)
             if task.group.at_once == 1:
                 break
         return running
+
+    @property
+    def tests(self) -> bool:
+        """True if the worker runs a suspect: a bundle with which a worker died."""
+        return any(task.bundle.trouble.deaths for task in self.outstanding if task.picked is None)
+
+    def may_test(self, group: GroupState) -> bool:
+        """Return whether the worker may run a suspect of the group, which must run alone: it has at most one task
+        before it."""
+        if not self.outstanding or group.at_once > 1:
+            return not self.outstanding
+        return len(self.outstanding) == 1 and self.outstanding[0].group.at_once == 1
 
     @property
     def items(self) -> int:
@@ -77,8 +105,8 @@ class GroupState:
     in work."""
 
     __slots__ = (
-        *("at_once", "depth", "first", "group", "index", "keyed", "last", "leaving", "load", "ordered", "pace"),
-        *("pipeline", "waiting", "workers"),
+        *("apart", "at_once", "first", "group", "index", "keyed", "last", "leaving", "load", "ordered"),
+        *("pace", "pipeline", "waiting", "workers"),
     )
 
     def __init__(self, pipeline: Pipeline, index: int, group: Group, first: int, stages: Sequence[Stage]) -> None:
@@ -96,19 +124,47 @@ class GroupState:
         self.at_once = 1 if self.ordered else max(stages[index].concurrency for index in own)
         """Items that a worker works on at once, where a stage waits."""
         self.waiting: list[tuple[int, Bundle]] = []
+        self.apart: list[Bundle] = []
+        """Waiting bundles with which a worker died, by serial number."""
         self.workers: list[WorkerState] = []
         self.leaving: list[WorkerState] = []
         """Bound beyond its replicas until their partitions have moved to others, step by step."""
         self.load = 0
         self.pace = Pace()
-        self.depth = 0
-        """Tasks a worker may have at a time."""
 
     def put(self, bundle: Bundle) -> None:
-        heapq.heappush(self.waiting, (bundle.serial, bundle))
+        if bundle.trouble.deaths and not (self.keyed and bundle.next_stage == self.first):
+            insort(self.apart, bundle, key=_serial)
+        else:
+            heapq.heappush(self.waiting, (bundle.serial, bundle))
 
     def pop(self) -> Bundle:
         return heapq.heappop(self.waiting)[1]
+
+    @property
+    def tested(self) -> bool:
+        return self in self.pipeline.tested
+
+    @property
+    def listed(self) -> list[Bundle]:
+        """All waiting bundles, in the order in which they are served."""
+        return [*self.apart, *(bundle for _, bundle in sorted(self.waiting))]
+
+    def empty(self) -> list[Bundle]:
+        """Remove all waiting bundles from the list and the load, and return them."""
+        bundles, self.apart, self.waiting = self.listed, [], []
+        self.load -= len(bundles)
+        return bundles
+
+    def acquit(self, node: str, since: int) -> list[Bundle]:
+        """Remove the bundles from the list and the load, and return them, with which a worker died on ``node`` after
+        the run's ``since``-th loss: the machine did."""
+        freed = [each for each in self.apart if each.trouble.node == node and each.trouble.lost_as > since]
+        for bundle in freed:
+            self.apart.remove(bundle)
+            bundle.trouble = bundle.trouble.acquitted()
+        self.load -= len(freed)
+        return freed
 
     def stages_from(self, index: int) -> tuple[str, ...]:
         """The names of its stages from the app's stage ``index`` on."""
@@ -127,8 +183,8 @@ class GroupState:
         else:
             busy_s = self.pace.busy_s
             depth = 1 if busy_s is None or busy_s >= self.pipeline.prefetch_below_s else 2
-        if depth != self.depth:
-            self.depth = depth
+        if depth != self.pace.depth:
+            self.pace.depth = depth
             self.pipeline.make_room()
 
     def pending(self, now_s: float, workers: Collection[WorkerState]) -> tuple[Pending, ...]:
@@ -142,14 +198,14 @@ class GroupState:
                     running.append(_pending(task.bundle, now_s - task.since_s, task.count))
                 elif task.group is self:
                     behind.append(_pending(task.bundle, count=task.count))
-        return (*running, *behind, *(_pending(bundle) for _, bundle in sorted(self.waiting)))
+        return (*running, *behind, *map(_pending, self.listed))
 
     def free_worker(self) -> WorkerState | None:
         """The worker with the fewest tasks, if it may have another."""
         if self.at_once > 1:
             return self._worker_with_room()
         best = None
-        fewest = self.depth
+        fewest = self.pace.depth
         for worker in self.workers:
             tasks = len(worker.outstanding)
             if tasks < fewest:
@@ -159,14 +215,21 @@ class GroupState:
         return best
 
     def _worker_with_room(self) -> WorkerState | None:
-        """The worker with the fewest items, if there may be more; suspects and others' tasks are alone."""
-        room = 1 if self.waiting and self.waiting[0][1].trouble.suspect else self.at_once
-        best = min(filter(_open, self.workers), key=lambda worker: worker.items, default=None)
-        return best if best is not None and best.items < room else None
+        """Return the worker with the fewest items, if it may have more. Workers with suspects or tasks of other groups
+        are left out. If a suspect waits, the least busy of several workers gets no more, so that it becomes free."""
+        found = sorted(filter(_open, self.workers), key=lambda worker: worker.items)[:2]
+        if not found:
+            return None
+        best = found[-1] if self.apart else found[0]
+        return best if best.items < self.at_once else None
 
 
 def _open(worker: WorkerState) -> bool:
-    return not any(task.group.at_once == 1 or task.bundle.trouble.suspect for task in worker.outstanding)
+    return not any(task.group.at_once == 1 or task.bundle.trouble.deaths for task in worker.outstanding)
+
+
+def _serial(bundle: Bundle) -> int:
+    return bundle.serial
 
 
 def _pending(bundle: Bundle, age_s: float | None = None, count: int | None = None) -> Pending:
@@ -182,6 +245,9 @@ class Pipeline:
         self.prefetch_below_s = prefetch_below_s
         self.in_flight = 0
         self.migrating = False
+        self.tested: set[GroupState] = set()
+        """Partitioned groups with values with which two workers died: they get one more worker, because such values
+        must not run in a group's last one."""
         self.groups: list[GroupState] = []
         self.by_stage: list[GroupState] = []
         dyn = composition.dyn
@@ -221,9 +287,9 @@ class Pipeline:
         """As many bundles may be in flight as the workers hold, and one waiting at each group (buffers of size 1 in
         Vogel et al., section 4.1). More would not raise the throughput and would lengthen the drain."""
         if self.roaming is not None:
-            held = self.composition.workers * max(state.depth for state in self.groups)
+            held = self.composition.workers * max(state.pace.depth for state in self.groups)
         else:
-            held = sum(state.group.replicas * state.depth for state in self.groups)
+            held = sum(state.group.replicas * state.pace.depth for state in self.groups)
         self.room = held + len(self.groups)
 
     def pending(

@@ -1,4 +1,4 @@
-"""Plays a log again: the same events on the same state give the same instructions, outcomes and errors."""
+"""Replay a log: the same events on the same state give the same instructions, outcomes and errors."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.event_log import read
+from runtime.dispatch.event_log import Blob, read
 from runtime.dispatch.instructions import Instruction
 from runtime.dispatch.outcomes import Outcome
-from runtime.dispatch.plain import Blob
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,29 +1,149 @@
-"""Results: what a worker brings back is booked, its items go on or run again, and the worker gets more."""
+"""Handle results, failures and lost workers: pass items on or run them again, and give the worker more work."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from compositions.wording import figure
+from runtime.construct import construct_fast
 from runtime.dispatch.bundle import Bundle
-from runtime.dispatch.events import TaskDone, TaskFailed
-from runtime.dispatch.outcomes import TaskTimed
+from runtime.dispatch.events import TaskDone, TaskFailed, WorkerAnswered, WorkerId, WorkerLost, WorkerStartFailed
+from runtime.dispatch.instructions import AskWorker, KillWorker
+from runtime.dispatch.outcomes import StartFailed, TaskTimed, Turn, WorkersChanged
 from runtime.dispatch.pieces import Pieces
 from runtime.dispatch.pipeline import GroupState, Pipeline, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
-from runtime.dispatch.spans import between
+from runtime.dispatch.staffing import Staffing
 from runtime.dispatch.state import State
 from runtime.dispatch.transition import Transition
-from runtime.dispatch.turn import Turn
-from runtime.dispatch.work import Work
-from runtime.made import made
+from runtime.dispatch.work import Work, between
+
+
+class Failures:
+    """Handles items whose workers die or fail.
+
+    An item that has cost too many workers becomes a dead letter in its place. If a worker ran several items in one
+    task, any may be the killer: the task is halved until it is alone. If it ran several tasks at once, each runs alone
+    before it counts a loss. A suspect runs beside the stream, in a worker that its group can do without
+    (``Crew.for_test``).
+    """
+
+    def __init__(
+        self,
+        state: State,
+        turn: Turn,
+        settings: DispatcherSettings,
+        work: Work,
+        staffing: Staffing,
+        transition: Transition,
+    ) -> None:
+        self._crew = state.crew
+        self._course = state.course
+        self._stages = state.course.stages
+        self._turn = turn
+        self._settings = settings
+        self._stateful = state.stateful
+        self._work = work
+        self._pieces = Pieces(state, settings, work)
+        self._staffing = staffing
+        self._transition = transition
+
+    def start_failed(self, event: WorkerStartFailed) -> None:
+        failures = self._crew.start_failed(event.at_s + self._settings.restart_pause_s)
+        self._turn.outcomes.append(StartFailed(event.at_s, event.reason, failures, event.passing))
+        self._transition.start_failed(event.reason)
+
+    def answered(self, event: WorkerAnswered) -> None:
+        if (worker := self._crew.workers.get(event.worker)) is not None:
+            worker.heard = max(worker.heard, event.losses)
+
+    def lost(self, event: WorkerLost) -> None:
+        if (state := self._crew.workers.get(event.worker)) is None:
+            return
+        lost = WorkersChanged(event.at_s, (), (event.worker,), event.reason, state.pid, state.node)
+        self._turn.outcomes.append(lost)
+        self._give_up(event.worker, f"worker {event.worker} was lost: {event.reason or 'no reason given'}")
+
+    def kill_hung(self) -> None:
+        """Kills workers whose task has run for longer than its stages may."""
+        now_s = self._turn.now_s
+        for worker in list(self._crew.workers.values()):
+            hung = [task for task in worker.running if self._is_hung(task)]
+            if not hung:
+                continue
+            names = ", ".join(hung[0].group.stages_from(hung[0].bundle.next_stage))
+            why = f"{names} did not return within its time limit of {figure(self._limit_s(hung[0]), 6)} s"
+            self._turn.instructions.append(KillWorker(worker.worker, why))
+            self._turn.outcomes.append(WorkersChanged(now_s, (), (worker.worker,), why, worker.pid, worker.node))
+            self._give_up(worker.worker, why, hung)
+
+    def _is_hung(self, task: TaskInWork) -> bool:
+        return task.since_s is not None and self._turn.now_s - task.since_s > self._limit_s(task)
+
+    def _limit_s(self, task: TaskInWork) -> float:
+        stages = self._stages[task.bundle.next_stage : task.group.last + 1]
+        return task.count * sum(stage.time_limit_s or self._settings.time_limit_s for stage in stages)
+
+    def _give_up(self, worker_id: WorkerId, why: str, at_fault: list[TaskInWork] | None = None) -> None:
+        """A worker is gone: what it ran, or of that what is ``at_fault`` where it is known, counts a loss if that was
+        one task; what it had not begun does not; all of it runs elsewhere."""
+        worker = self._crew.lose(worker_id)
+        assert worker is not None, "only a known worker is given up"
+        number = self._crew.restarts
+        self._turn.instructions += [AskWorker(other, number) for other in self._crew.workers]
+        suspects = self._begun(worker.running) if at_fault is None else at_fault
+        self._stateful.lose(worker_id)
+        for task in worker.outstanding:
+            self._course.disturb(task.group.pipeline)
+            if task.picked is not None:
+                blamed = task in suspects and not task.void
+                self._pieces.lost(task, why, number=number, heard=worker.heard if blamed else None)
+                continue
+            bundle, pipeline = task.bundle, task.group.pipeline
+            task.group.load -= 1
+            if task not in suspects:
+                self._work.route(bundle, pipeline)
+            elif len(suspects) == 1:
+                self._suspect(task, why, worker)
+            else:
+                bundle.trouble = bundle.trouble.after_death(number, worker.node)
+                self._work.route(bundle, pipeline)
+        if at_fault is None and self._crew.went_with_machine(worker):
+            self._acquit(worker)
+        self._staffing.start_missing()
+        self._staffing.assign()
+        self._work.dispatch_keyed()
+
+    def _begun(self, tasks: Iterable[TaskInWork]) -> list[TaskInWork]:
+        """Workers of one machine are lost together: what the first of them ran is given to the next before that one's
+        loss is told in the same moment, and it never had it."""
+        return [task for task in tasks if task.since_s is not None and task.since_s < self._turn.now_s]
+
+    def _acquit(self, last: WorkerState) -> None:
+        """A machine died: what its workers ran was not the cause, and need not wait for a worker to spare."""
+        for pipeline in self._course.pipelines:
+            for group in pipeline.groups:
+                for bundle in group.acquit(last.node, last.heard):
+                    self._work.route(bundle, pipeline)
+
+    def _suspect(self, task: TaskInWork, why: str, lost: WorkerState) -> None:
+        bundle, pipeline = task.bundle, task.group.pipeline
+        if bundle.count == 1:
+            bundle.trouble = bundle.trouble.after_loss(self._crew.restarts, lost.heard, lost.node)
+            self._work.retry(bundle, pipeline, why, hopeless=bundle.trouble.losses >= self._settings.losses)
+            return
+        bundle.trouble = bundle.trouble.after_death(self._crew.restarts, lost.node)
+        halves = bundle.halves()
+        self._work.part(pipeline, halves)
+        for half in halves:
+            self._work.route(half, pipeline)
 
 
 class Results:
     """Hears what workers say of their tasks. A late word of one given up is ignored: its task runs elsewhere."""
 
-    def __init__(
-        self, state: State, turn: Turn, settings: DispatcherSettings, work: Work, transition: Transition
-    ) -> None:
+    def __init__(self, state: State, turn: Turn, settings: DispatcherSettings, work: Work, staffing: Staffing) -> None:
         self._crew = state.crew
         self._tasks = state.tasks
         self._course = state.course
@@ -32,8 +152,8 @@ class Results:
         self._turn = turn
         self._attempts = settings.attempts
         self._work = work
+        self._staffing = staffing
         self._pieces = Pieces(state, settings, work)
-        self._transition = transition
 
     def done(self, event: TaskDone, busy_s: float, size_bytes: int) -> None:
         """A task ran to its end: ``busy_s`` in its stages, and returned a payload of ``size_bytes``."""
@@ -55,7 +175,7 @@ class Results:
         overlapped = task.with_others or (group.at_once > 1 and count > 1)
         hop_s = None if overlapped else max(0.0, at_s - since_s - busy_s)
         timed = at_s, pipeline.composition.name, timings, hop_s, in_bytes, bundle.serial, count, worker.node
-        self._turn.outcomes.append(made(TaskTimed, timed))
+        self._turn.outcomes.append(construct_fast(TaskTimed, timed))
         if group.ordered:
             self._stateful.commit(event, task)
         if task.picked is not None:
@@ -75,7 +195,7 @@ class Results:
 
     def _go_apart(self, task: TaskInWork, event: TaskDone, size_bytes: int) -> None:
         """Items that a stage raised on run again, each alone; those between them go on."""
-        self._transition.disturb(task)
+        self._course.disturb(task.group.pipeline)
         bundle, pipeline, end = task.bundle, task.group.pipeline, task.group.last + 1
         faults = {fault.position: fault for fault in event.faults}
         pieces = list(between(bundle.count, sorted(faults)))
@@ -97,7 +217,7 @@ class Results:
         if worker is None or back is None:
             return
         task, _ = back
-        self._transition.disturb(task)
+        self._course.disturb(task.group.pipeline)
         if task.void:
             self._pieces.refused(task)
         elif task.picked is not None:
@@ -128,10 +248,10 @@ class Results:
 
     def _refill(self, worker: WorkerState, group: GroupState) -> None:
         """More work for the worker, and for whoever waited for room."""
+        if worker.group is None:  # it ran a suspect, or belongs to an earlier composition
+            self._staffing.assign()
         # Where workers are short, each is placed anew; one that chose its group stays for a while.
-        if worker.group is not None and (not self._crew.short or worker.stays_until_s > self._turn.now_s):
+        elif not self._crew.short or worker.stays_until_s > self._turn.now_s:
             self._work.dispatch(worker.group)
-        if self._course.phase is not None:
-            self._transition.advance()
         if group.index or worker.group is not group:
             self._work.feed()

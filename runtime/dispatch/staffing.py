@@ -1,18 +1,17 @@
-"""Staffing: how many workers are wanted, and that the free ones stand where work waits."""
+"""Staffing: compute the desired number of workers, and place free workers where work waits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
 
+from runtime.dispatch.dynamic import Roaming
 from runtime.dispatch.events import WorkerJoined
 from runtime.dispatch.instructions import StartWorkers, StopWorker
-from runtime.dispatch.outcomes import WorkersChanged
+from runtime.dispatch.outcomes import Turn, WorkersChanged
 from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
-from runtime.dispatch.roaming import Roaming
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
-from runtime.dispatch.turn import Turn
 from runtime.dispatch.work import Work
 from runtime.scheduling.book import Queue
 
@@ -48,8 +47,9 @@ class Staffing:
             self._turn.instructions.append(StopWorker(worker))
 
     def free_left(self) -> None:
-        """Workers that leave a partitioned group are free once their states have moved, or none of their keys came for
-        long."""
+        """Free workers that leave a partitioned group once their states have moved, or if none of their keys came for
+        long. Workers beyond the group's replicas leave when they are not needed."""
+        self._crew.release_surplus(self._course.active)
         if self._crew.free_left(self._course.active, self._has_left):
             self.assign()
 
@@ -59,8 +59,10 @@ class Staffing:
 
     def assign(self) -> None:
         """Binds free workers to groups and gives them work."""
+        self._work.dispatch_apart()
         for group in self._crew.assign(self._course.draining, self._course.active):
             self._work.dispatch(group)
+        self._work.dispatch_apart()
 
     def share(self) -> None:
         """Where workers are short, those that are idle go where an item waits and nobody stands: downstream first, for
@@ -72,6 +74,8 @@ class Staffing:
         idle = self._crew.idle()
         if active.roaming is not None:
             self._gather(idle, active)
+        self._work.dispatch_apart()
+        idle = [worker for worker in idle if not worker.tests]
         left = [worker for worker in idle if not self._placed(worker, groups)]
         if active.roaming is not None:
             self._roam_all(left, active, active.roaming)
@@ -103,8 +107,8 @@ class Staffing:
             at_work += worker.group is not None
 
     def _nearness(self, group: GroupState, active: Pipeline, worker: WorkerState) -> int:
-        """How many partitions of the group lie in the worker; where the group has none, those of other groups stay
-        free for these. A state that a task brings is pickled and read, and any idle worker will do."""
+        """Return how many partitions of the group lie in the worker; where the group has none, those of other groups
+        stay free for these. A state that a task brings is pickled and read, and any idle worker will do."""
         held = {
             each: self._stateful.partitioned[each.first].holders.count(worker.worker)
             for each in active.groups
@@ -135,4 +139,7 @@ class Staffing:
 
     @property
     def _wanted(self) -> int:
-        return self._course.workers_wanted + self._settings.spares
+        """The number of workers that the groups need, plus one if a suspect must not run in a group's last
+        worker."""
+        tested = any(group.apart or group.tested for pipeline in self._course.pipelines for group in pipeline.groups)
+        return self._course.workers_wanted + max(self._settings.spares, tested)

@@ -1,24 +1,204 @@
-"""Everything that the dispatcher remembers from one event to the next. What acts on it keeps nothing of its own."""
+"""The dispatcher's state: all that it remembers between events. The parts that act on it keep none of their own."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compositions.model import Composition, Stage
-from runtime.dispatch.admission import Admission
+from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
-from runtime.dispatch.course import Course
 from runtime.dispatch.crew import Crew
+from runtime.dispatch.dynamic import PARTS as ROAMING
+from runtime.dispatch.events import BundleAdmitted
+from runtime.dispatch.keyed.stateful import PARTS as STATEFUL
+from runtime.dispatch.keyed.stateful import StatefulStages
 from runtime.dispatch.outbox import PARTS as OUTBOX
 from runtime.dispatch.outbox import Outbox
-from runtime.dispatch.phases import Draining, Preparing, Resizing
+from runtime.dispatch.phases import Awaiting, Draining, Phase, Preparing, Resizing
 from runtime.dispatch.pipeline import PARTS as PIPELINE
-from runtime.dispatch.roaming import PARTS as ROAMING
+from runtime.dispatch.pipeline import GroupState, Pipeline, TaskInWork, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
-from runtime.dispatch.stateful import PARTS as STATEFUL
-from runtime.dispatch.stateful import StatefulStages
-from runtime.dispatch.task_book import TaskBook
+
+
+class TaskBook:
+    """Numbers tasks. Those that are out are listed with their workers, first given first."""
+
+    __slots__ = ("given",)
+
+    def __init__(self) -> None:
+        self.given = 0
+        """Tasks so far, and so the next one's number."""
+
+    def give(
+        self, worker: WorkerState, group: GroupState, bundle: Bundle, now_s: float, picked: bytes | None = None
+    ) -> int:
+        """Books a task to a worker; returns its number. ``picked``: it is a piece of the bundle."""
+        task_id = self.given
+        self.given += 1
+        with_others = bool(worker.outstanding)
+        worker.outstanding.append(
+            TaskInWork(task_id, bundle, group, with_others, None if with_others else now_s, picked)
+        )
+        if with_others:
+            _note_begun(worker, now_s)
+        return task_id
+
+    def take_back(self, worker: WorkerState | None, task_id: int, now_s: float) -> tuple[TaskInWork, float] | None:
+        """The task that a worker returns and since when it ran there; None for a word of a worker given up, or of a
+        task that runs elsewhere."""
+        if worker is None or not (outstanding := worker.outstanding):
+            return None
+        task: TaskInWork | None = outstanding[0]
+        if outstanding[0].task_id != task_id:
+            task = _running(worker, task_id)
+        if task is None or task.since_s is None:
+            return None
+        outstanding.remove(task)
+        worker.idle_since_s = now_s
+        if outstanding:
+            _note_begun(worker, now_s)
+        if task.picked is None:
+            task.group.load -= 1
+        return task, task.since_s
+
+
+def _running(worker: WorkerState, task_id: int) -> TaskInWork | None:
+    for task in worker.outstanding:
+        if task.task_id == task_id:
+            return task
+        if task.group.at_once == 1:  # nothing behind it has begun
+            return None
+    return None
+
+
+def _note_begun(worker: WorkerState, now_s: float) -> None:
+    for task in worker.outstanding:
+        if task.since_s is None:
+            task.since_s = now_s
+        if task.group.at_once == 1:  # as ``running`` has it, which makes a list
+            return
+
+
+# Admission: items get their serial numbers and wait to be started; the overload policy applies when they are too many.
+
+
+class Admission:
+    """The queue before the first group. ``accepted`` items so far is the next serial number; ``queued`` wait."""
+
+    def __init__(self, settings: DispatcherSettings, accepted: int = 0) -> None:
+        self.queue: deque[Bundle] = deque()
+        self.accepted = accepted
+        self.queued = self.queued_bytes = 0
+        self.refused = 0
+        """Number of bundles in the queue that the app refuses; no worker gets them."""
+        self._buffer_items, self._buffer_bytes = settings.buffer_items, settings.buffer_bytes
+        self.sheds = settings.overload == "shed"
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether another bundle is welcome; where the oldest items make room it always is."""
+        return self.sheds or (self.queued < self._buffer_items and self.queued_bytes < self._buffer_bytes)
+
+    def take(self, event: BundleAdmitted, size_bytes: int) -> list[Bundle]:
+        """Queues the items under the next serial numbers; returns those that must go for them, the oldest first."""
+        _, arrived_s, payload, due_s, routes, error = event
+        bundle = Bundle(
+            self.accepted, arrived_s, payload, size_bytes=size_bytes, due_s=due_s, routes=routes, error=error
+        )
+        self.queue.append(bundle)
+        if error is not None:  # of one item
+            self.refused += 1
+        self.accepted += bundle.count
+        self._count(bundle, 1)
+        return self._too_many() if self.sheds else []
+
+    def start(self) -> Bundle:
+        """The oldest leaves the queue."""
+        bundle = self.queue.popleft()
+        self._count(bundle, -1)
+        if bundle.error is not None:
+            self.refused -= 1
+        return bundle
+
+    def _too_many(self) -> list[Bundle]:
+        going = []
+        while (excess := self.queued - self._buffer_items) > 0:
+            going.append(self._oldest(excess))
+        while self.queued_bytes > self._buffer_bytes and self.queued > 1:
+            going.append(self._oldest(1))
+        return going
+
+    def _oldest(self, most: int) -> Bundle:
+        """Up to ``most`` items leave the queue."""
+        bundle = self.start()
+        if bundle.count <= most:
+            return bundle
+        rest = bundle.part(most, bundle.count)
+        self.queue.appendleft(rest)
+        self._count(rest, 1)
+        self.refused += rest.error is not None
+        return bundle.part(0, most)
+
+    def _count(self, bundle: Bundle, sign: int) -> None:
+        self.queued += sign * bundle.count
+        self.queued_bytes += sign * bundle.size_bytes
+
+
+class Course:
+    """``phase`` of the switch under way; None while there is none."""
+
+    def __init__(self, stages: Sequence[Stage], composition: Composition, prefetch_below_s: float) -> None:
+        self.stages = tuple(stages)
+        self.active = Pipeline(composition, self.stages, prefetch_below_s)
+        self.phase: Phase | None = None
+
+    @property
+    def draining(self) -> Pipeline | None:
+        return self.phase.pipeline if isinstance(self.phase, Draining) else None
+
+    @property
+    def pipelines(self) -> tuple[Pipeline, ...]:
+        """All that have items, the oldest first."""
+        phase = self.phase
+        return (phase.pipeline, self.active) if isinstance(phase, Draining) else (self.active,)
+
+    @property
+    def workers_wanted(self) -> int:
+        """Number of workers that the active composition needs, or the one that waits for its workers or drains, if
+        more."""
+        phase, wanted = self.phase, self.active.composition.workers
+        if phase is None:
+            return wanted
+        other = phase.request if isinstance(phase, Awaiting) else phase.pipeline
+        return max(wanted, other.composition.workers)
+
+    def may_feed(self, now_s: float) -> bool:
+        """Return whether the active pipeline may take new items now."""
+        phase = self.phase
+        return phase is None or phase.may_feed(now_s)
+
+    def disturb(self, pipeline: Pipeline) -> None:
+        """Mark the drain of ``pipeline``, if it drains, as unusual: its duration must not be learned from."""
+        if isinstance(self.phase, Draining) and self.phase.pipeline is pipeline:
+            self.phase.disturbed = True
+
+    def hand_over(self, phase: Preparing, now_s: float, drain_limit_s: float) -> None:
+        """Makes the prepared composition the active one; the old one drains."""
+        old = self.active
+        self.active = Pipeline(phase.request.composition, self.stages, old.prefetch_below_s)
+        self.active.inherit_busy(old)
+        self.phase = Draining.begin(phase.request, old, now_s, drain_limit_s)
+
+    def migrate(self, bundle: Bundle) -> Pipeline:
+        """Books a bundle of the draining pipeline over to the active one."""
+        assert isinstance(self.phase, Draining), "items are migrated during a drain"
+        self.phase.pipeline.in_flight -= 1
+        self.active.in_flight += 1
+        self.phase.migrated += bundle.count
+        bundle.composition = self.active.composition.name
+        return self.active
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""From one composition to another. The switch: prepare, hand over at an item boundary, drain (Vogel et al., section
-3.3), and what ends it early. The resize: other numbers of replicas, in place."""
+"""Move from one composition to another. A switch prepares, hands over at an item boundary and drains (Vogel et al.,
+section 3.3), unless something ends it early. A resize changes the numbers of replicas in place."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from dataclasses import replace
 from compositions.model import Group, TransitionKind
 from compositions.wording import figure
 from runtime.dispatch.events import SwitchCalledOff, SwitchRequested
-from runtime.dispatch.outcomes import SwitchEnded, SwitchOverdue
+from runtime.dispatch.outcomes import SwitchEnded, SwitchOverdue, Turn
 from runtime.dispatch.phases import Awaiting, Draining, Preparing, Resizing
-from runtime.dispatch.pipeline import TaskInWork
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.staffing import Staffing
 from runtime.dispatch.state import State
-from runtime.dispatch.turn import Turn
 from runtime.dispatch.work import Work
 
 
@@ -110,36 +108,32 @@ class Transition:
     def _hand_over(self, phase: Preparing) -> None:
         """At an item boundary."""
         self._course.hand_over(phase, self._turn.now_s, self._settings.drain_limit_s)
-        self.advance()
         self._staffing.assign()
 
     # --- draining ---------------------------------------------------------------------------------------------------
 
-    def advance(self) -> None:
-        """Items have left the draining pipeline, or workers have: it may be empty, or have workers to spare."""
+    def advance(self) -> bool:
+        """End a drain that is empty, or give workers that it can spare to the new composition. Return whether anything
+        changed."""
         phase = self._course.phase
         if not isinstance(phase, Draining):
-            return
+            return False
         if phase.pipeline.in_flight == 0:
             self._crew.release(phase.pipeline)
             self._end(phase, None)
-        elif self._crew.release_dry(phase.pipeline):
-            self._staffing.assign()
-
-    def disturb(self, task: TaskInWork) -> None:
-        """The task failed: if it belongs to a drain, that drain tells nothing about drains."""
-        phase = self._course.phase
-        if isinstance(phase, Draining) and task.group.pipeline is phase.pipeline:
-            phase.disturbed = True
+            return True
+        if not self._crew.release_dry(phase.pipeline):
+            return False
+        self._staffing.assign()
+        return True
 
     def _give_up_drain(self, phase: Draining) -> None:
         """The drain passed its limit: what waits moves to the new composition now, what runs moves when it is back."""
         phase.pass_limit(self._turn.now_s)
         for group in phase.pipeline.groups:
-            while group.waiting:
-                group.load -= 1
-                self._work.route(group.pop(), phase.pipeline)
-        self.advance()
+            for bundle in group.empty():
+                self._work.route(bundle, phase.pipeline)
+        self._staffing.assign()
 
     # --- both -------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A look inside the dispatcher, for status and the drain estimate."""
+"""Views of the dispatcher's state, for status and the drain estimate."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ def view_of(state: State, now_s: float) -> DispatcherView:
 
 
 def _items(state: State) -> Counter[GroupState]:
-    """How many items wait at each group, or are in work for it."""
+    """Return how many items wait at each group, or are in work for it."""
     items = Counter[GroupState]()
     for pipeline in state.course.pipelines:
         for group in pipeline.groups:
-            items[group] += sum(bundle.count for _, bundle in group.waiting)
+            items[group] += sum(bundle.count for bundle in group.listed)
     for worker in state.crew.workers.values():
         for task in worker.outstanding:
             if task.picked is None:

@@ -2,22 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from runtime.dispatch.assembly import Assembly, Piece
+from runtime.construct import construct_fast
 from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.events import NO_STATES
 from runtime.dispatch.instructions import KeyedTask, SendTask, Task
+from runtime.dispatch.keyed.split import Assembly, Piece
+from runtime.dispatch.keys import Routes
+from runtime.dispatch.outcomes import Turn
 from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
-from runtime.dispatch.routes import Routes
 from runtime.dispatch.settings import DispatcherSettings
-from runtime.dispatch.spans import between
 from runtime.dispatch.state import State
-from runtime.dispatch.turn import Turn
-from runtime.made import made
+
+
+def between(count: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """``count`` positions cut, in order, so that each of ``alone`` stands by itself."""
+    begin = 0
+    for position in (*alone, count):
+        if begin < position:
+            yield begin, position
+        if position < count:
+            yield position, position + 1
+        begin = position + 1
+
 
 REORDER_BUNDLES = 64
 """How far the newest started bundle may be ahead whatever its size: fewer would leave workers of later groups idle."""
+
+
+class Entrance:
+    """Selects the next bundle of a group, and starts new bundles as far as there is room for them."""
+
+    def __init__(self, state: State, turn: Turn, settings: DispatcherSettings) -> None:
+        self._turn = turn
+        self._course = state.course
+        self._admission = state.admission
+        self._stateful = state.stateful
+        self._outbox = state.outbox
+        self._reorder_items = settings.reorder_items
+        self._started_bytes = settings.started_bytes
+
+    def may_begin(self, group: GroupState) -> bool:
+        """Return whether the group may have its next bundle now."""
+        if group.waiting:
+            bundle = group.waiting[0][1]
+            return not group.ordered or self._stateful.open_for(group, bundle.turn, bundle.next_stage)
+        if group.index or group.pipeline is not self._course.active or not self._admission.queue:
+            return False
+        return self._may_start(group)
+
+    def next_bundle(self, group: GroupState) -> Bundle | None:
+        """Return the oldest bundle that the group may run now: from its work list, or a new one if it is the first
+        group."""
+        if not self.may_begin(group):
+            return None
+        if group.waiting:
+            return group.pop()
+        pipeline, bundle = group.pipeline, self._admission.start()
+        bundle.started_s = self._turn.now_s
+        self._outbox.take_turns(bundle)
+        bundle.composition = pipeline.composition.name
+        pipeline.in_flight += 1
+        group.load += 1
+        return bundle
+
+    def _may_start(self, group: GroupState) -> bool:
+        """Return whether the first group may have a new bundle."""
+        active = self._course.active
+        if active.in_flight >= active.room or not self._course.may_feed(self._turn.now_s):
+            return False
+        most_ahead = max(self._reorder_items, REORDER_BUNDLES * self._admission.queue[0].count)
+        if self._outbox.room_taken >= most_ahead or not self._outbox.started.has_room(self._started_bytes):
+            return False
+        return not group.ordered or self._stateful.open_for(group, self._outbox.turns_taken, 0)
 
 
 class Work:
@@ -31,27 +89,48 @@ class Work:
         self._admission = state.admission
         self._stateful = state.stateful
         self._outbox = state.outbox
-        self._reorder_items = settings.reorder_items
-        self._started_bytes = settings.started_bytes
+        entrance = Entrance(state, turn, settings)
+        self._may_begin, self._next_bundle = entrance.may_begin, entrance.next_bundle
 
     # --- out to the workers -----------------------------------------------------------------------------------------
 
     def feed(self) -> None:
         """Starts waiting bundles, as far as the first group may have them."""
         group = self._course.active.groups[0]
-        if self._admission.queue or group.waiting or group.keyed:
+        if self._admission.queue or group.waiting or group.keyed or group.apart:
             self.dispatch(group)
 
     def dispatch(self, group: GroupState) -> None:
         """Gives the group's workers what they may have."""
+        if group.apart:
+            self._dispatch_apart(group)
         if group.keyed:
             self._dispatch_pieces(group)
             return
         while group.waiting or (self._admission.queue and not group.index):
+            if self._admission.refused:
+                self._pass_over(group)
             worker = group.free_worker()
             if worker is None or (bundle := self._next_bundle(group)) is None:
                 return
             self._send(worker, group, bundle)
+
+    def dispatch_apart(self) -> None:
+        """Dispatch bundles with which a worker died, as a suitable worker may be available now."""
+        for pipeline in self._course.pipelines:
+            for group in pipeline.groups:
+                if group.apart:
+                    self._dispatch_apart(group)
+
+    def _dispatch_apart(self, group: GroupState) -> None:
+        """Dispatch the group's suspects, beside the stream."""
+        for bundle in list(group.apart):
+            if group.ordered and not self._stateful.open_for(group, bundle.turn, bundle.next_stage):
+                continue
+            worker = self._crew.for_test(group, self._course.active, again=bundle.trouble.deaths > 1)
+            if worker is not None:
+                group.apart.remove(bundle)
+                self._send(worker, group, bundle)
 
     def dispatch_keyed(self) -> None:
         """A partition may have another owner now, or be out of work."""
@@ -61,42 +140,27 @@ class Work:
                     self.dispatch(group)
 
     def waits_for_worker(self, group: GroupState) -> bool:
-        """Whether there is something that a worker of the group might begin now."""
+        """Return whether there is something that a worker of the group might begin now."""
         keys = self._stateful.partitioned[group.first] if group.keyed else None
         return (keys is not None and keys.group is group and keys.waits) or self._may_begin(group)
 
-    def _may_begin(self, group: GroupState) -> bool:
-        """Whether the group may have its next bundle now."""
-        if group.waiting:
-            bundle = group.waiting[0][1]
-            return not group.ordered or self._stateful.open_for(group, bundle.turn, bundle.next_stage)
-        if group.index or group.pipeline is not self._course.active or not self._admission.queue:
-            return False
-        return self._may_start(group)
-
-    def _next_bundle(self, group: GroupState) -> Bundle | None:
-        """The oldest that the group may run now: from its work list, or a new one if it is the first group."""
-        if not self._may_begin(group):
-            return None
-        if group.waiting:
-            return group.pop()
-        pipeline, bundle = group.pipeline, self._admission.start()
-        bundle.started_s = self._turn.now_s
-        self._outbox.take_turns(bundle)
-        bundle.composition = pipeline.composition.name
-        pipeline.in_flight += 1
-        group.load += 1
-        return bundle
-
-    def _may_start(self, group: GroupState) -> bool:
-        """Whether the first group may have a new bundle."""
-        active = self._course.active
-        if active.in_flight >= active.room or not self._course.may_feed(self._turn.now_s):
-            return False
-        most_ahead = max(self._reorder_items, REORDER_BUNDLES * self._admission.queue[0].count)
-        if self._outbox.room_taken >= most_ahead or not self._outbox.started.has_room(self._started_bytes):
-            return False
-        return not group.ordered or self._stateful.open_for(group, self._outbox.turns_taken, 0)
+    def _pass_over(self, group: GroupState) -> None:
+        """Turn refused items into dead letters as soon as they are the oldest; no stateful stage waits for them."""
+        queue, gates, passed = self._admission.queue, self._stateful.gates, False
+        while not group.waiting and queue and queue[0].error is not None:
+            if (bundle := self._next_bundle(group)) is None:
+                break
+            passed = True
+            group.load -= 1
+            group.pipeline.in_flight -= 1
+            for gate in gates.values():
+                gate.passed(bundle.turn, bundle.count)
+            self._turn.outcomes += self._outbox.put(bundle, bundle.error, self._turn.now_s)
+            self._stateful.left(self._outbox.oldest_checkpoint_turn)
+        for index in gates if passed else ():
+            for pipeline in self._course.pipelines:
+                if pipeline.by_stage[index] is not group:
+                    self.dispatch(pipeline.by_stage[index])
 
     def _send(self, worker: WorkerState, group: GroupState, bundle: Bundle) -> None:
         states, keyed = NO_STATES, None
@@ -108,7 +172,7 @@ class Work:
         if bundle.next_stage != group.first:
             stages = group.stages_from(bundle.next_stage)
         task = task_id, bundle.serial, stages, bundle.payload, states, bundle.start, len(bundle.arrived_s), keyed
-        self._turn.instructions.append(made(SendTask, (worker.worker, made(Task, task))))
+        self._turn.instructions.append(construct_fast(SendTask, (worker.worker, construct_fast(Task, task))))
 
     # --- by key -----------------------------------------------------------------------------------------------------
 
@@ -116,12 +180,14 @@ class Work:
         """Gives each worker that may have some the oldest values of its keys; new bundles come while there is one."""
         keys = self._stateful.partitioned[group.first]
         while True:
+            if self._admission.refused:
+                self._pass_over(group)
             if keys.group is group and group.workers:
                 keys.share([each.worker for each in group.workers], [each.worker for each in group.leaving])
                 for worker in (*group.workers, *group.leaving):
                     if (
                         _has_room(worker, group, self._crew.short)
-                        and (piece := keys.next_piece(worker.worker)) is not None
+                        and (piece := keys.next_piece(worker.worker, self._crew.is_last)) is not None
                     ):
                         self._send_piece(worker, group, piece)
             free = min(group.workers, key=lambda worker: len(worker.outstanding), default=None)
@@ -143,8 +209,10 @@ class Work:
         assembly = Assembly(bundle, routes)
         keys.enter(assembly, group)
         self._stateful.gates[group.first].passed(bundle.turn, bundle.count)
-        if assembly.done:
+        if assembly.done:  # it has no values left
             self._finish(group, assembly)
+            if not group.pipeline.in_flight:
+                self._course.disturb(group.pipeline)
 
     def _send_piece(self, worker: WorkerState, group: GroupState, piece: Piece) -> None:
         keys, name = self._stateful.partitioned[group.first], group.group.stages[0]
@@ -195,7 +263,7 @@ class Work:
         group = pipeline.by_stage[bundle.next_stage]
         group.load += 1
         straight = group.index and group.at_once == 1 and not group.ordered and not group.waiting
-        if straight and (worker := group.free_worker()) is not None:
+        if straight and not bundle.trouble.deaths and (worker := group.free_worker()) is not None:
             self._send(worker, group, bundle)  # as the two below, in half the calls
             return
         group.put(bundle)
@@ -234,8 +302,9 @@ class Work:
 
 
 def _has_room(worker: WorkerState, group: GroupState, short: bool) -> bool:
-    """Whether a worker of the group may have a piece: it has none, or one that the next can be sent behind, so that it
-    need not wait for its message. Who is about to go elsewhere goes with empty hands; ``short``: all may be."""
+    """Return whether a worker of the group may have a piece: it has none, or one that the next can be sent behind,
+    so that it need not wait for its message. Who is about to go elsewhere goes with empty hands; ``short``: all may
+    be."""
     if not worker.outstanding:
         return True
     if short or group.pipeline.roaming is not None or worker in group.leaving:

@@ -1,1 +1,1 @@
-"""Where tasks run: threads, virtual time, Ray actors; one port."""
+"""Pools that run tasks: threads, virtual time, Ray actors; one port."""

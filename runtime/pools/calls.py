@@ -1,6 +1,6 @@
-"""How a stage is called: on one value after the other, on all of a task together, or on many that wait at once.
+"""Call a stage: on one value after the other, on all of a task together, or on many that wait at once.
 
-Whatever the way, a call gets plain values: items of several values were spread before, and are gathered after it.
+In every case a call gets plain values: items of several values were spread before, and are gathered after it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
+from runtime.pools.invalid_result import no_pair
 from runtime.pools.keyed import KeyedStage, KeyedStages, Together
-from runtime.pools.unfit import no_pair
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Called:
-    """What came of the values; those in ``failed``, by position, mean nothing. ``waited``: wall and CPU seconds of all
-    calls together, where they overlapped; None: they took what passed."""
+    """The results of the values; those in ``failed``, by position, mean nothing. ``waited``: wall and CPU seconds of
+    all calls together, where they overlapped; None: they took what passed."""
 
     values: list[Any]
     failed: dict[int, BaseException] = field(default_factory=dict)
@@ -98,11 +98,11 @@ class Calls:
         return made
 
     def at_once(self, stages: Iterable[str]) -> int:
-        """How many calls of these may wait at a time; 1: none of them waits."""
+        """Return how many calls of these may wait at a time; 1: none of them waits."""
         return max((self._stages[name].concurrency for name in stages if self._is_async(name)), default=1)
 
     def alone(self, stages: tuple[str, ...]) -> bool:
-        """Whether a task of these is done before another one begins that comes behind it."""
+        """Return whether a task of these is done before another one begins that comes behind it."""
         found = self._alone.get(stages)
         if found is None:
             found = self._alone[stages] = self.at_once(stages) == 1 or not self.stateful.isdisjoint(stages)

@@ -1,4 +1,4 @@
-"""Runs adjacent stages of an app on the items of a task, where the worker lives, and times each stage."""
+"""Run adjacent stages of an app on the items of a task, in the worker, and time each stage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HERE = __file__.removesuffix("execute.py")
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What came out: the values after the last stage, one timing a stage for all of them, the new states of the
+    """The result of a task: the values after the last stage, one timing a stage for all of them, the new states of the
     stateful stages, and the items on which a stage raised, by position, whose values mean nothing."""
 
     values: list[Any]
@@ -148,7 +148,7 @@ class _Run:
 
 
 def _by_item(failed: Mapping[int, BaseException], owner: Sequence[int]) -> dict[int, BaseException]:
-    """What was raised first on a value of each item."""
+    """Return what was raised first on a value of each item."""
     return {owner[index]: failed[index] for index in sorted(failed, reverse=True)}
 
 

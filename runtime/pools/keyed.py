@@ -1,4 +1,4 @@
-"""Partitioned stages where a worker lives: the states of its keys, what a task changed, and how that is undone."""
+"""Partitioned stages in a worker: the states of its keys, what a task changed, and how to undo it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from apps.contract import App
 from apps.keys import Partitions
 from compositions.errors import RecomposeError, shown
 from compositions.model import Stage, StageKind
-from runtime.dispatch.by_key import StatesByKey
-from runtime.dispatch.changed import Changed
-from runtime.dispatch.events import NOTHING_KEYED, KeyedDone, KeyStates
+from runtime.dispatch.events import NOTHING_KEYED, KeyedDone
 from runtime.dispatch.instructions import KeyedTask
-from runtime.dispatch.routes import Routed, Routes
-from runtime.pools.unfit import STATE_MUST, no_pair, unfit
+from runtime.dispatch.keys import Changed, KeyStates, Routed, Routes, StatesByKey
+from runtime.pools.invalid_result import STATE_MUST, no_pair, unfit
 from runtime.transport.outputs import any_outputs, spread
 
 _FIXED = frozenset({int, float, complex, str, bytes, bool, type(None)})
@@ -136,7 +134,7 @@ class KeyedStage:
         return keys
 
     def changes(self) -> Changed:
-        """What the task made of the keys that it touched, each pickled by itself. Raises: what pickle raises."""
+        """Return what the task made of the keys that it touched, each pickled by itself. Raises: what pickle raises."""
         now = self._now.values()
         states: list[bytes | None] = list(map(dumps, now, repeat(5)))
         if type(None) in set(map(type, now)):
@@ -157,7 +155,8 @@ class KeyedStage:
             self._keep()
 
     def routes(self, items: Sequence[Any]) -> Routes:
-        """Where the values of items belong. One of which the key is at fault belongs anywhere: whoever has it, sees."""
+        """Return where the values of items belong. One of which the key is at fault belongs anywhere: whoever has
+        it, sees."""
         flat, counts = spread(items) if any_outputs(items) else (items, None)
         try:
             found = self._partitions.of(list(map(self._key_of, flat)))
@@ -181,8 +180,8 @@ class KeyedStage:
         return [], RuntimeError("the key of a value is one at one time, and none at another")
 
     def _check(self, value: Any, at: int) -> None:
-        """Of the task's value at this position. Raises: ElsewhereError where it is not in the partition that it was
-        said to be in, and what the key's method and ``Partitions.of`` raise."""
+        """Check the key of the task's value at this position. Raises: ElsewhereError if it is not in the partition
+        that it was said to be in, and what the key's method and ``Partitions.of`` raise."""
         key = self._key_of(value)
         (partition,) = self._partitions.of([key])
         if partition not in self._lent or (self._routes and partition != self._routes[at]):
@@ -230,11 +229,11 @@ class KeyedStages:
         return self._stages[name]
 
     def any_of(self, stages: Sequence[str]) -> bool:
-        """Whether one of them is partitioned."""
+        """Return whether one of them is partitioned."""
         return any(name in self._stages for name in stages)
 
     def follow(self, stages: Sequence[str]) -> bool:
-        """Whether a partitioned stage comes next."""
+        """Return whether a partitioned stage comes next."""
         return stages[-1] in self._after
 
     def begin(self, stages: Sequence[str], task: KeyedTask | None) -> None:
@@ -250,7 +249,7 @@ class KeyedStages:
                 raise StatesError(name, text) from None
 
     def is_behind_failed(self, task: KeyedTask | None) -> bool:
-        """Whether the one that ``task`` was sent behind came to nothing."""
+        """Return whether the one that ``task`` was sent behind came to nothing."""
         return task is not None and task.behind is not None and task.behind == self._failed
 
     def undo(self, task_id: int, stages: Sequence[str]) -> None:

@@ -17,7 +17,6 @@ from profiler.snapshot import timings_of
 from runtime.dispatch.events import (
     BundleAdmitted,
     Event,
-    Payload,
     TaskDone,
     TaskFailed,
     WorkerAnswered,
@@ -27,12 +26,11 @@ from runtime.dispatch.events import (
     WorkerStartFailed,
 )
 from runtime.dispatch.instructions import Task
-from runtime.dispatch.routes import Mosaic
-from runtime.pools.alone import perform_alone
+from runtime.dispatch.keys import Mosaic, Payload
 from runtime.pools.calls import Calls
 from runtime.pools.execute import StageError, run_now
-from runtime.pools.perform import perform
-from runtime.pools.waiting import at_once
+from runtime.pools.perform import perform, perform_alone
+from runtime.pools.port import at_once
 from runtime.transport.outputs import put_together
 from runtime.transport.values import pickled, unpickled
 

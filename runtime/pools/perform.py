@@ -1,26 +1,66 @@
-"""A task from end to end, where the worker lives: unpickle, run the stages, pickle what came of it."""
+"""Perform a task from end to end in the worker: unpickle, run the stages, pickle the results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
 from apps.contract import Outputs
 from profiler.snapshot import StageTiming
-from runtime.dispatch.events import NOTHING_KEYED, ItemFault, KeyedDone, Payload
+from runtime.dispatch.events import NOTHING_KEYED, ItemFault, KeyedDone
 from runtime.dispatch.instructions import Task
+from runtime.dispatch.keys import Payload
 from runtime.pools.calls import Calls
-from runtime.pools.execute import Executed, StageError, execute
+from runtime.pools.execute import Executed, StageError, execute, traceback_from_stage
+from runtime.pools.invalid_result import STATE_MUST, VALUE_MUST, unfit
 from runtime.pools.keyed import StatesError
 from runtime.pools.port import Codec
-from runtime.pools.unfit import STATE_MUST, VALUE_MUST, unfit
-from runtime.transport.broken import Broken
-from runtime.transport.outputs import picked_of
+from runtime.transport.outputs import Broken, picked_of
+from runtime.transport.wire import Message
+
+# Run a task of one item through plain stages: the fast path of most tasks of a heavy stream, without what only several
+# items need. A task that it cannot run takes the general path (:mod:`runtime.pools.perform`).
+
+
+def perform_alone(
+    calls: Calls, stages: tuple[str, ...], task: Task | Message, codec: Codec
+) -> tuple[Payload, list[float]] | None:
+    """The payload that comes out, and wall and CPU seconds of each stage, in turn. None: this is no task of that kind,
+    and nothing was done but what may be done again.
+
+    Raises: StageError when a stage raises.
+    """
+    if task.items != 1 or task.states or (methods := calls.plain(stages)) is None:
+        return None
+    value: Any = codec.decode(task.payload, task.start, task.start + 1)[0]
+    if type(value) in _NOT_PLAIN:
+        return None
+    times: list[float] = []
+    wall_s, cpu_s = perf_counter(), thread_time()
+    for name, method in methods:
+        try:
+            value = method(value)
+        except (Exception, SystemExit) as error:  # sys.exit() in a stage fails its item, not the worker
+            raise StageError(name, traceback_from_stage(error)) from error
+        end_s, cpu_end_s = perf_counter(), thread_time()
+        times += end_s - wall_s, cpu_end_s - cpu_s
+        wall_s, cpu_s = end_s, cpu_end_s
+        if type(value) is Outputs:
+            calls.not_plain(stages)
+            return None
+    try:
+        return codec.encode([value]), times
+    except Exception:
+        return None  # the way of all others says why
+
+
+_NOT_PLAIN = frozenset({Outputs, Broken})
 
 
 class Performed(NamedTuple):
-    """What a worker answers: a payload with as many values as the task has items; those of ``faults`` mean nothing."""
+    """A worker's answer: a payload with as many values as the task has items; those of ``faults`` mean nothing."""
 
     payload: Payload
     timings: tuple[StageTiming, ...]
@@ -30,7 +70,7 @@ class Performed(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """What a task brought. ``several``: an item may be several values, or none."""
+    """The values of a task. ``several``: an item may be several values, or none."""
 
     values: list[Any]
     broken: list[ItemFault]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
-from runtime.dispatch.events import Event, Payload, WorkerId
+from runtime.dispatch.events import Event, WorkerId
 from runtime.dispatch.instructions import Task
+from runtime.dispatch.keys import Payload
 
 
 class WorkerPool(Protocol):
@@ -47,4 +49,34 @@ class Codec(Protocol):
         """Those from ``start`` to before ``stop``; for one that cannot be unpickled a ``broken.Broken``."""
 
     def size_bytes(self, payload: Payload) -> int:
-        """How much there is to carry."""
+        """Return how much there is to carry."""
+
+
+T = TypeVar("T")
+Work = Callable[[T], Coroutine[Any, Any, None]]
+
+
+async def at_once(tasks: AsyncIterator[T], work: Work[T], alone: Callable[[T], bool]) -> None:
+    """Begins each as it comes, until there are no more; what is under way then is cancelled. Nothing that comes behind
+    a task that is ``alone`` begins before it is done: the dispatcher counts on it, and takes no answer out of turn.
+
+    Raises: ExceptionGroup when ``work`` raises.
+    """
+    under_way: set[asyncio.Task[None]] = set()
+    latest: asyncio.Task[None] | None = None
+    """That is alone."""
+    async with asyncio.TaskGroup() as group:
+        async for task in tasks:
+            begun = work(task) if latest is None or latest.done() else _behind(latest, work, task)
+            job = group.create_task(begun)
+            under_way.add(job)
+            job.add_done_callback(under_way.discard)
+            if alone(task):
+                latest = job
+        for job in under_way:
+            job.cancel()
+
+
+async def _behind(before: asyncio.Task[None], work: Work[T], task: T) -> None:
+    await asyncio.wait([before])
+    await work(task)

@@ -1,16 +1,15 @@
-"""Which operator an idle worker runs next (docs/decisions/0040-dynamic-scheduling.md)."""
+"""Choose the operator that an idle worker runs next (docs/decisions/0040-dynamic-scheduling.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import cast
 
+from compositions.batch_settings import SchedulerSettings
 from compositions.dynamic import SchedulerName
 from compositions.errors import RecomposeError
-from compositions.scheduler_settings import SchedulerSettings
-from runtime.scheduling.kanban import Kanban
 from runtime.scheduling.port import Scheduler
-from runtime.scheduling.published import Ct, Et, Lp, Qst
+from runtime.scheduling.published import Ct, Et, Kanban, Lp, Qst
 
 SCHEDULERS: Mapping[SchedulerName, type[Scheduler]] = {
     "qst": Qst,

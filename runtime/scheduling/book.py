@@ -1,4 +1,4 @@
-"""What is measured of operators while they run: costs, selectivities, worker time in the window."""
+"""Measurements of operators while they run: costs, selectivities, worker time in the window."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from compositions.scheduler_settings import SchedulerSettings
+from compositions.batch_settings import SchedulerSettings
 from runtime.scheduling.port import UNKNOWN_SELECTIVITY, Look
 
 
 class Queue(NamedTuple):
-    """What is known of an operator without a measurement; as in ``Look``."""
+    """The facts about an operator that need no measurement; as in ``Look``."""
 
     waiting: int
     ready: bool
@@ -20,7 +20,7 @@ class Queue(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """What a worker did at an operator between two questions."""
+    """The work of a worker at an operator between two questions."""
 
     began_s: float
     ended_s: float
@@ -32,7 +32,7 @@ class Visit(NamedTuple):
 
 @dataclass(slots=True)
 class Measured:
-    """Of one operator: weighted sums, and what was spent in a window."""
+    """The weighted sums of one operator, and the time spent in a window."""
 
     tuples: float = 0.0
     outputs: float = 0.0

@@ -1,7 +1,7 @@
-"""The port of a scheduler: which operator an idle worker is to run next, from what is known of all of them.
+"""The port of a scheduler: choose the operator that an idle worker runs next, from what is known of all operators.
 
-Operators stand in the order of the pipeline. A scheduler has no state of its own: what was measured is in the looks
-(``book.py`` keeps it).
+Operators stand in the order of the pipeline. A scheduler has no state of its own: measurements come in the looks
+(``book.py`` keeps them).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from compositions.scheduler_settings import SchedulerSettings
+from compositions.batch_settings import SchedulerSettings
 
 UNKNOWN_SELECTIVITY = 1.0
 """Of an operator that has not run yet: as many outputs as inputs."""

@@ -1,1 +1,1 @@
-"""How items travel between a runner and its workers."""
+"""Transport of items between a runner and its workers."""

@@ -1,4 +1,4 @@
-"""What a worker has of the arena: the blocks that it reads, and room to write in while it is at a task."""
+"""A worker's account of the arena: the blocks that it reads, and room to write in during a task."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from runtime.arena.arena import Arena, open_arena
-from runtime.arena.holds import Holds
-from runtime.arena.reference import LARGE_BYTES, Block, Reference, in_pages
-from runtime.arena.settings import ArenaSettings
-from runtime.arena.shelves import RunnerShelf
+from runtime.arena.frame_store import Holds, RunnerShelf
+from runtime.arena.reference import LARGE_BYTES, ArenaSettings, Block, Reference, in_pages
 from runtime.transport.values import Carried, FrameCodec
 from runtime.transport.wire import Kind, Message
 
@@ -19,7 +17,7 @@ _REMEMBERED = 8
 
 
 class Habits:
-    """How much the latest tasks of the same stages have written for an item: so much room the next one gets."""
+    """The bytes that the latest tasks of the same stages wrote per item: the next task gets so much room."""
 
     def __init__(self) -> None:
         self.written: dict[tuple[int, int], deque[int]] = {}
@@ -36,7 +34,7 @@ class Habits:
 
 
 class Accounts:
-    """Of the workers on this host. Where there is no arena, none has one."""
+    """The accounts of the workers on this host. Without an arena, none has one."""
 
     def __init__(self, arena: Arena | None) -> None:
         """``arena`` is closed with them."""
@@ -77,7 +75,7 @@ class Accounts:
 
 
 class Account:
-    """Of one worker, with the hub. Messages pass through it on their way out and in."""
+    """The account of one worker at the hub. Messages pass through it on their way out and in."""
 
     def __init__(self, arena: Arena, habits: Habits) -> None:
         self._arena, self._habits, self._written = arena, habits, habits.written

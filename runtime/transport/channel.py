@@ -10,7 +10,7 @@ from typing import Protocol
 
 import zmq
 
-from runtime.transport.invitation import CHALLENGE_BYTES, Invitation, Network
+from runtime.transport.credentials import CHALLENGE_BYTES, Invitation, Network
 from runtime.transport.stream import Handed, MessageReader, MessageWriter, prepare
 from runtime.transport.wire import HEAD, Kind, Message, pack, plain_text, unpack
 
@@ -26,7 +26,7 @@ class Channel(Protocol):
         """Files that can be read when there may be something for ``poll``; or after ``send``, which may take a sign."""
 
     def poll(self) -> list[Message] | None:
-        """What has come; does not wait for the next to begin; ``None`` when the hub is gone."""
+        """Return what has come; does not wait for the next to begin; ``None`` when the hub is gone."""
 
     def receive(self) -> Message | None:
         """The next message; blocks; ``None`` when the hub is gone."""
@@ -71,6 +71,8 @@ class StreamChannel:
         self.socket = sock
         sock.settimeout(None)
         prepare(sock)
+        self._poller = select.poll()  # select() only accepts descriptors below 1,024
+        self._poller.register(sock, select.POLLIN)
         self._reader = MessageReader(sock)
         self.send = MessageWriter(sock).send
         self._received: deque[Message] = deque()
@@ -96,7 +98,7 @@ class StreamChannel:
         return [self.socket.fileno()]
 
     def poll(self) -> list[Message] | None:
-        if select.select([self.socket], [], [], 0)[0]:
+        if self._poller.poll(0):
             try:
                 self._received.extend(self._reader.read())
             except (EOFError, OSError):

@@ -12,23 +12,86 @@ import math
 import os
 import shutil
 import socket
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 
-from runtime.arena.settings import ArenaSettings
+import zmq
+
+from runtime.arena.reference import ArenaSettings
 from runtime.dispatch.events import WorkerId
+from runtime.housekeeping import make_folder
 from runtime.transport.account import Accounts
-from runtime.transport.connection import Connection
-from runtime.transport.guests import Guests
-from runtime.transport.invitation import Invitation, Network
+from runtime.transport.connection import Connection, LobbySettings, Readiness
+from runtime.transport.credentials import Guests, Invitation, Network
 from runtime.transport.links import EncryptedLink, Link, PlainLink
-from runtime.transport.lobby import Lobby
-from runtime.transport.readiness import Readiness
-from runtime.transport.router import Router
-from runtime.transport.settings import LobbySettings
-from runtime.transport.wire import Message
+from runtime.transport.pending import Lobby
+from runtime.transport.wire import HEAD, Message, pack, unpack
+
+_ZAP = "inproc://zeromq.zap.01"
+"""Where ZeroMQ asks whether a key may come in (its RFC 27)."""
+_DOMAIN = b"recompose"
+
+
+class Router:
+    def __init__(
+        self, host: str, readiness: Readiness, guests: Guests, came: Callable[[WorkerId, Message], None]
+    ) -> None:
+        """``came`` gets what invited workers send."""
+        self._guests, self._came, self._readiness = guests, came, readiness
+        self.server_key, private = zmq.curve_keypair()
+        context = zmq.Context()
+        self._porter = context.socket(zmq.REP)
+        self._porter.linger = 0
+        self._porter.bind(_ZAP)
+        self._socket = router = context.socket(zmq.ROUTER)
+        router.curve_server, router.curve_secretkey, router.zap_domain = True, private, _DOMAIN
+        router.router_mandatory, router.linger = True, 0
+        router.sndhwm = router.rcvhwm = 0  # the dispatcher limits what is outstanding
+        self.endpoint = f"tcp://{host}:{router.bind_to_random_port(f'tcp://{host}')}"
+        readiness.watch(int(self._porter.fd), self._answer_porter)
+        readiness.watch(int(router.fd), self.drain)
+
+    def send(self, identity: bytes, message: Message) -> None:
+        """Raises: OSError when there is no connection of that routing id."""
+        try:
+            self._socket.send_multipart([identity, b"".join(pack(message)[0])])
+        except zmq.ZMQError as error:
+            raise OSError(f"a worker's ZeroMQ connection is gone: {error}") from error
+
+    def drain(self, mask: int = 0) -> None:
+        """Takes all that has come. Its descriptor tells only of what came after the last look, or the last send."""
+        receive = self._socket.recv_multipart
+        try:
+            while True:
+                self._take(*receive(zmq.NOBLOCK))
+        except zmq.Again:
+            return
+
+    def close(self) -> None:
+        for each in (self._porter, self._socket):
+            self._readiness.forget(int(each.fd))
+            each.close()
+        self._socket.context.term()
+
+    def _take(self, identity: bytes, *frames: bytes) -> None:
+        worker = self._guests.by_route(identity)
+        if worker is not None and frames:
+            body = memoryview(frames[0])
+            self._came(worker, unpack(HEAD.unpack_from(body), body[HEAD.size :]))
+
+    def _answer_porter(self, mask: int) -> None:
+        """Answers all who ask whether a key may come in."""
+        try:
+            while True:
+                asked = self._porter.recv_multipart(zmq.NOBLOCK)
+                version, request_id, _domain, _address, _identity, mechanism, *credentials = asked
+                known = mechanism == b"CURVE" and self._guests.has_key(credentials[0])
+                status = (b"200", b"OK") if known else (b"400", b"no invitation has this key")
+                self._porter.send_multipart([version, request_id, *status, b"", b""])
+        except zmq.Again:
+            return
+
 
 Received = tuple[WorkerId, Message | None]
 
@@ -54,7 +117,7 @@ class Hub:
         self._inbox: list[Received] = []
         self._router: Router | None = None
         self._network: Network | None = None
-        self._directory = tempfile.mkdtemp(prefix=f"recompose-{os.getpid()}-")
+        self._directory = make_folder()
         self._unix_path = os.path.join(self._directory, "items") if unix else None
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)

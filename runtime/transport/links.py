@@ -1,4 +1,5 @@
-"""The hub's end of a worker that has proved who it is. Two kinds: plain on this host, encrypted to another."""
+"""The hub's end of an authenticated worker's connection. There are two kinds: plain on this host, encrypted to
+another."""
 
 from __future__ import annotations
 

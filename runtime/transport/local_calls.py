@@ -1,7 +1,7 @@
-"""Calls between two processes of one host: bytes asked, bytes answered, over a unix socket.
+"""Calls between two processes of one host: request and reply are bytes, over a unix socket.
 
-A connection carries one call at a time and is used again, so that an answer belongs to the question before it and the
-end of the server is the end of every call under way. Its folder has mode 0700: only this user gets to the socket.
+A connection carries one call at a time and is used again, so that an answer belongs to the request before it and the
+end of the server is the end of every call under way. Its folder has mode 0700: only this user can reach the socket.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import shutil
 import socket
 import socketserver
 import struct
-import tempfile
 import threading
 import weakref
 from collections import deque
@@ -21,13 +20,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 
+from runtime.housekeeping import make_folder
+
 SECRET_BYTES = 32
 _SIZE = struct.Struct("!Q")
 
 
 @dataclass(frozen=True, slots=True)
 class LocalAddress:
-    """Where a server is asked, by processes of its own host; picklable."""
+    """The address of a server for processes of its own host; picklable."""
 
     folder: str
     secret: bytes = field(repr=False)
@@ -42,7 +43,7 @@ class LocalServer:
 
     def __init__(self, answer: Callable[[bytes], bytes]) -> None:
         """Raises: OSError without a folder whose name is short enough for a socket in it."""
-        folder = tempfile.mkdtemp(prefix=f"recompose-{os.getpid()}-")
+        folder = make_folder()
         self.address = LocalAddress(folder, secrets.token_bytes(SECRET_BYTES))
         self._server = _Server(self.address, answer)
         threading.Thread(target=self._server.serve_forever, name="local-calls", daemon=True).start()

@@ -1,14 +1,22 @@
-"""Items that a stage made several values of, or none: their values side by side, and each with its item again."""
+"""Items of which a stage made several values, or none: spread their values side by side, and gather them by item
+again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain, compress, islice
 from typing import Any
 
 from apps.contract import Outputs
-from runtime.dispatch.routes import PLAIN, Mosaic
-from runtime.transport.broken import Broken
+from runtime.dispatch.keys import PLAIN, Mosaic
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """``why`` is the traceback."""
+
+    why: str
 
 
 def any_outputs(values: Iterable[Any]) -> bool:
@@ -31,7 +39,7 @@ def spread(values: Iterable[Any]) -> tuple[list[Any], list[int]]:
 
 
 def picked_of(items: Sequence[Any], picked: bytes, counts: Sequence[int] | None) -> list[Any]:
-    """Of all values of all items those that ``picked`` has a 1 for. ``counts``: how many each item was said to have, or
+    """Return the values of all items for which ``picked`` has a 1. ``counts``: how many each item was said to have, or
     ``PLAIN``, None if all are; an item that is broken now stands for each of its values."""
     flat: list[Any] = []
     for value, count in zip(items, counts or (PLAIN,) * len(items), strict=True):

@@ -166,7 +166,7 @@ class MessageReader:
         return messages
 
     def _begin_large(self, head: tuple[int, ...], begin: int, size: int) -> bool:
-        """Whether the message at ``begin`` needs memory of its own; what has come of it is moved there."""
+        """Return whether the message at ``begin`` needs memory of its own; what has come of it is moved there."""
         if size > self.limit_bytes:
             raise OSError(f"a message of {size} bytes was announced; at most {self.limit_bytes} are accepted here")
         if size <= len(self._buffer):

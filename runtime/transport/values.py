@@ -1,4 +1,5 @@
-"""The values of a bundle as frames, and back: as few pickles as can be, and each value for itself where one may fail.
+"""Encode the values of a bundle as frames, and decode them: in as few pickles as can be, and each alone where one may
+fail.
 
 A frame is anything bytes-like. Plain data (numbers, texts, lists, dicts ...) is one pickle for all values: that costs
 some 10 ns a number, where a pickle each costs 150. A value of any other class may run code of its own when it is
@@ -12,18 +13,45 @@ from __future__ import annotations
 import io
 import pickle
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
+import numpy as np
 from numpy import ndarray
+from numpy.typing import NDArray
 
+from runtime.arena.frame_store import Copies, Shelf
 from runtime.arena.reference import LARGE_BYTES, Reference
-from runtime.arena.shelves import Copies, Shelf
-from runtime.dispatch.routes import Mosaic
-from runtime.transport.arrays import array_of, described, is_lone_array
-from runtime.transport.broken import Broken
-from runtime.transport.outputs import any_outputs, gathered, put_together, spread
+from runtime.dispatch.keys import Mosaic
+from runtime.transport.outputs import Broken, any_outputs, gathered, put_together, spread
+
+# Encode a large array, such as a video frame, by its type and shape: its pickle names a function and a class, which
+# costs ten times as much to write and to read at every hop.
+
+_NUMBERS = "biufc"
+
+
+def is_lone_array(value: object) -> TypeGuard[NDArray[Any]]:
+    """Return whether ``described`` says all there is to say of it, beside its bytes."""
+    return (
+        type(value) is np.ndarray
+        and value.nbytes >= LARGE_BYTES
+        and value.flags.c_contiguous
+        and value.dtype.isbuiltin == 1
+        and value.dtype.kind in _NUMBERS
+    )
+
+
+def described(array: NDArray[Any]) -> dict[str, Any]:
+    """Return what ``array_of`` needs."""
+    return {"dtype": array.dtype.str, "shape": array.shape}
+
+
+def array_of(description: Mapping[str, Any], frame: Any) -> NDArray[Any]:
+    """The array, which shares the memory of the frame. Raises: whatever NumPy raises where the two do not fit."""
+    return np.ndarray(description["shape"], description["dtype"], frame)
+
 
 Frame = bytes | bytearray | memoryview
 Frames = Sequence[Frame]

@@ -1,4 +1,4 @@
-"""What travels between a pool and its workers: messages as bytes.
+"""The wire format between a pool and its workers: messages as bytes.
 
 A message is a head of fixed size, a table (lengths of the frames, timings, states), then the frames
 (:mod:`runtime.transport.values`): those of the payload, those of the states.
@@ -14,7 +14,7 @@ from itertools import chain
 from typing import NamedTuple, cast
 
 from runtime.arena.reference import Reference
-from runtime.made import made
+from runtime.construct import construct_fast
 from runtime.transport.values import Carried, Frame, Frames
 
 HEAD = struct.Struct("<QQIIIIBHHHH7x")
@@ -34,8 +34,8 @@ _PADDING = [bytes(size) for size in range(_ALIGN)]
 
 
 class Kind(IntEnum):
-    """What a message says. From the pool: TASK, EXIT. From a worker: READY, DONE, PARTLY, FAILED. From both: HELLO, and
-    ALIVE, whose ``task_id`` is what it was asked with."""
+    """The kinds of messages. From the pool: TASK, EXIT. From a worker: READY, DONE, PARTLY, FAILED. From both:
+    HELLO, and ALIVE, whose ``task_id`` is what it was asked with."""
 
     TASK = 1
     EXIT = 2
@@ -99,7 +99,7 @@ def unpack_alone(head: tuple[int, ...], buffer: memoryview, begin: int) -> Messa
         return None
     timings = _doubles(timing_count).unpack_from(buffer, begin + 8) if timing_count else ()
     frame = buffer[begin + table_size : begin + size].tobytes()
-    return made(Message, (kind, task_id, first, span, [frame], _NO_STATES, timings, start, items, ()))
+    return construct_fast(Message, (kind, task_id, first, span, [frame], _NO_STATES, timings, start, items, ()))
 
 
 def pack(message: Message) -> tuple[list[Frame], int]:

@@ -9,10 +9,13 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
+from fastapi.staticfiles import StaticFiles
 
 from service.api import apps, compositions, dashboard, items, operation, problems, slo, status
-from service.api.docs import add_schemas, add_security, yaml_body
+from service.api.deps import KnownQuery
+from service.api.docs import add_schemas, add_security, remove_unused, yaml_body
 from service.api.guard import Access, Guard
+from service.api.operation import Exposition
 from service.api.sse import Broadcaster
 from service.daemon.daemon import Daemon
 
@@ -26,16 +29,20 @@ def create_app(daemon: Daemon, access: Access | None = None, recent: operation.S
         description="Keeps stream applications at their service-level objectives.",
         lifespan=_lifespan,
         default_response_class=problems.Body,
+        docs_url=None,  # FastAPI's page loads its scripts from the internet
+        swagger_ui_oauth2_redirect_url=None,
         redoc_url=None,
         redirect_slashes=False,  # it would lead to whatever name the Host header gives
     )
     app.state.daemon, seen = daemon, daemon.observation
     app.state.recent = recent or operation.Said()
+    app.state.metrics = Exposition(seen.statuses)
     app.state.broadcaster = Broadcaster(lambda name: seen.status(name) if name else seen.statuses())
     topics = (slo, apps, items, status, compositions, operation, dashboard)
     for topic in topics:
-        app.include_router(topic.router)
+        app.include_router(topic.router, dependencies=[] if topic is dashboard else [KnownQuery])
     app.state.routes = [route for topic in topics for route in topic.router.routes]
+    app.mount("/swagger", StaticFiles(packages=[("fastapi_swagger", "resources")]))
     problems.install(app)
     access = access or Access()
     app.add_middleware(Guard, access=access)
@@ -60,6 +67,7 @@ def _complete_document(app: FastAPI, daemon: Daemon, access: Access) -> None:
         if app.openapi_schema is None:
             document = generate()
             add_schemas(document)
+            remove_unused(document)
             if access.token is not None:
                 add_security(document)
             document["paths"]["/compositions"]["post"]["requestBody"] = yaml_body(daemon.compositions.stages)

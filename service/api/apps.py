@@ -1,4 +1,4 @@
-"""``/apps``: what is registered; start, stop, input, mode."""
+"""``/apps``: registered apps; start, stop, input, mode."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from service.api import problems
 from service.api.deps import ExpectJson, ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.bodies.apps import AppInfo
-from service.bodies.requests import AnnounceRequest, ModeRequest, StartRequest
-from service.bodies.spec import BatchingSpec, InputSpec
-from service.bodies.status import Status
+from service.daemon.apps import STOP_TIMEOUT_S
+from service.runner.rpc.requests import Stop
+from service.schemas.compositions import AppInfo
+from service.schemas.requests import AnnounceRequest, ModeRequest, StartRequest, StopRequest
+from service.schemas.spec import BatchingSpec, InputSpec
+from service.schemas.status import Status
 
 router = APIRouter(tags=["apps"])
 STATUS: Responses = {200: {"model": Status}}
@@ -31,10 +33,21 @@ def start(app: str, daemon: ThisDaemon, request: StartRequest | None = None) -> 
     return problems.Body(daemon.apps.start((request or StartRequest()).spec(app)))
 
 
-@router.post("/apps/{app}/stop", responses={**STATUS, **documented(404, 409, 503, 507)})
-def stop(app: str, daemon: ThisDaemon) -> Response:
-    """Delivers what was accepted, then stops. The last results can be read until the next start."""
-    return problems.Body(daemon.apps.stop(app))
+@router.post("/apps/{app}/stop", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)})
+def stop(app: str, daemon: ThisDaemon, request: StopRequest | None = None) -> Response:
+    """Delivers what was accepted, then stops; answers when the app has ended. Meanwhile its state is stopping, and
+    another stop, with a shorter time or with force, hurries it. The last results can be read until the next start. What
+    a durable run had not delivered stays in its journal."""
+    return problems.Body(daemon.apps.stop(app, _how(request)))
+
+
+def _how(request: StopRequest | None) -> Stop | None:
+    """Return the stop that is asked for; None: the usual one."""
+    if request is None or (request.drain and request.timeout_s is None and not request.force):
+        return None
+    if request.force:
+        return Stop(drain=False, timeout_s=0.0)
+    return Stop(request.drain, STOP_TIMEOUT_S if request.timeout_s is None else float(request.timeout_s))
 
 
 @router.put("/apps/{app}/input", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)})
@@ -67,5 +80,5 @@ def set_batching(app: str, daemon: ThisDaemon, batching: BatchingSpec) -> Respon
 
 @router.put("/apps/{app}/mode", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)})
 def set_mode(app: str, daemon: ThisDaemon, request: ModeRequest) -> Response:
-    """auto adapts, observe decides and reports without acting, pinned keeps one composition."""
+    """Mode auto adapts, observe decides and reports without acting, pinned keeps one composition."""
     return problems.Body(daemon.apps.set_mode(app, request.mode, request.composition))

@@ -1,4 +1,4 @@
-"""``/compositions``: what can be chosen; added as YAML, removed by name."""
+"""``/compositions``: list compositions, add them as YAML, remove them by name."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from compositions.document.positions import line_of
+from compositions.document.positions import Positions
 from compositions.errors import CompositionError
 from compositions.rules import MAX_REPLICAS
 from service.api import problems
 from service.api.deps import ThisDaemon, YamlText
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.bodies.compositions import Choice, WhatIf
-from service.bodies.refusals import NotFoundError
-from service.running.asking.requests import ReadWhatIf
+from service.runner.rpc.requests import ReadWhatIf
+from service.schemas.compositions import Choice, WhatIf
+from service.schemas.refusals import NotFoundError
 
 router = APIRouter(tags=["compositions"])
 Cores = Annotated[int | None, Query(ge=1, le=4096, description="Cores of the workers; default: as it is.")]
@@ -26,6 +26,8 @@ SHOWN = 1000
 """Compositions in the answer to a document; the rest are a page further (GET)."""
 MARKED = 100
 """Faults whose line is looked for; nobody reads on after so many."""
+MARKED_BYTES = 256 * 1024
+"""Maximum size of a document for which line numbers are determined, in bytes: it costs as much again as reading it."""
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 AfterName = Annotated[str | None, Query(max_length=200, description="Only those listed after the one of this name.")]
 AfterBoth = Annotated[str | None, Query(max_length=300, description="Only those listed after APP/NAME.")]
@@ -41,7 +43,8 @@ def all_compositions(daemon: ThisDaemon, limit: Limit = 1000, after: AfterBoth =
 
 @router.get("/compositions/{app}", responses={**CHOICES, **documented(404, 503)})
 def compositions(app: str, daemon: ThisDaemon, limit: Limit = 1000, after: AfterName = None) -> Response:
-    """What can be chosen for an app, with worker counts, and predictions where there is a profile; a page at a time."""
+    """Return the compositions of an app, with worker counts, and predictions if there is a profile; a page at a
+    time."""
     every = daemon.compositions.of(app)
     return problems.Body(_page(every, [each.name for each in every], limit, after))
 
@@ -61,7 +64,9 @@ def add_compositions(text: YamlText, daemon: ThisDaemon) -> Response:
     try:
         return problems.Body(daemon.compositions.add(text)[:SHOWN])
     except CompositionError as error:
-        places = {fault: line_of(text, fault) for fault in error.faults[:MARKED]}
+        marked = error.faults[:MARKED] if len(text) <= MARKED_BYTES else ()
+        positions = Positions(text)
+        places = {fault: positions.line_of(fault) for fault in marked}
         return problems.refused(error, places)
 
 
@@ -76,6 +81,6 @@ def remove_composition(app: str, name: str, daemon: ThisDaemon) -> Response:
 def what_if(
     app: str, daemon: ThisDaemon, cores: Cores = None, replicas: Replicas = None, rate_per_s: Rate = None
 ) -> Response:
-    """What every composition would do with other cores, replicas or input rate, from the profile of the running app,
-    and what its manager would choose."""
+    """Return predictions for every composition with other cores, replicas or input rate, from the profile of the
+    running app, and the choice of its manager."""
     return problems.Body(daemon.compositions.what_if(app, ReadWhatIf(cores, replicas, rate_per_s)))

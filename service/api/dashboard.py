@@ -1,4 +1,4 @@
-"""The page at ``/`` and what it is made of: files of the package, served as they are."""
+"""Serve the page at ``/`` and its files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fastapi import APIRouter, Request, Response
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
@@ -41,6 +42,18 @@ async def page(request: Request) -> Response:
     return _file("index.html", request)
 
 
+@router.get("/docs", include_in_schema=False)
+async def api_page(request: Request) -> Response:
+    """Return the page about this API: Swagger UI from a package, as there may be no internet."""
+    return get_swagger_ui_html(
+        openapi_url="openapi.json",
+        title=request.app.title,
+        swagger_js_url="swagger/swagger-ui-bundle.js",
+        swagger_css_url="swagger/swagger-ui.css",
+        swagger_favicon_url="swagger/favicon-32x32.png",
+    )
+
+
 @router.get("/dashboard/{name}", include_in_schema=False)
 async def asset(name: str, request: Request) -> Response:
     return _file(name, request)
@@ -48,7 +61,7 @@ async def asset(name: str, request: Request) -> Response:
 
 @router.get("/dashboard/{version}/{name}", include_in_schema=False)
 async def versioned(version: str, name: str, request: Request) -> Response:
-    """What the page asks for: a browser that was here before asks for the page alone."""
+    """Serve a file of the page under its version, so that browsers keep it."""
     if version != _version():
         raise HTTPException(404)
     return _file(name, request, FOR_EVER)

@@ -1,4 +1,4 @@
-"""What the routes get by dependency: the daemon's core, and bodies in the right form."""
+"""Dependencies of the routes: the daemon's core, and request bodies of the right media type."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
+from compositions.errors import shown
+from compositions.wording import did_you_mean
 from service.api.guard import is_json, media_type
 from service.daemon.daemon import Daemon
+from service.schemas.refusals import BadValueError
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
@@ -35,6 +38,22 @@ def unsupported(request: Request, accepted: str) -> HTTPException:
     return HTTPException(415, f"media type {given[:80]!r} is not accepted here; send {accepted}")
 
 
+async def known_query(request: Request) -> None:
+    """Refuse query parameters that the route does not know: ignoring them would answer another question.
+
+    Raises: BadValueError.
+    """
+    asked = request.query_params.keys()
+    if not asked:
+        return
+    operation = request.app.openapi()["paths"][request.scope["route"].path_format][request.method.lower()]
+    taken = {each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"}
+    for name in sorted(asked - taken):
+        accepted = did_you_mean(name, taken) or f"; accepted are {', '.join(sorted(taken)) or 'none'}"
+        raise BadValueError(f"unknown query parameter {shown(name)}{accepted}")
+
+
 ThisDaemon = Annotated[Daemon, Depends(get_daemon)]
 YamlText = Annotated[bytes, Depends(yaml_text)]
 ExpectJson = Depends(expect_json)
+KnownQuery = Depends(known_query)

@@ -1,7 +1,9 @@
-"""What the OpenAPI document says beyond the routes' own types: problems, and bodies that are read by hand."""
+"""Additions to the OpenAPI document beyond the routes' own types: problems, and bodies that are read by hand."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +11,7 @@ from compositions.dynamic import SCHEDULER_NAMES
 from compositions.model import Stage
 from compositions.rules import MAX_REPLICAS
 from service.api.problems import MEDIA_TYPE
-from service.bodies.problems import Problem, ResultsGone, ValidationProblem
+from service.schemas.operation import Problem, ResultsGone, ValidationProblem
 
 WHEN = {
     400: "the request is not HTTP that can be read",
@@ -31,6 +33,7 @@ ALWAYS = (400, 401, 403, 413, 422)
 
 
 Json = dict[str, Any]
+_REFERENCE = re.compile(r"#/components/schemas/(\w+)")
 """A part of the document."""
 Responses = dict[int | str, Json]
 """What a route may answer, as FastAPI takes it."""
@@ -58,11 +61,24 @@ def add_schemas(document: Json) -> None:
         schemas[model.__name__] = schema
 
 
+def remove_unused(document: Json) -> None:
+    """Remove the schemas that nothing refers to: topics of a body, whose fields stand in the body itself."""
+    schemas = document["components"]["schemas"]
+    texts = {name: json.dumps(schema) for name, schema in schemas.items()}
+    used, found = set[str](), set(_REFERENCE.findall(json.dumps(document["paths"])))
+    while new := found - used:
+        used |= new
+        found = {name for each in new for name in _REFERENCE.findall(texts[each])}
+    for name in schemas.keys() - used:
+        del schemas[name]
+
+
 def add_security(document: Json) -> None:
     """Says that every call but the liveness probe needs the token."""
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}]
-    document["paths"]["/healthz"]["get"]["security"] = []
+    for probe in ("/healthz", "/readyz"):
+        document["paths"][probe]["get"]["security"] = []
 
 
 def item_body() -> Json:
@@ -102,7 +118,7 @@ def _object(properties: Json, *required: str) -> Json:
 
 
 def _generate(count: Json) -> Json:
-    """What ``generate`` of such a file says; ``count``: of workers, as a schema."""
+    """Return what ``generate`` of such a file says; ``count``: of workers, as a schema."""
     workers = {"type": "array", "items": count, "minItems": 1}
     schedulers = {"type": "array", "items": {"enum": list(SCHEDULER_NAMES)}}
     return _object({"max_workers": count, "replicas": workers, "dyn": schedulers}, "max_workers")

@@ -1,4 +1,4 @@
-"""What every request passes before any route sees it: who may ask, from where, how much, and in which form.
+"""Checks of every request before any route sees it: sender, origin, size and form.
 
 Plain ASGI, so that a refused request is answered before its body is read or parsed.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -19,24 +21,29 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from compositions.wording import figure
 from service.api import strict_json
 from service.api.problems import problem
-from service.bodies.problems import FieldError
+from service.schemas.operation import FieldError
 
+T = TypeVar("T")
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-OPEN_PATHS = ("/healthz", "/")
+OPEN_PATHS = ("/healthz", "/readyz", "/")
 OPEN_FOLDER = "/dashboard/"
 """The page and its scripts hold no data: what they show they ask for, with the token."""
 MAX_BODY_BYTES = 1024 * 1024
 PARSED_AT_ONCE_BYTES = 16 * 1024
 LARGER_ITEMS = ", or in several requests; recompose serve --max-item-bytes allows more"
+USER = "recompose.user"
+"""Key in a request's scope: a function that returns the id of the local user who sent the request, or None."""
 BODY_S = 60.0
 """For a whole body, whatever its size: who needs longer sends it in parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may ask. Without a token the service is for this machine only (API.md, Access)."""
+    """The access rules. Without a token only this machine's ``users`` may use the service."""
 
     token: str | None = None
+    users: frozenset[int] | None = None
+    """Ids of the users who may use the service without a token; None: anyone who can connect, for tests."""
     max_body_bytes: int = MAX_BODY_BYTES
     max_item_bytes: int = MAX_BODY_BYTES
     """Largest item that is pushed with ``POST /apps/{app}/items``."""
@@ -63,9 +70,11 @@ class Guard:
             await self._app(scope, _replay(body, receive), send)
 
     def _check_sender(self, scope: Scope, headers: Headers) -> Response | None:
+        is_open = _is_open(scope["path"])
         if self._access.token is not None:
-            return None if _is_open(scope["path"]) else _check_token(headers, self._access.token)
-        return _check_host(headers) or _check_origin(scope["method"], headers)
+            return None if is_open else _check_token(headers, self._access.token)
+        stranger = None if is_open else _check_user(scope, self._access.users)
+        return stranger or _check_host(headers) or _check_origin(scope["method"], headers)
 
     async def _read(self, scope: Scope, receive: Receive, headers: Headers) -> bytes | Response:
         try:
@@ -87,7 +96,7 @@ def _is_open(path: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this machine and nothing else."""
+    """Return whether a host name or address means this machine and nothing else."""
     if host == "localhost":
         return True
     try:
@@ -106,9 +115,27 @@ def _check_token(headers: Headers, token: str) -> Response | None:
     return problem(401, detail, headers={"WWW-Authenticate": 'Bearer realm="recompose"'})
 
 
+def own_users() -> frozenset[int]:
+    """Return the ids of the users with the same rights as this process: its own and root's."""
+    return frozenset({os.geteuid(), 0})
+
+
+def _check_user(scope: Scope, users: frozenset[int] | None) -> Response | None:
+    if users is None:
+        return None
+    user = scope[USER]() if USER in scope else None
+    if user in users:
+        return None
+    who = "a sender whose user is not known" if user is None else f"user {user} of this machine"
+    accepted = "without a token only the user who started the service is accepted; start it with RECOMPOSE_TOKEN"
+    return problem(403, f"{who} is refused: {accepted} and send that", headers={"Connection": "close"})
+
+
 def _check_host(headers: Headers) -> Response | None:
     """Refuses names that a web page could have pointed here (DNS rebinding)."""
-    host = headers.get("host", "")
+    host, *others = headers.getlist("host") or [""]
+    if others:
+        return problem(400, "the request has several Host headers; send one")
     if is_loopback(_name_of(host)):
         return None
     return problem(403, f"host {host[:80]!r} is not accepted without a token; use localhost or 127.0.0.1")
@@ -123,7 +150,8 @@ def _check_origin(method: str, headers: Headers) -> Response | None:
 
 
 def _name_of(host: str) -> str:
-    return host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    name, _, port = host.rpartition(":")
+    return name if name and port.isdecimal() else host
 
 
 async def _read(receive: Receive, headers: Headers, limit: int, advice: str) -> bytes | Response:
@@ -145,18 +173,16 @@ async def _read(receive: Receive, headers: Headers, limit: int, advice: str) -> 
     return b"".join(chunks)
 
 
+async def read_aside(read: Callable[[bytes], T], body: bytes) -> T:
+    """Return ``read(body)``, computed in a thread if the body is large, so that no other request waits for it."""
+    return await run_in_threadpool(read, body) if len(body) > PARSED_AT_ONCE_BYTES else read(body)
+
+
 async def _checked(body: bytes, headers: Headers) -> Response | None:
-    """A large body is parsed by a thread, so that nobody else waits for it."""
-    if len(body) > PARSED_AT_ONCE_BYTES:
-        return await run_in_threadpool(_check_form, body, headers)
-    return _check_form(body, headers)
-
-
-def _check_form(body: bytes, headers: Headers) -> Response | None:
     if not body or not is_json(headers):
         return None
     try:
-        strict_json.check(body)
+        await read_aside(strict_json.parse, body)
     except strict_json.JsonRefusedError as error:
         return problem(422, str(error), errors=[FieldError(loc=["body"], msg=str(error))])
     return None

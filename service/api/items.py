@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,10 +14,10 @@ from service.api import problems, strict_json
 from service.api.deps import ThisDaemon, expect_json
 from service.api.docs import item_body
 from service.api.docs import problems as documented
-from service.api.guard import media_type
-from service.bodies.refusals import BadValueError
-from service.bodies.results import Accepted, AcceptedMany
+from service.api.guard import media_type, read_aside
 from service.daemon.daemon import Daemon
+from service.schemas.refusals import BadValueError
+from service.schemas.results import Accepted, AcceptedMany
 
 router = APIRouter(tags=["apps"])
 LINES, BYTES, ARRAY = "application/x-ndjson", "application/octet-stream", "application/x-npy"
@@ -27,7 +26,7 @@ Many = Annotated[bool, Query(description="The body is an array of items, not one
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a body holds."""
+    """The items of a request body."""
 
     items: tuple[Any, ...]
     many: bool
@@ -39,7 +38,7 @@ async def pushed(request: Request, many: Many = False) -> Pushed:
     if not body:
         raise BadValueError("the body is empty; send the item as JSON")
     if kind == LINES:
-        return Pushed(tuple(_lines(body)), many=True)
+        return Pushed(await read_aside(_lines, body), many=True)
     if kind in (BYTES, ARRAY) and many:
         raise BadValueError(f"{kind} is one item; many go as an array of JSON, or as {LINES}")
     if kind == BYTES:
@@ -47,7 +46,7 @@ async def pushed(request: Request, many: Many = False) -> Pushed:
     if kind == ARRAY:
         return Pushed((_array(body),), many=False)
     await expect_json(request)
-    value = json.loads(body)
+    value = await read_aside(json.loads, body)
     if not many:
         return Pushed((value,), many=False)
     if not isinstance(value, list) or not value:
@@ -55,22 +54,26 @@ async def pushed(request: Request, many: Many = False) -> Pushed:
     return Pushed(tuple(value), many=True)
 
 
-def _lines(body: bytes) -> Iterator[Any]:
+def _lines(body: bytes) -> tuple[Any, ...]:
     lines = [(number, line) for number, line in enumerate(body.splitlines(), 1) if line.strip()]
     if not lines:
         raise BadValueError("the body has no line with an item")
-    for number, line in lines:
-        try:
-            strict_json.check(line)
-        except strict_json.JsonRefusedError as error:
-            raise BadValueError(f"line {number}: {error}") from error
-        yield json.loads(line)
+    return tuple(_line(number, line) for number, line in lines)
+
+
+def _line(number: int, line: bytes) -> Any:
+    try:
+        return strict_json.parse(line)
+    except strict_json.JsonRefusedError as error:
+        raise BadValueError(f"line {number}: {error}") from error
 
 
 def _array(body: bytes) -> Any:
+    """Read a NumPy array; pickles and archives are refused. A header may claim more numbers than fit into memory, or be
+    malformed: after any exception these bytes are not an array."""
     try:
-        return np.load(io.BytesIO(body), allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        return np.lib.format.read_array(io.BytesIO(body), allow_pickle=False)
+    except Exception as error:
         raise BadValueError(f"the body is not an array in NumPy's format npy: {error}") from error
 
 

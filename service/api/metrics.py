@@ -1,4 +1,4 @@
-"""The Prometheus metrics: a glossary that is a contract (:mod:`service.api.exposition` fills it at each scrape).
+"""The Prometheus metrics: a glossary that is a contract (:mod:`service.api.operation` fills it at each scrape).
 
 Labels are bounded: apps and stages come from the registered code, everything else from fixed lists of the API.
 """
@@ -11,9 +11,9 @@ from typing import Literal
 
 from control.decisions import State
 from profiler.slo import SloStatus
-from service.bodies.base import Answer
-from service.bodies.figures import StageStatus
-from service.bodies.status import Status
+from service.schemas.base import Answer
+from service.schemas.figures import StageStatus
+from service.schemas.status import BLOCKED_BY, Status
 
 Sample = tuple[tuple[str, ...], float | None]
 """Label values, and the value; None (not measured) is left out, never shown as 0."""
@@ -30,6 +30,8 @@ class Metric:
     meaning: str
     action: str
     samples: Callable[[Status], Iterator[Sample]]
+    earlier: str | None = None
+    """The metric's earlier name, without a unit; served beside the new name for one version."""
 
 
 def _one(value: Callable[[Status], float | None]) -> Callable[[Status], Iterator[Sample]]:
@@ -72,31 +74,48 @@ _IN_BASE_UNITS = {"latency": 1e-3, "throughput": 1.0}
 
 
 def _slo_bound(status: Status) -> Iterator[Sample]:
-    if status.slo is None:
+    if status.requested.slo is None:
         return
     bounds: dict[str, float | None] = {}
-    for each in status.slo.objectives or [status.slo]:
+    for each in status.requested.slo.objectives or [status.requested.slo]:
         bounds.setdefault(each.metric, each.bound)
     for metric, bound in bounds.items():
         yield (metric,), _scaled(bound, _IN_BASE_UNITS[metric])
 
 
+def _bound_of(metric: str) -> Callable[[Status], Iterator[Sample]]:
+    def samples(status: Status) -> Iterator[Sample]:
+        yield from (((), value) for (label,), value in _slo_bound(status) if label == metric)
+
+    return samples
+
+
+def _held_up(status: Status) -> Iterator[Sample]:
+    if status.health.held_up_by is not None:
+        yield from (((part,), float(part in status.health.held_up_by)) for part in BLOCKED_BY)
+
+
 def _from_read(status: Status) -> Iterator[Sample]:
-    latency = status.latency_from_read_ms
+    latency = status.demand.latency_from_read_ms
     return iter(()) if latency is None else _each(lambda _: latency, 1e-3)(status)
 
 
 def _telemetry(status: Status) -> Iterator[Sample]:
-    telemetry = status.telemetry
+    telemetry = status.resources.telemetry
     if telemetry is not None:
         yield ("written",), telemetry.written
         yield ("lost",), telemetry.lost
 
 
 def _cost(status: Status) -> Iterator[Sample]:
-    if status.cost is not None:
-        yield ("worker",), status.cost.worker_s
-        yield ("cpu",), status.cost.cpu_s
+    if status.resources.cost is not None:
+        yield ("worker",), status.resources.cost.worker_s
+        yield ("cpu",), status.resources.cost.cpu_s
+
+
+def _worker_memory(status: Status) -> float | None:
+    known = [worker.memory_bytes for worker in status.workers if worker.memory_bytes is not None]
+    return float(sum(known)) if known else None
 
 
 def _scaled(value: float | None, scale: float) -> float | None:
@@ -114,49 +133,71 @@ METRICS = (
         "recompose_slo_status", "gauge", "1 for the present status", ("status",),
         "Whether the SLO is met, as in /status.",
         "infeasible: give more cores or relax the SLO. violated for minutes: look at /decisions for why nothing helps.",
-        _one_of(lambda status: status.slo_status, SloStatus),
+        _one_of(lambda status: status.requested.slo_status, SloStatus),
     ),
     Metric(
         "recompose_slo_bound", "gauge", "seconds (latency) or items per second (throughput)", ("metric",),
-        "Value beyond which the SLO counts as violated.",
-        "Draw it beside the measured value.",
+        "Earlier name of recompose_slo_bound_seconds and recompose_slo_bound_items_per_second.",
+        "Use the new names.",
         _slo_bound,
     ),
     Metric(
-        "recompose_input_rate", "gauge", "items per second", (),
+        "recompose_slo_bound_seconds", "gauge", "seconds", (),
+        "Latency beyond which the SLO counts as violated.",
+        "Draw it beside the measured latency.",
+        _bound_of("latency"),
+    ),
+    Metric(
+        "recompose_slo_bound_items_per_second", "gauge", "items per second", (),
+        "Throughput below which the SLO counts as violated.",
+        "Draw it beside the measured throughput.",
+        _bound_of("throughput"),
+    ),
+    Metric(
+        "recompose_held_up", "gauge", "1 while it is so", ("reason",),
+        "What holds the stream up: workers, source, journal, sink, backlog or stages.",
+        "1 for minutes: read held_up in /status. stages: an item hangs; sink, journal: see the disk or the server.",
+        _held_up,
+    ),
+    Metric(
+        "recompose_input_items_per_second", "gauge", "items per second", (),
         "Items offered by the source.",
         "Above throughput for long: the app falls behind; see recompose_queued_items.",
         _one(lambda status: status.input_rate_per_s),
+        earlier="recompose_input_rate",
     ),
     Metric(
-        "recompose_offered_rate", "gauge", "items per second", (),
+        "recompose_offered_items_per_second", "gauge", "items per second", (),
         "Items due, or come by themselves, whether the source gets to them or not.",
         "Above the admitted rate: the source is held back; see recompose_lag_seconds.",
-        _one(lambda status: status.offered_per_s),
+        _one(lambda status: status.demand.offered_per_s),
+        earlier="recompose_offered_rate",
     ),
     Metric(
-        "recompose_admitted_rate", "gauge", "items per second", (),
+        "recompose_admitted_items_per_second", "gauge", "items per second", (),
         "Items that entered.",
         "Below the offered rate for long: the load is more than the active composition can do.",
-        _one(lambda status: status.admitted_per_s),
+        _one(lambda status: status.demand.admitted_per_s),
+        earlier="recompose_admitted_rate",
     ),
     Metric(
         "recompose_missed_items_total", "counter", "items", (),
         "Items that were due and never read, or refused by a push source, since the runner started.",
         "Grows: the source is held back for longer than it makes up for (setting catch_up_s).",
-        _one(lambda status: status.missed),
+        _one(lambda status: status.demand.missed),
     ),
     Metric(
         "recompose_lag_seconds", "gauge", "seconds", (),
         "How long the next item to be read has been due.",
         "Grows: more is asked for than comes out; see /decisions for what limits.",
-        _one(lambda status: status.lag_s),
+        _one(lambda status: status.demand.lag_s),
     ),
     Metric(
-        "recompose_throughput", "gauge", "items per second", (),
+        "recompose_throughput_items_per_second", "gauge", "items per second", (),
         "Items delivered.",
         "Below the input rate: the active composition is too slow, or a switch is under way.",
         _one(lambda status: status.throughput_per_s),
+        earlier="recompose_throughput",
     ),
     Metric(
         "recompose_latency_seconds", "gauge", "seconds", ("statistic",),
@@ -189,10 +230,11 @@ METRICS = (
         _one(lambda status: status.in_flight),
     ),
     Metric(
-        "recompose_bundle_size", "gauge", "items", (),
+        "recompose_bundle_size_items", "gauge", "items", (),
         "Items that may travel together, at most.",
         "Grows where the hops of single items cost much beside their work; batching in /status has the reason.",
-        _one(lambda status: status.batching.size if status.batching else None),
+        _one(lambda status: status.requested.batching.size if status.requested.batching else None),
+        earlier="recompose_bundle_size",
     ),
     Metric(
         "recompose_stage_service_time_seconds", "gauge", "seconds", ("stage",),
@@ -219,10 +261,16 @@ METRICS = (
         _one(lambda status: len(status.workers)),
     ),
     Metric(
+        "recompose_worker_memory_bytes", "gauge", "bytes", (),
+        "Resident memory of the app's workers on the runner's machine, together.",
+        "Grows steadily: a stage keeps what it should not; limit it with the setting worker_memory_mb.",
+        _one(_worker_memory),
+    ),
+    Metric(
         "recompose_workers_in_use", "gauge", "workers", (),
         "Workers bound to a group of the active composition.",
         "Compare with recompose_workers: the others are warm spares.",
-        _one(lambda status: status.cost.workers if status.cost else None),
+        _one(lambda status: status.resources.cost.workers if status.resources.cost else None),
     ),
     Metric(
         "recompose_cost_seconds_total", "counter", "seconds", ("kind",),
@@ -234,13 +282,13 @@ METRICS = (
         "recompose_switches_total", "counter", "switches", (),
         "Changes of the active composition since the runner started.",
         "More than a few an hour under a steady input: raise the SLO's threshold.",
-        _one(lambda status: status.switches),
+        _one(lambda status: status.changes.switches),
     ),
     Metric(
         "recompose_resizes_total", "counter", "switches", (),
         "Those of the changes that were made in place: numbers of replicas alone.",
         "None needed: they cost the stream nothing.",
-        _one(lambda status: status.resizes),
+        _one(lambda status: status.changes.resizes),
     ),
     Metric(
         "recompose_drain_estimate_seconds", "gauge", "seconds", (),
@@ -258,6 +306,6 @@ METRICS = (
         "recompose_runner_restarts_total", "counter", "restarts", (),
         "Runners started in place of one that died, since the daemon started.",
         "Grows: the runner process is killed (out of memory?); see the log.",
-        _one(lambda status: status.runner_restarts),
+        _one(lambda status: status.supervision.runner_restarts),
     ),
 )  # fmt: skip

@@ -1,22 +1,109 @@
-"""``/metrics``, ``/logs``, ``/healthz`` and ``/readyz``."""
+"""``/metrics``, ``/logs``, ``/healthz`` and ``/readyz``; and the rendering of the metrics."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import PlainTextResponse
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric as Family
 
+from control.decisions import State
 from service.api import problems
 from service.api.deps import ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.api.exposition import exposition
-from service.bodies.health import Health
-from service.bodies.logs import LogLine
-from service.bodies.refusals import UnavailableError
+from service.api.metrics import METRICS, Metric
 from service.logs import Recent
+from service.schemas.operation import Health, LogLine
+from service.schemas.refusals import UnavailableError
+from service.schemas.status import Status
+
+LATENCY = "recompose_item_latency_seconds"
+
+
+class Collector:
+    """Reads all statuses once at each scrape."""
+
+    def __init__(self, statuses: Callable[[], list[Status]]) -> None:
+        self._statuses = statuses
+
+    def collect(self) -> Iterator[Family]:
+        statuses = self._statuses()
+        for metric in METRICS:
+            yield _family(metric, metric.name, statuses)
+            if metric.earlier is not None:
+                yield _family(metric, metric.earlier, statuses)
+        yield _latencies(statuses)
+        yield InfoMetricFamily("recompose_build", "Version of the service.", {"version": version("recompose")})
+
+
+class Exposition:
+    """The metrics of one service: those of its apps, and of its own process."""
+
+    def __init__(self, statuses: Callable[[], list[Status]]) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(Collector(self._timed(statuses)))
+        ProcessCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def _timed(self, statuses: Callable[[], list[Status]]) -> Callable[[], list[Status]]:
+        calls = Histogram(
+            "recompose_status_call_seconds",
+            "Time until all runners had told their status, or a second was over. Unit: seconds.",
+            registry=self._registry,
+        )
+
+        def timed() -> list[Status]:
+            with calls.time():
+                return statuses()
+
+        return timed
+
+
+def _family(metric: Metric, name: str, statuses: list[Status]) -> Family:
+    make = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
+    meaning = metric.meaning if name == metric.name else f"Earlier name of {metric.name}."
+    family = make(name, f"{meaning} Unit: {metric.unit}.", labels=["app", *metric.labels])
+    for status in statuses:
+        for labels, value in _samples(metric, status):
+            if value is not None:
+                family.add_metric([status.app, *labels], float(value))
+    return family
+
+
+def _samples(metric: Metric, status: Status) -> Iterator[tuple[tuple[str, ...], float | None]]:
+    """Return the samples of an app; only its state unless it runs, so that many stopped apps add few series."""
+    if status.state is not State.STOPPED:
+        yield from metric.samples(status)
+    elif metric.name == "recompose_app_state":
+        yield (str(State.STOPPED),), 1.0
+
+
+def _latencies(statuses: list[Status]) -> Family:
+    told = "From when an item was due, or came, to its delivery, of all items since the runner started. Unit: seconds."
+    family = HistogramMetricFamily(LATENCY, told, labels=["app"])
+    for status in statuses:
+        counted = status.demand.latency_histogram
+        if counted is not None and status.state is not State.STOPPED:
+            bounds = [*map(str, counted.le_s), "+Inf"]
+            family.add_metric([status.app], list(zip(bounds, counted.counts, strict=True)), counted.sum_s)
+    return family
+
 
 Said = Recent
 """What the service has logged, as who puts the routes together gives it."""
@@ -29,9 +116,10 @@ TEXT: Responses = {
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses={**TEXT, **documented()})
-def prometheus(daemon: ThisDaemon) -> Response:
+def prometheus(request: Request) -> Response:
     """Metrics for Prometheus; their names are a contract (``service/api/metrics.py`` explains each)."""
-    return Response(exposition(daemon.observation.statuses), media_type=CONTENT_TYPE_LATEST)
+    metrics: Exposition = request.app.state.metrics
+    return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/logs", responses={200: {"model": list[LogLine]}, **documented(404)})
@@ -42,7 +130,7 @@ def logs(
     if app is not None:
         daemon.observation.status(app)
     recent: Recent = request.app.state.recent
-    return problems.Body([LogLine.of(line) for line in recent.read(app, after, limit)])
+    return problems.Body([LogLine.model_validate(line) for line in recent.read(app, after, limit)])
 
 
 @router.get("/healthz", responses={200: {"model": Health}, **documented()})
@@ -53,8 +141,9 @@ async def alive() -> Response:
 
 @router.get("/readyz", responses={200: {"model": Health}, **documented(503)})
 def ready(daemon: ThisDaemon) -> Response:
-    """Ray answers, and the apps that were running are restored."""
+    """Report ready if Ray answers, the state can be stored, the apps that were running are restored, and starts do not
+    fail. Needs no token; the reasons name apps but none of their inputs."""
     missing = daemon.readiness()
-    if missing is not None:
-        raise UnavailableError(f"not ready: {missing}")
+    if missing:
+        raise UnavailableError(f"not ready: {'; '.join(missing)}")
     return problems.Body(Health(status="ready"))

@@ -15,18 +15,16 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 
-from apps.input.push import BufferFull, SourceClosed
 from apps.registry import UnknownApp
 from compositions.errors import Fault, RecomposeError
-from service.bodies.base import json_of, plain
-from service.bodies.problems import FieldError, Problem, ResultsGone, ValidationProblem
-from service.bodies.refusals import ConflictError, DiskFullError, NotFoundError, ResultsGoneError, UnavailableError
-from service.running.asking.requests import Taken
+from datapipe.sources.push import BufferFull, SourceClosed
+from service.runner.rpc.requests import Taken
+from service.schemas import refusals
+from service.schemas.base import json_of, plain
+from service.schemas.operation import FieldError, Problem, ResultsGone, ValidationProblem
+from service.schemas.refusals import ConflictError, DiskFullError, NotFoundError, ResultsGoneError, UnavailableError
 
 MEDIA_TYPE = "application/problem+json"
-UNION_MEMBERS = ("latency", "throughput", "one", "together")
-SHOWN = 80
-"""Characters of an offending value in a sentence."""
 log = structlog.get_logger()
 
 
@@ -64,7 +62,7 @@ def problem(
 
 
 def cut_short(error: RecomposeError, detail: str, taken: Taken) -> Response:
-    """Of many items those before one that is refused were ``taken``; the answer names them."""
+    """Return the answer to a push of many items of which one is refused: it names those that were taken before."""
     status = status_of(error)
     body = _about(status, detail).model_copy(update={"serials": taken.serials, "run": taken.run})
     return Body(body, status, headers=_retry_after(status, error), media_type=MEDIA_TYPE)
@@ -126,39 +124,15 @@ def _loc(fault: Fault) -> list[str | int]:
 def invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = error.errors()
-    errors = [FieldError(loc=_place(each), msg=_message(each)) for each in found]
-    return problem(422, "; ".join(_sentence(each) for each in found[:5]), errors=errors)
-
-
-def _place(error: Mapping[str, Any]) -> list[str | int]:
-    """Without the name that the validator gives to the member of a union it tried."""
-    return [part for part in error["loc"] if part not in UNION_MEMBERS]
-
-
-def _message(error: Mapping[str, Any]) -> str:
-    if error["type"] == "extra_forbidden":
-        return "unknown field; /docs lists those that are accepted"
-    told = str(error["msg"]).removeprefix("Value error, ")
-    return told.replace("Input should be a valid ", "must be a ").replace("Input should be ", "must be ")
-
-
-def _sentence(error: Mapping[str, Any]) -> str:
-    where = ".".join(str(part) for part in _place(error))
-    if error["type"] == "missing":
-        return f"{where} is missing"
-    return f"{where} = {_shown(error['input'])}: {_message(error)}"
-
-
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, bytes) else repr(value)
-    return (repr(text) if isinstance(text, bytes) else text)[:SHOWN]
+    errors = [FieldError(loc=refusals.place(each), msg=refusals.message(each)) for each in found]
+    return problem(422, "; ".join(refusals.sentence(each) for each in found[:5]), errors=errors)
 
 
 def http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail, headers = str(error.detail), dict(error.headers or {})
     if error.status_code == 404:
-        detail = f"there is nothing at {request.url.path[:SHOWN]!r}; /docs lists what there is"
+        detail = f"there is nothing at {request.url.path[: refusals.SHOWN]!r}; /docs lists what there is"
     elif error.status_code == 405:
         headers["Allow"] = ", ".join(sorted(_methods(request)))
         detail = f"{request.method} is not accepted here; accepted is {headers['Allow']}"
@@ -166,7 +140,7 @@ def http_error(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> set[str]:
-    """Of all routes at this path; the router itself names those of the first one only."""
+    """Return the methods of all routes at this path; the router itself names those of the first one only."""
     found: set[str] = set()
     for route in request.app.state.routes:
         if route.matches(request.scope)[0] is not Match.NONE:

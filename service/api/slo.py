@@ -1,5 +1,4 @@
-"""``/slo``, ``/budget`` and ``/alerts``: what is wanted of each app, what all of them together may spend, and when
-somebody is to be told."""
+"""``/slo``, ``/budget`` and ``/alerts``: the objectives of each app, the budget of the machine, and alert rules."""
 
 from __future__ import annotations
 
@@ -10,10 +9,10 @@ from fastapi import APIRouter, Body, Response
 from service.api import problems
 from service.api.deps import ExpectJson, ThisDaemon
 from service.api.docs import problems as documented
-from service.bodies.alerts import AlertsInForce, AlertsRequest
-from service.bodies.machine import MachineBudgetRequest, MachineShares
-from service.bodies.requests import SloRequest
-from service.bodies.slo import StoredSlo
+from service.schemas.alerts import AlertsInForce, AlertsRequest
+from service.schemas.machine import MachineBudgetRequest, MachineShares
+from service.schemas.requests import SloRequest
+from service.schemas.slo import StoredSlo
 
 router = APIRouter(tags=["objectives"])
 Asked = Annotated[MachineBudgetRequest | None, Body(description="null lifts it.")]

@@ -1,4 +1,4 @@
-"""``/status``, ``/decisions`` and ``/results``: what can be seen of the apps."""
+"""``/status``, ``/decisions``, ``/results``, ``/history``, ``/traces``, ``/runs``: the apps now, and their past."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import AwareDatetime, BeforeValidator
 from sse_starlette.sse import EventSourceResponse
 
-from service.api import problems, runs
+from service.api import problems
 from service.api.deps import ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
-from service.bodies.base import time_text
-from service.bodies.decisions import KINDS, Decision, Entry, EntryKind
-from service.bodies.results import Result
-from service.bodies.status import Rates, Sample, Status
-from service.bodies.traces import Trace
-from service.daemon.past import AskedTraces, Past, traces
-from service.running.asking.requests import ReadResults
-from service.running.recording.history import KEPT_S
+from service.daemon.past import AskedTraces, Past, compared, known_runs, traces
+from service.runner.rpc.requests import ReadResults
+from service.runner.telemetry.history import KEPT_S
+from service.schemas.base import time_text
+from service.schemas.decisions import KINDS, Decision, Entry, EntryKind
+from service.schemas.operation import OwingRun
+from service.schemas.results import Result
+from service.schemas.runs import KnownRun, RunFigures, Trace
+from service.schemas.status import Rates, Sample, Status
 
 router = APIRouter(tags=["observation"])
-router.include_router(runs.router)
 GRACE_S = 2.0
 """At shutdown a stream ends by itself after its next status; only then its connection is cut."""
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
@@ -101,8 +101,9 @@ def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From
 
 @router.get("/rates", responses={200: {"model": list[Rates]}, **documented()})
 def rates(daemon: ThisDaemon, last_s: LastSeconds = 300, most: Most = 100) -> Response:
-    """How the rates of all apps went of late, in columns: what `GET /history/{app}` has of them, as far as runners
-    remember it, thinned out to `most` samples an app; of one whose runner does not answer within a second, none."""
+    """Return the recent rates of all apps, in columns: what `GET /history/{app}` has of them, as far as runners
+    remember it, thinned out to `most` samples an app. The columns of an app whose runner does not answer within a
+    second are empty."""
     return problems.Body(daemon.observation.rates(last_s, most))
 
 
@@ -115,8 +116,8 @@ def item_traces(
     slowest: Slowest = 10,
     last_s: LastSeconds = 300,
 ) -> Response:
-    """Where single items waited and were worked on, from telemetry, some ten seconds after they left: the one with
-    `serial` (of `run`, else of the latest run that has it), or the `slowest` of the last `last_s` seconds."""
+    """Return where single items waited and were processed, from telemetry, some ten seconds after they left: the one
+    with `serial` (of `run`, else of the latest run that has it), or the `slowest` of the last `last_s` seconds."""
     daemon.observation.status(app)
     return problems.Body(traces(daemon.telemetry, app, AskedTraces(serial, run, slowest, last_s)))
 
@@ -131,7 +132,7 @@ def decisions(app: str, daemon: ThisDaemon, kind: Kinds = None, before: Before =
 
 @router.get("/decisions/{app}/{number}", responses={200: {"model": Decision}, **documented(404)})
 def decision(app: str, number: Number, daemon: ThisDaemon) -> Response:
-    """One decision, by its `id`; the last thousand are kept."""
+    """Return one decision by its `id`; the last thousand are kept."""
     return problems.Body(daemon.observation.decision(app, number))
 
 
@@ -142,3 +143,32 @@ def results(
     """Delivered results in order, of the present or the last run, from a bounded window; read on with the `run` and the
     `serial` of the last one. What cannot be had any more is told, never left out."""
     return problems.Body(daemon.observation.results(app, ReadResults(after, limit, run)))
+
+
+MOST = 4
+Asked = Annotated[
+    list[Annotated[str, Query(max_length=100)]] | None,
+    Query(max_length=MOST, description="A run; may be given several times. None: the two latest."),
+]
+
+
+@router.get("/runs/{app}", responses={200: {"model": list[KnownRun]}, **documented(404)})
+def runs(app: str, daemon: ThisDaemon) -> Response:
+    """The latest first, fifty at most, as far as telemetry is kept; a run is there some ten seconds after it began."""
+    daemon.observation.status(app)
+    return problems.Body(known_runs(daemon.telemetry, app))
+
+
+@router.get("/owing", responses={200: {"model": list[OwingRun]}, **documented()})
+def owing(daemon: ThisDaemon) -> Response:
+    """Return the durable runs that hold undelivered data, with their journals: running, retried, and stopped ones. A
+    start of the same app, source, sink and options continues a stopped run."""
+    return problems.Body(daemon.apps.owing.all())
+
+
+@router.get("/comparison/{app}", responses={200: {"model": list[RunFigures]}, **documented(404)})
+def comparison(app: str, daemon: ThisDaemon, run: Asked = None) -> Response:
+    """Return the figures and the timeline of each `run`: whether its objective was met, latency, rates, workers, CPU
+    time per item."""
+    daemon.observation.status(app)
+    return problems.Body(compared(daemon.telemetry, app, run or []))

@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from rich.console import Group, RenderableType
 from rich.live import Live
 
-from service.bodies.compositions import Choice
-from service.bodies.decisions import Entry, EntryKind
-from service.bodies.status import Status
 from service.cli import render
 from service.cli.http import DEFAULT_URL, Client, read, segment
-from service.cli.names import app_argument
+from service.cli.texts import app_argument
 from service.cli.watch_view import DECISIONS, WatchView
-from service.cli.which_decisions import Which, which_decisions
+from service.schemas.compositions import Choice
+from service.schemas.decisions import KINDS, Entry, EntryKind
+from service.schemas.status import Status
 
 url_option = click.option("--url", envvar="RECOMPOSE_URL", default=DEFAULT_URL, show_default=True)
-json_option = click.option("--json", "as_json", is_flag=True, help="The service's answer as it is.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the service's answer as JSON.")
 
 
 @contextmanager
@@ -41,9 +41,59 @@ def show(answer: Any, as_json: bool, view: Callable[[Any], RenderableType]) -> N
         render.console().print(view(answer))
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    kinds: tuple[EntryKind, ...]
+    before: str | None
+    limit: int
+
+    def answer(self, client: Client, app: str) -> Any:
+        """Return the service's answer, newest first. Raises: ServiceError."""
+        before = {"before": self.before} if self.before else {}
+        return client.get(f"/decisions/{segment(app)}", limit=self.limit, kind=list(self.kinds), **before)
+
+    def entries(self, client: Client, app: str) -> list[Entry]:
+        """Raises: ServiceError."""
+        return read(list[Entry], self.answer(client, app))
+
+
+def which_decisions(most: int) -> Callable[[F], F]:
+    """``--kind``, ``--before`` and ``--limit`` (``most`` where it is not given)."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(_options(most)):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _options(most: int) -> list[Callable[[F], F]]:
+    return [
+        click.option(
+            "--limit",
+            type=click.IntRange(1, 1000),
+            default=most,
+            show_default=True,
+            help="Maximum number of decisions.",
+        ),
+        click.option(
+            "--kind",
+            "kinds",
+            type=click.Choice(KINDS),
+            multiple=True,
+            help="Only decisions of this kind; may be given several times.",
+        ),
+        click.option("--before", help="Only decisions before this time, such as 2026-11-20T10:00:00Z."),
+    ]
+
+
 @click.command()
 @click.argument("app", required=False)
-@click.option("--watch", is_flag=True, help="Live, until Ctrl-C; as the command watch.")
+@click.option("--watch", is_flag=True, help="Update the view until Ctrl-C, like the command watch.")
 @which_decisions(DECISIONS)
 @url_option
 @json_option
@@ -94,7 +144,7 @@ def _in_full(status: Status, entries: Sequence[Entry]) -> RenderableType:
 @url_option
 @json_option
 def watch(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None, url: str, as_json: bool) -> None:
-    """Shows APP live, until Ctrl-C: its pipeline, rates, objective and last decisions."""
+    """Show APP live, until Ctrl-C: its pipeline, rates, objective and last decisions."""
     with connected(url) as client:
         _watch(client, app, Which(kinds, before, limit), as_json)
 
@@ -124,7 +174,7 @@ def _draw(statuses: Iterable[Any], view: WatchView) -> None:
 @url_option
 @json_option
 def decisions(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | None, url: str, as_json: bool) -> None:
-    """Shows what was decided for APP and why, newest first."""
+    """Show the decisions for APP and their reasons, newest first."""
     with connected(url) as client:
         found = Which(kinds, before, limit).answer(client, app)
         show(found, as_json, lambda found: render.decisions_table(read(list[Entry], found)))
@@ -132,11 +182,15 @@ def decisions(app: str, limit: int, kinds: tuple[EntryKind, ...], before: str | 
 
 @click.command()
 @click.argument("app")
-@click.option("--add", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML file to add, live.")
+@click.option(
+    "--add",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML file with compositions to add at once.",
+)
 @url_option
 @json_option
 def compositions(app: str, add: Path | None, url: str, as_json: bool) -> None:
-    """Shows what can be chosen for APP; --add adds the compositions of a YAML file first."""
+    """Show the compositions of APP; --add adds the compositions of a YAML file first."""
     with connected(url) as client:
         if add is not None:
             headers = {"content-type": "application/yaml"}

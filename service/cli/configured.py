@@ -1,25 +1,116 @@
-"""Brings about what a file says: apps are started, changed and stopped, at the start and whenever the file changes."""
+"""Read the configuration file, and apply it: start, change and stop apps, at the start and whenever the file
+changes."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import click
 import structlog
+from pydantic import ValidationError
 from watchfiles import watch
 
-from compositions.errors import Fault, RecomposeError
+from compositions.document.safe_yaml import read_yaml
+from compositions.errors import CompositionError, Fault, RecomposeError
 from profiler.slo import Slo
-from service.bodies.alerts import AlertsRequest
-from service.bodies.config import AppConfig, ServiceConfig
-from service.bodies.machine import MachineBudgetRequest
-from service.bodies.requests import StartRequest
-from service.bodies.spec import RunSpec
-from service.cli.config_file import ConfigRefused, config_option, read_config
 from service.daemon.daemon import Daemon
+from service.schemas.alerts import AlertsRequest
+from service.schemas.config import AppConfig, ServeConfig, ServiceConfig
+from service.schemas.machine import MachineBudgetRequest
+from service.schemas.refusals import message, no_app
+from service.schemas.requests import StartRequest
+from service.schemas.spec import RunSpec
+
+OPTIONS = {"apps": "apps_dirs", "compositions": "compositions_dirs", "state": "state_dir", "ray": "address"}
+"""What the command calls them where that is something else."""
+PATHS = ("apps", "compositions", "state")
+SECRET = frozenset({"sink", "source", "options", "webhook"})
+"""Fields whose values are shown to nobody: a URL may have a password in it."""
+
+
+class ConfigRefused(RecomposeError):  # noqa: N818 - says what happened
+    """A file was refused; carries every fault."""
+
+    def __init__(self, file: Path, faults: list[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(f"{file}: {fault}" for fault in faults))
+
+
+def read_config(file: Path) -> ServiceConfig:
+    """Raises: ConfigRefused with every fault and its path."""
+    try:
+        document = read_yaml(file.read_bytes())
+        config = ServiceConfig.model_validate({} if document is None else document)
+    except OSError as error:
+        raise ConfigRefused(file, [Fault("", f"cannot be read: {error.strerror}")]) from error
+    except CompositionError as error:
+        raise ConfigRefused(file, list(error.faults)) from error
+    except ValidationError as error:
+        raise ConfigRefused(file, [_fault(detail) for detail in error.errors()]) from error
+    faults = [fault for name, app in config.apps.items() for fault in _of_app(name, app)]
+    if faults:
+        raise ConfigRefused(file, faults)
+    return config
+
+
+def _fault(detail: Any) -> Fault:
+    path = ".".join(map(str, detail["loc"]))
+    if detail["type"] == "extra_forbidden":
+        return Fault(path, "is not known here")
+    said = message(detail)
+    given = f"{detail['input']!r} " if _may_be_shown(detail) else ""
+    return Fault(path, f"{given}is not accepted: {said[:1].lower()}{said[1:]}"[:500])
+
+
+def _may_be_shown(detail: Any) -> bool:
+    """Not what may carry a password: places and options, and whatever has them inside."""
+    return not SECRET.intersection(detail["loc"]) and not isinstance(detail["input"], Mapping | list)
+
+
+def _of_app(name: str, app: Any) -> list[Fault]:
+    """Return what no field says by itself."""
+    faults = [] if app.source.fault is None else [Fault(f"apps.{name}.source", app.source.fault)]
+    if app.budget is not None and app.slo is None:
+        faults.append(Fault(f"apps.{name}.budget", "a budget is for an objective; say which with slo"))
+    try:
+        _ = app.wanted
+        _ = app.batching.batching
+    except RecomposeError as error:
+        faults.append(Fault(f"apps.{name}", str(error)))
+    return faults
+
+
+def options_of(service: ServeConfig, folder: Path) -> Mapping[str, Any]:
+    """Return the options that the file sets, by the names of the command's parameters; paths are relative to
+    ``folder``."""
+    said = {name: value for name, value in service.model_dump().items() if value not in (None, [])}
+    for name in PATHS:
+        if name in said:
+            paths = said[name]
+            said[name] = str(folder / paths) if isinstance(paths, str) else [str(folder / each) for each in paths]
+    return {OPTIONS.get(name, name): value for name, value in said.items()}
+
+
+def _as_defaults(ctx: click.Context, param: click.Parameter, file: Path | None) -> Path | None:
+    """What the file says of the service stands in for options that are not given."""
+    if file is not None:
+        ctx.default_map = {**(ctx.default_map or {}), **options_of(read_config(file).service, file.resolve().parent)}
+    return file
+
+
+config_option = click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    is_eager=True,
+    callback=_as_defaults,
+    help="YAML file with these options, apps to run and their objectives; read again when it changes.",
+)
+
 
 __all__ = ["Configured", "config_option", "configured"]
 
@@ -32,7 +123,7 @@ EVERY_MS = 2000
 
 
 class Configured:
-    """Of one daemon. What a file never named is nobody's business here."""
+    """Applies a configuration file to one daemon. Apps that a file never named are left alone."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -42,7 +133,7 @@ class Configured:
         self._budget: MachineBudgetRequest | None = None
 
     def bring_about(self, config: ServiceConfig) -> None:
-        """As far as it goes: what is refused is logged with its reason, and the rest goes on."""
+        """Apply as much as possible: a refused part is logged with its reason, and the rest goes on."""
         alerts, budget = config.alerts, config.budget
         if alerts not in (None, self._alerts) and self._try("alerts", partial(self._daemon.alerts.set, alerts)):
             self._alerts = alerts
@@ -96,7 +187,8 @@ class Configured:
 def differing(running: RunSpec, wanted: RunSpec) -> set[str]:
     """The fields of a start body in which they do. Where no composition is named, any may be the first one."""
     named = StartRequest.model_fields.keys() - ({"composition"} if wanted.composition is None else set())
-    return {field for field in named if getattr(running, field) != getattr(wanted, field)}
+    has, wants = running.model_dump(), wanted.model_dump()
+    return {field for field in named if has[field] != wants[field]}
 
 
 @contextmanager
@@ -117,15 +209,13 @@ def configured(file: Path | None, daemon: Daemon) -> Iterator[None]:
 
 
 def _check_names(file: Path, daemon: Daemon) -> None:
-    known = ", ".join(sorted(daemon.names()))
     unknown = read_config(file).apps.keys() - set(daemon.names())
     if unknown:
-        said = f"there is no such app; registered are {known}"
-        raise ConfigRefused(file, [Fault(f"apps.{name}", said) for name in sorted(unknown)])
+        raise ConfigRefused(file, [Fault(f"apps.{name}", no_app(name, daemon.names())) for name in sorted(unknown)])
 
 
 def _hold(file: Path, daemon: Daemon, stop: threading.Event) -> None:
-    while daemon.readiness() is not None:  # apps of the last service are brought back first
+    while not daemon.restored:  # apps of the last service are brought back first
         if stop.wait(LOOK_S):
             return
     state, seen = Configured(daemon), _stamp(file)
@@ -138,7 +228,7 @@ def _hold(file: Path, daemon: Daemon, stop: threading.Event) -> None:
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
-    """Of what the file holds; None while there is none."""
+    """Return the time of change and the size of the file; None while there is none."""
     try:
         status = file.stat()
     except OSError:

@@ -1,20 +1,158 @@
-"""The course of a demo: profile at a gentle rate, then an objective, then an input that rises and falls."""
+"""The phases of a demo: profile, plan rates and an objective, let the input rise and fall, check every result."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from control.decisions import State
-from service.bodies.requests import StartRequest
-from service.bodies.results import Result
-from service.bodies.spec import InputSpec
-from service.bodies.status import Status
-from service.cli.app_client import AppClient
-from service.cli.demo_plan import Plan, plan_for
-from service.cli.demo_tally import Tally
-from service.cli.demo_view import DemoView
+from control.decisions import State, Trigger
+from profiler.slo import SloStatus
+from service.cli.demo_view import AppClient, DemoView
 from service.cli.http import ServiceError
+from service.cli.render import number
+from service.schemas.compositions import Choice
+from service.schemas.decisions import Decision, Entry
+from service.schemas.figures import Items
+from service.schemas.requests import StartRequest
+from service.schemas.results import Result
+from service.schemas.spec import InputSpec
+from service.schemas.status import Status
+
+FETCH_EVERY_S = 1.0
+JUDGED = (SloStatus.MET, SloStatus.VIOLATED, SloStatus.INFEASIBLE)
+ASKED_FOR = (Trigger.SLO, Trigger.VIOLATION, Trigger.INPUT_RATE)
+
+
+class SerialCheck:
+    """Serial numbers must come from 0, each once, in order, without gaps."""
+
+    def __init__(self) -> None:
+        self.last = -1
+        self.received = self.lost = self.doubled = self.misordered = self.errors = 0
+        self._seen: set[int] = set()
+
+    def take(self, results: Iterable[Result]) -> None:
+        for result in results:
+            self.received += 1
+            self.errors += result.error is not None
+            if not result.part:  # the first of its values stands for an item
+                self._take(result.serial)
+
+    def _take(self, serial: int) -> None:
+        if serial in self._seen:
+            self.doubled += 1
+        elif serial < self.last:
+            self.misordered += 1
+            self.lost -= 1  # counted as a gap before
+        else:
+            self.lost += serial - self.last - 1
+        self._seen.add(serial)
+        self.last = max(self.last, serial)
+
+    def finish(self, accepted: int) -> None:
+        """Count as lost what was accepted and never came out."""
+        self.lost += max(0, accepted - (self.last + 1))
+
+    @property
+    def damage(self) -> str | None:
+        counts = {"lost": self.lost, "doubled": self.doubled, "misordered": self.misordered, "failed": self.errors}
+        return ", ".join(f"{count} items {what}" for what, count in counts.items() if count) or None
+
+
+class Tally:
+    def __init__(self) -> None:
+        self.serials = SerialCheck()
+        self._due_s = 0.0
+        self._used: list[str] = []
+        self._verdicts: list[bool] = []
+        self._rates: list[float] = []
+        self._latencies_ms: list[float] = []
+        self._items: Items | None = None
+        self._switches = 0
+        self._decisions: Sequence[Decision] = ()
+
+    def due(self, now_s: float) -> bool:
+        """Return whether it is time to fetch results again."""
+        if now_s < self._due_s:
+            return False
+        self._due_s = now_s + FETCH_EVERY_S
+        return True
+
+    def see(self, status: Status) -> None:
+        composition = status.composition
+        if composition and (not self._used or self._used[-1] != composition.name):
+            self._used.append(composition.name)
+        if status.requested.slo_status in JUDGED:
+            self._verdicts.append(status.requested.slo_status is SloStatus.MET)
+        rate, latency_ms = status.throughput_per_s, status.latency_ms.mean
+        if status.requested.slo and rate is not None and latency_ms is not None:
+            self._rates.append(rate)
+            self._latencies_ms.append(latency_ms)
+
+    def take(self, results: Iterable[Result]) -> None:
+        self.serials.take(results)
+
+    def finish(self, status: Status, entries: Sequence[Entry]) -> None:
+        """``status`` after the stop."""
+        self._items, self._switches = status.items, status.changes.switches
+        self._decisions = [each for each in entries if isinstance(each, Decision)]
+        self.serials.finish(status.items.accepted)
+
+    @property
+    def damage(self) -> str | None:
+        return self.serials.damage
+
+    def rows(self) -> list[tuple[str, str]]:
+        items, serials = self._items, self.serials
+        assert items is not None, "the summary comes after the end"
+        settled = [each for each in reversed(self._decisions) if each.trigger in ASKED_FOR]
+        settle = ", ".join(f"{number(each.duration_s, ' s')} ({each.trigger})" for each in settled)
+        return [
+            ("items accepted, delivered", f"{items.accepted:,}, {items.delivered:,}"),
+            ("items lost, doubled, misordered", f"{serials.lost}, {serials.doubled}, {serials.misordered}"),
+            ("results checked", f"{serials.received:,}, by their serial numbers"),
+            ("time to settle", settle or "no decision was needed"),
+            ("compositions used", " → ".join(self._used)),
+            ("switches", str(self._switches)),
+            ("throughput, mean", number(_mean(self._rates), "/s", 2)),
+            ("latency, mean", number(_mean(self._latencies_ms), " ms")),
+            ("SLO met", f"{_mean(self._verdicts):.0%} of the time with an SLO" if self._verdicts else "–"),
+        ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(len(values), 1)
+
+
+HIGH_SHARE, OVERLOAD = 0.85, 1.2
+"""High input, as a share of the best composition's capacity and of the first one's: whichever is less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Input rates in items/s, and the latency objective in milliseconds."""
+
+    low_per_s: float
+    high_per_s: float
+    target_ms: float
+
+
+def plan_for(status: Status, choices: Sequence[Choice]) -> Plan:
+    """Rates and SLO from a profile at rest.
+
+    ``x1`` is the most that the active composition could do, ``x`` the most that any is predicted to do. Low input is
+    half of x1. High input lies above x1, where latency grows without bound if nothing changes, but leaves the best
+    composition some room; where no composition can do more than the active one, it lies below x1.
+    """
+    assert status.composition is not None, "an app with a profile has an active composition"
+    times_ms = {stage.name: stage.service_time_ms or 0.0 for stage in status.stages}
+    groups = status.composition.groups
+    x1 = min(1e3 * group.replicas / sum(times_ms[name] for name in group.stages) for group in groups)
+    x = max([choice.predicted_throughput_per_s or x1 for choice in choices])
+    resting_ms = max(status.latency_ms.p50 or 0.0, sum(times_ms.values()))
+    return Plan(low_per_s=0.5 * x1, high_per_s=min(OVERLOAD * x1, HIGH_SHARE * x), target_ms=2.5 * resting_ms)
+
 
 LIMIT_S = 170.0
 """The whole demo, start of the daemon included, ends within three minutes."""
@@ -96,7 +234,7 @@ class Course:
                 raise Interrupted
             self._see(status)
             if status.state is State.FAILED:
-                raise ServiceError(f"{self._app.name} failed: {status.failure}")
+                raise ServiceError(f"{self._app.name} failed: {status.health.failure}")
             yield status
 
     def _follow(self, seconds: float) -> Status:

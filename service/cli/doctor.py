@@ -1,28 +1,44 @@
-"""``recompose doctor``: what is wrong with this machine, and what to do."""
+"""``recompose doctor``: check this machine, and report what is wrong with advice."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import os
+import re
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import click
+import psutil
 from rich.table import Table
 from rich.text import Text
 
 from service.cli import render
-from service.cli.checkup import Finding, Place, findings
-from service.daemon.storing.database import default_directory
+from service.daemon.store.database import default_directory
+from service.runner.validation.resolution import available_cores
 
 COLORS = {"good": "green", "note": "yellow", "bad": "red"}
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Of the service.")
-@click.option("--state", type=click.Path(file_okay=False, path_type=Path), help="Of the service.")
-@click.option("--json", "as_json", is_flag=True, help="The findings as JSON.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Port of the service.")
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="State directory of the service (default ~/.local/state/recompose).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(port: int, state: Path | None, as_json: bool) -> None:
-    """Looks whether this machine has what Recompose needs; exit 1 when something is bad."""
+    """Check that this machine can run Recompose; exit code 1 if something is bad."""
     found = findings(Place(port, (state or default_directory()).resolve()))
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))
@@ -37,3 +53,166 @@ def _table(found: list[Finding]) -> Table:
     for each in found:
         made.add_row(Text(each.grade, style=COLORS[each.grade]), each.about, each.found, each.do or "")
     return made
+
+
+GIB = 2**30
+Grade = Literal["good", "note", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``note``: something will not go, or not well; ``bad``: nothing will."""
+
+    about: str
+    grade: Grade
+    found: str
+    do: str | None = None
+    """What to do; None where nothing is to be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The port and the state directory of a service."""
+
+    port: int
+    state: Path
+
+
+def findings(place: Place) -> list[Finding]:
+    return [look(place) for look in LOOKS]
+
+
+def _python(_: Place) -> Finding:
+    """An older one would not have come so far."""
+    return Finding("Python", "good", ".".join(map(str, sys.version_info[:3])))
+
+
+def _libraries(_: Place) -> Finding:
+    faults = list(_unmet())
+    if faults:
+        return Finding("libraries", "bad", "; ".join(faults), "install Recompose again into an environment of its own")
+    return Finding("libraries", "good", f"Recompose {version('recompose')}, and all that it needs")
+
+
+def _unmet() -> Iterator[str]:
+    """By name and the one version that is pinned; ranges are pip's to judge."""
+    for requirement in requires("recompose") or ():
+        if "extra ==" in requirement:
+            continue
+        match = re.match(r"([\w.-]+)(?:==([\w.]+))?", requirement)
+        assert match is not None, "metadata begins with a name"
+        name, pinned = match.groups()
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            yield f"{name} is missing"
+            continue
+        if pinned and found != pinned:
+            yield f"{name} is {found}, not {pinned}"
+
+
+def _ray(_: Place) -> Finding:
+    spec = find_spec("ray")
+    if spec is None or spec.origin is None:
+        return Finding("Ray", "bad", "cannot be found", "install Recompose again into an environment of its own")
+    daemon = Path(spec.origin).parent / "core" / "src" / "ray" / "raylet" / "raylet"
+    if not os.access(daemon, os.X_OK):
+        return Finding("Ray", "bad", f"{daemon} cannot be run", "install ray again; is its file system mounted noexec?")
+    return Finding("Ray", "good", version("ray"))
+
+
+def _java(_: Place) -> Finding:
+    cure = "install Java 17 or 21 and recompose[spark], if data sets or streams are to run on Spark"
+    if find_spec("pyspark") is None:
+        return Finding("Spark", "note", "PySpark is not installed; everything else works", cure)
+    java = os.environ.get("JAVA_HOME", "") and str(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
+    try:
+        told = subprocess.run([java or "java", "-version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return Finding("Spark", "note", "there is no Java; everything else works", cure)
+    match = re.search(r'version "(\d+)', told.stderr)
+    if match is None or match[1] not in ("17", "21"):
+        return Finding("Spark", "note", f"Java is {match[1] if match else 'not understood'}, not 17 or 21", cure)
+    return Finding("Spark", "good", f"PySpark {version('pyspark')}, Java {match[1]}")
+
+
+def _cores(_: Place) -> Finding:
+    cores, load = available_cores(), os.getloadavg()[0]
+    if cores < 2:
+        return Finding("cores", "note", "one core", "replicas pay only for stages that wait; give it two cores or more")
+    if load > cores:
+        busy = f"{cores}, with a load of {load:.1f}"
+        return Finding("cores", "note", busy, "what else runs takes part of the cores: figures will scatter")
+    return Finding("cores", "good", str(cores))
+
+
+def _memory(_: Place) -> Finding:
+    free = psutil.virtual_memory().available
+    if free < 2 * GIB:
+        return Finding("memory", "note", f"{free / GIB:.1f} GiB free", "Ray and a few workers take 2 GiB; free some")
+    return Finding("memory", "good", f"{free / GIB:.1f} GiB free")
+
+
+def _shared_memory(_: Place) -> Finding:
+    shm = Path("/dev/shm")
+    if not shm.is_dir():
+        return Finding("shared memory", "note", "there is no /dev/shm", "Ray uses files instead, and is slower")
+    free = shutil.disk_usage(shm).free
+    if free < 256 * 2**20:
+        cure = "enlarge /dev/shm; in a container: --shm-size 512m"
+        return Finding("shared memory", "note", f"{free / 2**20:.0f} MiB free in /dev/shm", cure)
+    return Finding("shared memory", "good", f"{free / GIB:.1f} GiB free in /dev/shm")
+
+
+def _files(_: Place) -> Finding:
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit < 1024:
+        return Finding("open files", "note", f"{limit} at most", f"raise it, up to {most}: ulimit -n 4096")
+    return Finding("open files", "good", f"{limit} at most")
+
+
+def _port(place: Place) -> Finding:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", place.port))
+        except OSError as error:
+            cure = "is Recompose running already? Else give recompose serve another --port"
+            return Finding("port", "note", f"{place.port} cannot be had: {error.strerror}", cure)
+    return Finding("port", "good", f"{place.port} is free")
+
+
+def _disk(place: Place) -> Finding:
+    """Check the disk of the state, which also holds telemetry."""
+    folder = next(each for each in (place.state, *place.state.parents) if each.exists())
+    free = shutil.disk_usage(folder).free
+    if not os.access(folder, os.W_OK):
+        return Finding("disk", "bad", f"{str(folder)!r} cannot be written", "give recompose serve another --state")
+    if free < GIB:
+        return Finding("disk", "note", f"{free / GIB:.1f} GiB free at {folder}", "free some, or give another --state")
+    return Finding("disk", "good", f"{free / GIB:.1f} GiB free at {folder}")
+
+
+def _sockets(_: Place) -> Finding:
+    """Workers reach their runner by sockets below it, whose path may have 107 bytes."""
+    folder = os.environ.get("RAY_TMPDIR") or "/tmp"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return Finding("sockets", "bad", f"{folder!r} cannot be written", "set RAY_TMPDIR to a folder that can")
+    if len(folder) > 40:
+        return Finding("sockets", "bad", f"{folder!r} is too long for a socket", "set RAY_TMPDIR to a shorter path")
+    return Finding("sockets", "good", f"in {folder}")
+
+
+LOOKS: tuple[Callable[[Place], Finding], ...] = (
+    _python,
+    _libraries,
+    _ray,
+    _java,
+    _cores,
+    _memory,
+    _shared_memory,
+    _files,
+    _port,
+    _disk,
+    _sockets,
+)

@@ -22,7 +22,7 @@ TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What the service said besides its sentence."""
+    """The fields of a refusal besides its sentence."""
 
     status: int
     problem: Mapping[str, Any]
@@ -44,6 +44,8 @@ class Client:
 
     def __init__(self, url: str, token: str | None = None) -> None:
         given = token or os.environ.get("RECOMPOSE_TOKEN")
+        if given and not given.isascii():
+            raise ServiceError("RECOMPOSE_TOKEN is not ASCII, as a header has to be; give the token of the service")
         headers = {"Authorization": f"Bearer {given}"} if given else {}
         try:
             self._http = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, trust_env=False)
@@ -57,11 +59,9 @@ class Client:
     def request(self, method: str, path: str, **rest: Any) -> Any:
         try:
             response = self._http.request(method, path, **rest)
-        except httpx.UnsupportedProtocol as error:
-            raise ServiceError(f"{self._url!r} is not a URL such as {DEFAULT_URL}") from error
         except httpx.HTTPError as error:
             raise ServiceError(_unreachable(self._url, error)) from error
-        return _answer(response)
+        return _answer(self._url, response)
 
     def stream(self, path: str) -> Iterator[Any]:
         """Server-sent events as JSON values, until the service ends."""
@@ -69,7 +69,7 @@ class Client:
             with self._http.stream("GET", path, timeout=httpx.Timeout(TIMEOUT_S, read=20.0)) as response:
                 if response.is_error:
                     response.read()
-                    _answer(response)
+                    _answer(self._url, response)
                 for line in response.iter_lines():
                     if line.startswith("data:"):
                         yield json.loads(line[5:])
@@ -98,16 +98,20 @@ def segment(name: str) -> str:
 
 
 def _unreachable(url: str, error: Exception) -> str:
+    if isinstance(error, httpx.UnsupportedProtocol):
+        return f"{url!r} is not a URL such as {DEFAULT_URL}"
     return f"no answer from {url} ({type(error).__name__}); start it with recompose serve, or give --url"
 
 
-def _answer(response: httpx.Response) -> Any:
+def _answer(url: str, response: httpx.Response) -> Any:
     if response.is_success:
         return response.json() if response.content else None
     try:
         problem = dict(response.json())
     except (ValueError, TypeError):
         problem = {}
-    detail = problem.get("detail", f"the service answered {response.status_code}")
+    detail = problem.get("detail", f"{url} answered {response.status_code} and is no Recompose service; check --url")
+    if response.status_code == 404 and problem:
+        detail = f"{detail} (asked of {url})"
     after = response.headers.get("retry-after", "")
     raise ServiceError(str(detail), Refusal(response.status_code, problem, float(after) if after.isdecimal() else None))

@@ -1,4 +1,4 @@
-"""``recompose ingest``: makes the data set that an app searches in, or brings it up to date."""
+"""``recompose ingest``: make the data set that an app searches in, or bring it up to date."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     from apps.data_sets.files import Place
     from apps.data_sets.ingest import Ingested
     from apps.data_sets.work import Engine
-    from datapipe.ingest import MakeRecipe
+    from datapipe.datasets.ingest import MakeRecipe
 
 
 @click.command()
 @click.argument("app")
 @click.argument("folder", required=False)
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Default: data-sets/APP.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder of the data set (default data-sets/APP)."
+)
 @click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app.")
 @apps_option
-@click.option("--master", help="Spark master, such as spark://host:7077; default: this machine's cores.")
-@click.option("--no-spark", is_flag=True, help="In this process; for few files, or where Java is missing.")
+@click.option("--master", help="Spark master, such as spark://host:7077 (default: this machine's cores).")
+@click.option("--no-spark", is_flag=True, help="Run in this process: for few files, or without Java.")
 def ingest(
     app: str,
     folder: str | None,
@@ -46,7 +48,7 @@ def ingest(
     """Makes APP's data set from the files in FOLDER (a folder, or a URL of an object store); computes what is new."""
     from apps.data_sets.files import Place  # imported here, as Arrow takes a moment
     from apps.data_sets.ingest import ingest as run
-    from datapipe.ingest import recipe_of
+    from datapipe.datasets.ingest import recipe_of
 
     logs.configure("warning")
     make_recipe = partial(recipe_of, app, parse_options(options), apps_dirs)
@@ -66,8 +68,8 @@ def ingest(
 def _engine(make_recipe: MakeRecipe, place: Place, master: str | None, no_spark: bool) -> Iterator[Engine]:
     """Spark, unless it is not wanted; where it is not there either, this process, with a notice."""
     from apps.data_sets.work import in_process
-    from datapipe.ingest import on_spark
-    from datapipe.session import NoJava, NoSpark, open_session
+    from datapipe.datasets.ingest import on_spark
+    from datapipe.spark.session import NoJava, NoSpark, open_session
 
     spark = None
     try:

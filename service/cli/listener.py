@@ -1,12 +1,16 @@
-"""How the daemon listens: a socket that answers at once, and an end to every wait that a client could cause."""
+"""The daemon's HTTP listener: a socket that answers at once, and a limit to every wait that a client could cause."""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import signal
 import socket
-from typing import Any
+import struct
+import sys
+from collections.abc import MutableMapping
+from typing import Any, Literal, cast
 
 import structlog
 import uvicorn
@@ -14,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from compositions.errors import RecomposeError
 from runtime.housekeeping import short_turns
+from service.api.guard import USER
 from service.api.problems import problem
 
 GRACE_S = 5
@@ -46,11 +51,85 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+ESTABLISHED_OR_HALF_CLOSED = {1, 4, 5}
+"""States of a TCP connection whose other end still belongs to a process: established, FIN_WAIT1, FIN_WAIT2."""
+NOBODY = 65534
+"""The kernel's id for all users of another user namespace."""
+SOCK_DIAG, BY_FAMILY, REQUEST = 4, 20, 1
+"""Constants of ``linux/sock_diag.h`` and ``linux/netlink.h``: the family, the message, the flag."""
+DIAG_WAIT_S = 1.0
+End = tuple[str, int]
+"""Address and port of one end of a connection."""
+
+
+def user_behind(client: End, server: End) -> int | None:
+    """Return the id of the local user whose process holds the ``client`` end of a connection to ``server``.
+
+    The kernel is asked for this one connection; if it does not support that, its tables are read. None if the user is
+    unknown: the other end is on another machine, it was closed (the kernel then shows user 0, who is not the user), its
+    user is of another namespace, or the system is not Linux.
+    """
+    found = _asked(client, server) or _in_tables(client, server)
+    if found is None:
+        return None
+    state, user, inode = found
+    return user if state in ESTABLISHED_OR_HALF_CLOSED and inode and user != NOBODY else None
+
+
+def _asked(client: End, server: End) -> tuple[int, int, int] | None:
+    """Return state, user and inode of the client's socket, by ``inet_diag`` (man 7 sock_diag), in constant time."""
+    addresses = [ipaddress.ip_address(host.partition("%")[0]).packed for host in (client[0], server[0])]
+    family = socket.AF_INET if len(addresses[0]) == 4 else socket.AF_INET6
+    ends = struct.pack("!HH", client[1], server[1]) + b"".join(each.ljust(16, b"\0") for each in addresses)
+    any_cookie = struct.pack("=III", 0, 2**32 - 1, 2**32 - 1)
+    request = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, 2**32 - 1) + ends + any_cookie
+    head = struct.pack("=IHHII", 16 + len(request), BY_FAMILY, REQUEST, 1, 0)
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, SOCK_DIAG) as kernel:
+            kernel.settimeout(DIAG_WAIT_S)
+            kernel.send(head + request)
+            answer = kernel.recv(4096)
+        kind, state = struct.unpack_from("=4xH", answer)[0], answer[17]
+        user, inode = struct.unpack_from("=II", answer, 80)
+    except (OSError, AttributeError, IndexError, struct.error):  # not Linux, or no such question there
+        return None
+    return (state, user, inode) if kind == BY_FAMILY else None
+
+
+def _in_tables(client: End, server: End) -> tuple[int, int, int] | None:
+    """Return the same from ``/proc/net/tcp`` and ``tcp6``; reading these takes longer the more connections there
+    are."""
+    for table, size in (("tcp", 4), ("tcp6", 16)):
+        wanted = (_in_table(*client, size), _in_table(*server, size))
+        try:
+            with open(f"/proc/net/{table}", encoding="ascii") as rows:
+                for fields in map(str.split, rows):
+                    if (fields[1], fields[2]) == wanted:
+                        return int(fields[3], 16), int(fields[7]), int(fields[9])
+        except OSError:
+            continue
+    return None
+
+
+def _in_table(host: str, port: int, size: int) -> str:
+    """Return an address as the tables write it: words of 32 bits in the machine's byte order; IPv4 within IPv6 if
+    requested."""
+    packed = ipaddress.ip_address(host.partition("%")[0]).packed
+    if size == 16 and len(packed) == 4:
+        packed = bytes(10) + b"\xff\xff" + packed
+    words = (packed[start : start + 4] for start in range(0, len(packed), 4))
+    return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words) + f":{port:04X}"
+
+
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP, with a limit of connections, and of the time and the size that a request's headers may take."""
+    """uvicorn's HTTP protocol with limits: number of connections, and time and size of a request's headers.
+
+    Each request's scope has, under ``USER``, a function that returns the user of its connection.
+    """
 
     _head_due: asyncio.TimerHandle | None = None
     _head_bytes = 0
+    _user: int | Literal["unasked"] | None = "unasked"
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -72,6 +151,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        cast(MutableMapping[str, object], self.scope)[USER] = self.user
         self._await_head()
 
     def on_headers_complete(self) -> None:
@@ -80,6 +160,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "this is not a request of HTTP/1.1; its line, its headers or its body cannot be read")
+
+    def user(self) -> int | None:
+        """Return the id of this connection's user, or None if unknown; it is looked up once."""
+        if self._user == "unasked":
+            client, (host, port) = self.client, self.server or ("", None)
+            self._user = user_behind(client, (host, port)) if client and port is not None else None
+        return self._user
 
     def _await_head(self) -> None:
         if self._head_due is None:
@@ -120,6 +207,7 @@ def serve_on(listener: socket.socket, app: Any) -> None:
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
+        ws="none",  # there are no WebSockets here; uvicorn would log a refused handshake with its query
         loop="uvloop",
         log_config=None,
         access_log=False,

@@ -1,4 +1,4 @@
-"""``recompose apps`` and ``logs``: what the service has, and what it says."""
+"""``recompose apps`` and ``logs``: list the apps of the service, and print its log."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import click
 from rich.console import RenderableType
 
-from apps.input.classes import Amount, items_of
-from service.bodies.apps import AppInfo
-from service.bodies.logs import LogLine
+from datapipe.sources.classes import Amount, items_of
 from service.cli import render
 from service.cli.clients import connected, json_option, show, url_option
 from service.cli.http import Client, read
-from service.cli.names import known_apps
+from service.cli.texts import known_apps
+from service.schemas.compositions import AppInfo
+from service.schemas.operation import LogLine
 
 LOOK_S = 0.5
 MOST = 2000
@@ -26,13 +26,14 @@ MOST = 2000
 @url_option
 @json_option
 def apps(url: str, as_json: bool) -> None:
-    """Lists the apps that the service can run: their stages, their compositions, and whether they run."""
+    """List the apps that the service can run: their stages, their compositions, and whether they run."""
     with connected(url) as client:
         show(client.get("/apps"), as_json, lambda found: _table(read(list[AppInfo], found)))
 
 
 def items_of_service(client: Client, name: str, asked: Amount) -> int:
-    """How many items are asked for of an app of the service. Raises: RecomposeError for a class that it has not."""
+    """Return the number of items that were asked for of an app of the service. Raises: RecomposeError for a class of
+    input that it does not have."""
     if isinstance(asked, int):
         return asked
     found = read(list[AppInfo], client.get("/apps"))
@@ -49,12 +50,18 @@ def _table(found: Sequence[AppInfo]) -> RenderableType:
 
 @click.command()
 @click.argument("app", required=False, shell_complete=known_apps)
-@click.option("--follow", "-f", is_flag=True, help="Wait for more, until Ctrl-C.")
-@click.option("--limit", type=click.IntRange(1, MOST), default=100, show_default=True, help="Of what is there already.")
+@click.option("--follow", "-f", is_flag=True, help="Wait for further lines until Ctrl-C.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MOST),
+    default=100,
+    show_default=True,
+    help="Maximum number of lines that exist already.",
+)
 @url_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def logs(app: str | None, follow: bool, limit: int, url: str, as_json: bool) -> None:
-    """Prints what the service logged last: all of it, or what is about APP and what its stages printed."""
+    """Print the latest lines of the service's log: all of them, or those about APP and the prints of its stages."""
     with connected(url) as client:
         try:
             for line in _lines(client, app, limit, follow):
@@ -77,7 +84,7 @@ def _lines(client: Client, app: str | None, limit: int, follow: bool) -> Iterato
 
 
 def _told(line: LogLine) -> str:
-    """What an app printed, or the event with its fields."""
+    """Return what an app printed, or the event with its fields."""
     printed = line.about.get("line")
     if printed is not None:
         return f"{render.clock(line.at)} ({line.about.get('by')}) {printed}"

@@ -1,73 +1,82 @@
-"""The group of all commands, and how their errors are told."""
+"""The group of all commands, the output of their errors, and ``recompose completion``."""
 
 from __future__ import annotations
 
 import signal
 import sys
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from compositions.errors import RecomposeError
 
 COMMANDS = {
-    "serve": ("serve:serve", "Runs the service."),
-    "demo": ("demo:demo", "Shows on this machine how an app is kept at an SLO."),
-    "run": ("run:run", "Runs an app once, without the service."),
-    "start": ("start:start", "Starts an app in the service."),
-    "stop": ("start:stop", "Stops an app when all that it accepted is delivered."),
-    "push": ("push:push", "Pushes items into an app, as JSON lines."),
-    "results": ("results:results", "Prints the results of an app, as JSON lines."),
-    "apps": ("listing:apps", "Lists the apps that the service can run."),
-    "logs": ("listing:logs", "Prints what the service logged last."),
-    "trace": ("trace:trace", "Shows where one item of an app waited and was worked on."),
-    "runs": ("runs:runs", "Lists the runs of an app."),
-    "compare": ("runs:compare", "Lays runs of an app side by side."),
-    "slo": ("slo_command:slo", "Sets the SLO of an app."),
-    "announce": ("announce_command:announce", "Says that an app is to get another rate for a while."),
-    "budget": ("budget_command:budget", "Shows or sets the machine's budget and each app's share."),
-    "alerts": ("alerts:alerts", "Shows or sets the rules of when somebody is told."),
-    "status": ("clients:status", "Shows what the apps do."),
-    "watch": ("clients:watch", "Shows an app live."),
-    "decisions": ("clients:decisions", "Shows what was decided for an app and why."),
-    "compositions": ("clients:compositions", "Shows or adds what can be chosen for an app."),
-    "new": ("new:new", "Makes an app from a template."),
-    "check": ("check:check", "Validates a compositions file, and loads the apps."),
-    "doctor": ("doctor:doctor", "Looks whether this machine has what Recompose needs."),
-    "completion": ("completion:completion", "Prints the completion script of a shell."),
-    "experiment": ("experiment:experiment", "Runs experiments that a file describes."),
-    "gym": ("gym:gym", "Compares policies over loads that move, in virtual time."),
-    "ingest": ("ingest:ingest", "Makes an app's data set from the files in a folder."),
-    "telemetry": ("telemetry:telemetry", "Makes tables from the telemetry in a folder."),
-    "report": ("report:report", "Writes what an app did into one HTML file."),
+    "serve": ("serve:serve", "Run the service."),
+    "demo": ("demo:demo", "Show on this machine how an app is kept at an SLO."),
+    "run": ("run:run", "Run an app once, without the service."),
+    "start": ("start:start", "Start an app in the service."),
+    "stop": ("start:stop", "Stop an app after its accepted items are delivered."),
+    "push": ("items:push", "Push items into an app, as JSON lines."),
+    "results": ("items:results", "Print the results of an app, as JSON lines."),
+    "apps": ("listing:apps", "List the apps that the service can run."),
+    "logs": ("listing:logs", "Print the latest lines of the service's log."),
+    "trace": ("runs:trace", "Show where an item of an app waited and was processed."),
+    "runs": ("runs:runs", "List the runs of an app."),
+    "compare": ("runs:compare", "Compare runs of an app."),
+    "slo": ("objectives:slo", "Set the SLO of an app."),
+    "announce": ("objectives:announce", "Announce an upcoming load, so that workers are ready."),
+    "budget": ("objectives:budget", "Show or set the machine's budget and each app's share."),
+    "alerts": ("objectives:alerts", "Show or set alert rules."),
+    "status": ("clients:status", "Show the status of the apps."),
+    "watch": ("clients:watch", "Show an app live."),
+    "decisions": ("clients:decisions", "Show the decisions for an app and their reasons."),
+    "compositions": ("clients:compositions", "Show or add compositions of an app."),
+    "new": ("new:new", "Create an app from a template."),
+    "check": ("check:check", "Validate a compositions file, and load the apps."),
+    "doctor": ("doctor:doctor", "Check that this machine can run Recompose."),
+    "completion": ("main:completion", "Print the completion script of a shell."),
+    "ingest": ("ingest:ingest", "Build an app's data set from the files in a folder."),
+    "telemetry": ("telemetry:telemetry", "Build tables from the telemetry in a folder."),
+    "report": ("telemetry:report", "Write a report on an app into one HTML file."),
 }
-"""Where each is, and what it does in a line: the list of commands is told without importing them."""
+"""The place and the help line of each command, so that they are listed without an import."""
+PLUGINS = "recompose.commands"
+"""The group of entry points with further commands, such as those of the laboratory."""
+
+
+def _plugins() -> dict[str, click.Command]:
+    return {entry.name: entry.load() for entry in sorted(entry_points(group=PLUGINS)) if entry.name not in COMMANDS}
+
+
+def _lines() -> list[tuple[str, str]]:
+    """Return the name and the help line of each command."""
+    ours = [(name, line) for name, (_, line) in COMMANDS.items()]
+    return ours + [(name, command.get_short_help_str(limit=80)) for name, command in _plugins().items()]
 
 
 class Commands(click.Group):
     """Imports a command when it is used: ``recompose slo`` needs neither a web server nor OpenCV."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *_plugins()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f"{__package__}.{module}"), name)
-        return command
+        if cmd_name in COMMANDS:
+            module, _, name = COMMANDS[cmd_name][0].partition(":")
+            command: click.Command = getattr(import_module(f"{__package__}.{module}"), name)
+            return command
+        return _plugins().get(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl(_lines())
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        fitting = [
-            CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)
-        ]
+        fitting = [CompletionItem(name, help=line) for name, line in _lines() if name.startswith(incomplete)]
         return fitting + click.Command.shell_complete(self, ctx, incomplete)
 
     def main(self, *args: Any, **extra: Any) -> Any:
@@ -82,6 +91,8 @@ class Commands(click.Group):
             _end(error.format_message(), error.exit_code)
         except RecomposeError as error:
             _end(str(error), 1)
+        except UnicodeEncodeError as error:  # an argument; only file names may contain such bytes
+            _end(f"{error.object!r} is not text in UTF-8", 2)
         except (click.Abort, KeyboardInterrupt):
             _end("interrupted", 128 + signal.SIGINT)
 
@@ -94,4 +105,18 @@ def _end(sentence: str, code: int) -> NoReturn:
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="recompose", prog_name="recompose")
 def main() -> None:
-    """Keeps stream applications at their service-level objectives."""
+    """Keep stream applications at their service-level objectives."""
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of SHELL: eval "$(recompose completion bash)", or keep it in a file."""
+    made = get_completion_class(shell)
+    assert made is not None, "click knows these"
+    command = ctx.find_root().command
+    click.echo(made(command, {}, "recompose", "_RECOMPOSE_COMPLETE").source())

@@ -20,10 +20,10 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 @click.option(
     "--into",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of apps; default: one of that name, here.",
+    help="Folder of apps (default: a new one of that name, here).",
 )
 def new(name: str, into: Path | None) -> None:
-    """Makes an app NAME from a template: NAME.py, NAME.yaml with its compositions, and tests/test_NAME.py."""
+    """Create an app NAME from a template: NAME.py, NAME.yaml with its compositions, and tests/test_NAME.py."""
     if not NAME.fullmatch(name):
         raise click.BadParameter(
             f"{name!r} must be lower-case letters, digits and _, the first a letter", param_hint="NAME"

@@ -10,13 +10,12 @@ from rich.text import Text
 
 from compositions.model import TransitionKind
 from compositions.wording import figure
-from service.bodies.base import read_time
-from service.bodies.budget import BudgetBody
-from service.bodies.compositions import Choice
-from service.bodies.decisions import Entry, NoChange, Resized
-from service.bodies.machine import MachineShares, TermsBody
-from service.bodies.slo import ObjectiveInForce, SloInForce, StoredSlo
-from service.bodies.status import Status
+from service.schemas.base import read_time
+from service.schemas.compositions import Choice
+from service.schemas.decisions import Entry, NoChange, Resized
+from service.schemas.machine import MachineShares, TermsBody
+from service.schemas.slo import BudgetBody, ObjectiveInForce, SloInForce, StoredSlo
+from service.schemas.status import Status
 
 SLO_COLORS = {"met": "green", "violated": "red", "infeasible": "yellow"}
 
@@ -63,19 +62,20 @@ _UNITS = {"latency": "ms", "throughput": "/s"}
 
 def judged_latency(status: Status) -> str:
     """The statistic that the objective is about; the mean where it is about none."""
-    statistic = status.slo.statistic if status.slo is not None and status.slo.statistic else "mean"
-    value = number(getattr(status.latency_ms, statistic), " ms", 0)
-    if statistic == "share" and status.slo is not None and status.slo.share is not None:
-        return f"{figure(100 * status.slo.share, 6)} % within {value}"
+    slo = status.requested.slo
+    statistic = slo.statistic if slo is not None and slo.statistic else "mean"
+    value = number(dict(status.latency_ms)[statistic], " ms", 0)
+    if statistic == "share" and slo is not None and slo.share is not None:
+        return f"{figure(100 * slo.share, 6)} % within {value}"
     return value if statistic == "mean" else f"{statistic} {value}"
 
 
 def slo_text(status: Status) -> Text:
-    slo = status.slo
+    slo = status.requested.slo
     if slo is None:
         return Text("none")
     each = " and ".join(_short(objective) for objective in slo.objectives or [slo])
-    verdict = (status.slo_status.value, SLO_COLORS.get(status.slo_status, ""))
+    verdict = (status.requested.slo_status.value, SLO_COLORS.get(status.requested.slo_status, ""))
     return Text.assemble(f"{each}{_within(slo)}: ", verdict)
 
 
@@ -83,7 +83,7 @@ def _short(slo: ObjectiveInForce) -> str:
     unit = _UNITS[slo.metric]
     name = slo.metric if slo.statistic in (None, "mean") else f"{slo.statistic} {slo.metric}"
     target = slo.target if isinstance(slo.target, str) else f"{figure(slo.target, 6)} {unit}"
-    return f"{name} {target} (bound {number(slo.bound, f' {unit}', 0)})"
+    return f"{name} {target} (bound {'–' if slo.bound is None else f'{figure(slo.bound, 6)} {unit}'})"
 
 
 def _within(slo: SloInForce) -> str:
@@ -92,12 +92,12 @@ def _within(slo: SloInForce) -> str:
 
 
 def slo_line(slo: StoredSlo) -> str:
-    """What was accepted, in a sentence."""
+    """Return the accepted objective as a sentence."""
     return f"{slo.app}: {' and '.join(objective_text(each) for each in slo.objectives or [slo])}{_within(slo)}"
 
 
 def objective_text(slo: ObjectiveInForce) -> str:
-    """What is asked for, and its bound."""
+    """Return the objective with its bound."""
     name = slo.metric if slo.statistic in (None, "mean") else f"{slo.statistic} {slo.metric}"
     name = f"{slo.metric} of {figure(100 * slo.share, 6)} % of the items" if slo.share is not None else name
     unit = _UNITS[slo.metric]
@@ -119,28 +119,29 @@ def budget_table(found: MachineShares) -> RenderableType:
 
 
 def status_view(status: Status) -> RenderableType:
-    """One app in full."""
+    """Return the status of one app in full."""
     return Group(statuses_table([status]), "", _figures(status), "", stages_table(status))
 
 
 def _figures(status: Status) -> Text:
     counts = ", ".join(f"{name} {count:,}" for name, count in status.items)
-    switches = f"{status.switches} ({status.resizes} in place)" if status.resizes else f"{status.switches}"
+    changes = status.changes
+    switches = f"{changes.switches} ({changes.resizes} in place)" if changes.resizes else f"{changes.switches}"
     line = f"items: {counts}; queued {status.queued}, in flight {status.in_flight}, switches {switches}"
     bundle = batching_text(status)
     line += f"\nin a bundle: {bundle}" if bundle else ""
-    line += f"\nannounced: {coming_text(status)}" if status.announced else ""
-    shared = None if status.grant is None else status.grant.reason
-    alerts = [(f"alert since {clock(each.at)}: {each.told}", "red") for each in status.alerts or ()]
-    told = (*alerts, (shared, ""), (status.held_up, "yellow"), (status.failure, "red"))
+    line += f"\nannounced: {planned_text(status)}" if status.requested.announced else ""
+    shared = None if status.resources.grant is None else status.resources.grant.reason
+    alerts = [(f"alert since {clock(each.at)}: {each.told}", "red") for each in status.supervision.alerts or ()]
+    told = (*alerts, (shared, ""), (status.health.held_up, "yellow"), (status.health.failure, "red"))
     return Text.assemble(line, _begin(status), *(("\n" + text, style) for text, style in told if text))
 
 
-def coming_text(status: Status) -> str:
+def planned_text(status: Status) -> str:
     """Loads that were announced, in this place's time."""
     told = (
         f"{each.rate_per_s:,g} items/s from {_instant(each.from_)} to {_instant(each.until)}"
-        for each in status.announced or ()
+        for each in status.requested.announced or ()
     )
     return "; ".join(told) or "nothing is announced"
 
@@ -150,8 +151,8 @@ def _instant(text: str) -> str:
 
 
 def batching_text(status: Status) -> str | None:
-    """How many items a bundle may hold, and why; None while nothing runs."""
-    batching = status.batching
+    """Return the maximum bundle size and its reason; None while nothing runs."""
+    batching = status.requested.batching
     if batching is None or batching.size is None:
         return None
     items = "item" if batching.size == 1 else "items"
@@ -159,12 +160,13 @@ def batching_text(status: Status) -> str | None:
 
 
 def _begin(status: Status) -> str:
-    """Of the present runner, and why it is not the first one."""
-    if status.run is None:
+    """Describe the present runner, and why it is not the first one."""
+    origin = status.origin
+    if origin.run is None:
         return ""
-    since = f" since {clock(status.began_at)}" if status.began_at else ""
-    again = f", started again: {status.started_again}" if status.started_again else ""
-    return f"\nrun {status.run}{since}{again}"
+    since = f" since {clock(origin.began_at)}" if origin.began_at else ""
+    again = f", started again: {origin.started_again}" if origin.started_again else ""
+    return f"\nrun {origin.run}{since}{again}"
 
 
 def stages_table(status: Status) -> Table:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import click
 
 from service import logs
-from service.bodies.base import plain
 from service.cli import render
-from service.cli.endings import CODES, ending
-from service.cli.follow import follow
-from service.cli.prints import prints_on_stderr
-from service.cli.run_options import RUN, options
-from service.cli.run_spec import batching_of, spec_of
-from service.cli.slo_options import all_together
-from service.cli.summary_view import summary_rows
-from service.running.asking.requests import ReadSummary
-from service.running.runner import Runner
+from service.cli.follow import CODES, ending, follow
+from service.cli.render import number
+from service.cli.run_options import RUN, batching_of, options, spec_of
+from service.cli.texts import all_together
+from service.logs import Printed, PrintedHere
+from service.runner.rpc.requests import ReadSummary
+from service.runner.runner import Runner
+from service.schemas.base import plain
+from service.schemas.results import Summary
 
 
-@click.command(help=f"Runs APP once: its data set once through, or --items, or --duration.\n\n{CODES}")
+@click.command(help=f"Run APP once: its data set once through, or --items, or --duration.\n\n{CODES}")
 @options(RUN)
 def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
     logs.configure("warning")
@@ -40,3 +41,61 @@ def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
         click.echo(f"The first item that failed, {summary.first_error}", err=True)
     if told := ending(summary, interrupted=interrupted, fail_on_slo=fail_on_slo):
         raise told
+
+
+def summary_rows(summary: Summary) -> list[tuple[str, str]]:
+    items = dict(summary.items) if summary.items else {}
+    settle = ", ".join(number(each, " s") for each in summary.settle_s)
+    share = summary.slo_met_share
+    return [
+        *((each.objective, each.value) for each in summary.objectives),
+        *_asked_for(summary),
+        ("items", ", ".join(f"{name} {count:,}" for name, count in items.items())),
+        ("time", number(summary.elapsed_s, " s")),
+        ("throughput, without the start", number(summary.throughput_per_s, "/s", 2)),
+        ("latency, mean at the end", number(summary.latency_ms, " ms")),
+        ("workers", "–" if summary.workers is None else str(summary.workers)),
+        ("compositions used", ", ".join(summary.compositions_used)),
+        *_bundles(summary),
+        ("switches", str(summary.switches)),
+        ("time to settle", settle or "–"),
+        ("SLO met", "–" if share is None else f"{share:.0%} of the time"),
+    ]
+
+
+def _bundles(summary: Summary) -> list[tuple[str, str]]:
+    """Where not every item travelled alone."""
+    sizes = summary.bundle_sizes
+    return (
+        [("items in a bundle, at most", ", then ".join(f"{each:,}" for each in sizes))]
+        if max(sizes, default=1) > 1
+        else []
+    )
+
+
+def _asked_for(summary: Summary) -> list[tuple[str, str]]:
+    """Where not all that was asked for came out."""
+    delivered = summary.items.delivered if summary.items else 0
+    if summary.offered is None or summary.offered == summary.admitted == delivered:
+        return []
+    counts = {"offered": summary.offered, "admitted": summary.admitted, "missed": summary.missed}
+    told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count is not None)
+    late = f"; the next item due for {number(summary.lag_s, ' s')}" if summary.lag_s else ""
+    return [("asked for", told + late)]
+
+
+@contextmanager
+def prints_on_stderr(pool: str) -> Iterator[None]:
+    """Redirect the prints of this process and, with pool ``ray``, of the Ray that is joined for it."""
+    printed = Printed(lambda who, line: click.echo(f"({who}) {line}", err=True))
+    try:
+        with redirect_stdout(PrintedHere(printed)):
+            if pool == "ray":
+                from runtime.pools.ray import cluster
+
+                cluster.connect(hear=printed.line)
+            yield
+            if pool == "ray":
+                cluster.hear_out()
+    finally:
+        printed.close()

@@ -1,22 +1,35 @@
-"""What can be said to ``recompose run`` and ``recompose start``."""
+"""Options of ``recompose run`` and ``recompose start``, and their conversion to the spec of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
 
-from apps.input.classes import parse_amount
+from apps import registry
 from compositions.batching import MOST_BYTES, MOST_LINGER_MS
 from control.decisions import Mode
 from control.strategies import STRATEGIES
-from profiler.slo import parse_slo
-from service.bodies.spec import DurabilityName
+from datapipe.sources.classes import Amount, items_of, parse_amount
+from profiler.slo import Slo, parse_slo
 from service.cli.check import apps_option
-from service.cli.names import app_argument
-from service.cli.slo_options import budget_option, threshold_option
-from service.cli.texts import as_usage, each_as_usage, parse_batch, parse_pattern, parse_rate, parse_sink, parse_source
+from service.cli.texts import (
+    app_argument,
+    as_usage,
+    budget_option,
+    each_as_usage,
+    parse_batch,
+    parse_options,
+    parse_pattern,
+    parse_rate,
+    parse_sink,
+    parse_source,
+    threshold_option,
+)
+from service.runner.validation.resolution import choices_for
+from service.schemas.spec import BatchingSpec, DurabilityName, Ending, InputSpec, RunSpec, SourceSpec, TelemetrySpec
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -27,42 +40,51 @@ STREAM: Options = (
         "--slo",
         multiple=True,
         callback=each_as_usage(parse_slo, "--slo"),
-        help="latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several times for all of them together.",
+        help="Objective: latency=400ms, p95=400ms, share95=400ms, throughput=10/s …; several must hold together.",
     ),
     budget_option,
     threshold_option,
-    click.option("--composition", help="The first one; without --slo the only one."),
+    click.option("--composition", help="First composition (without --slo the only one)."),
     click.option("--strategy", type=click.Choice(list(STRATEGIES)), default="model", show_default=True),
-    click.option("--rate", callback=as_usage(parse_rate, "--rate"), help="Items a second; default: as they are taken."),
+    click.option(
+        "--rate",
+        callback=as_usage(parse_rate, "--rate"),
+        help="Input rate in items/s (default: as fast as the app accepts them).",
+    ),
     click.option(
         "--pattern",
         callback=as_usage(parse_pattern, "--pattern"),
-        help="wave:period=60,min=1,max=10, binary: …, custom:MODULE:FUNCTION of --apps",
+        help="Input pattern: wave:period=60,min=1,max=10, binary: …, custom:MODULE:FUNCTION of --apps.",
     ),
     click.option(
         "--batch",
         callback=as_usage(parse_batch, "--batch"),
-        help="Items that travel together: 64, pid:kp=10, slo-batch …; default: auto, as pays.",
+        help="Bundle size: 64, pid:kp=10, slo-batch … (default auto: larger where that pays).",
     ),
-    click.option("--batch-bytes", type=click.IntRange(1, MOST_BYTES), help="Of them together; default: 4194304."),
+    click.option("--batch-bytes", type=click.IntRange(1, MOST_BYTES), help="Maximum bytes per bundle (default 4 MiB)."),
     click.option(
         "--linger-ms",
         type=click.FloatRange(0, MOST_LINGER_MS),
-        help="Wait so long for others that are not due; default: 0.",
+        help="Maximum time to wait for a bundle to fill, in milliseconds (default 0).",
     ),
     click.option(
         "--items",
         callback=as_usage(parse_amount, "--items"),
-        help="End after this many items; or a class of input that the app has: small, huge …",
+        help="Number of items after which the run ends, or a class of input of the app: small, huge …",
     ),
-    click.option("--duration", type=click.FloatRange(0, min_open=True), help="End after this many seconds."),
     click.option(
-        "--source", callback=as_usage(parse_source, "--source"), help="KIND:PATH; default: the app's own data."
+        "--duration", type=click.FloatRange(0, min_open=True), help="Time after which the run ends, in seconds."
+    ),
+    click.option(
+        "--source",
+        callback=as_usage(parse_source, "--source"),
+        help="Source, as KIND:PATH (default: the app's own data).",
     ),
     click.option(
         "--sink",
         callback=as_usage(parse_sink, "--sink"),
-        help="FORMAT:PATH, a table that Spark writes; sql:URL, redis://…, kafka://…, nats://…, mqtt://…, amqp://… or https://….",
+        help="Sink: parquet:FOLDER, sql:URL, redis://…, kafka://…, nats://…, mqtt://…, amqp://…, https://…, "
+        "or a table that Spark writes, spark+FORMAT:PATH.",
     ),
     click.option("-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the app."),
 )
@@ -70,29 +92,39 @@ STREAM: Options = (
 RUN: Options = (
     app_argument,
     *STREAM,
-    click.option("--out", type=click.Path(dir_okay=False), help="Results as JSON lines, in input order."),
+    click.option("--out", type=click.Path(dir_okay=False), help="File for results as JSON lines, in input order."),
     click.option("--telemetry", type=click.Path(file_okay=False), help="Folder for telemetry; see recompose report."),
-    click.option("--dead-letters", type=click.Path(dir_okay=False), help="Items that failed, with their tracebacks."),
+    click.option(
+        "--dead-letters", type=click.Path(dir_okay=False), help="File for items that failed, with their tracebacks."
+    ),
     apps_option,
-    click.option("--fail-on-slo", is_flag=True, help="Exit code 5 when the SLO is not met at the end."),
-    click.option("--json", "as_json", is_flag=True, help="The summary as JSON."),
+    click.option("--fail-on-slo", is_flag=True, help="Exit with code 5 if the SLO is not met at the end."),
+    click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
     click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True),
 )
 START: Options = (
     app_argument,
     *STREAM,
-    click.option("--overload", type=click.Choice(["block", "shed"]), help="A source that is too fast waits, or loses."),
+    click.option(
+        "--overload",
+        type=click.Choice(["block", "shed"]),
+        help="What to do when input is faster than the app: block the source or drop (shed) items (default block).",
+    ),
     click.option(
         "--durability",
         type=click.Choice(get_args(DurabilityName)),
-        help="What outlives a runner that dies; default: none.",
+        help="Data that survives a crash of the runner (default none).",
     ),
-    click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="observe decides and does not act."),
+    click.option(
+        "--mode",
+        type=click.Choice([mode.value for mode in Mode]),
+        help="Mode of the manager; observe decides and does not act (default auto).",
+    ),
 )
 
 
 def options(those: Options) -> Callable[[C], C]:
-    """In the order of the help page."""
+    """Return a decorator that adds these options, in the order of the help page."""
 
     def decorate(command: C) -> C:
         for option in reversed(those):
@@ -100,3 +132,50 @@ def options(those: Options) -> Callable[[C], C]:
         return command
 
     return decorate
+
+
+def spec_of(
+    app: str,
+    slo: Slo | None,
+    composition: str | None,
+    rate: InputSpec | None,
+    pattern: InputSpec | None,
+    items: Amount | None,
+    duration: float | None,
+    source: SourceSpec | None,
+    options: tuple[str, ...],
+    apps_dirs: tuple[Path, ...],
+    out: str | None,
+    dead_letters: str | None,
+    telemetry: str | None,
+    **rest: Any,
+) -> RunSpec:
+    if rate and pattern:
+        raise click.UsageError("--rate and --pattern exclude each other")
+    source = source or SourceSpec()
+    if source.of.pushed:
+        raise click.UsageError("source push needs the daemon; start it with recompose serve")
+    values = parse_options(options)
+    instance = registry.create(app, values, apps_dirs)
+    count = None if items is None else items_of(app, instance.input_classes, items)
+    kept = TelemetrySpec(folder=telemetry) if telemetry else None
+    ending = Ending(count, duration, out, dead_letters, kept)
+    return RunSpec(
+        app=app,
+        apps_dirs=tuple(str(each.resolve()) for each in apps_dirs),
+        options=values,
+        source=source.looping(items is not None or duration is not None),
+        input=rate or pattern or InputSpec(),
+        compositions=choices_for(instance),
+        composition=composition,
+        slo=slo,
+        mode=Mode.PINNED if composition is not None and slo is None else Mode.AUTO,
+        ending=ending,
+        **rest,
+    )
+
+
+def batching_of(batch: Mapping[str, Any] | None, max_bytes: int | None, linger_ms: float | None) -> BatchingSpec:
+    """Return the batching spec of the options; what is left out has its default."""
+    said: dict[str, Any] = {"bytes": max_bytes, "linger_ms": linger_ms, **(batch or {})}
+    return BatchingSpec(**{name: value for name, value in said.items() if value is not None})

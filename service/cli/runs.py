@@ -1,4 +1,4 @@
-"""``recompose runs`` and ``compare``: which runs an app had, and what they came to, side by side."""
+"""``recompose runs``, ``compare`` and ``trace``: list an app's runs, compare their figures, follow single items."""
 
 from __future__ import annotations
 
@@ -7,21 +7,29 @@ from collections.abc import Callable, Sequence
 import click
 from rich.console import RenderableType
 
-from service.bodies.runs import KnownRun, RunFigures
 from service.cli import render
 from service.cli.clients import connected, json_option, show, url_option
 from service.cli.http import read, segment
-from service.cli.names import app_argument
+from service.cli.texts import app_argument
+from service.schemas.operation import OwingRun
+from service.schemas.runs import KnownRun, RunFigures, Trace
 
 
 @click.command()
-@app_argument
+@click.argument("app", required=False)
+@click.option("--owing", is_flag=True, help="Durable runs that hold undelivered data, of APP or of all apps.")
 @url_option
 @json_option
-def runs(app: str, url: str, as_json: bool) -> None:
-    """Lists the runs of APP of which telemetry is kept, the latest first."""
+def runs(app: str | None, owing: bool, url: str, as_json: bool) -> None:
+    """List the runs of APP of which telemetry is kept, the latest first; or those that hold undelivered data."""
+    if app is None and not owing:
+        raise click.UsageError("give an APP, or --owing")
     with connected(url) as client:
-        show(client.get(f"/runs/{segment(app)}"), as_json, lambda found: _list(read(list[KnownRun], found)))
+        if owing:
+            found = [each for each in client.get("/owing") if app in (None, each["app"])]
+            show(found, as_json, lambda found: _owing(read(list[OwingRun], found)))
+            return
+        show(client.get(f"/runs/{segment(app or '')}"), as_json, lambda found: _list(read(list[KnownRun], found)))
 
 
 @click.command()
@@ -30,7 +38,7 @@ def runs(app: str, url: str, as_json: bool) -> None:
 @url_option
 @json_option
 def compare(app: str, run: tuple[str, ...], url: str, as_json: bool) -> None:
-    """Lays runs of APP side by side: each RUN, or the two latest. From telemetry, some ten seconds later."""
+    """Compare runs of APP: each RUN, or the two latest. Uses telemetry, which is some ten seconds late."""
     with connected(url) as client:
         found = client.get(f"/comparison/{segment(app)}", run=list(run))
         show(found, as_json, lambda found: _beside(read(list[RunFigures], found)))
@@ -40,6 +48,16 @@ def _list(known: Sequence[KnownRun]) -> RenderableType:
     made = render.table("run", "began", "ended")
     for each in known:
         made.add_row(each.run, each.began_at, each.ended_at)
+    return made
+
+
+def _owing(owing: Sequence[OwingRun]) -> RenderableType:
+    made = render.table("app", "run", "epoch", "items", "results", "", "journal")
+    for each in owing:
+        counts = [render.number(count, "", 0) for count in (each.epoch, each.items, each.results)]
+        made.add_row(
+            each.app, each.run, *counts, each.fault or ("running" if each.present else "stopped"), each.journal
+        )
     return made
 
 
@@ -82,3 +100,44 @@ ROWS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
     ("switches", lambda run: str(run.switches)),
     ("compositions", _compositions),
 )
+
+
+@click.command()
+@app_argument
+@click.argument("serial", type=click.IntRange(0), required=False)
+@click.option("--run", help="Run of the serial number (default: the latest run that has it).")
+@click.option(
+    "--slowest",
+    type=click.IntRange(1, 100),
+    default=10,
+    show_default=True,
+    help="Number of slowest items, without SERIAL.",
+)
+@click.option(
+    "--last",
+    "last_s",
+    type=click.IntRange(1, 3600),
+    default=300,
+    show_default=True,
+    help="Time span of the slowest items, in seconds back from now.",
+)
+@url_option
+@json_option
+def trace(app: str, serial: int | None, run: str | None, slowest: int, last_s: int, url: str, as_json: bool) -> None:
+    """Show where item SERIAL of APP waited and was processed, or the slowest items of the last minutes. Uses
+    telemetry, which is some ten seconds late."""
+    of_run = {} if run is None else {"run": run}
+    asked = {"slowest": slowest, "last_s": last_s} if serial is None else {"serial": serial, **of_run}
+    with connected(url) as client:
+        found = client.get(f"/traces/{segment(app)}", **asked)
+        show(found, as_json, lambda found: _table(read(list[Trace], found)))
+
+
+def _table(found: Sequence[Trace]) -> RenderableType:
+    made = render.table("serial", "left at", "latency", "held back", "waited", "worked on", "composition", "outcome")
+    for each in found:
+        stages = ", ".join(f"{part.stage} {render.number(part.worked_ms, ' ms')}" for part in each.stages)
+        times = (each.latency_ms, each.held_back_ms, each.waited_ms)
+        told = [render.number(value, " ms") for value in times]
+        made.add_row(f"{each.serial}", render.clock(each.left_at), *told, stages, each.composition, each.outcome)
+    return made

@@ -1,34 +1,45 @@
-"""``recompose serve``: the daemon."""
+"""``recompose serve``: find the apps and their host, and run the daemon."""
 
 from __future__ import annotations
 
 import os
-from contextlib import closing
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import click
 import structlog
 
+from apps import registry
+from apps.contract import App
+from compositions.document.directory import CompositionDirectory, Problem
 from compositions.errors import RecomposeError
 from service import logs
 from service.api import create_app
-from service.api.guard import MAX_BODY_BYTES, Access, is_loopback
-from service.bodies.spec import RunSpec, TelemetrySpec
+from service.api.guard import MAX_BODY_BYTES, Access, is_loopback, own_users
 from service.cli.check import apps_option
 from service.cli.configured import config_option, configured
 from service.cli.listener import listen, serve_on
-from service.cli.served import discover, host_of, watched
 from service.daemon.daemon import Daemon
-from service.daemon.storing.database import default_directory
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.database import default_directory
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.hosts import Host, LocalHost
+from service.runner.validation.resolution import shipped
+from service.schemas.spec import Durable, Ending, RunSpec, TelemetrySpec
 
 log = structlog.get_logger()
 
 
 @click.command()
 @config_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Other than loopback needs RECOMPOSE_TOKEN.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; other than loopback needs RECOMPOSE_TOKEN.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True)
 @apps_option
 @click.option(
@@ -38,19 +49,34 @@ log = structlog.get_logger()
     type=click.Path(exists=True, path_type=Path),
     help="Folder of compositions files, read again when they change.",
 )
-@click.option("--state", "state_dir", type=click.Path(file_okay=False, path_type=Path), help="Default: ~/.local/state.")
-@click.option("--telemetry/--no-telemetry", default=True, show_default=True, help="Files below the state directory.")
+@click.option(
+    "--state",
+    "state_dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="State directory (default ~/.local/state/recompose).",
+)
+@click.option(
+    "--telemetry/--no-telemetry",
+    default=True,
+    show_default=True,
+    help="Write telemetry files below the state directory.",
+)
 @click.option("--telemetry-days", type=click.FloatRange(0, min_open=True), default=7.0, show_default=True)
 @click.option(
     "--telemetry-mb",
     type=click.FloatRange(0, min_open=True),
     default=1000.0,
     show_default=True,
-    help="Of an app; the oldest files go when they are older, or all are larger.",
+    help="Maximum size of an app's telemetry, in MB; its oldest files, and those beyond --telemetry-days, are removed.",
 )
-@click.option("--ray", "address", help="Address of a running Ray cluster; default: one of its own.")
+@click.option("--ray", "address", help="Address of a running Ray cluster (default: one of its own).")
 @click.option("--max-item-bytes", type=click.IntRange(1), default=MAX_BODY_BYTES, show_default=True)
 @click.option("--log-level", type=click.Choice(list(logs.LEVELS)), default="info", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(["json", "text"]),
+    help="Form of the service's log, its runners' lines included (default: text on a terminal, else JSON).",
+)
 @click.option("--pool", type=click.Choice(["ray", "local"]), default="ray", hidden=True)
 def serve(
     config: Path | None,
@@ -65,12 +91,13 @@ def serve(
     address: str | None,
     max_item_bytes: int,
     log_level: str,
+    log_format: str | None,
     pool: str,
 ) -> None:
-    """Runs the service until SIGTERM or Ctrl-C, then delivers what was accepted and ends."""
+    """Run the service until SIGTERM or Ctrl-C, then delivers what was accepted and ends."""
     access = _access(host, max_item_bytes)
     recent = logs.Recent()
-    logs.configure(log_level, recent=recent)
+    logs.configure(log_level, console=None if log_format is None else log_format == "text", recent=recent)
     apps = discover(apps_dirs)
     directory = state_dir or default_directory()
     folder = str((directory / "telemetry").resolve())
@@ -79,8 +106,8 @@ def serve(
         app="",
         apps_dirs=tuple(str(each.resolve()) for each in apps_dirs),
         pool=cast(Any, pool),
-        telemetry=kept if telemetry else None,
-        journals=str((directory / "journals").resolve()),
+        ending=Ending(telemetry=kept if telemetry else None),
+        durable=Durable(journals=str((directory / "journals").resolve())),
     )
     with (
         closing(listen(host, port)) as listener,
@@ -96,4 +123,58 @@ def _access(host: str, max_item_bytes: int) -> Access:
     token = os.environ.pop("RECOMPOSE_TOKEN", None) or None  # apps in this process do not find it, nor what it starts
     if token is None and not is_loopback(host):
         raise RecomposeError(f"host {host!r} can be reached from outside; set RECOMPOSE_TOKEN or bind to 127.0.0.1")
-    return Access(token, max_item_bytes=max_item_bytes)
+    users = None if token else own_users()
+    return Access(token, users, max_item_bytes=max_item_bytes)
+
+
+def discover(apps_dirs: Sequence[Path]) -> dict[str, type[App]]:
+    """Ours, and those of the folders; what is broken is named in the log and left out."""
+    found = registry.scan(apps_dirs)
+    for fault in found.faults:
+        log.warning("app left out", place=fault.path, reason=fault.message)
+    return {name: app for name, app in found.apps.items() if _has_sound_compositions(app)}
+
+
+def _has_sound_compositions(app: type[App]) -> bool:
+    """An app beside whose file there is a broken one is left out; the others are served."""
+    try:
+        shipped(app)
+    except (RecomposeError, OSError) as error:
+        log.warning("app left out", place=str(registry.compositions_file(app)), reason=str(error))
+        return False
+    return True
+
+
+def host_of(pool: str, address: str | None) -> Host:
+    """``address`` of a running Ray cluster; None: one of its own."""
+    if pool == "local":
+        from service.runner.runner import Runner  # here, as Ray below: each costs seconds the other saves
+
+        return LocalHost(Runner)
+    from service.daemon.supervision.ray_host import RayHost
+
+    return RayHost(address)
+
+
+@contextmanager
+def watched(paths: Sequence[Path], daemon: Daemon) -> Iterator[None]:
+    """Loads the compositions directories, and again at every change."""
+    if not paths:
+        yield
+        return
+    directory = CompositionDirectory(paths, daemon.compositions.stages)
+
+    def report(problems: list[Problem]) -> None:
+        for problem in problems:
+            log.warning("compositions refused", file=str(problem.file), faults=[str(each) for each in problem.faults])
+        daemon.compositions.load_directory({name: directory.compositions(name) for name in daemon.names()})
+
+    report(directory.refresh())
+    stop = threading.Event()
+    thread = threading.Thread(target=directory.watch, args=(stop, report), name="compositions", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

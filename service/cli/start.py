@@ -7,18 +7,16 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from service.bodies.base import plain
-from service.bodies.requests import JointSlo, StartRequest
-from service.bodies.status import Status
 from service.cli import render
 from service.cli.clients import connected, json_option, show, url_option
 from service.cli.http import read, segment
 from service.cli.listing import items_of_service
-from service.cli.names import app_argument
-from service.cli.run_options import START, options
-from service.cli.run_spec import batching_of
-from service.cli.slo_options import all_together
-from service.cli.texts import parse_options
+from service.cli.run_options import START, batching_of, options
+from service.cli.texts import all_together, app_argument, parse_options
+from service.schemas.base import plain
+from service.schemas.refusals import refusal
+from service.schemas.requests import JointSlo, StartRequest
+from service.schemas.status import Status
 
 STOP_S = 620.0
 """Longer than the longest drain that the service waits for."""
@@ -29,7 +27,7 @@ STOP_S = 620.0
 @url_option
 @json_option
 def start(app: str, url: str, as_json: bool, **given: Any) -> None:
-    """Starts APP in the service, on its own data unless --source says otherwise; --slo sets its objective first."""
+    """Start APP in the service, on its own data unless --source names another; --slo sets its objective first."""
     slo = all_together(given.pop("slo"), given.pop("threshold"), given.pop("budget"))
     items = given.pop("items")
     request = _request(**given)
@@ -43,7 +41,7 @@ def start(app: str, url: str, as_json: bool, **given: Any) -> None:
 
 
 def _request(**given: Any) -> StartRequest:
-    """Of what was said alone: the rest is for the service to choose."""
+    """Return the request with the given options only; the service chooses the rest."""
     batching = {name: given.pop(name) for name in ("batch", "batch_bytes", "linger_ms")}
     if given["rate"] and given["pattern"]:
         raise click.UsageError("--rate and --pattern exclude each other")
@@ -58,20 +56,32 @@ def _request(**given: Any) -> StartRequest:
     try:
         return StartRequest(**{name: value for name, value in fields.items() if value})
     except ValidationError as error:
-        raise click.UsageError(error.errors()[0]["msg"]) from error
+        raise click.UsageError(refusal(error)) from error
 
 
 def _told(status: Status) -> str:
-    run = f", run {status.run}" if status.run else ""
+    run = f", run {status.origin.run}" if status.origin.run else ""
     return f"{status.app}: {status.state}{run}"
 
 
 @click.command()
 @app_argument
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0, 86_400),
+    help="Maximum time to deliver what was accepted, in seconds (default 600); what is left then is given up.",
+)
+@click.option("--now", is_flag=True, help="End the runner and its workers at once; nothing is delivered first.")
 @url_option
 @json_option
-def stop(app: str, url: str, as_json: bool) -> None:
-    """Stops APP when all that it has accepted is delivered; its last results can still be read."""
+def stop(app: str, timeout_s: float | None, now: bool, url: str, as_json: bool) -> None:
+    """Stop APP after everything that it accepted is delivered; its last results can still be read. A stop that is under
+    way is hurried by another one with --timeout or --now."""
+    if now and timeout_s is not None:
+        raise click.UsageError("--timeout and --now exclude each other")
+    how = {"force": True} if now else {} if timeout_s is None else {"timeout_s": timeout_s}
+    body = {"json": how} if how else {}
     with connected(url) as client:
-        status = client.request("POST", f"/apps/{segment(app)}/stop", timeout=STOP_S)
+        status = client.request("POST", f"/apps/{segment(app)}/stop", timeout=STOP_S + (timeout_s or 0.0), **body)
     show(status, as_json, lambda answer: render.status_view(read(Status, answer)))

@@ -1,4 +1,4 @@
-"""``recompose telemetry``: the table of time windows from what runners wrote, once or kept up to date."""
+"""``recompose telemetry`` and ``report``: make tables and an HTML report from the telemetry of runners."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from compositions.errors import RecomposeError
-from datapipe.session import open_session, told_in_a_sentence
+from datapipe.spark.session import open_session, told_in_a_sentence
 from service.cli import render
-from service.daemon.storing.database import default_directory
+from service.daemon.store.database import default_directory
 
 LOOK_S = 0.5
 
@@ -26,15 +27,17 @@ def default_source() -> Path:
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path), required=False)
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Default: SOURCE/tables.")
-@click.option("--batch", is_flag=True, help="The whole table once, from all records.")
-@click.option("--once", is_flag=True, help="Streaming, but it ends when all there is has been read.")
-@click.option("--master", help="Spark master, such as spark://host:7077; default: this machine's cores.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder of the tables (default SOURCE/tables)."
+)
+@click.option("--batch", is_flag=True, help="Build the whole table once, from all records.")
+@click.option("--once", is_flag=True, help="Stream, and end when everything is read.")
+@click.option("--master", help="Spark master, such as spark://host:7077 (default: this machine's cores).")
 def telemetry(source: Path | None, out: Path | None, batch: bool, once: bool, master: str | None) -> None:
-    """Makes tables of 1 s, 10 s and 1 min from the telemetry in folder SOURCE, until Ctrl-C."""
+    """Build tables of 1 s, 10 s and 1 min from the telemetry in folder SOURCE, until Ctrl-C."""
     source = source or default_source()
     out = out or source / "tables"
-    from datapipe.telemetry.files import some_files_of
+    from datapipe.telemetry.store import some_files_of
 
     files = some_files_of(source, "items")
     with _progress(f"starting Spark; {len(files)} files of items") as say, _session(master) as spark:
@@ -102,3 +105,33 @@ def _progress(text: str) -> Iterator[Any]:
     with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bar:
         task = bar.add_task(text)
         yield lambda words: bar.update(task, description=words)
+
+
+FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+
+
+@click.command()
+@click.argument("app")
+@click.option(
+    "--from", "source", type=click.Path(path_type=Path), help="Folder with telemetry (default: the daemon's)."
+)
+@click.option("--since", type=click.DateTime(FORMATS), help="Start, in local time unless it has an offset.")
+@click.option("--until", type=click.DateTime(FORMATS), help="End of the period.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"), show_default=True)
+@click.option("--png", "pngs", type=click.Path(file_okay=False, path_type=Path), help="Folder for each plot as PNG.")
+def report(
+    app: str, source: Path | None, since: datetime | None, until: datetime | None, out: Path, pngs: Path | None
+) -> None:
+    """Write a report on APP, with plots and decisions, into one HTML file that needs no network."""
+    from datapipe.report.build import (
+        build,
+        write_whole,
+    )  # imported here: plots take a second that a usage error need not
+    from datapipe.report.data import Period, load
+
+    run = load(source or default_directory() / "telemetry", app, Period(since, until))
+    try:
+        write_whole(out, build(run, pngs).encode())
+    except OSError as error:
+        raise RecomposeError(f"cannot write {str(out)!r}: {error.strerror}; give another --out") from error
+    click.echo(f"{out}: {run.items.num_rows:,} items, {len(run.decisions)} decisions")

@@ -1,20 +1,27 @@
-"""Texts of the command line to values: ``wave:period=60,min=1,max=10``, ``replay:PATH``, ``KEY=VALUE``."""
+"""Convert texts of the command line to values (``wave:period=60,min=1,max=10``, ``replay:PATH``), and the options that
+commands share."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from pydantic import BaseModel, ValidationError
 
-from apps.input.kinds import KINDS
+from apps.registry import ENTRY_POINT_GROUP
 from compositions.batching import CONTROLLERS
 from compositions.document.safe_yaml import read_yaml
 from compositions.errors import RecomposeError
-from service.bodies.spec import BatchingSpec, InputSpec, SinkSpec, SourceSpec
+from datapipe.source_kinds import KINDS
+from profiler.budget import Budget, parse_budget
+from profiler.slo import Slo, together
+from service.schemas.refusals import refusal
+from service.schemas.spec import BatchingSpec, InputSpec, SinkSpec, SourceSpec
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -29,6 +36,9 @@ SINK_OF = {
 """The kind of sink that a URL of this scheme is of."""
 SOURCE_OF = {"mqtt": "mqtt", "mqtts": "mqtt", "amqp": "rabbitmq", "amqps": "rabbitmq"}
 """The kind of source that a whole URL of this scheme is the path of."""
+SPARK_WRITES, SPARK_FORMATS = "spark+", ("parquet", "orc", "json", "csv")
+"""Prefix and formats of tables that Spark writes. A format may stand alone, except parquet, which is a sink of its
+own."""
 BATCH_EXAMPLE = "such as pid:kp=10,ki=15"
 
 
@@ -132,15 +142,17 @@ def _spark_source(file: str) -> SourceSpec:
 
 
 def parse_sink(text: str) -> SinkSpec:
-    """``FORMAT:PATH`` of Spark's, ``sql:URL``, or a URL whose scheme says what it is of. Raises: ValueError with a
-    sentence."""
-    format_, colon, path = text.partition(":")
-    if not colon:
-        raise ValueError(f"{text!r} is not FORMAT:PATH, such as parquet:results")
-    if format_ == "sql":
-        return _valid(SinkSpec, {"kind": "sql", "path": path})
-    if format_ in SINK_OF:
-        return _valid(SinkSpec, {"kind": SINK_OF[format_], "path": text})
+    """Parse ``parquet:FOLDER``, ``sql:URL``, a URL whose scheme names the sink, or ``spark+FORMAT:PATH``, a table that
+    Spark writes. Raises: ValueError with a sentence."""
+    kind, _, path = text.partition(":")
+    if kind in ("parquet", "sql"):
+        return _valid(SinkSpec, {"kind": kind, "path": path})
+    if kind in SINK_OF:
+        return _valid(SinkSpec, {"kind": SINK_OF[kind], "path": text})
+    format_ = kind.removeprefix(SPARK_WRITES)
+    if format_ not in SPARK_FORMATS:
+        own = "parquet:FOLDER, sql:URL, redis://…, kafka://…, nats://…, mqtt://…, amqp://…, https://…"
+        raise ValueError(f"{text!r} is no sink; give {own} or {SPARK_WRITES}FORMAT:PATH ({', '.join(SPARK_FORMATS)})")
     return _valid(SinkSpec, {"format": format_, "path": path})
 
 
@@ -179,6 +191,39 @@ def _valid(model: type[M], fields: Mapping[str, object]) -> M:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        said = first["msg"].removeprefix("Value error, ")
-        raise ValueError(f"{first['loc'][-1]} = {first['input']!r}: {said}" if first["loc"] else said) from error
+        raise ValueError(refusal(error)) from error
+
+
+def known_apps(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the installed apps whose names begin so; no app is loaded and no service is asked while a user types."""
+    return sorted(name for name in entry_points(group=ENTRY_POINT_GROUP).names if name.startswith(incomplete))
+
+
+app_argument = click.argument("app", shell_complete=known_apps)
+
+
+budget_option = click.option(
+    "--budget",
+    callback=as_usage(parse_budget, "--budget"),
+    help="Budget: workers=8, cores=3 or both, separated by a comma.",
+)
+threshold_option = click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1),
+    default=0.2,
+    show_default=True,
+    help="Ratio beyond the target that counts as a violation: with 0.2, 480 ms for 400 ms, or 8/s for 10/s.",
+)
+
+
+def all_together(slos: Sequence[Slo], threshold: float, budget: Budget | None) -> Slo | None:
+    """Return the joint objective; None if there is none. Raises: click.UsageError for a budget without an objective, or
+    for objectives that cannot hold together."""
+    if not slos:
+        if budget is not None:
+            raise click.UsageError("--budget is for an objective; say which with --slo")
+        return None
+    try:
+        return together([replace(each, threshold=threshold) for each in slos], budget)
+    except RecomposeError as error:
+        raise click.UsageError(str(error)) from error

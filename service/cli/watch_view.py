@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from control.decisions import Mode
-from service.bodies.compositions import Group
-from service.bodies.decisions import Decision, Entry
-from service.bodies.figures import StageStatus, Worker
-from service.bodies.status import Status
 from service.cli import render
 from service.cli.http import ServiceError
+from service.schemas.compositions import Group
+from service.schemas.decisions import Decision, Entry
+from service.schemas.figures import StageStatus, Worker
+from service.schemas.status import Status
 
 REMEMBERED = 40
 """Statuses of a course, one a second."""
@@ -40,7 +40,7 @@ class WatchView:
         self._seen = 0
 
     def fitting(self, status: Status, console: rich.Console, above: int = 0) -> RenderableType:
-        """As much as the terminal has lines for: first reasons are cut, then there are fewer decisions.
+        """Return the view in as many lines as the terminal has: first reasons are cut, then decisions are left out.
         ``above``: lines that something else has."""
         self._note(status)
         shapes = [(len(self._entries), False), *((count, True) for count in range(len(self._entries), -1, -1))]
@@ -51,24 +51,27 @@ class WatchView:
         return drawn
 
     def show(self, status: Status) -> RenderableType:
-        """All of it, however long."""
+        """Return all of the view, however long."""
         self._note(status)
         return self._drawn(status, len(self._entries), short=False, width=render.WIDE)
 
     def _drawn(self, status: Status, decisions: int, short: bool, width: int) -> RenderableType:
         """With so many decisions; ``short``: in a line each. ``width``: columns."""
-        title = f"{status.app} · {status.state}" + ("" if status.mode is Mode.AUTO else f" · {status.mode}")
+        title = f"{status.app} · {status.state}" + (
+            "" if status.requested.mode is Mode.AUTO else f" · {status.requested.mode}"
+        )
         composition = status.composition
         name = f"composition {composition.name}, {composition.workers} workers" if composition else "not running"
         parts: list[RenderableType] = [self._figures(status, width)]
         parts.append(Panel(pipeline(status), title=f"{name}", title_align="left", border_style="dim"))
         parts += [
-            Text(f"alert since {render.clock(each.at)}: {each.told}", style="red") for each in status.alerts or ()
+            Text(f"alert since {render.clock(each.at)}: {each.told}", style="red")
+            for each in status.supervision.alerts or ()
         ]
-        if status.held_up:
-            parts.append(Text(status.held_up, style="yellow"))
-        if status.failure:
-            parts.append(Text(status.failure.strip().splitlines()[-1], style="red"))
+        if status.health.held_up:
+            parts.append(Text(status.health.held_up, style="yellow"))
+        if status.health.failure:
+            parts.append(Text(status.health.failure.strip().splitlines()[-1], style="red"))
         if decisions:
             shown = self._entries[:decisions]
             parts += [Text("last decisions", style="bold"), render.decisions_table(shown, short=short)]
@@ -78,7 +81,7 @@ class WatchView:
         if self._seen % PER_S == 0:
             self._course.append((status.throughput_per_s, status.latency_ms.mean))
         self._seen += 1
-        known = (status.last_decision, status.no_change)
+        known = (status.changes.last_decision, status.changes.no_change)
         if known != self._known:
             try:
                 self._entries, self._known = self._ask(), known
@@ -98,7 +101,9 @@ class WatchView:
         lost = "".join(
             f", {count:,} {name}" for name, count in (("failed", items.failed), ("shed", items.shed)) if count
         )
-        made.add_row("items", f"{items.delivered:,} out of {items.accepted:,}{lost}; {status.switches} switches")
+        made.add_row(
+            "items", f"{items.delivered:,} out of {items.accepted:,}{lost}; {status.changes.switches} switches"
+        )
         if bundle := render.batching_text(status):
             made.add_row("in a bundle", bundle)
         return rich.Group(course, made)
@@ -121,7 +126,7 @@ def pipeline(status: Status) -> Table:
     made = Table.grid(padding=(0, 2))
     for index, group in enumerate(status.composition.groups if status.composition else alone):
         workers = [worker for worker in status.workers if worker.group == index]
-        waits = status.queued if index == 0 else waiting(status.in_flight_by_stage or {}, group, workers)
+        waits = status.queued if index == 0 else waiting(status.resources.in_flight_by_stage or {}, group, workers)
         busy = sum(worker.outstanding > 0 for worker in workers)
         pattern = f"Par × {group.replicas}" if group.pattern == "par" else "Seq"
         depth = Text(f"{waits:>5} waiting ▶", style="yellow" if waits else "dim")

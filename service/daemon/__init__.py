@@ -1,1 +1,1 @@
-"""Many apps: which there are, which run, and what brings them back."""
+"""The daemon: registered apps, their runs, and the supervision of their runners."""

@@ -1,43 +1,126 @@
-"""Apps are started, stopped, and told how to run."""
+"""Start and stop apps, change how they run, and continue durable runs that hold undelivered data."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from control.decisions import Mode
-from service.bodies.apps import AppInfo
-from service.bodies.refusals import BadValueError, ConflictError
-from service.bodies.spec import BatchingSpec, InputSpec, RunSpec
-from service.bodies.status import Status
 from service.daemon.checks import (
     check_batching,
     check_composition,
+    check_durability,
     check_input,
     check_objectives,
     check_settings,
     check_sink,
     check_source,
 )
-from service.daemon.choices import Choices
+from service.daemon.choices import Specs
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
-from service.daemon.specs import Specs
-from service.daemon.storing.store import DaemonStore, Started
-from service.running.asking.requests import PushMany, SetBatching, SetInput, SetMode, Taken
+from service.daemon.store.store import DaemonStore, Started
+from service.daemon.supervision.restart_policy import Stopping
+from service.daemon.supervision.watchdog import END_S
+from service.runner.durable.debts import Debt, debts_of
+from service.runner.rpc.port import ANSWER_S
+from service.runner.rpc.requests import PushMany, SetBatching, SetInput, SetMode, Stop, Taken
+from service.schemas.compositions import AppInfo
+from service.schemas.operation import OwingRun
+from service.schemas.refusals import BadValueError, ConflictError, in_two_ways
+from service.schemas.spec import BatchingSpec, InputSpec, RunSpec
+from service.schemas.status import Status
+
+
+class Owing:
+    """Finds such runs of all apps, below the folder of journals."""
+
+    def __init__(self, runs: Runs, store: DaemonStore, journals: str | None) -> None:
+        self._runs, self._store, self._journals = runs, store, journals
+
+    def all(self) -> list[OwingRun]:
+        return [_body(app, debt, self._is_present(app, debt.run)) for app in self._runs.apps for debt in self._of(app)]
+
+    def begun(self, spec: RunSpec) -> Started:
+        """Return a new run of ``spec``, or the one that owes something and is of the same; one of which nothing is
+        stored (its state file was lost, or it is of an earlier version) is taken to be, where its journal fits the
+        source. Raises: ConflictError when what is owed is another's."""
+        fresh = Started(spec, self._store.last_decision_id(spec.app))
+        debt = next((debt for debt in self._of(spec.app) if debt.fault is None), None)
+        if debt is None:
+            return fresh
+        same = self._store.durable_runs.is_same(spec, debt.run)
+        if spec.durable.durability == "none" or same is False:
+            raise ConflictError(_refusal(spec.app, debt))
+        if same is None and debt.items and spec.source.of.positioned:
+            raise ConflictError(_refusal_of_unknown(spec, debt))
+        why = f"the app was started again, and run {debt.run} held {_held(debt)}"
+        if same is None:
+            why += "; of which source, sink and options it was is not stored, so those of this start were taken"
+        assert debt.epoch is not None, "a journal that can be read has an epoch"
+        origin = replace(spec.origin, run=debt.run, epoch=debt.epoch)
+        return Started(spec.but(origin=origin), fresh.first_decision, why)
+
+    def _of(self, app: str) -> Iterator[Debt]:
+        return iter(()) if self._journals is None else debts_of(self._journals, app)
+
+    def _is_present(self, app: str, run: str) -> bool:
+        present = self._runs.present(app)
+        return present is not None and present.desired.spec.origin.run == run
+
+
+def _held(debt: Debt) -> str:
+    items, results = debt.items or 0, debt.results or 0
+    parts = [
+        f"{items:,} undelivered {'item' if items == 1 else 'items'}" if items else "",
+        f"{results:,} {'result' if results == 1 else 'results'} that the sink did not get" if results else "",
+    ]
+    return " and ".join(filter(None, parts))
+
+
+def _refusal(app: str, debt: Debt) -> str:
+    return (
+        f"run {debt.run} of {app} holds {_held(debt)} in {debt.journal}; start {app} with the same source, sink and "
+        f"options, and a durability, to deliver them, or move {debt.journal.name}* away to give them up"
+    )
+
+
+def _refusal_of_unknown(spec: RunSpec, debt: Debt) -> str:
+    return (
+        f"run {debt.run} of {spec.app} holds {_held(debt)} in {debt.journal}; they were stored as they came, which "
+        f"those of source {spec.source.kind} are not; start {spec.app} with the source that the run had (push, mqtt or "
+        f"a queue of rabbitmq), or move {debt.journal.name}* away to give them up"
+    )
+
+
+def _body(app: str, debt: Debt, present: bool) -> OwingRun:
+    return OwingRun(
+        app=app,
+        run=debt.run,
+        epoch=debt.epoch,
+        items=debt.items,
+        results=debt.results,
+        journal=str(debt.journal),
+        present=present,
+        fault=debt.fault,
+    )
+
 
 STOP_TIMEOUT_S = 600.0
 """For a stop that the user asks for. What was accepted is delivered however slow the stages are; a hung one has its own
 time limit, so this one is only against what we did not think of."""
 
+LOOK_AGAIN_S = 0.1
+"""Until a stop that waits for another change looks whether that is a stop, which it can hurry."""
+
 
 class Apps:
     """Answers are the app's status. All but ``all`` raise NotFoundError for an app that is not registered."""
 
-    def __init__(
-        self, runs: Runs, choices: Choices, specs: Specs, store: DaemonStore, observation: Observation
-    ) -> None:
-        self._runs, self._choices, self._specs = runs, choices, specs
-        self._store, self._observation = store, observation
+    def __init__(self, runs: Runs, specs: Specs, store: DaemonStore, observation: Observation, owing: Owing) -> None:
+        self._runs, self._choices, self._specs = runs, specs.choices, specs
+        self._store, self._observation, self.owing = store, observation, owing
 
     def all(self) -> list[AppInfo]:
         return [
@@ -46,13 +129,14 @@ class Apps:
         ]
 
     def start(self, spec: RunSpec) -> Status:
-        """Its runner comes up in the background. Raises: ConflictError when it runs already, BadValueError."""
+        """Start an app; its runner comes up in the background. Raises: ConflictError when it runs already,
+        BadValueError."""
         self._runs.app(spec.app)
         self._check(spec)
         with self._runs.changing(spec.app):
             if self._runs.present(spec.app) is not None:
-                raise ConflictError(f"{spec.app} is running already; stop it with POST /apps/{spec.app}/stop")
-            started = Started(self._specs.complete(spec), self._store.last_decision_id(spec.app))
+                raise ConflictError(f"{spec.app} is running already; {in_two_ways('stop', spec.app)}")
+            started = self.owing.begun(self._specs.complete(spec))
             self._store.put_started(spec.app, started.alone)
             self._runs.begin(started)
         return self._observation.status(spec.app)
@@ -61,36 +145,44 @@ class Apps:
         choices = self._specs.compositions(spec)
         check_source(spec)
         check_sink(spec.sink)
+        check_durability(spec)
         check_input(spec.input, spec.apps_dirs)
         check_batching(spec.batching)
         check_settings(spec)
         stored = self._store.slo(spec.app)
-        check_objectives(spec.strategy, stored.slo if stored else None)
+        check_objectives(spec.method.strategy, stored.slo if stored else None)
         check_composition(spec.app, spec.composition, choices, self._runs.cores())
 
-    def stop(self, name: str) -> Status:
-        """Delivers what was accepted, then ends the runner. Raises: ConflictError when it is not running."""
-        self._runs.app(name)
-        with self._runs.changing(name):
-            watchdog = self._runs.expect(name)
-            watchdog.wanted.forget()
-            watchdog.stop(True, STOP_TIMEOUT_S)
+    def stop(self, name: str, how: Stop | None = None) -> Status:
+        """Delivers what was accepted, then ends the runner; ``how``: with a limit of the user's. A stop under way is
+        hurried by another one. Raises: ConflictError when it is not running."""
+        patience_s = ANSWER_S if how is None else END_S
+        how = how or Stop(timeout_s=STOP_TIMEOUT_S)
+        while not isinstance((watchdog := self._runs.expect(name)).condition, Stopping):
+            with self._runs.changing_within(name, LOOK_AGAIN_S) as held:
+                if not held:  # perhaps by a stop that waits for long
+                    continue
+                watchdog = self._runs.expect(name)
+                watchdog.desired.forget()
+                watchdog.stop(how, patience_s)
+                return self._observation.status(name)
+        watchdog.stop(how, patience_s)
         return self._observation.status(name)
 
     def running_spec(self, name: str) -> RunSpec | None:
-        """What runs, with what it was told since; None: nothing does."""
+        """Return the spec of the present run, with all changes since its start; None if there is no run."""
         present = self._runs.present(name)
-        return None if present is None else present.wanted.spec
+        return None if present is None else present.desired.spec
 
     def set_input(self, name: str, input: InputSpec) -> Status:
         """Raises: ConflictError, BadValueError, UnavailableError."""
         watchdog = self._runs.expect(name)
-        check_input(input, watchdog.wanted.spec.apps_dirs)
+        check_input(input, watchdog.desired.spec.apps_dirs)
         watchdog.change(SetInput(input))
         return self._observation.status(name)
 
     def set_batching(self, name: str, batching: BatchingSpec) -> Status:
-        """Where the active composition says nothing of its own. Raises: as ``set_input``."""
+        """Set the bundle size for compositions that set none of their own. Raises: as ``set_input``."""
         watchdog = self._runs.expect(name)
         check_batching(batching)
         watchdog.change(SetBatching(batching))
@@ -99,11 +191,11 @@ class Apps:
     def set_mode(self, name: str, mode: Mode, composition: str | None) -> Status:
         """``pinned`` without a composition pins the active one. Raises: as ``set_input``."""
         watchdog = self._runs.expect(name)
-        check_composition(name, composition, watchdog.wanted.spec.compositions, self._runs.cores())
+        check_composition(name, composition, watchdog.desired.spec.compositions, self._runs.cores())
         if composition is not None and mode is not Mode.PINNED:
             raise BadValueError(f"composition {composition!r} goes with mode pinned only, not with {mode}")
         if mode is Mode.PINNED and composition is None:
-            composition = self._active(watchdog.wanted.spec)
+            composition = self._active(watchdog.desired.spec)
         watchdog.change(SetMode(mode, composition))
         return self._observation.status(name)
 
@@ -114,12 +206,12 @@ class Apps:
         return active.name if active is not None and active.name in known else None
 
     def push(self, name: str, value: Any) -> Taken:
-        """Of one item. Raises: as ``push_many``; BufferFull; what the app refuses."""
+        """Push one item. Raises: as ``push_many``; BufferFull; whatever the app refuses."""
         taken = self.push_many(name, (value,))
         if taken.refusal is not None:
             raise taken.refusal
         return taken
 
     def push_many(self, name: str, values: tuple[Any, ...]) -> Taken:
-        """Those before the first that is refused. Raises: ConflictError, UnavailableError."""
+        """Push items up to the first that is refused. Raises: ConflictError, UnavailableError."""
         return self._runs.pushed_into(name).ask(PushMany(values))

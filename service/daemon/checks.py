@@ -1,21 +1,22 @@
-"""What a start and a change of it are checked for before a runner hears of them."""
+"""Check a start, or a change of a run, before it reaches a runner."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from apps.input.kinds import PathMeans
-from apps.output.kinds import KINDS, Opening
 from compositions.errors import Fault, RecomposeError
 from compositions.model import Composition
 from compositions.settings import overridden
 from control.strategies import check_takes
+from datapipe.sink_kinds import KINDS, Opening
+from datapipe.source_kinds import PathMeans
 from profiler.slo import Slo
-from service.bodies.refusals import BadValueError, listed
-from service.bodies.spec import BatchingSpec, InputSpec, RunSpec, SinkSpec
-from service.running.checking.rates import rate_of
-from service.running.checking.settings import for_this_machine
+from service.runner.validation.durable import durability_fault
+from service.runner.validation.resolution import rate_of
+from service.runner.validation.settings import for_this_machine
+from service.schemas.refusals import BadValueError, listed
+from service.schemas.spec import BatchingSpec, InputSpec, RunSpec, SinkSpec
 
 WORKERS_PER_CORE = 32
 """Of one app. Stages that wait gain from more workers than cores; each is a process of some 64 MB."""
@@ -80,6 +81,12 @@ def check_sink(sink: SinkSpec | None) -> None:
             KINDS[sink.kind].open(Opening(sink.path, "", 0, sink.options)).close()
         except RecomposeError as error:
             raise BadValueError(str(error), [Fault("sink.path", str(error))]) from error
+
+
+def check_durability(spec: RunSpec) -> None:
+    """Check the durability. Raises: BadValueError if it does not fit the source or the sink."""
+    if (fault := durability_fault(spec)) is not None:
+        raise BadValueError(fault, [Fault("durability", fault)])
 
 
 def check_source(spec: RunSpec) -> None:

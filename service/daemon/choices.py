@@ -1,6 +1,7 @@
-"""Which compositions each app can choose from: those it ships, those of the directory, those changed through REST.
+"""The compositions of each app, and the completed spec of a run.
 
-Later layers win by name. An app for which nobody wrote any has a list of its own: what the cores here allow.
+Compositions come from those that the app ships, those of the watched directory and those changed through REST; later
+layers win by name. An app without any has a list of its own: what the cores here allow.
 """
 
 from __future__ import annotations
@@ -8,16 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
+from apps import registry
 from apps.contract import App
 from compositions.enumeration import own_list
 from compositions.errors import Fault
 from compositions.model import Composition, Stage, all_sequential
 from compositions.rules import MAX_COMPOSITIONS
-from service.bodies.refusals import BadValueError, ConflictError, NotFoundError, listed
-from service.daemon.storing.store import DaemonStore
-from service.daemon.storing.undo import undone_by_failure
-from service.running.checking.shipped import available_cores, shipped
+from service.daemon.store.store import DaemonStore, undone_by_failure
+from service.runner.validation.resolution import available_cores, choices_for, shipped
+from service.schemas.refusals import BadValueError, ConflictError, NotFoundError, listed
+from service.schemas.spec import RunSpec
 
 
 class Choices:
@@ -35,7 +39,7 @@ class Choices:
         return {name: app.stages for name, app in self.apps.items()}
 
     def of(self, app: str) -> tuple[Composition, ...]:
-        """All compositions of ``app``; never empty."""
+        """Return all compositions of ``app``; never empty."""
         overlay = self._store.overlay(app)
         known: dict[str, Composition | None] = {each.name: each for each in self._shipped[app]}
         known.update((each.name, each) for each in self._directory.get(app, ()))
@@ -81,3 +85,28 @@ class Choices:
             before = {app: self.of(app) for app in self.apps}
             self._directory = {app: tuple(compositions) for app, compositions in found.items()}
             return {app for app in self.apps if self.of(app) != before[app]}
+
+
+class Specs:
+    """``base`` carries what all runs share: the directories of apps, the kind of pool, telemetry."""
+
+    def __init__(self, apps: Mapping[str, type[App]], store: DaemonStore, base: RunSpec) -> None:
+        self.choices = Choices(apps, store)
+        self._store, self._base = store, base
+
+    def complete(self, spec: RunSpec) -> RunSpec:
+        stored = self._store.slo(spec.app)
+        return spec.but(
+            apps_dirs=self._base.apps_dirs,
+            pool=self._base.pool,
+            origin=replace(spec.origin, kept_up=True),
+            ending=replace(spec.ending, telemetry=self._base.ending.telemetry),
+            durable=replace(spec.durable, journals=self._base.durable.journals),
+            compositions=self.compositions(spec),
+            slo=stored.slo if stored else None,
+        )
+
+    def compositions(self, spec: RunSpec) -> tuple[Composition, ...]:
+        """Return the compositions of the app that fit ``spec``, whose options may have changed its stages."""
+        app = registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])
+        return choices_for(app, self.choices.of(spec.app))

@@ -1,4 +1,4 @@
-"""What can be chosen from: shown with predictions where there is a profile, added, removed, watched in a directory."""
+"""Manage compositions: list, add and remove them, reload a watched directory, predict their figures from a profile."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import structlog
 
 from compositions.document import loader
 from compositions.model import Composition, Stage
-from service.bodies.compositions import Choice, WhatIf
-from service.bodies.refusals import ConflictError
-from service.daemon.choices import Choices
-from service.daemon.keeping.changes import holding
+from service.daemon.choices import Choices, Specs
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
-from service.daemon.specs import Specs
-from service.running.asking.requests import ReadCompositions, ReadWhatIf, SetCompositions
+from service.daemon.supervision.desired_state import holding
+from service.runner.rpc.requests import ReadCompositions, ReadWhatIf, SetCompositions
+from service.schemas.compositions import Choice, WhatIf
+from service.schemas.refusals import ConflictError
 
 log = structlog.get_logger()
 
@@ -28,7 +27,7 @@ class Compositions:
 
     @property
     def stages(self) -> dict[str, Sequence[Stage]]:
-        """Of every app, as documents of compositions name them."""
+        """The stages of every app, as documents of compositions name them."""
         return self._choices.stages
 
     def of(self, name: str) -> list[Choice]:
@@ -65,7 +64,7 @@ class Compositions:
                 self._apply(name)
 
     def load_directory(self, found: Mapping[str, Sequence[Composition]]) -> None:
-        """What the watched directory holds now."""
+        """Apply the present content of the watched directory."""
         for name in self._choices.load_directory(found):
             with self._runs.changing(name):
                 self._apply(name)
@@ -76,8 +75,8 @@ class Compositions:
         if watchdog is None:
             return {}
         active = self._observation.status(name).composition
-        names = {active.name if active else None, watchdog.wanted.spec.composition}
-        return {each.name: each for each in watchdog.wanted.spec.compositions if each.name in names}
+        names = {active.name if active else None, watchdog.desired.spec.composition}
+        return {each.name: each for each in watchdog.desired.spec.compositions if each.name in names}
 
     def _spare_those_in_use(self, name: str, new: Sequence[Composition]) -> None:
         in_use = self._in_use(name)
@@ -91,7 +90,7 @@ class Compositions:
         if watchdog is None:
             return
         in_use = self._in_use(name)
-        found = self._specs.compositions(watchdog.wanted.spec)
+        found = self._specs.compositions(watchdog.desired.spec)
         held = sorted(each for each in in_use if in_use[each] not in found)
         if held:
             log.warning("compositions in use stay as they are until the next start", app=name, compositions=held)

@@ -10,17 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from apps.contract import App
-from service.bodies.spec import RunSpec
-from service.daemon.apps import Apps
+from service.daemon.apps import Apps, Owing
+from service.daemon.choices import Specs
 from service.daemon.compositions import Compositions
-from service.daemon.keeping.hosts import Host
-from service.daemon.keeping.ticker import Ticker
 from service.daemon.machine import Machine
 from service.daemon.objectives import Objectives
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
-from service.daemon.specs import Specs
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.hosts import Host
+from service.daemon.supervision.restart_policy import fails_to_start
+from service.daemon.supervision.ticker import Ticker
+from service.runner.rpc.requests import Stop
+from service.schemas.refusals import listed
+from service.schemas.spec import RunSpec
 
 CLOSE_TIMEOUT_S = 30.0
 """At the end of the daemon, whose own supervisor does not wait for long."""
@@ -42,10 +45,11 @@ class Daemon:
         choices = specs.choices
         self._runs = Runs(apps, host, store, make_ticker)
         self._host, self._store = host, store
-        self._restored = False
+        self.restored = False
         self.observation = Observation(self._runs, store)
-        self.telemetry = base.telemetry if base else None
-        self.apps = Apps(self._runs, choices, specs, store, self.observation)
+        self.telemetry = base.ending.telemetry if base else None
+        owing = Owing(self._runs, store, base.durable.journals if base else None)
+        self.apps = Apps(self._runs, specs, store, self.observation, owing)
         self.objectives = Objectives(self._runs, store, self.observation)
         self.announcements = self.objectives.announcements
         self.alerts = self.objectives.alerts
@@ -54,7 +58,7 @@ class Daemon:
         self.machine = Machine(self._runs, store, make_ticker("budget"))
 
     def names(self) -> list[str]:
-        """Of all registered apps."""
+        """Return the names of all registered apps."""
         return list(self._runs.apps)
 
     def restore(self) -> None:
@@ -64,20 +68,27 @@ class Daemon:
                 self._runs.begin(replace(started, spec=self._specs.complete(started.spec)), attach=True)
         self.machine.start()
         self._look_at_alerts.start(self.alerts.look)
-        self._restored = True
+        self.restored = True
 
-    def readiness(self) -> str | None:
-        """None when ready, else what is missing."""
-        if not self._restored:
-            return "the apps that were running are not restored yet"
-        return None if self._host.ready() else "Ray does not answer"
+    def readiness(self) -> list[str]:
+        """Return why the service is not ready, one sentence per reason; empty if it is ready."""
+        if not self.restored:
+            return ["the apps that were running are not restored yet"]
+        failing = sorted(each.app for each in self._runs.all() if fails_to_start(each.condition))
+        reasons = (
+            None if self._host.ready() else "Ray does not answer",
+            self._store.trouble(),
+            f"starts fail of {listed(failing)}; /status says why" if failing else None,
+        )
+        return [reason for reason in reasons if reason is not None]
 
     def close(self, drain: bool = True) -> None:
         """Stops all runners at once, in parallel; they stay registered as started, for the next daemon."""
         self.machine.end()
         self._look_at_alerts.end()
         self.alerts.end()
-        stops = [threading.Thread(target=each.stop, args=(drain, CLOSE_TIMEOUT_S)) for each in self._runs.all()]
+        how = Stop(drain, CLOSE_TIMEOUT_S)
+        stops = [threading.Thread(target=each.stop, args=(how,)) for each in self._runs.all()]
         for stop in stops:
             stop.start()
         for stop in stops:

@@ -9,17 +9,18 @@ from threading import RLock
 import structlog
 
 from compositions.errors import Fault, RecomposeError
-from control.arbitration.bid import Bid
+from control.arbitration.arbiter import Bid
 from control.arbitration.machine import Arbitration
 from control.decisions import Grant
-from service.bodies.base import utc_now
-from service.bodies.machine import AcceptedBudget, MachineBudgetRequest, MachineShares
-from service.bodies.refusals import BadValueError, listed
-from service.daemon.keeping.ticker import Ticker
-from service.daemon.keeping.watchdog import Watchdog
-from service.daemon.runs import OF_ALL_S, Runs, abreast
-from service.daemon.storing.store import DaemonStore
-from service.running.asking.requests import AskBid, SetGrant
+from service.daemon.runs import EACH_OF_ALL_S, Runs, gather
+from service.daemon.store.store import DaemonStore
+from service.daemon.store.tables import body_to_json
+from service.daemon.supervision.ticker import Ticker
+from service.daemon.supervision.watchdog import Watchdog
+from service.runner.rpc.requests import AskBid, SetGrant
+from service.schemas.base import utc_now
+from service.schemas.machine import AcceptedBudget, MachineBudgetRequest, MachineShares
+from service.schemas.refusals import BadValueError, no_app
 
 EVERY_S = 0.5
 """Between two turns: a load that turns is answered within a second."""
@@ -51,11 +52,11 @@ class Machine:
         """Stored first; the apps hear of it within a turn. None lifts it. Raises: BadValueError, NotStoredError."""
         unknown = [] if asked is None else [name for name in asked.apps if name not in self._runs.apps]
         if unknown:
-            message = f"there is no app {unknown[0]!r}; registered are {listed(self._runs.apps)}"
+            message = no_app(unknown[0], self._runs.apps)
             raise BadValueError(message, [Fault(f"apps.{unknown[0]}", message)])
         accepted = None if asked is None else AcceptedBudget(asked=asked, accepted_at=utc_now())
         with self._lock:
-            self._store.facts.put(NAME, None if accepted is None else accepted.model_dump_json())
+            self._store.facts.put(NAME, None if accepted is None else body_to_json(accepted))
             self._accepted, self._arbitration = accepted, _arbitration(accepted)
             self._grants = {}
             self._free.clear()
@@ -64,19 +65,21 @@ class Machine:
     # --- the loop ---
 
     def start(self) -> None:
-        """In a thread of its own until ``end``."""
+        """Share the budget out in a thread of its own until ``end``."""
         self._ticker.start(self.turn)
 
     def end(self) -> None:
         self._ticker.end()
-        self._ticker.join(2 * OF_ALL_S)
+        self._ticker.join(2 * EACH_OF_ALL_S)
 
     def turn(self) -> float:
         """Asks and gives, once. Returns the seconds until the next turn."""
         try:
             self._share_out(self._arbitration)
         except Exception as error:  # the apps keep what they have; the next turn may do better
-            log.exception("the machine's budget was not shared out", error=str(error))
+            log.exception(
+                "machine budget not shared out; the apps keep their shares until the next turn", error=str(error)
+            )
         return EVERY_S
 
     def _share_out(self, arbitration: Arbitration | None) -> None:
@@ -108,21 +111,21 @@ def _arbitration(accepted: AcceptedBudget | None) -> Arbitration | None:
 
 
 def _bids(present: Sequence[Watchdog], ask: AskBid) -> dict[Watchdog, Bid | None]:
-    """None of one that is away, starting, or slower than ``OF_ALL_S``: it keeps what it has."""
-    return dict(zip(present, abreast(lambda each: _bid(each, ask), present), strict=True))
+    """None of one that is away, starting, or slower than ``EACH_OF_ALL_S``: it keeps what it has."""
+    return dict(zip(present, gather(lambda each: _bid(each, ask), present), strict=True))
 
 
 def _bid(watchdog: Watchdog, ask: AskBid) -> Bid | None:
     try:
-        return watchdog.ask(ask, OF_ALL_S)
+        return watchdog.ask(ask, EACH_OF_ALL_S)
     except RecomposeError:
         return None
 
 
 def _tell(watchdog: Watchdog, grant: Grant | None) -> bool:
-    """Whether it heard. What it has not heard is told at the next turn."""
+    """Return whether it heard. What it has not heard is told at the next turn."""
     try:
-        watchdog.ask(SetGrant(grant), OF_ALL_S)
+        watchdog.ask(SetGrant(grant), EACH_OF_ALL_S)
     except RecomposeError:
         return False
     return True

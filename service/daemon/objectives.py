@@ -1,19 +1,24 @@
-"""Objectives of the apps: stored for the next run, in force at once in the present one. And what goes with them: loads
-that are to come, and who is told when something is missed."""
+"""Objectives, planned loads and alerts of the apps: stored for the next run, in force at once in the present one."""
 
 from __future__ import annotations
 
+from time import time
+
 from profiler.slo import INPUT_RATE, Slo
-from service.bodies.refusals import NotFoundError
-from service.bodies.slo import AcceptedSlo, StoredSlo
-from service.daemon.alerting.alerts import Alerts
-from service.daemon.announcements import Announcements
+from service.daemon.alerts import Alerts
 from service.daemon.checks import check_objectives
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
-from service.daemon.storing.store import DaemonStore
-from service.daemon.storing.undo import undone_by_failure
-from service.running.asking.requests import SetSlo
+from service.daemon.store.store import DaemonStore, undone_by_failure
+from service.runner.rpc.requests import SetPlannedLoads, SetSlo
+from service.schemas.refusals import BadValueError, NotFoundError
+from service.schemas.requests import AnnounceRequest
+from service.schemas.slo import AcceptedSlo, StoredSlo
+from service.schemas.spec import PlannedLoad
+from service.schemas.status import Status
+
+MOST_PLANNED = 1000
+"""Planned loads that are stored for an app; of more, those that begin first."""
 
 
 class Objectives:
@@ -30,7 +35,7 @@ class Objectives:
         with self._runs.changing(name):
             present = self._runs.present(name)
             if present is not None:
-                check_objectives(present.wanted.spec.strategy, slo)
+                check_objectives(present.desired.spec.method.strategy, slo)
             before, accepted = self._store.slo(name), self._store.put_slo(name, slo)
             with undone_by_failure(lambda: self._store.put_back_slo(name, before)):
                 self._tell(name, slo)
@@ -55,7 +60,7 @@ class Objectives:
         self._runs.app(name)
         accepted = self._store.slo(name)
         if accepted is None:
-            raise NotFoundError(f"{name} has no SLO; set one with POST /slo")
+            raise NotFoundError(f"{name} has no SLO; set one with recompose slo, or POST /slo")
         return accepted
 
     def _tell(self, name: str, slo: Slo | None) -> None:
@@ -70,3 +75,37 @@ class Objectives:
         if all(each.target != INPUT_RATE for each in accepted.slo.each) or self._runs.present(accepted.app) is None:
             return None
         return self._observation.status(accepted.app).input_rate_per_s
+
+
+class Announcements:
+    """Methods raise: NotFoundError for an app that is not registered, ConflictError for one that does not run,
+    NotStoredError, UnavailableError; then nothing was changed."""
+
+    def __init__(self, runs: Runs, observation: Observation) -> None:
+        self._runs, self._observation = runs, observation
+
+    def announce(self, name: str, asked: AnnounceRequest) -> Status:
+        """Raises also: BadValueError for what is over."""
+        now, until_s = time(), asked.until.timestamp()
+        if until_s <= now:
+            raise BadValueError(f"until {asked.until.isoformat()} is over; an announcement is of what is to come")
+        from_s = now if asked.from_ is None else asked.from_.timestamp()
+        another = PlannedLoad(from_epoch_s=from_s, until_epoch_s=until_s, rate_per_s=asked.rate_per_s)
+        with self._runs.changing(name):
+            watchdog = self._runs.expect(name)
+            watchdog.change(SetPlannedLoads(with_another(watchdog.desired.spec.announced, another, now)))
+        return self._observation.status(name)
+
+    def take_back(self, name: str) -> Status:
+        """Remove all planned loads."""
+        with self._runs.changing(name):
+            self._runs.expect(name).change(SetPlannedLoads(()))
+        return self._observation.status(name)
+
+
+def with_another(known: tuple[PlannedLoad, ...], another: PlannedLoad, now_epoch_s: float) -> tuple[PlannedLoad, ...]:
+    """Return the planned loads with another one, which replaces one of the same span; those that are over go."""
+    span = (another.from_epoch_s, another.until_epoch_s)
+    others = (each for each in known if (each.from_epoch_s, each.until_epoch_s) != span)
+    lasting = (each for each in (*others, another) if each.until_epoch_s > now_epoch_s)
+    return tuple(sorted(lasting, key=lambda each: each.from_epoch_s)[:MOST_PLANNED])

@@ -1,24 +1,22 @@
-"""What can be seen of the apps: from the runner while it is up, from what is remembered and stored when it is not."""
+"""Observe the apps: ask the runner while it is up; otherwise use what is remembered and stored."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from control.decisions import State
-from service.bodies.decisions import KINDS, Decision, Entry, EntryKind, history_of
-from service.bodies.refusals import NotFoundError, UnavailableError
-from service.bodies.results import Result
-from service.bodies.spec import RunSpec
-from service.bodies.status import Rates, Sample, Status, of_wanted, resting
-from service.daemon.keeping.restart_policy import Ended, Failed, Up, put_off
-from service.daemon.keeping.watchdog import Watchdog
-from service.daemon.runs import ALONE_S, OF_ALL_S, Runs, abreast
-from service.daemon.storing.store import HISTORY_LIMIT, DaemonStore
-from service.running.asking.requests import ReadHistory, ReadResults, ReadStatus
-from service.running.asking.window import Window
-
-KEPT_AFTER_END = {"stages", "items", "drain", "switches", "slo_met_share", "failure", "updated_at", "began_at"}
-"""What the last status of a run still tells when it has ended; rates and workers are gone."""
+from service.daemon.runs import EACH_OF_ALL_S, ONE_APP_S, Runs, gather
+from service.daemon.store.store import HISTORY_LIMIT, DaemonStore
+from service.daemon.supervision.restart_policy import Ended, Failed, Stopping, Up, waits_for
+from service.daemon.supervision.watchdog import Watchdog
+from service.runner.rpc.requests import ReadHistory, ReadResults, ReadStatus
+from service.runner.rpc.window import Window
+from service.schemas.decisions import KINDS, Decision, Entry, EntryKind, history_of
+from service.schemas.figures import Demand
+from service.schemas.refusals import NotFoundError, UnavailableError
+from service.schemas.results import Result
+from service.schemas.spec import RunSpec
+from service.schemas.status import Changes, Rates, Requested, RunnerHealth, Sample, Status, Supervision, resting
 
 
 class Observation:
@@ -28,23 +26,27 @@ class Observation:
         self._runs, self._store = runs, store
 
     def statuses(self) -> list[Status]:
-        """As ``status``, of every registered app; a runner has a second to answer."""
-        return abreast(lambda name: self.status(name, OF_ALL_S), list(self._runs.apps))
+        """Return the status of every registered app; a runner has a second to answer."""
+        return gather(lambda name: self.status(name, EACH_OF_ALL_S), list(self._runs.apps))
 
-    def status(self, name: str, timeout_s: float = ALONE_S) -> Status:
-        """From the runner; its last words when it does not answer; what is known without it when it is not up."""
-        return self._found(name, timeout_s).model_copy(update={"alerts": self._store.alerts.of(name)})
-
-    def _found(self, name: str, timeout_s: float) -> Status:
-        watchdog = self._runs.last(name)
+    def status(self, name: str, timeout_s: float = ONE_APP_S) -> Status:
+        """Return the runner's status; its last one if it does not answer; what is known without it if it is not up."""
+        watchdog, alerts = self._runs.last(name), self._store.alerts.of(name)
         if watchdog is None:
-            return self._resting(name, State.STOPPED, None)
-        remembered = watchdog.remembered.status
+            return self._resting(name, State.STOPPED, None).but(supervision=Supervision(alerts=alerts))
+        supervision = Supervision(alerts=alerts, runner_restarts=watchdog.condition.deaths.restarts)
+        return self._of_run(name, watchdog, timeout_s).but(supervision=supervision)
+
+    def _of_run(self, name: str, watchdog: Watchdog, timeout_s: float) -> Status:
+        last = watchdog.remembered.status
         match watchdog.condition:
             case Up():
                 return _live(watchdog, timeout_s) or self._resting(name, State.STARTING, watchdog)
-            case Ended() if remembered is not None:
-                return self._resting(name, remembered.state, watchdog).model_copy(update=_kept(remembered))
+            case Stopping():
+                known = _live(watchdog, timeout_s) or self._resting(name, State.STOPPING, watchdog)
+                return known.but(state=State.STOPPING)
+            case Ended() if last is not None:
+                return _after_end(self._resting(name, last.state, watchdog), last)
             case Ended():
                 return self._resting(name, State.STOPPED, watchdog)
             case Failed():
@@ -53,21 +55,19 @@ class Observation:
 
     def _resting(self, name: str, state: State, watchdog: Watchdog | None) -> Status:
         accepted = self._store.slo(name)
-        spec = watchdog.wanted.spec if watchdog else RunSpec(app=name)
-        spec = spec.model_copy(update={"slo": accepted.slo if accepted else None})
-        last = next(iter(self._store.decisions(name, 1)), None)
-        status = resting(self._runs.app(name), state, spec, last)
-        if watchdog is None:
-            return status
-        deaths, held_up = watchdog.condition.deaths, put_off(watchdog.condition)
-        told = {"failure": deaths.reason, "runner_restarts": deaths.restarts, "held_up": held_up}
-        return status.model_copy(update=told)
+        spec = watchdog.desired.spec if watchdog else RunSpec(app=name)
+        last, condition = next(iter(self._store.decisions(name, 1)), None), watchdog and watchdog.condition
+        health = (
+            RunnerHealth(failure=condition.deaths.reason, held_up=waits_for(condition)) if condition else RunnerHealth()
+        )
+        spec = spec.but(slo=accepted.slo if accepted else None)
+        return resting(self._runs.app(name), state, spec, last, health)
 
     def decisions(
         self, name: str, limit: int, kinds: Collection[EntryKind] = KINDS, before: str | None = None
     ) -> list[Entry]:
-        """Of all runs, newest first, with the runs of "no change" and the changes of the bundle size between them.
-        ``before``: only what ended before this time."""
+        """Return the decisions of all runs, newest first, with the runs of "no change" and the changes of the bundle
+        size between them. ``before``: only entries that ended before this time."""
         self._bring(name)
         store, asked = self._store, (name, limit + 1, before)
         decisions = store.decisions(*asked) if "decision" in kinds else []
@@ -92,53 +92,66 @@ class Observation:
             _pull(up)
 
     def results(self, name: str, cursor: ReadResults) -> list[Result]:
-        """Of the present or the last run.
+        """Return results of the present or the last run.
 
-        Raises: UnavailableError when the runner does not answer; ResultsGoneError when what comes next is not kept.
+        Raises: UnavailableError when the runner does not answer; ResultsGoneError when the next results are not
+        retained.
         """
         watchdog = self._runs.last(name)
         if watchdog is None:
             return Window(None, given=0).read(cursor)
-        if isinstance(watchdog.condition, Up):
+        if isinstance(watchdog.condition, Up | Stopping):
             return watchdog.ask(cursor)
-        return watchdog.remembered.window(watchdog.wanted.spec.run).read(cursor)
+        return watchdog.remembered.window(watchdog.desired.spec.origin.run).read(cursor)
 
     def rates(self, last_s: float, most: int) -> list[Rates]:
-        """Of every registered app; empty where its runner does not answer within a second."""
+        """Return the rates of every registered app; empty if its runner does not answer within a second."""
         asked = ReadHistory(last_s, most)
-        return abreast(lambda name: Rates.of(name, self._known(name, asked)), list(self._runs.apps))
+        return gather(lambda name: Rates.of(name, self._known(name, asked)), list(self._runs.apps))
 
     def _known(self, name: str, asked: ReadHistory) -> list[Sample]:
         try:
-            return self._history(name, asked, OF_ALL_S)
+            return self._history(name, asked, EACH_OF_ALL_S)
         except UnavailableError:
             return []
 
     def history(self, name: str, last_s: float) -> list[Sample]:
-        """Of the present run; after its end, of its last quarter of an hour. Raises: as ``results``."""
-        return self._history(name, ReadHistory(last_s), ALONE_S)
+        """Return samples of the present run; after its end, those of its last quarter of an hour. Raises: as
+        ``results``."""
+        return self._history(name, ReadHistory(last_s), ONE_APP_S)
 
     def _history(self, name: str, asked: ReadHistory, timeout_s: float) -> list[Sample]:
         watchdog = self._runs.last(name)
         if watchdog is None:
             return []
-        if isinstance(watchdog.condition, Up):
+        if isinstance(watchdog.condition, Up | Stopping):
             return watchdog.ask(asked, timeout_s)
         return asked.thin(watchdog.remembered.history)
 
 
-def _kept(last: Status) -> dict[str, object]:
-    return {name: value for name, value in last if name in KEPT_AFTER_END & last.model_fields_set}
+def _after_end(resting: Status, last: Status) -> Status:
+    """Return the status of a run that has ended: of its ``last`` one the totals stay, rates and workers are gone."""
+    return resting.but(
+        stages=last.stages,
+        items=last.items,
+        drain=last.drain,
+        updated_at=last.updated_at,
+        changes=Changes(switches=last.changes.switches, last_decision=resting.changes.last_decision),
+        origin=last.origin,
+        demand=Demand(slo_met_share=last.demand.slo_met_share),
+        health=RunnerHealth(failure=last.health.failure, held_up=resting.health.held_up),
+    )
 
 
 def _live(watchdog: Watchdog, timeout_s: float) -> Status | None:
-    restarts = {"runner_restarts": watchdog.condition.deaths.restarts}
+    """Return the runner's answer, or its last one if it does not answer."""
     try:
-        status = watchdog.ask(ReadStatus(), timeout_s).model_copy(update=restarts)
-        return status if watchdog.wanted.in_step else of_wanted(status, watchdog.wanted.spec)
+        status = watchdog.ask(ReadStatus(), timeout_s)
+        wanted = watchdog.desired
+        return status if wanted.in_step else status.but(requested=Requested.of(wanted.spec))
     except UnavailableError as error:
         last = watchdog.remembered.status
-        return last and last.model_copy(update={"failure": str(error), **restarts})
+        return last and last.but(health=last.health.failed(str(error)))
 
 
 def _pull(watchdog: Watchdog) -> None:

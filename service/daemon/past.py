@@ -1,20 +1,27 @@
-"""Samples of longer ago than a runner keeps, from telemetry."""
+"""Read the past from telemetry: samples, traces of single items, and figures of runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from time import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from profiler.slo import SloStatus
-from service.bodies.base import read_time, rounded, time_text
-from service.bodies.refusals import NotFoundError, UnavailableError
-from service.bodies.slo import SloInForce
-from service.bodies.spec import TelemetrySpec
-from service.bodies.status import Sample, SampledLatency
-from service.bodies.traces import Trace
+from service.schemas import runs as bodies
+from service.schemas.base import read_time, rounded, time_text
+from service.schemas.figures import Latency
+from service.schemas.refusals import NotFoundError, UnavailableError
+from service.schemas.runs import Trace
+from service.schemas.slo import SloInForce
+from service.schemas.spec import TelemetrySpec
+from service.schemas.status import Sample, SampledLatency
+
+if TYPE_CHECKING:
+    from datapipe.telemetry.runs import ItemFigures, RunRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class AskedTraces:
 
 
 class Past:
-    """Of every app, across runs and daemons."""
+    """Reads samples of every app, across runs and daemons."""
 
     def __init__(self, recent: Callable[[str, float], list[Sample]], telemetry: TelemetrySpec | None) -> None:
         """``recent``: samples of the last seconds that a runner remembers; ``telemetry``: that of all runs."""
@@ -46,8 +53,8 @@ class Past:
 
 
 def traces(telemetry: TelemetrySpec | None, app: str, asked: AskedTraces) -> list[Trace]:
-    """One item, or the slowest first; none where no telemetry is written. Raises: NotFoundError for an item that is
-    not written down."""
+    """Return the trace of one item, or the slowest first; none if no telemetry is written. Raises: NotFoundError for an
+    item that is not in the telemetry."""
     if telemetry is None:
         return []
     from datapipe.telemetry import traces as written  # imported here: a daemon without telemetry needs no Arrow
@@ -98,3 +105,89 @@ def _slo(row: Mapping[str, Any]) -> SloInForce | None:
         return None
     threshold = abs(bound / target - 1) if bound is not None and target else 0.0
     return SloInForce(metric=row["slo_metric"], target=target, threshold=round(threshold, 4), bound=bound)
+
+
+JUDGED = (SloStatus.MET, SloStatus.VIOLATED, SloStatus.INFEASIBLE)
+LATEST = 2
+"""That are compared where none is named."""
+
+
+def known_runs(telemetry: TelemetrySpec | None, app: str) -> list[bodies.KnownRun]:
+    """The latest first; none where no telemetry is written."""
+    if telemetry is None:
+        return []
+    from datapipe.telemetry.runs import runs_of  # imported here: a daemon without telemetry needs no Arrow
+
+    found = runs_of(Path(telemetry.folder), app)
+    return [
+        bodies.KnownRun(run=each.run, began_at=time_text(each.began_s), ended_at=time_text(each.ended_s))
+        for each in found
+    ]
+
+
+def compared(telemetry: TelemetrySpec | None, app: str, asked: Sequence[str]) -> list[bodies.RunFigures]:
+    """``asked``, in that order; where none is named the two latest, the earlier one first. Raises: NotFoundError for a
+    run that is not written down."""
+    if telemetry is None and not asked:
+        return []
+    names = asked or [each.run for each in known_runs(telemetry, app)[:LATEST]][::-1]
+    return [_figures(run, _records(telemetry, app, run)) for run in names]
+
+
+def _records(telemetry: TelemetrySpec | None, app: str, run: str) -> RunRecords:
+    records = None
+    if telemetry is not None:
+        from datapipe.telemetry.runs import records_of
+
+        records = records_of(Path(telemetry.folder), app, run)
+    if records is None or not records.snapshots:
+        raise NotFoundError(
+            f"run {run!r} of {app} is not in the telemetry; GET /runs/{app} (recompose runs {app}) lists those that are"
+        )
+    return records
+
+
+def _figures(run: str, records: RunRecords) -> bodies.RunFigures:
+    course = [sample_of(row) for row in records.snapshots]
+    length_s = (read_time(course[-1].at) - read_time(course[0].at)).total_seconds()
+    workers = _mean(each.workers for each in course)
+    return bodies.RunFigures(
+        run=run,
+        began_at=course[0].at,
+        ended_at=course[-1].at,
+        length_s=round(length_s, 3),
+        slo=next((each.slo for each in reversed(course) if each.slo), None),
+        slo_met_share=_met(course),
+        offered_per_s=_mean(each.offered_per_s for each in course),
+        delivered_per_s=_mean(each.throughput_per_s for each in course),
+        latency_ms=_latency(records.items),
+        items=bodies.ItemCounts.model_validate(records.items),
+        workers=workers,
+        worker_s=None if workers is None else rounded(workers * length_s),
+        cpu_ms_per_item=rounded(records.items.cpu_ms_per_item),
+        decisions=records.decisions,
+        switches=records.switches,
+        compositions=_shares(course),
+        course=course,
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return rounded(fmean(known)) if known else None
+
+
+def _met(course: Sequence[Sample]) -> float | None:
+    verdicts = [each.slo_status for each in course if each.slo_status in JUDGED]
+    return rounded(verdicts.count(SloStatus.MET) / len(verdicts)) if verdicts else None
+
+
+def _latency(items: ItemFigures) -> Latency:
+    values = {"mean": items.mean_ms, "p50": items.p50_ms, "p95": items.p95_ms, "p99": items.p99_ms}
+    return Latency(**{name: rounded(value) for name, value in values.items()})
+
+
+def _shares(course: Sequence[Sample]) -> list[bodies.CompositionShare]:
+    used = Counter(each.composition for each in course if each.composition)
+    total = sum(used.values())
+    return [bodies.CompositionShare(name=name, share=round(count / total, 4)) for name, count in used.most_common()]

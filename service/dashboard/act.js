@@ -81,7 +81,7 @@ export class Act {
     this.metric.control.value = slo.metric;
     if (slo.statistic) this.statistic.control.value = slo.statistic;
     this.follows.control.checked = slo.target === "input_rate";
-    this.target.control.value = slo.target === "input_rate" ? "" : slo.target;
+    this.target.control.value = typeof slo.target === "string" ? "" : slo.target;
     this.threshold.control.value = Number((slo.threshold * 100).toPrecision(6));
     this.units();
   }
@@ -147,9 +147,10 @@ export class Act {
     const fields = [...this.rate.fields, this.first, this.source, this.from, this.strategy, this.overload, this.options];
     this.start = new Form({ fields, submit: "Start", send: () => this.startApp() });
     this.options.element.append(this.known);
-    this.stop = new Form({ fields: [], submit: "Stop", send: () => this.stopApp() });
+    const now = action("Stop now", () => this.stop, () => this.stopApp({ force: true }));
+    this.stop = new Form({ fields: [], submit: "Stop", more: [now], send: () => this.stopApp() });
     this.stop.button.className = "danger";
-    this.stop.element.prepend(h("p", { class: "hint" }, "What was accepted is delivered first."));
+    this.stop.element.prepend(h("p", { class: "hint" }, "What was accepted is delivered first; “Stop now” gives it up."));
     return part("run", "Start", this.start.element, this.stop.element);
   }
 
@@ -171,8 +172,8 @@ export class Act {
     }
   }
 
-  async stopApp() {
-    await call("POST", `apps/${this.path}/stop`);
+  async stopApp(how) {
+    await call("POST", `apps/${this.path}/stop`, how);
     this.changed();
     return "Stopped.";
   }

@@ -10,7 +10,7 @@ const DAYS = new Intl.DateTimeFormat("en-GB", { ...TO_THE_MINUTE, day: "numeric"
 const SECONDS = new Intl.DateTimeFormat("en-GB", { ...TO_THE_MINUTE, second: "2-digit" });
 
 function digits(value, count) {
-  return NUMBERS[count].format(value);
+  return NUMBERS[count].format(value).replace(/^-(?=[0.,]*$)/, ""); // no "-0.0"
 }
 
 export function known(value) {
@@ -149,8 +149,19 @@ export function objective(slo) {
 function single(slo) {
   if (slo.statistic === "share") return `${percent(slo.share)} of the items within ${time(slo.bound)}`;
   if (slo.metric === "latency") return `${STATISTIC[slo.statistic] ?? ""} latency ≤ ${time(slo.bound)}`.trim(); // telemetry does not tell which
+  if (slo.target === "fastest") return "the highest throughput";
   const target = slo.target === "input_rate" ? "of the input rate" : "";
   return `throughput ≥ ${rate(slo.bound)} items/s ${target && `(${percent(1 - slo.threshold)} ${target})`}`.trim();
+}
+
+/** A sentence of the service, with a capital and one full stop. */
+export function sentence(text) {
+  return `${text[0].toUpperCase()}${text.slice(1).replace(/[.\s]+$/, "")}.`;
+}
+
+/** What holds the stream up, other than a load that is too high. */
+export function stands(status) {
+  return (status.held_up_by ?? []).some((part) => part !== "backlog");
 }
 
 export const VERDICT = {

@@ -33,18 +33,30 @@ function overload(status, dropped) {
   if (!status.held_up && dropped === 0) return null;
   const rates = `${format.rate(status.offered_per_s ?? status.input_rate_per_s)}/s offered, ${format.rate(status.admitted_per_s ?? status.input_rate_per_s)}/s admitted, ${format.rate(status.throughput_per_s)}/s delivered; ${format.whole(status.queued)} wait.`;
   if (dropped > 0) return ["Shedding.", `${format.whole(dropped)} items were dropped in the last ${SHED_S} seconds: ${rates}`];
-  return [status.lag_s > 1 ? "Source held back." : "Held up.", status.lag_s > 1 ? `${rates} The next item has been due for ${format.number(status.lag_s)} s.` : `${rates} ${status.held_up[0].toUpperCase()}${status.held_up.slice(1)}.`];
+  return [status.lag_s > 1 ? "Source held back." : "Held up.", status.lag_s > 1 ? `${rates} The next item has been due for ${format.number(status.lag_s)} s.` : `${rates} ${format.sentence(status.held_up)}`];
+}
+
+/** Cores are no help while those there are idle. */
+function wouldHelp({ cost }) {
+  const idle = format.known(cost?.cpu_cores) && cost.cpu_cores + (cost.others_cores ?? 0) < 0.5 * cost.cores;
+  return idle ? "A wider list of compositions or another SLO would help." : "More cores, another composition or another SLO would help.";
+}
+
+function starting(heldUp) {
+  const known = "Workers are being started; a large data set may take a while.";
+  return heldUp ? `${known} Now: ${heldUp}.` : known;
 }
 
 function noticesOf(status) {
   const notices = (status.alerts ?? []).map(({ at, told }) => notice("bad", `Alert since ${format.clock(at)}:`, `${told}.`));
   if (status.started_again) notices.push(notice("warn", "Runner started again", `${status.began_at ? `at ${format.clock(status.began_at)}` : "now"} (${status.started_again}). ${status.durability === "none" ? "Serial numbers begin at 0 with it." : "It goes on with the run."}`));
   if (status.state === "stopped") notices.push(notice("", "Stopped.", `Nothing runs. Start it below.${status.items.delivered ? " Totals are those of the last run." : ""}`));
-  if (status.state === "starting") notices.push(notice("", "Starting.", "Workers are being started; a large data set may take a while."));
+  if (status.state === "starting") notices.push(notice(status.failure ? "warn" : "", "Starting.", starting(status.held_up)));
+  if (status.state === "stopping") notices.push(notice("", "Stopping.", "What was accepted is delivered first. “Stop now” gives up the rest."));
   if (status.state === "profiling") notices.push(notice("", "Profiling.", "The first items tell what every stage costs; then the manager decides."));
   if (status.state === "failed") notices.push(failed(status.failure));
   else if (status.failure) notices.push(notice("warn", "Trouble.", status.failure));
-  if (status.slo_status === "infeasible") notices.push(notice("warn", "The SLO is out of reach.", `No known composition can meet ${format.objective(status.slo)} here. ${status.composition ? `${status.composition.name} is the best found and stays active.` : ""} More cores, another composition or another SLO would help; “What if” tells which.`));
+  if (status.slo_status === "infeasible") notices.push(notice("warn", "The SLO is out of reach.", `No known composition can meet ${format.objective(status.slo)} here. ${status.composition ? `${status.composition.name} is the best found and stays active.` : ""} ${wouldHelp(status)} “What if” tells which.`));
   if (status.mode === "observe") notices.push(notice("", "Observing.", "The manager decides and reports, but does not act."));
   return notices;
 }

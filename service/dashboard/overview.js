@@ -14,7 +14,8 @@ const RANK = { failed: 0, infeasible: 1, violated: 2, unknown: 3, none: 5, met: 
 /** The worst first, what is at rest last. */
 function rank(status) {
   if (status.state === "failed") return RANK.failed;
-  return status.state === "stopped" ? 9 : RANK[status.slo_status];
+  if (status.state === "stopped") return 9;
+  return Math.min(RANK[status.slo_status], format.stands(status) ? RANK.violated : 9);
 }
 
 export class Overview {
@@ -112,7 +113,7 @@ class Card {
 
   show(status) {
     this.element.dataset.state = status.state;
-    this.element.dataset.slo = status.slo_status;
+    this.element.dataset.slo = format.stands(status) && status.slo_status !== "violated" ? "infeasible" : status.slo_status;
     showChips(this.chips, status);
     say(this.composition, status.composition ? `${status.composition.name} · ${status.composition.notation}` : "");
     const wait = format.pressing(format.goals(status.slo, "latency"), status.latency_ms);
@@ -187,7 +188,8 @@ function words(status) {
   if (status.alerts?.length) return `Alert: ${status.alerts.at(-1).told}.`;
   if (status.state === "failed") return `Nothing runs: ${(status.failure ?? "it has failed.").trim().split("\n").pop()}`;
   if (status.state === "stopped") return "Stopped";
-  if (status.state === "starting") return "Workers are starting.";
-  if (status.held_up) return `${status.held_up[0].toUpperCase()}${status.held_up.slice(1)}.`;
+  if (status.state === "starting") return status.held_up ? `Starting: ${status.held_up}.` : "Workers are starting.";
+  if (status.state === "stopping") return "Stopping: what was accepted is delivered first.";
+  if (status.held_up) return format.sentence(status.held_up);
   return format.objective(status.slo);
 }

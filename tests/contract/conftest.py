@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,14 +20,14 @@ from rig import Rig  # noqa: E402
 from servers import RabbitMq  # noqa: E402
 
 from apps.registry import create  # noqa: E402
+from lab.simulation.machine import Cost, Machine  # noqa: E402
+from lab.simulation.pool import SimulatedPool  # noqa: E402
 from runtime.dispatch.settings import DispatcherSettings  # noqa: E402
 from runtime.dispatch.views import WorkerView  # noqa: E402
-from runtime.pools import ray_cluster  # noqa: E402
 from runtime.pools.local import LocalPool, PickleCodec  # noqa: E402
 from runtime.pools.port import Codec, WorkerPool  # noqa: E402
-from runtime.pools.ray_pool import RayPool  # noqa: E402
-from runtime.pools.simulated import SimulatedPool  # noqa: E402
-from runtime.pools.simulated_machine import Cost, Machine  # noqa: E402
+from runtime.pools.ray import cluster  # noqa: E402
+from runtime.pools.ray.pool import RayPool  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +51,7 @@ def make_local(name: str, options: dict[str, object]) -> Made:
 
 
 def make_ray(name: str, options: dict[str, object]) -> Made:
-    ray_cluster.connect(os.environ.get("RAY_ADDRESS"))
+    cluster.connect(os.environ.get("RAY_ADDRESS"))
     names = tuple(stage.name for stage in create(name, options, [APPS]).stages)
     make_app = partial(create, name, options, [APPS])
     pool = keep_actors(RayPool(make_app, names), make_app, names)
@@ -71,10 +72,20 @@ def make_simulated(name: str, options: dict[str, object]) -> Made:
     hang_at, work_s = options.get("hang_at"), float(str(options.get("work_s", 0.001)))
 
     def cost(stage: str, serial: int) -> Cost:
-        return Cost(0.0, 3.0 if stage == "second" and serial == hang_at else work_s)
+        return Cost(0.0, 4.0 if stage == "second" and serial == hang_at else work_s)
 
     pool = SimulatedPool(cost, Machine(cores=4), lambda: create(name, app_options, [APPS]))
     return pool, PickleCodec(), lambda lost: pool.lose(lost.worker)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """On Ray one composition of keys and one of ways to call are enough for every change: mixed runs have them all."""
+    for item in items:
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        shapes = getattr(item.module, "SHAPES", []) if item.path.stem in ("test_keys", "test_ways_to_call") else []
+        if given.get("make_rig") == "ray" and given.get("shape") in {*shapes} - {*shapes[1:2]}:
+            item.add_marker(pytest.mark.long)
 
 
 MAKERS = {"local": make_local, "ray": make_ray, "simulated": make_simulated}

@@ -14,11 +14,10 @@ from ray.util import get_node_ip_address
 
 from apps.contract import App
 from runtime.dispatch.events import WorkerId
-from runtime.pools.places import NodeId
-from runtime.pools.ray_actors import Actors
-from runtime.pools.ray_pool import RayPool
-from runtime.pools.ray_worker import run_worker
-from runtime.transport.invitation import Invitation
+from runtime.pools.ray.actors import Actors, NodeId
+from runtime.pools.ray.pool import RayPool
+from runtime.pools.ray.worker import run_worker
+from runtime.transport.credentials import Invitation
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Ray's processes have no folder of tests
 
@@ -58,5 +57,5 @@ class KeptActors(Actors):
 
 
 def keep_actors(pool: RayPool, make_app: Callable[[], App], stages: Sequence[str]) -> RayPool:
-    pool._actors = KeptActors(make_app, stages, pool._settings, pool._actor_ended)
+    pool._actors = KeptActors(make_app, stages, pool._settings, pool._actor_began, pool._actor_ended)
     return pool

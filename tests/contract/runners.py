@@ -17,11 +17,12 @@ from typing import Any
 PATIENCE_S = 60
 RUNNER = """
 import json, sys
-from apps.output.parquet_files import ParquetFiles
-from apps.output.port import AT_ONCE
-from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
-from service.running.asking.requests import PushMany, ReadResults, ReadStatus, Start
-from service.running.runner import Runner
+answers, sys.stdout = sys.stdout, sys.stderr  # what another thread logs would come into the middle of an answer
+from datapipe.sinks.parquet_files import ParquetFiles
+from datapipe.sinks.port import AT_ONCE
+from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
+from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus, Start
+from service.runner.runner import Runner
 
 epoch, folder, given = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
 how = {"app": "synthetic", "durability": "exactly-once", "options": {"compute": "wait", "total_ms": 3}}
@@ -31,16 +32,17 @@ if len(sys.argv) > 4:
 how |= {"source": SourceSpec(kind="push"), "run": "r", "epoch": epoch, "journals": folder, "pool": "local", **given}
 runner = Runner(RunSpec(**how))
 runner.ask(Start())
-print("up", flush=True)
+print("up", file=answers, flush=True)
 for line in sys.stdin:
     ask, *args = json.loads(line)
     if ask == "push":
         taken = runner.ask(PushMany(tuple(args)))
-        print(json.dumps([taken.serials, str(taken.refusal)]), flush=True)
+        answer = [taken.serials, str(taken.refusal)]
     elif ask == "results":
-        print(json.dumps([row.serial for row in runner.ask(ReadResults(None, 1000))]), flush=True)
+        answer = [row.serial for row in runner.ask(ReadResults(None, 1000))]
     else:
-        print(json.dumps(runner.ask(ReadStatus()).failure), flush=True)
+        answer = runner.ask(ReadStatus()).health.failure
+    print(json.dumps(answer), file=answers, flush=True)
 """
 
 
@@ -66,13 +68,10 @@ class Process:
         raise AssertionError(f"{len(found)} of {count} results")
 
     def _read(self) -> str:
-        """What the runner logs goes the same way."""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith(("[", '"', "null", "up")):
-                return line.strip()
-            print(line, end="")  # is shown where the test fails
-        raise AssertionError("the runner has ended")
+        line = self._process.stdout.readline()
+        assert line, "the runner has ended"
+        return str(line).strip()
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self._process.pid, number)
@@ -85,7 +84,6 @@ class Process:
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
-        print(self._process.stdout.read() if self._process.stdout else "")
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             stream.close()

@@ -14,8 +14,8 @@ import pyarrow.dataset
 import pytest
 from servers import KafkaBroker, Mosquitto, NatsServer, RabbitMq, RedisServer, Relay, free_port
 
-from apps.output.kinds import KINDS, Opening
-from apps.output.port import Sink
+from datapipe.sink_kinds import KINDS, Opening
+from datapipe.sinks.port import Sink
 
 There = tuple[int, int, Any, str | None]
 """Serial number, part, value, error."""

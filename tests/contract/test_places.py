@@ -16,13 +16,13 @@ import pytest
 from plain_numbers import Numbers
 from servers import NatsServer, RabbitMq, RedisServer, Relay, wait_until
 
-from apps.input.fed import MOST, Fed
-from apps.input.kinds import open_source
-from apps.input.positions import Position
 from compositions.errors import RecomposeError
-from service.bodies.spec import RunSpec, SourceSpec
-from service.running.asking.requests import ReadResults, ReadStatus, Start
-from service.running.runner import Runner
+from datapipe.source_kinds import open_source
+from datapipe.sources.fed import MOST, Fed
+from datapipe.sources.portions import Position, Refused
+from service.runner.rpc.requests import ReadResults, ReadStatus, Start
+from service.runner.runner import Runner
+from service.schemas.spec import RunSpec, SourceSpec
 
 
 class Place(ABC):
@@ -213,12 +213,16 @@ def test_what_comes_later_is_waited_for_and_closing_ends_the_wait(place: Place) 
     assert source.read(1, math.inf) is None
 
 
-def test_what_the_app_does_not_take_is_passed_over(place: Place) -> None:
-    place.put([b"1", b"no json", b'"text"', b'{"m": 1}', b'{"n": 2}', b"3"])
+def test_what_the_app_does_not_take_has_its_place_and_a_position(place: Place) -> None:
+    deep = b"[" * 2000 + b"]" * 2000
+    place.put([b"1", b"no json", b'"text"', b'{"m": 1}', deep, b'{"n": 2}', b"3"])
     source = opened(place)
-    values, behind = read(source, 3)
-    assert (values, source.refused) == ([1, 2, 3], 3)
-    again = opened(place, behind[1])
+    values, behind = read(source, 7)
+    refused = [value for value in values if isinstance(value, Refused)]
+    assert ([value for value in values if not isinstance(value, Refused)], source.refused) == ([1, 2, 3], 4)
+    where = [each.why.partition("message (")[2].partition("):")[0] for each in refused]
+    assert len(set(where)) == 4, "each says where it lies"
+    again = opened(place, behind[5])
     assert read(again, 2)[0] == [2, 3]
     end(source)
     end(again)
@@ -246,7 +250,7 @@ def test_a_server_that_is_started_again_is_read_on(place: Place) -> None:
 def test_a_reader_that_nats_has_dropped_begins_again_and_another_stream_of_its_name_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.input.nats_stream.QUIET_S", 0.1)
+    monkeypatch.setattr("datapipe.brokers.nats.source.QUIET_S", 0.1)
     place = ANats(tmp_path)
     try:
         place.put(bodies(range(5)))
@@ -328,6 +332,118 @@ def test_what_other_subjects_of_a_nats_stream_lose_ends_no_run(nats: ANats) -> N
     end(again)
 
 
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[ARedis]:
+    made = ARedis(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("on_gap", ["end", "go-on"])
+def test_what_redis_trims_before_it_is_read_is_told(
+    redis: ARedis, capsys: pytest.CaptureFixture[str], on_gap: str
+) -> None:
+    redis.options = {"on_gap": on_gap}
+    redis.put(bodies(range(8)))
+    redis.server.client.xtrim("numbers", maxlen=5, approximate=False)
+    source = opened(redis)
+    values, behind = read(source, 5)
+    assert values == [3, 4, 5, 6, 7], "what was trimmed before the run began is none of its"
+    redis.put(bodies(range(8, 20)))
+    redis.server.client.xtrim("numbers", maxlen=4, approximate=False)
+    readers = source, opened(redis, behind[5]), opened(redis, behind[4])
+    for reader, missing in zip(readers, (8, 8, 9), strict=True):
+        said = f"'numbers' has dropped {missing} entries behind .*, which were not read; start a"
+        if on_gap == "end":
+            with pytest.raises(RecomposeError, match=said):
+                read(reader, 1)
+        else:
+            assert read(reader, 4)[0] == [16, 17, 18, 19]
+    assert capsys.readouterr().out.count("has dropped 8 entries") == (0 if on_gap == "end" else 2)
+    for reader in readers:
+        reader.close()
+        reader.read(1, math.inf)
+
+
+def test_what_redis_trims_behind_a_reader_that_stands_within_is_told(redis: ARedis) -> None:
+    """Nor does the last read end where what was there ended."""
+    redis.put(bodies(range(3 * MOST)))
+    source = opened(redis)
+    assert read(source, MOST)[0][-1] == MOST - 1
+    redis.server.client.xtrim("numbers", maxlen=MOST - 1, approximate=False)
+    with pytest.raises(RecomposeError, match=f"has dropped {MOST + 1} entries behind"):
+        read(source, 1)
+    source.close()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_redis_trims_behind_what_was_read_is_no_gap(redis: ARedis, there: bool) -> None:
+    redis.options = {"trim": True}
+    if there:
+        redis.put(bodies(range(3)))
+    source = opened(redis)
+    if not there:
+        assert not source.at_hand(time.monotonic())
+        redis.put(bodies(range(3)))
+    behind = read(source, 3)[1]
+    source.commit(behind[3])
+    redis.put(bodies(range(3, 6)))
+    assert read(source, 3)[0] == [3, 4, 5]
+    redis.server.client.delete("numbers")
+    redis.put(bodies(range(6, 9)))
+    again = opened(redis, behind[3])
+    assert read(source, 3)[0] == read(again, 3)[0] == [6, 7, 8], "another stream of that name"
+    end(source)
+    end(again)
+
+
+def test_what_is_deleted_of_a_redis_stream_by_itself_ends_no_run(
+    redis: ARedis, capsys: pytest.CaptureFixture[str]
+) -> None:
+    redis.put(bodies(range(3)))
+    source = opened(redis)
+    read(source, 3)
+    redis.put(bodies(range(3, 6)))
+    ids = [each for each, _ in redis.server.client.xrange("numbers")]
+    redis.server.client.xdel("numbers", *ids[:4])
+    assert read(source, 2)[0] == [4, 5]
+    assert "has dropped 1 entries behind" in capsys.readouterr().out
+    end(source)
+
+
+def test_a_position_that_an_earlier_version_stored_is_one_to_go_on_from(redis: ARedis) -> None:
+    redis.put(bodies(range(6)))
+    ids = [each for each, _ in redis.server.client.xrange("numbers")]
+    source = opened(redis, {"numbers": ids[2]})
+    assert read(source, 3)[0] == [3, 4, 5]
+    redis.put(bodies(range(6, 10)))
+    redis.server.client.xtrim("numbers", maxlen=1, approximate=False)
+    with pytest.raises(RecomposeError, match="has dropped 3 entries behind"):
+        read(source, 1)
+    source.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [("redis://:wrong@", "invalid"), ("redis://", "already authenticated|Authentication required")]
+)
+def test_a_password_that_redis_does_not_take_ends_the_run(redis: ARedis, path: str, said: str) -> None:
+    redis.server.client.config_set("requirepass", "right")
+    redis.path = redis.path.replace("redis://", path)
+    with pytest.raises(RecomposeError, match=said):
+        read(opened(redis), 1)
+    redis.path = redis.path.replace(path, "redis://:right@")
+    redis.put(bodies([1]))
+    source = opened(redis)
+    assert read(source, 1)[0] == [1]
+    end(source)
+
+
+def test_a_key_of_redis_that_is_no_stream_ends_the_run(redis: ARedis) -> None:
+    redis.server.client.set("numbers", "text")
+    with pytest.raises(RecomposeError, match="WRONGTYPE"):
+        read(opened(redis), 1)
+
+
 @pytest.mark.logs_errors("epoch 2 goes on with run r")
 def test_a_run_goes_on_where_the_runner_before_it_was(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -343,7 +459,7 @@ def test_a_run_goes_on_where_the_runner_before_it_was(
         wait_until(lambda: len(runners[-1].ask(ReadResults(None, 1000))) >= 20 * len(runners))
     rows = runners[-1].ask(ReadResults(None, 1000))
     assert [(row.serial, row.value) for row in rows] == [(number, number) for number in range(40)]
-    assert runners[-1].ask(ReadStatus()).epoch == 2
+    assert runners[-1].ask(ReadStatus()).origin.epoch == 2
     for runner in runners:
         runner.kill()
 
@@ -359,6 +475,7 @@ def test_a_run_goes_on_where_the_runner_before_it_was(
         ("nats", "nats://me:secret@h:port/a", "is no URL; give nats://HOST:4222/STREAM"),
         ("nats", "nats://h:4222/a?subject=secret", "has a parameter 'subject'; it takes none"),
         ("kafka", "kafka://[secret", "is no URL; give kafka://HOST:9092/TOPIC"),
+        ("kafka", "kafka://me:secret@h:9092/a", "has a user in it; give kafka://HOST:9092/TOPIC, and sasl.username"),
         ("kafka", "kafka://h:9092", "names no broker and topic; give kafka://HOST:9092/TOPIC"),
     ],
 )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,21 +22,22 @@ from plain_numbers import Numbers
 from runners import Process
 from servers import Mosquitto, RabbitMq, Relay, wait_until
 
-from apps.input import mqtt_topic
-from apps.input.fed import MOST, Fed
-from apps.input.inbox import Inbox
-from apps.input.kinds import open_source
-from apps.input.mqtt_topic import MqttBox
-from apps.input.rabbitmq import StreamFeed
-from apps.input.rabbitmq import opened as rabbitmq_feed
-from apps.mqtt_calls import Line, address_of
-from apps.output.kinds import KINDS as SINKS
-from apps.output.kinds import Opening
-from apps.output.port import Row, Sink
 from compositions.errors import RecomposeError
-from service.bodies.spec import RunSpec, SourceSpec
-from service.running.asking.requests import Push, ReadResults, ReadStatus, Start
-from service.running.runner import Runner
+from datapipe.brokers.mqtt import source as mqtt_source
+from datapipe.brokers.mqtt.calls import Line, address_of
+from datapipe.brokers.mqtt.source import MqttBox
+from datapipe.brokers.rabbitmq.source import QueueBox, StreamFeed
+from datapipe.brokers.rabbitmq.source import opened as rabbitmq_feed
+from datapipe.sink_kinds import KINDS as SINKS
+from datapipe.sink_kinds import Opening
+from datapipe.sinks.port import Row, Sink
+from datapipe.source_kinds import open_source
+from datapipe.sources.fed import MOST, Fed
+from datapipe.sources.inbox import Inbox
+from datapipe.sources.portions import Refused
+from service.runner.rpc.requests import Push, ReadResults, ReadStatus, Start
+from service.runner.runner import Runner
+from service.schemas.spec import RunSpec, SourceSpec
 
 
 class Place(ABC):
@@ -175,10 +177,12 @@ def test_what_could_not_be_stored_comes_again(place: Place) -> None:
     end(again)
 
 
-def test_what_the_app_does_not_take_is_passed_over_for_good(place: Place) -> None:
+def test_what_the_app_does_not_take_has_its_place_and_never_comes_again(place: Place) -> None:
     source = listening(place)
-    place.put([b"1", b"no json", b'"text"', b"\xff", b"2"])
-    assert (read(source, 2), source.refused) == ([1, 2], 3)
+    place.put([b"1", b"no json", b'"text"', b"\xff", b"[" * 2000 + b"]" * 2000, b"2"])
+    values = read(source, 6)
+    assert [value for value in values if not isinstance(value, Refused)] == [1, 2]
+    wait_until(lambda: source.refused == 4)
     end(source)
     place.put([b"3"])
     again = opened(place)
@@ -253,7 +257,7 @@ def test_a_run_goes_on_where_the_runner_before_it_was(
     assert first == 0 if durability == "exactly-once" else first <= 20
     assert [(row.serial, row.value) for row in rows] == [(number, number) for number in range(first, 40)]
     status = runners[-1].ask(ReadStatus())
-    assert (status.epoch, status.failure) == (2, None)
+    assert (status.origin.epoch, status.health.failure) == (2, None)
     with pytest.raises(RecomposeError, match=f"reads its items from source '{place.kind}'"):
         runners[-1].ask(Push(7))
     runners[-1].kill()
@@ -418,7 +422,7 @@ def test_a_message_is_known_again_where_its_identifier_says_so(
 
 def test_what_no_broker_holds_back_does_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("paho.mqtt", reason="paho-mqtt is not installed; it is in extra mqtt")
-    monkeypatch.setattr(mqtt_topic, "MOST_UNANSWERED", 2)
+    monkeypatch.setattr(mqtt_source, "MOST_UNANSWERED", 2)
     box = MqttBox("mqtt://h/a", {}, "numbers")
     for payload in (b"1", b"2", b"3"):
         box._message(None, None, Publish(False, payload, qos=0))
@@ -459,3 +463,25 @@ def test_a_place_that_cannot_be_is_refused_in_a_sentence(
         open_source(Numbers(), kind, path, clock=time.monotonic, options=options)
     assert said in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+def test_a_message_of_a_queue_is_known_again_by_its_id_and_its_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publishers may give a kind as the id."""
+    pytest.importorskip("pika", reason="pika is not installed; it is in extra rabbitmq")
+    box = rabbitmq_feed("amqp://127.0.0.1/?queue=a", {})
+    assert isinstance(box, QueueBox)
+    came = [(False, b"1"), (True, b"1"), (True, b"2")]
+    acknowledged: list[int] = []
+    monkeypatch.setattr(box._line, "acknowledge", acknowledged.append)
+    monkeypatch.setattr(box._line, "acknowledge_alone", acknowledged.append)
+    found = []
+    for tag, (redelivered, body) in enumerate(came):
+        delivered = SimpleNamespace(redelivered=redelivered, delivery_tag=tag)
+        properties = SimpleNamespace(headers=None, message_id="order")
+        monkeypatch.setattr(box._line, "taken", lambda *_, it=(delivered, properties, body): [it])
+        letters = box.poll(1, 0.0)
+        found += [letter.body for letter in letters]
+        if letters:
+            box.acknowledge(letters)
+    assert found == [b"1", b"2"]
+    assert acknowledged == [0, 1, 2]

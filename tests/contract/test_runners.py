@@ -10,21 +10,23 @@ from typing import Any
 import pytest
 
 from apps import registry
-from apps.input.rates import Fixed
+from apps.rates import Fixed
 from compositions.errors import RecomposeError
 from control.decisions import Grant, Mode
 from profiler.budget import Budget
 from profiler.slo import Slo
-from runtime.pools import ray_cluster
-from service.bodies.refusals import ResultsGoneError
-from service.bodies.spec import BatchingSpec, Coming, InputSpec, RunSpec, SourceSpec
-from service.bodies.status import Status
-from service.daemon.fakes.fake_runner import FakeRunner
-from service.daemon.keeping.ray_host import RayHost
-from service.running.asking import requests as ask
-from service.running.asking.port import RunnerPort
-from service.running.checking.shipped import choices_for
-from service.running.runner import Runner
+from runtime.pools.ray import cluster as ray_cluster
+from service.daemon.supervision.ray_host import RayHost
+from service.runner.rpc import requests as ask
+from service.runner.rpc.port import RunnerPort
+from service.runner.rpc.vital import Vital
+from service.runner.runner import Runner
+from service.runner.validation.resolution import choices_for
+from service.schemas.refusals import ResultsGoneError
+from service.schemas.spec import BatchingSpec, InputSpec, PlannedLoad, RunSpec, SourceSpec
+from service.schemas.status import Status
+from tests.support.bodies import having
+from tests.support.fakes import FakeRunner
 
 PATIENCE_S = 60.0
 CHOICES = choices_for(registry.create("synthetic"))
@@ -44,7 +46,7 @@ def on_ray(spec: RunSpec) -> RunnerPort:
 
 MAKERS: dict[str, MakeRunner] = {
     "fake": FakeRunner,
-    "local": lambda spec: Runner(spec.model_copy(update={"pool": "local"})),
+    "local": lambda spec: Runner(having(spec, {"pool": "local"})),
     "ray": on_ray,
 }
 
@@ -92,7 +94,7 @@ READS: list[ask.Request[Any]] = [
 ]  # fmt: skip
 CHANGES: list[ask.Request[None]] = [
     ask.SetSlo(Slo("latency", 400.0)), ask.SetInput(InputSpec(rate_per_s=20)), ask.SetRate(Fixed(20.0)),
-    ask.SetComing((Coming(from_epoch_s=1e9, until_epoch_s=2e9, rate_per_s=80.0),)), ask.SetGrant(GRANT),
+    ask.SetPlannedLoads((PlannedLoad(from_epoch_s=1e9, until_epoch_s=2e9, rate_per_s=80.0),)), ask.SetGrant(GRANT),
     ask.SetBatching(BatchingSpec(items=8)), ask.SetMode(Mode.AUTO), ask.SetCompositions(CHOICES), ask.ResetGaps(),
 ]  # fmt: skip
 
@@ -108,9 +110,14 @@ def test_every_request_is_answered_before_during_and_after_a_run(make: MakeRunne
 
 
 def test_every_kind_of_request_is_in_this_suite() -> None:
-    others = {"Start", "Stop", "Push", "PushMany", "ReadWhatIf"}
+    others = {"ReadList", "Start", "Stop", "Push", "PushMany", "ReadWhatIf"}
     tried = {type(each).__name__ for each in [*READS, *CHANGES]}
-    assert tried | others == {each.__name__ for each in ask.Request.__subclasses__()}
+    assert tried | others == {each.__name__ for each in _kinds_of(ask.Request)}
+
+
+def _kinds_of(request: type[Any]) -> Iterator[type[Any]]:
+    for each in request.__subclasses__():
+        yield from _kinds_of(each) if each.__subclasses__() else [each]
 
 
 def test_what_is_pushed_comes_out_in_order_and_can_still_be_read_after_the_end(make: MakeRunner) -> None:
@@ -140,11 +147,11 @@ def test_a_runner_tells_what_it_was_told_and_starts_once(make: MakeRunner) -> No
 
 
 def test_a_cursor_of_another_run_is_told_what_is_kept(make: MakeRunner) -> None:
-    runner = make(SPEC.model_copy(update={"run": "this one"}))
+    runner = make(having(SPEC, {"run": "this one"}))
     runner.ask(ask.Start(), timeout_s=PATIENCE_S)
     runner.ask(ask.Push(1))
     status = until(runner, lambda status: status.items.delivered == 1)
-    assert (status.run, status.epoch) == ("this one", 1)
+    assert (status.origin.run, status.origin.epoch) == ("this one", 1)
     assert [each.run for each in runner.ask(ask.ReadResults(None, 10, "this one"))] == ["this one"]
     for cursor in (ask.ReadResults(0, 10, "another one"), ask.ReadResults(500, 10)):
         with pytest.raises(ResultsGoneError, match="read on from there with run=this one") as error:
@@ -162,13 +169,13 @@ def test_a_refusal_is_a_sentence_and_the_runner_goes_on(make: MakeRunner) -> Non
 def test_what_a_change_says_is_in_the_status(make: MakeRunner) -> None:
     runner = started(make)
     runner.ask(ask.SetSlo(Slo("latency", 250.0)))
-    slo = runner.ask(ask.ReadStatus()).slo
+    slo = runner.ask(ask.ReadStatus()).requested.slo
     assert slo is not None
     assert (slo.metric, slo.target) == ("latency", 250.0)
     runner.ask(ask.SetMode(Mode.PINNED, "7"))
     status = until(runner, lambda status: bool(status.composition and status.composition.name == "7"))
-    assert status.mode is Mode.PINNED
-    until(runner, lambda status: bool(status.last_decision and status.last_decision.to == "7"))
+    assert status.requested.mode is Mode.PINNED
+    until(runner, lambda status: bool(status.changes.last_decision and status.changes.last_decision.to == "7"))
     assert "7" in [each.to for each in runner.ask(ask.ReadDecisions(-1, 10))]
 
 
@@ -184,19 +191,19 @@ def test_a_grant_is_in_bid_and_status_told_before_the_start_or_after_it(make: Ma
     runner.ask(ask.SetGrant(GRANT))
     assert runner.ask(ask.AskBid((Budget(workers=4),))).grant == GRANT
     runner.ask(ask.Start(), timeout_s=PATIENCE_S)
-    status = until(runner, lambda status: status.state not in ("starting", "failed") and status.grant is not None)
-    assert status.grant is not None
-    assert (status.grant.workers, status.grant.reason) == (4, "it gains most")
+    status = until(runner, lambda status: status.state not in ("starting", "failed") and bool(status.resources.grant))
+    assert status.resources.grant is not None
+    assert (status.resources.grant.workers, status.resources.grant.reason) == (4, "it gains most")
     runner.ask(ask.SetGrant(None))
     assert runner.ask(ask.AskBid((Budget(workers=4),))).grant is None
-    assert runner.ask(ask.ReadStatus()).grant is None
+    assert runner.ask(ask.ReadStatus()).resources.grant is None
 
 
 def test_a_killed_runner_is_gone(make: MakeRunner) -> None:
     runner = started(make)
-    assert runner.alive()
+    assert runner.vital() is Vital.REACHABLE
     runner.kill()
-    assert not runner.alive()
+    assert runner.vital() is Vital.DEAD
     with pytest.raises(ConnectionError):
         runner.ask(ask.ReadStatus())
 
@@ -205,4 +212,4 @@ def test_of_many_items_those_before_one_that_is_refused_are_taken(make: MakeRunn
     runner = started(make)
     taken = runner.ask(ask.PushMany((1, 2, "refuse me", 3)))
     assert (taken.serials, "refuse me" in str(taken.refusal)) == ([0, 1], True)
-    assert runner.ask(ask.PushMany((4, 5))) == ask.Taken([2, 3], None, runner.ask(ask.ReadStatus()).run)
+    assert runner.ask(ask.PushMany((4, 5))) == ask.Taken([2, 3], None, runner.ask(ask.ReadStatus()).origin.run)

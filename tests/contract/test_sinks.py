@@ -9,19 +9,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
 from servers import wait_until
 from sink_places import PLACES, AFolderOfParquet, ARedis, AWebhook, Place, There, as_read
 
 from apps.contract import App, Outputs
-from apps.output.kinds import KINDS, Opening
-from apps.output.port import AT_ONCE, Row
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
-from service.bodies.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
-from service.running.asking.requests import PushMany, ReadStatus, Start, Stop
-from service.running.building import outlet
-from service.running.runner import Runner
+from datapipe.sink_kinds import KINDS, Opening
+from datapipe.sinks.port import AT_ONCE, Row
+from service.runner.rpc.requests import PushMany, ReadStatus, Start, Stop
+from service.runner.runner import Runner
+from service.runner.wiring import sink_writer
+from service.schemas.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
 
 
 @pytest.fixture(scope="module", params=sorted(PLACES))
@@ -154,8 +155,8 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
 ) -> None:
     monkeypatch.setattr("apps.registry.create", lambda *_: Steps())
     monkeypatch.setattr(Steps, "go_on", threading.Event())
-    monkeypatch.setattr(outlet, "END_S", 1.0)
-    monkeypatch.setattr("apps.output.parquet_files.ParquetFiles.gather", AT_ONCE)
+    monkeypatch.setattr(sink_writer, "END_S", 1.0)
+    monkeypatch.setattr("datapipe.sinks.parquet_files.ParquetFiles.gather", AT_ONCE)
     how: dict[str, Any] = {
         "source": SourceSpec(kind="push"),
         "sink": SinkSpec(kind=place.kind, path=place.path),
@@ -177,7 +178,7 @@ def test_each_result_of_a_run_is_there_once_whoever_ran_it(
     wait_until(lambda: len(found()) == 26)
     runners[1].ask(Stop(drain=True, timeout_s=30.0))
     runners[0].kill()
-    assert runners[1].ask(ReadStatus()).failure is None
+    assert runners[1].ask(ReadStatus()).health.failure is None
     expected = [(n, part, each, None) for n in range(20) if n % 3 for part, each in enumerate((n, n * (n + 1) // 2))]
     assert found() == expected
 
@@ -235,6 +236,33 @@ def test_who_is_followed_in_the_middle_of_its_beginning_removes_nothing(tmp_path
     with pytest.raises(RecomposeError, match="another epoch goes on with run r"):
         old.begin(2, 2)
     assert place.there() == as_there(numbered(0, 4))
+
+
+def test_of_a_folder_of_parquet_the_last_file_alone_is_read_at_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = AFolderOfParquet(tmp_path)
+    old, new = place.open(1), place.open(2)
+    old.begin(0, 0)
+    for serial in range(0, 50, 2):
+        old.write(serial + 2, numbered(serial, serial + 2))
+    read: list[Path] = []
+    metadata = parquet.read_metadata
+    monkeypatch.setattr(parquet, "read_metadata", lambda path: read.append(path) or metadata(path))
+    assert new.begin(41, 41) == 41
+    assert [each.name for each in read] == ["r-000000000000040-000001.parquet"]
+    assert place.there() == as_there(numbered(0, 41))
+
+
+def test_redis_takes_an_item_of_more_values_than_a_command_has_words(tmp_path: Path) -> None:
+    place = ARedis(tmp_path)
+    sink = place.open(1)
+    sink.begin(0, 0)
+    rows = [Row(0, part, json.dumps({"ä": part}, ensure_ascii=False), None) for part in range(150_000)]
+    sink.write(1, rows)
+    sink.close()
+    assert place.there() == as_there(rows)
+    place.close()
 
 
 def test_a_redis_that_refuses_the_user_is_not_asked_again_and_again(tmp_path: Path) -> None:

@@ -57,21 +57,6 @@ def test_any_composition_and_size_of_bundle_gives_what_a_loop_gives(make_rig, sh
     assert ["no 113 here" in out.error for out in rig.delivered if out.error is not None] == [True] * 3
 
 
-def test_across_losses_and_switches(make_rig):
-    rig: Rig = make_rig("calls", settings=DispatcherSettings()).open(SHAPES[0])
-    rig.patience_s = 120.0  # a worker of Ray's takes seconds to start where the machine is busy
-    for round_, shape in enumerate([*SHAPES[1:], *SHAPES]):
-        for first in range(round_ * 30, round_ * 30 + 30, 10):
-            rig.feed_bundle(range(first, first + 10))
-        rig.switch(shape, SwitchStyle.SEAMLESS)
-        rig.run_until(lambda: bool(rig.engine.view().workers))
-        rig.lose(rig.engine.view().workers[0])
-        rig.run_until(lambda: not rig.engine.view().switching)
-    rig.finish()
-    rig.check_order(150)
-    assert values(rig) == expected(range(150))
-
-
 def test_a_mixed_run(make_rig):
     """Switches, resizes, kills, and bundles of several sizes."""
     chance, fed = random.Random(11), 0

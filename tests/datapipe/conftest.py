@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from datapipe.session import NoJava, java_home, open_session
+from datapipe.spark.session import NoJava, java_home, open_session
 
 
 @pytest.fixture(scope="session", autouse=True)

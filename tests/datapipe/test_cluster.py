@@ -76,6 +76,7 @@ def ran(command: list[str]) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.timeout(500)
 def test_ingest_and_telemetry_run_on_both_workers(cluster: str, tmp_path: Path) -> None:
     photos = tmp_path / "photos"

@@ -20,8 +20,8 @@ from py4j.protocol import Py4JError
 from apps.data_sets.files import Place
 from apps.data_sets.ingest import ingest, keep
 from apps.ferret import Ferret, FerretOptions
-from benchmarks.ingest_rate import content
-from datapipe.ingest import on_spark, recipe_of
+from datapipe.datasets.ingest import on_spark, recipe_of
+from lab.benchmarks.ingest_rate import content
 
 DATA = os.environ.get("RECOMPOSE_DATA")
 FERRET = Path(DATA or ".") / "ferret"
@@ -39,9 +39,12 @@ def write_photos(folder: Path, count: int) -> Path:
 def test_spark_and_one_process_make_the_same_files(spark: Any, tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "photos", 40)
     (photos / "013.png").write_text("no picture")
+    (photos / "loop").symlink_to(photos)
+    with open(os.fsencode(photos) + b"/\xff.png", "wb") as odd:
+        odd.write((photos / "000.png").read_bytes())
     make, place = partial(recipe_of, "ferret", {"images": str(photos)}), Place(photos)
     done = ingest(make(), place, tmp_path / "spark", on_spark(spark, make, place))
-    assert (done.computed, done.quarantined) == (40, 1)
+    assert (done.computed, done.quarantined) == (41, 2)
     keep(make(), photos, tmp_path / "alone")
     assert content(tmp_path / "spark") == content(tmp_path / "alone")
     table = spark.read.parquet(str(tmp_path / "spark" / "versions" / "1" / "features"))

@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 
-from benchmarks.daemon import Daemon, daemon
 from compositions.errors import RecomposeError
-from datapipe.live.messages import StreamSource
-from datapipe.live.query import in_order_of_text, keeps_order, streaming_rows, texts_of
-from service.bodies.results import Summary
-from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
-from service.running.asking.requests import ReadSummary, Start
-from service.running.runner import Runner
+from datapipe.spark.messages import StreamSource
+from datapipe.spark.query import in_order_of_text, keeps_order, streaming_rows, texts_of
+from lab.benchmarks.daemon import Daemon, daemon
+from service.runner.rpc.requests import ReadSummary, Start
+from service.runner.runner import Runner
+from service.schemas.results import Summary
+from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
 
 APPS = Path(__file__).parent / "live_apps"
 FILES, LINES = 20, 1000
@@ -76,17 +76,21 @@ def parts(tmp_path: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_rows_arrive_once_and_in_order_though_the_driver_is_killed_twice_and_the_runner_once(
-    service: Daemon, tmp_path: Path
+@pytest.mark.parametrize(
+    "killed", [("driver", "runner"), pytest.param(("driver", "runner", "driver"), marks=pytest.mark.long)], ids=len
+)
+def test_rows_arrive_once_and_in_order_though_driver_and_runner_are_killed(
+    service: Daemon, tmp_path: Path, killed: tuple[str, ...]
 ) -> None:
     write_files(tmp_path / "in", FILES, LINES)
     live = {"kind": "spark", **source(tmp_path / "in", tmp_path)}
     sink = {"kind": "spark", "path": str(tmp_path / "table")}
     service.send("POST", "/apps/passing/start", {"source": live, "sink": sink})
     service.wait_for(lambda: parts(tmp_path) > 0, GIVE_UP_S, "the first part")
-    killed_once_more(service, tmp_path, "driver", service.status("passing")["spark"]["driver_pid"])
-    killed_once_more(service, tmp_path, "runner", service.status("passing")["runner_pid"])
-    killed_once_more(service, tmp_path, "second driver", service.status("passing")["spark"]["driver_pid"])
+    for name in killed:
+        status = service.status("passing")
+        pid = status["runner_pid"] if name == "runner" else status["spark"]["driver_pid"]
+        killed_once_more(service, tmp_path, name, pid)
     service.wait_for(lambda: len(rows_in(tmp_path / "table")) >= FILES * LINES - 1, GIVE_UP_S, "all rows")
     service.send("POST", "/apps/passing/stop", None)
 

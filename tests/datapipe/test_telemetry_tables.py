@@ -159,10 +159,11 @@ def test_streaming_equals_batch_with_late_records(spark: Any, tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.timeout(420)
-def test_streaming_equals_batch_when_the_job_is_killed_three_times(spark: Any, tmp_path: Path) -> None:
-    parts = late_files(3, 1600, 240.0, 8)
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
+def test_streaming_equals_batch_when_the_job_is_killed(spark: Any, tmp_path: Path, kills: int) -> None:
+    parts = late_files(3, 1600, 240.0, 2 * kills + 2)
     out = tmp_path / "out"
-    for turn in range(3):
+    for turn in range(kills):
         for number in (2 * turn, 2 * turn + 1):
             write(tmp_path, f"{number:03}", parts[number])
         seen = len(list((out / TABLE).glob("batch=*")))
@@ -170,7 +171,7 @@ def test_streaming_equals_batch_when_the_job_is_killed_three_times(spark: Any, t
         until(lambda: len(list((out / TABLE).glob("batch=*"))) > seen, process)  # noqa: B023 - called at once
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    for number in (6, 7):
+    for number in (2 * kills, 2 * kills + 1):
         write(tmp_path, f"{number:03}", parts[number])
     assert job(tmp_path, out, "--once").wait(LIMIT_S) == 0
     assert rows(table(spark, out)) == batch_rows(spark, tmp_path)

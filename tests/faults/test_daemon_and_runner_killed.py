@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.daemon import Daemon, daemon
+from lab.benchmarks.daemon import Daemon, daemon
 
 SLO = {"app": "synthetic", "metric": "throughput", "target": "input_rate"}
 

@@ -15,10 +15,10 @@ import pytest
 
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Mode
-from runtime.pools import ray_cluster
-from service.bodies.spec import BatchingSpec, RunSpec
-from service.running.asking.requests import ReadStatus, Start, Stop
-from service.running.runner import Runner
+from runtime.pools.ray import cluster
+from service.runner.rpc.requests import ReadStatus, Start, Stop
+from service.runner.runner import Runner
+from service.schemas.spec import BatchingSpec, RunSpec
 
 MB = 1_000_000
 STARTED, WAITING = 320 * MB, 80 * MB
@@ -73,7 +73,7 @@ class Stream:
         until_s = time.monotonic() + PATIENCE_S
         while not happened():
             assert time.monotonic() < until_s, self.runner.ask(ReadStatus())
-            assert not self.runner.wait(0.05), self.runner.ask(ReadStatus()).failure
+            assert not self.runner.wait(0.05), self.runner.ask(ReadStatus()).health.failure
             self.most_bytes = max(self.most_bytes, memory_bytes())
 
     @property
@@ -92,7 +92,13 @@ class Stream:
 
     def _stands(self, seen: list[Any]) -> bool:
         status = self.runner.ask(ReadStatus())
-        seen.append((status.items.delivered, status.in_flight, status.budgets and status.budgets.started.used))
+        seen.append(
+            (
+                status.items.delivered,
+                status.in_flight,
+                status.resources.budgets and status.resources.budgets.started.used,
+            )
+        )
         return len(seen) > LOOKS and len(set(seen[-LOOKS:])) == 1
 
     def delivers(self, more: int) -> None:
@@ -118,7 +124,7 @@ class Stream:
 @pytest.fixture(scope="module", autouse=True)
 def warm(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What the first run of a process costs is no item's."""
-    ray_cluster.connect()
+    cluster.connect()
     stream = Stream(tmp_path_factory.mktemp("warm"), "block", BatchingSpec(items=1))
     stream.told.write_text("0 0")
     with stream.running():

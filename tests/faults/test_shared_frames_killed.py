@@ -19,9 +19,8 @@ import pytest
 
 from apps.contract import App
 from compositions.model import Stage
-from runtime.arena.reference import Reference, in_pages
-from runtime.arena.settings import ArenaSettings, memory_bytes
-from runtime.pools.ray_worker import run_worker
+from runtime.arena.reference import ArenaSettings, Reference, in_pages, memory_bytes
+from runtime.pools.ray.worker import run_worker
 from runtime.transport.hub import Hub
 from runtime.transport.wire import Kind, Message
 

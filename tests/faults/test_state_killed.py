@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
 
 WRITER = """
 import sys
 from pathlib import Path
 from profiler.slo import Slo
-from service.daemon.fakes.fake_bodies import decision
-from service.daemon.storing.store import DaemonStore
+from tests.support.fakes import decision
+from service.daemon.store.store import DaemonStore
 
 state, number = DaemonStore(Path(sys.argv[1])), 0
 while True:

@@ -1,8 +1,8 @@
-"""Worker processes killed under load; the minute-long run is benchmarks/kill_workers.py."""
+"""Worker processes killed under load; the minute-long run is lab/benchmarks/kill_workers.py."""
 
 from __future__ import annotations
 
-from benchmarks.kill_workers import run
+from lab.benchmarks.kill_workers import run
 
 
 def test_killed_workers_cost_no_item_and_no_order(tmp_path):

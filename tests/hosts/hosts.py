@@ -69,7 +69,7 @@ def why_not() -> str | None:
 
 def kill(pid: int, address: str) -> None:
     """A process of either machine, by the number that it has there; to be called on the near one."""
-    os.kill(_of_far(pid) if address == FAR else pid, signal.SIGKILL)
+    os.kill(of_far(pid) if address == FAR else pid, signal.SIGKILL)
 
 
 def cut(yes: bool) -> None:
@@ -77,7 +77,7 @@ def cut(yes: bool) -> None:
     os.kill(1, signal.SIGUSR1 if yes else signal.SIGUSR2)
 
 
-def _of_far(pid: int) -> int:
+def of_far(pid: int) -> int:
     """The number that the process has on the near machine, of which the far one is a part."""
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError):

@@ -2,7 +2,7 @@
 
     python tests/hosts/hosts.py python tests/hosts/mixed.py [--minutes 5] [--seed 1] [--rate 5000] [--json]
 
-See ``benchmarks/mixed_run.py`` for what is done and compared.
+See ``lab/benchmarks/mixed_run.py`` for what is done and compared.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import sys
 import click
 from hosts import FAR, kill
 
-from benchmarks.harness import metadata
-from benchmarks.mixed_run import rounds, tell_of
-from runtime.pools import ray_cluster
-from service.bodies.figures import Worker
+from lab.benchmarks.harness import metadata
+from lab.benchmarks.mixed_run import rounds, tell_of
+from runtime.pools.ray import cluster
+from service.schemas.figures import Worker
 
 killed_on = {"near": 0, "far": 0}
 
@@ -35,7 +35,7 @@ def killed_there(worker: Worker) -> None:
 def main(minutes: float, seed: int, rate: float, as_json: bool) -> None:
     """Prints a line an app, and exits with 1 where any line differs."""
     about = metadata()
-    ray_cluster.connect(os.environ["RAY_ADDRESS"])
+    cluster.connect(os.environ["RAY_ADDRESS"])
     runs = rounds(60 * minutes, seed, rate, killed_there)
     kills = {f"killed {where}": str(number) for where, number in killed_on.items()}
     sys.exit(tell_of(runs, {**about, **kills}, as_json))

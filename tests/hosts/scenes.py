@@ -15,14 +15,14 @@ from typing import Any
 from hosts import FAR, FAR_PID, cut
 from rig import Rig
 
-from benchmarks.kill_workers import judged, runner_of, wait_until_up
-from benchmarks.workloads import Empty
+from lab.benchmarks.kill_workers import judged, runner_of, wait_until_up
+from lab.benchmarks.workloads import Empty
 from runtime.dispatch.outcomes import TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
-from runtime.pools import ray_cluster
-from runtime.pools.ray_pool import RayPool
-from runtime.pools.ray_settings import RayPoolSettings
-from service.running.asking.requests import ReadStatus, ResetGaps, Start, Stop
+from runtime.pools.ray import cluster
+from runtime.pools.ray.pool import RayPool
+from runtime.pools.ray.settings import RayPoolSettings
+from service.runner.rpc.requests import ReadStatus, ResetGaps, Start, Stop
 
 ALONE, STREAM_S, KILLED_FOR_S = 60, 3.0, 6.0
 PATIENCE_S, JOINED_FOR_S = 90.0, 4.0
@@ -42,9 +42,9 @@ def killed() -> dict[str, Any]:
         status = runner.ask(ReadStatus())
     finally:
         runner.ask(Stop())
-    assert status.output_gap_ms is not None
-    gap_s = (status.output_gap_ms.max or 0.0) / 1e3
-    seen = judged(runner, out_path, 1, status.restarts or 0, gap_s)
+    assert status.changes.output_gap_ms is not None
+    gap_s = (status.changes.output_gap_ms.max or 0.0) / 1e3
+    seen = judged(runner, out_path, 1, status.health.restarts or 0, gap_s)
     far = [worker for worker in workers if worker.node == FAR]
     return {**asdict(seen), "workers": len(workers), "workers_lost": len(far)}
 
@@ -66,7 +66,7 @@ def parted() -> dict[str, Any]:
         status = runner.ask(ReadStatus())
     finally:
         runner.ask(Stop(drain=True, timeout_s=30.0))
-    return {**asdict(judged(runner, out_path, 0, status.restarts or 0, 0.0)), "far": len(far)}
+    return {**asdict(judged(runner, out_path, 0, status.health.restarts or 0, 0.0)), "far": len(far)}
 
 
 def _wait_until(what: Callable[[], bool]) -> None:
@@ -104,7 +104,7 @@ def _hops(where: str, size: int) -> dict[str, float]:
 
 
 def main() -> None:
-    ray_cluster.connect(os.environ["RAY_ADDRESS"])
+    cluster.connect(os.environ["RAY_ADDRESS"])
     print(json.dumps({"killed": killed, "parted": parted, "hops": hops}[sys.argv[1]]()), flush=True)
 
 

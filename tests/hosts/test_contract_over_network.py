@@ -12,6 +12,7 @@ REASON = why_not()
 
 
 @pytest.mark.skipif(REASON is not None, reason=REASON or "")
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # minutes: Ray starts the workers of forty tests
 def test_the_contract_holds_over_the_network(tmp_path: Path) -> None:

@@ -42,3 +42,24 @@ def test_what_is_measured_of_a_hop_has_the_way_between_machines_in_it() -> None:
     for size in (1, 64, 512):
         assert seen[f"far {size}"]["hop_ms"] >= 2 * DELAY_S * 1e3
         assert seen[f"far {size}"]["items_per_s"] > 0
+
+
+def supervised(name: str) -> dict[str, Any]:
+    printed = ran("tests/hosts/supervised.py", name, patience_s=175)
+    seen: dict[str, Any] = json.loads(re.findall(r"^\{\"(?:same|again|left).*\}$", printed, re.MULTILINE)[-1])
+    return seen
+
+
+@pytest.mark.parametrize("durability", [pytest.param("none", marks=pytest.mark.long), "exactly-once"])
+def test_a_cut_between_service_and_runner_that_is_shorter_than_the_lease_costs_nothing(durability: str) -> None:
+    seen = supervised(f"briefly-{durability}")
+    assert (seen["same_runner"], seen["same_run"], seen["killed"]) == (True, True, 0)
+
+
+@pytest.mark.long
+def test_a_runner_that_is_cut_off_for_longer_is_followed_by_one_on_a_machine_that_answers_and_ends_itself() -> None:
+    seen = supervised("long")
+    assert seen["node"] == seen["near"]
+    assert seen["again_after_lease_s"] <= 15.0
+    assert (seen["epoch"], seen["in_order"]) == (2, True)
+    assert seen["zombie_gone_s"] < 60.0

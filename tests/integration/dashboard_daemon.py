@@ -25,19 +25,18 @@ from profiler.slo import Slo
 from service import logs
 from service.api import create_app
 from service.api.guard import Access
-from service.bodies.base import plain, time_text
-from service.bodies.compositions import ActiveComposition, WhatIf
-from service.bodies.decisions import Decision
-from service.bodies.slo import SloInForce
-from service.bodies.spec import RunSpec, TelemetrySpec
-from service.bodies.status import Sample, Status
 from service.daemon.daemon import Daemon
-from service.daemon.fakes.fake_daemon import PromptTicker
-from service.daemon.fakes.fake_runner import FakeRunner
-from service.daemon.keeping.hosts import LocalHost
-from service.daemon.keeping.ticker import Ticker
-from service.daemon.storing.store import DaemonStore
-from service.running.asking.requests import ReadWhatIf
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.ticker import Ticker
+from service.runner.rpc.requests import ReadWhatIf
+from service.schemas.base import plain, time_text
+from service.schemas.compositions import ActiveComposition, WhatIf
+from service.schemas.decisions import Decision
+from service.schemas.slo import SloInForce
+from service.schemas.spec import RunSpec, TelemetrySpec
+from service.schemas.status import Sample, Status
+from tests.support.fakes import FakeRunner, PromptTicker
 
 COSTS_MS = {"segment": 11.2, "extract": 24.5, "vectorize": 31.0, "rank": 96.4, "f1": 8.0, "f2": 8.0, "f3": 8.0}
 FAST_STEP_S = 1.0
@@ -76,7 +75,7 @@ class Scene(FakeRunner):
         self._decide(Trigger.VIOLATION, target.name)
         bound = objective_of(slo).bound(None)
         figures = {"gap_ms": 41.0, "drain_estimate_ms": 310.0, "drain_actual_ms": 255.0, "trials": 1, "duration_s": 5.8}
-        why = f"{target.name} surely meets the SLO (predicted mean latency 190 ms)"
+        why = f"{target.name} is expected to meet the SLO (predicted mean latency 190 ms ± 12 %)"
         reason = f"mean latency 2100 ms is above {bound:.0f} ms; {why}"
         candidates = [self._candidate(each, target.name) for each in self._choices()]
         told = {
@@ -114,7 +113,8 @@ class Scene(FakeRunner):
 
     @property
     def _told(self) -> dict[str, Any]:
-        return {name: value for name, value in self.told.items() if name in Status.model_fields}
+        names = {*Status.model_fields}.union(*Status._topics().values())
+        return {name: value for name, value in self.told.items() if name in names}
 
     def _figures(self, at_s: float) -> dict[str, Any]:
         active = self._active_at(at_s)
@@ -239,7 +239,7 @@ class Scene(FakeRunner):
             "app": self.spec.app,
             **head,
             "choice": rows[0]["name"],
-            "reason": f"{rows[0]['name']} surely meets the SLO (predicted mean latency 190 ms)",
+            "reason": f"{rows[0]['name']} is expected to meet the SLO (predicted mean latency 190 ms ± 12 %)",
             "compositions": rows,
             "left_out": 0,
             "crowding": 2.4,

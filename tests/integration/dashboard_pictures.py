@@ -19,7 +19,7 @@ from browser import Browser
 from dashboard_rig import page
 from PIL import Image
 
-from benchmarks.daemon import Daemon, daemon
+from lab.benchmarks.daemon import Daemon, daemon
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"wide": (1440, 900), "middle": (1024, 768), "phone": (390, 844)}

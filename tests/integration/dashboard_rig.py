@@ -17,7 +17,7 @@ import psutil
 from browser import Browser, browser
 from selenium import webdriver
 
-from benchmarks.daemon import UP_S, Daemon
+from lab.benchmarks.daemon import UP_S, Daemon
 
 PROGRAM, NURSERY = (Path(__file__).with_name(f"dashboard_{name}.py") for name in ("daemon", "nursery"))
 PUSHED = {"source": {"kind": "push"}, "input": {"rate_per_s": 10}, "composition": "1"}

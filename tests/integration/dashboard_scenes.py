@@ -31,11 +31,13 @@ SCENES: dict[str, dict[str, Any]] = {
     "infeasible": {"slo_status": "infeasible", "queued": 214},
     "switching": {"state": "switching", "slo_status": "unknown"},
     "starting": {**NOTHING, "state": "starting"},
+    "stopping": {"state": "stopping", "slo_status": "unknown", "queued": 12},
     "failed": {**NOTHING, "state": "failed", "failure": "Traceback\n  workers cannot start: no memory"},
 }
 NOTICES = {
     "overloaded": "40.0/s offered, 21.3/s admitted, 20.9/s delivered; 214 wait.",
     "infeasible": "The SLO is out of reach.",
     "starting": "Workers are being started",
+    "stopping": "What was accepted is delivered first",
     "failed": "workers cannot start: no memory",
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
-    [*ROOT.glob("*.md"), *(file for name in ("docs", "deploy", "benchmarks") for file in (ROOT / name).rglob("*.md"))]
+    [*ROOT.glob("*.md"), *(file for name in ("docs", "deploy", "lab") for file in (ROOT / name).rglob("*.md"))]
 )
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 

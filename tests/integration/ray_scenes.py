@@ -17,8 +17,8 @@ from ray.cluster_utils import Cluster
 from apps.registry import create
 from runtime.dispatch.events import Event, TaskDone, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
-from runtime.pools import ray_cluster
-from runtime.pools.ray_pool import RayPool
+from runtime.pools.ray import cluster as ray_cluster
+from runtime.pools.ray.pool import RayPool
 
 APPS = Path(__file__).parent / "ray_apps"
 PATIENCE_S = 60.0

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
 
 from service.api import create_app
-from service.bodies.requests import StartRequest
-from service.bodies.spec import SourceSpec
 from service.daemon.daemon import Daemon
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
+from service.schemas.requests import StartRequest
+from service.schemas.spec import SourceSpec
+from tests.support.fakes import fake_daemon
 
 pytest_plugins = ("schemathesis.pytest.plugin",)
 HERE = {"Host": "localhost"}
@@ -31,10 +31,10 @@ CANNOT_SAY = (
     *("POST /compositions", "POST /apps/{app}/items", "POST /slo", "PUT /budget"),
     *("POST /apps/{app}/announce", "PUT /apps/{app}/batching"),
 )
-"""A schema cannot say what docs/compositions.md does, nor that each line is JSON, that a share is for statistic share,
-that a budget has workers or cores and apps that there are, that a load ends after it begins, or that items are for who
-chooses them."""
+"""A schema cannot express the rules of docs/guide/compositions.md, JSON lines, a share without statistic share,
+a budget without workers, cores or registered apps, a load that ends before it begins, or items with a controller."""
 BRIEF = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+BROAD = settings(BRIEF, max_examples=30)
 
 
 DAEMON = fake_daemon(DaemonStore(None))
@@ -45,8 +45,16 @@ def as_it_is(context: schemathesis.SerializationContext, value: Any) -> bytes:
     return bytes(value) if isinstance(value, bytes) else str(value).encode(errors="replace")
 
 
-schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(DAEMON), headers=HERE)
-schema.config.generation.update(max_examples=8)
+def schema_of(examples: int, *phases: str) -> schemathesis.BaseSchema:
+    schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(DAEMON), headers=HERE)
+    schema.config.generation.update(max_examples=examples)
+    schema.config.phases.update(phases=[*phases])
+    return schema
+
+
+drawn = schema_of(BRIEF.max_examples, "examples", "fuzzing")
+covered = schema_of(BRIEF.max_examples, "examples", "coverage", "fuzzing")
+broad = schema_of(BROAD.max_examples, "examples", "coverage", "fuzzing")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,16 +64,38 @@ def daemon() -> Iterator[Daemon]:
     DAEMON.close()
 
 
-@schema.exclude(path="/stream").parametrize()
+@covered.exclude(path="/stream").parametrize()
 @BRIEF
 def test_invented_names(case: schemathesis.Case) -> None:
+    call_with_invented_names(case)
+
+
+@drawn.exclude(path=[STREAM, "/stream"]).parametrize()
+@BRIEF
+def test_a_running_app(case: schemathesis.Case) -> None:
+    call_of_a_running_app(case)
+
+
+@pytest.mark.long
+@broad.exclude(path="/stream").parametrize()
+@BROAD
+def test_many_invented_names(case: schemathesis.Case) -> None:
+    call_with_invented_names(case)
+
+
+@pytest.mark.long
+@broad.exclude(path=[STREAM, "/stream"]).parametrize()
+@BROAD
+def test_a_running_app_often(case: schemathesis.Case) -> None:
+    call_of_a_running_app(case)
+
+
+def call_with_invented_names(case: schemathesis.Case) -> None:
     cannot_say = case.operation.label in CANNOT_SAY
     case.call_and_validate(headers=HERE, excluded_checks=[checks.positive_data_acceptance] if cannot_say else [])
 
 
-@schema.exclude(path=[STREAM, "/stream"]).parametrize()
-@BRIEF
-def test_a_running_app(case: schemathesis.Case) -> None:
+def call_of_a_running_app(case: schemathesis.Case) -> None:
     if DAEMON.observation.status("synthetic").state != "stable":
         DAEMON.apps.start(StartRequest(source=SourceSpec(kind="push")).spec("synthetic"))
     if "app" in case.path_parameters:

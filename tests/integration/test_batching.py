@@ -13,11 +13,11 @@ from fastapi.testclient import TestClient
 
 from apps import registry
 from service.api.app import create_app
-from service.bodies.spec import RunSpec, TelemetrySpec
 from service.daemon.daemon import Daemon
-from service.daemon.keeping.hosts import LocalHost
-from service.daemon.storing.store import DaemonStore
-from service.running.runner import Runner
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.hosts import LocalHost
+from service.runner.runner import Runner
+from service.schemas.spec import RunSpec, TelemetrySpec
 
 PATIENCE_S = 60.0
 LIGHT = {"options": {"total_ms": 0, "weights": "1:1:1", "items": 1000}}

@@ -18,6 +18,7 @@ LIMIT_BYTES = 100e6 * SENT / HOUR
 COUNTING = "window.heard = 0; const parse = JSON.parse; JSON.parse = (text) => (window.heard++, parse(text))"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
 @pytest.mark.timeout(600)

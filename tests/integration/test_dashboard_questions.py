@@ -15,8 +15,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from written_telemetry import write, write_items
 
-from compositions.hue import hue_of
-from service.bodies.base import time_text
+from datapipe.report.style import hue_of
+from service.schemas.base import time_text
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")
 HEIGHTS = """

@@ -120,6 +120,7 @@ def test_the_image_runs_as_its_own_user_and_watches_its_health(stages: list[Stag
     assert [*final.exec_form("ENTRYPOINT"), *final.exec_form("CMD")][:4] == ["recompose", "serve", "--host", "0.0.0.0"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_image_holds_our_packages_and_no_tools_of_development(image: Image) -> None:
@@ -132,6 +133,7 @@ def test_the_image_holds_our_packages_and_no_tools_of_development(image: Image) 
     assert "No module named 'pytest'" in tools.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_image_refuses_to_be_reached_without_a_token(image: Image, stages: list[Stage]) -> None:
@@ -140,6 +142,7 @@ def test_the_image_refuses_to_be_reached_without_a_token(image: Image, stages: l
     assert "RECOMPOSE_TOKEN" in started.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_image_answers_when_not_root_and_ends_in_order(image: Image, stages: list[Stage]) -> None:
@@ -159,6 +162,7 @@ def test_the_image_answers_when_not_root_and_ends_in_order(image: Image, stages:
 # --- the cluster ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_compose_file_make_a_cluster_that_runs_an_app(

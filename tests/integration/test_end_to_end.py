@@ -9,8 +9,8 @@ import pytest
 
 from apps.synthetic.checks import verify
 from apps.synthetic.options import SyntheticOptions
-from benchmarks.daemon import Daemon, daemon
-from benchmarks.switching import force_switches
+from lab.benchmarks.daemon import Daemon, daemon
+from lab.benchmarks.switching import force_switches
 
 OPTIONS: dict[str, Any] = {"compute": "wait"}
 

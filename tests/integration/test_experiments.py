@@ -12,12 +12,12 @@ from browser import CHROMIUM, DRIVER
 from click.testing import CliRunner, Result
 from dashboard_rig import page
 
+from lab.experiments import conduct as conducting
+from lab.experiments.virtual import VirtualDriver
 from service import logs
 from service.cli import main
-from service.experiments import conduct as conducting
-from service.experiments.virtual import VirtualDriver
 
-FIGURES = Path(__file__).parents[2] / "benchmarks" / "experiments"
+FIGURES = Path(__file__).parents[2] / "lab" / "benchmarks" / "experiments"
 SMALL: dict[str, Any] = {
     "title": "small",
     "shows": "a test",
@@ -133,6 +133,7 @@ def test_an_experiment_on_real_workers(tmp_path: Path) -> None:
     assert raw["samples"][-1]["cpu_percent"] is not None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(480)
 def test_all_figures_quickly(tmp_path: Path) -> None:

@@ -14,11 +14,10 @@ import pytest
 
 from apps.ferret import Ferret, FerretOptions
 from apps.ferret.database import Database
-from apps.ferret.extract import extract
+from apps.ferret.extract import extract, segment
 from apps.ferret.load import read_photo
 from apps.ferret.loops.kernels import load_kernel
 from apps.ferret.lsh import load_projections
-from apps.ferret.segment import segment
 from apps.ferret.values import FEATURES, Signature
 
 DATA = os.environ.get("RECOMPOSE_DATA")

@@ -6,14 +6,13 @@ import ipaddress
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from benchmarks.daemon import Daemon, daemon
-from runtime.pools.ray_own import PREFIX
+from lab.benchmarks.daemon import Daemon, daemon
+from runtime.housekeeping import PREFIX
 
 TOKEN = "not for workers"
 APP = """
@@ -44,15 +43,18 @@ def test_the_folder_of_its_ray_is_private_and_goes_with_it(tmp_path: Path, monke
         assert list(Path(short).iterdir()) == []
 
 
-@pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
-    """One a test: its workers come and go, and all of them end with it."""
+def test_what_a_daemon_opens_is_for_this_user_of_this_machine_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RECOMPOSE_TOKEN", TOKEN)
     (tmp_path / "looks.py").write_text(APP)
     with daemon(tmp_path, "--apps", str(tmp_path)) as up:
         up.send("POST", "/apps/looks/start", {"input": {"rate_per_s": 20}})
         up.wait_for(lambda: up.status("looks")["items"]["delivered"] >= 5, 60, "results")
-        yield up
+        ray_runs_neither_its_autoscaler_nor_its_dashboard_nor_agents(up)
+        nothing_listens_beyond_loopback(up)
+        the_token_reaches_neither_ray_nor_workers(up)
+        ray_asks_for_a_token_that_only_this_user_can_read(up)
 
 
 def family(up: Daemon) -> list[psutil.Process]:
@@ -62,7 +64,7 @@ def family(up: Daemon) -> list[psutil.Process]:
     return [daemon, *daemon.children(recursive=True)]
 
 
-def test_ray_runs_neither_its_autoscaler_nor_its_dashboard_nor_agents(served: Daemon) -> None:
+def ray_runs_neither_its_autoscaler_nor_its_dashboard_nor_agents(served: Daemon) -> None:
     commands = [" ".join(process.cmdline()) for process in family(served)]
     assert any("raylet" in command for command in commands)
     assert [each for each in commands if re.search(r"/(dashboard|monitor)\.py|ray::\w+Agent", each)] == []
@@ -73,7 +75,7 @@ def is_loopback(address: str) -> bool:
     return (getattr(found, "ipv4_mapped", None) or found).is_loopback
 
 
-def test_nothing_listens_beyond_loopback(served: Daemon) -> None:
+def nothing_listens_beyond_loopback(served: Daemon) -> None:
     listening = [
         (process.name(), each.laddr.ip, each.laddr.port)
         for process in family(served)
@@ -84,7 +86,7 @@ def test_nothing_listens_beyond_loopback(served: Daemon) -> None:
     assert [each for each in listening if not is_loopback(each[1])] == []
 
 
-def test_the_token_reaches_neither_ray_nor_workers(served: Daemon) -> None:
+def the_token_reaches_neither_ray_nor_workers(served: Daemon) -> None:
     seen = {name for result in served.results("looks") for name in result["value"]["names"]}
     assert "PATH" in seen
     assert "RECOMPOSE_TOKEN" not in seen
@@ -93,7 +95,7 @@ def test_the_token_reaches_neither_ray_nor_workers(served: Daemon) -> None:
     assert [process.name() for process in readable if "RECOMPOSE_TOKEN" in process.environ()] == []
 
 
-def test_ray_asks_for_a_token_that_only_this_user_can_read(served: Daemon) -> None:
+def ray_asks_for_a_token_that_only_this_user_can_read(served: Daemon) -> None:
     assert {result["value"]["mode"] for result in served.results("looks")} == {"token"}
     kept = Path.home() / ".ray" / "auth_token"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600

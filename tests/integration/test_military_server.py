@@ -11,10 +11,10 @@ import pytest
 from apps.military_server import MilitaryOptions, MilitaryServer
 from compositions.notation import parse
 from control.decisions import Mode
-from runtime.pools import ray_cluster
-from service.bodies.spec import BatchingSpec, RunSpec, SourceSpec
-from service.running.asking.requests import PushMany, ReadSummary, Start, Stop
-from service.running.runner import Runner
+from runtime.pools.ray import cluster
+from service.runner.rpc.requests import PushMany, ReadSummary, Start, Stop
+from service.runner.runner import Runner
+from service.schemas.spec import BatchingSpec, RunSpec, SourceSpec
 from tests.unit.test_military_server import as_json, plain, received
 
 TUPLES = 300
@@ -46,7 +46,7 @@ def test_every_way_to_run_it_gives_what_a_plain_loop_gives(
     pool: Literal["local", "ray"], notation: str, bundle: int, tmp_path: Path
 ) -> None:
     if pool == "ray":
-        ray_cluster.connect()
+        cluster.connect()
     out = tmp_path / "out.jsonl"
     runner = Runner(spec(notation, bundle, pool, items=TUPLES, out_path=str(out)))
     try:

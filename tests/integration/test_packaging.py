@@ -35,6 +35,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
         yield opened
 
 
+def test_the_laboratory_is_a_wheel_of_its_own(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT / "lab", check=True, capture_output=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as lab:
+        packed = [name for name in lab.namelist() if "dist-info" not in name]
+        entries = next(lab.read(name).decode() for name in lab.namelist() if name.endswith("entry_points.txt"))
+        program = lab.read("recompose/lab/commands/gym.py").decode()
+    assert packed
+    assert all(name.startswith("recompose/lab/") for name in packed)
+    assert not any(name.startswith("recompose/lab/") for name in wheel.namelist())
+    assert "gym = recompose.lab.commands.gym:gym" in entries
+    assert "from recompose.lab.gym.contest import Contest" in program
+
+
 # --- installed --------------------------------------------------------------------------------------------------------
 
 
@@ -46,7 +60,7 @@ def test_each_package_is_ours_from_anywhere(name: str) -> None:
 
 
 def test_no_package_or_folder_hides_a_library() -> None:
-    ours = {"recompose"}
+    ours = {"recompose", "recompose-lab"}
     libraries = {
         name for name, owners in packages_distributions().items() if set(owners) - ours
     } | sys.stdlib_module_names
@@ -79,7 +93,7 @@ def test_there_is_one_version() -> None:
 
 def test_the_wheel_holds_every_file_of_the_packages(wheel: zipfile.ZipFile) -> None:
     """The rooms in the one package that is installed."""
-    assert set(ROOMS) == names.ROOMS
+    assert {*ROOMS, "lab"} == names.ROOMS
     tracked = subprocess.run(["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True)
     expected = {name if name.startswith("recompose/") else f"recompose/{name}" for name in tracked.stdout.split()}
     inside = {name for name in wheel.namelist() if ".dist-info/" not in name}

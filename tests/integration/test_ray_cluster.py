@@ -18,9 +18,9 @@ from apps.registry import create
 from compositions.errors import CompositionError, Fault
 from runtime.dispatch.events import TaskDone, WorkerJoined
 from runtime.dispatch.instructions import Task
-from runtime.pools import ray_cluster
-from runtime.pools.ray_pool import RayPool
-from runtime.pools.ray_settings import RayPoolSettings
+from runtime.pools.ray import cluster as ray_cluster
+from runtime.pools.ray.pool import RayPool
+from runtime.pools.ray.settings import RayPoolSettings
 from runtime.transport.local_calls import LocalAddress
 
 APPS = Path(__file__).parent / "ray_apps"
@@ -105,7 +105,7 @@ def test_a_hosted_object_keeps_its_state_in_a_process_of_its_own() -> None:
     remote = ray_cluster.spawn("adder", Hosted, 5)
     assert (remote.ask(("add", 2), timeout_s=30.0), remote.ask(("add", 3), timeout_s=30.0)) == (7, 10)
     assert remote.ask(("pid",), timeout_s=30.0) != os.getpid()
-    assert remote.alive()
+    assert remote.state() is ray_cluster.Seen.ALIVE
     remote.kill()
 
 
@@ -118,7 +118,7 @@ def test_a_name_is_found_until_it_is_killed_and_then_free_again() -> None:
         ray_cluster.spawn("named", Hosted)
     found.kill()
     assert ray_cluster.find("named") is None
-    assert not remote.alive()
+    assert remote.state() is ray_cluster.Seen.DEAD
     with pytest.raises(ray_cluster.RemoteGone, match="named has ended"):
         remote.ask(("add", 1), timeout_s=30.0)
     ray_cluster.spawn("named", Hosted).kill()
@@ -179,12 +179,12 @@ def test_workers_started_by_a_hosted_object_end_with_it() -> None:
 def test_nodes_tell_the_cores_of_this_machine() -> None:
     (node,) = ray_cluster.nodes()
     assert node.cores == len(os.sched_getaffinity(0))
-    assert ray_cluster.ready()
+    assert ray_cluster.head_answers()
 
 
 def test_a_ray_that_is_not_there_is_a_sentence() -> None:
     code = (
-        "from runtime.pools import ray_cluster as c\n"
+        "from runtime.pools.ray import cluster as c\n"
         "try: c.connect('127.0.0.1:1')\n"
         "except c.ClusterError as error: print(error)"
     )

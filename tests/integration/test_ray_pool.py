@@ -20,8 +20,8 @@ from compositions.errors import RecomposeError
 from runtime.arena.reference import Reference
 from runtime.dispatch.events import Event, TaskDone, TaskFailed, WorkerJoined, WorkerLost, WorkerStartFailed
 from runtime.dispatch.instructions import Task
-from runtime.pools import ray_cluster
-from runtime.pools.ray_pool import RayPool, RayPoolSettings
+from runtime.pools.ray import cluster as ray_cluster
+from runtime.pools.ray.pool import RayPool, RayPoolSettings
 
 APPS = Path(__file__).parent / "ray_apps"
 STAGES = ("double", "count", "misbehave")
@@ -211,6 +211,15 @@ def test_a_worker_that_cannot_start_says_why(make_pool: MakePool, options: dict[
     (failed,) = events(pool, 1)
     assert isinstance(failed, WorkerStartFailed)
     assert text in failed.reason
+
+
+def test_a_worker_that_died_says_by_which_signal(make_pool: MakePool) -> None:
+    pool = make_pool()
+    (joined,) = started(pool)
+    os.kill(joined.pid, signal.SIGSEGV)
+    (lost,) = events(pool, 1)
+    assert isinstance(lost, WorkerLost)
+    assert lost.reason == "its process ended: SIGSEGV"
 
 
 def test_an_app_that_cannot_travel_says_so(make_pool: MakePool) -> None:

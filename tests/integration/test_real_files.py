@@ -15,12 +15,12 @@ import cv2
 import pytest
 from click.testing import CliRunner
 
-from apps.input.video import Frames
 from apps.registry import create
-from benchmarks.daemon import Daemon, daemon
+from apps.video import Frames
+from lab.benchmarks.daemon import Daemon, daemon
 from service import logs
 from service.cli import main
-from service.running.checking.shipped import shipped
+from service.runner.validation.resolution import shipped
 
 DATA = os.environ.get("RECOMPOSE_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="RECOMPOSE_DATA is not set: the filmed persons and texts are not here")

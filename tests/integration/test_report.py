@@ -14,15 +14,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from browser import Browser, browser
 
-from datapipe.report import summary
-from datapipe.report.build import PLOTS
+from datapipe.report.build import PLOTS, summary_rows
 from datapipe.report.data import Period, load
 from profiler.slo import Slo
-from service.bodies.base import plain
-from service.bodies.spec import InputSpec, RunSpec, TelemetrySpec
 from service.cli import main
-from service.running.asking.requests import ReadDecisions, ReadStatus, ReadSummary, ReadSwitches, Start, Stop
-from service.running.runner import Runner
+from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadSummary, ReadSwitches, Start, Stop
+from service.runner.runner import Runner
+from service.schemas.base import plain
+from service.schemas.spec import InputSpec, RunSpec, TelemetrySpec
 
 ITEMS = 1200
 
@@ -54,10 +53,10 @@ def test_every_item_is_told_once_and_nothing_is_lost(run: tuple[Path, Runner]) -
     assert (delivered > arrived).all()
     assert runner.ask(ReadSummary()).items.delivered == ITEMS
     status = runner.ask(ReadStatus())
-    assert status.telemetry.lost == 0
+    assert status.resources.telemetry.lost == 0
     assert [each["id"] for each in data.decisions] == [each.id for each in runner.ask(ReadDecisions(0, 100))]
     assert data.decisions[-1]["candidates"] == plain(runner.ask(ReadDecisions(0, 100))[-1].candidates)
-    told = dict(summary.rows(data))
+    told = dict(summary_rows(data))
     assert told["objective"] == "latency 100 ms (violated beyond 120 ms)"
     assert told["items"].startswith("1,200 delivered, ")
     assert told["met"].endswith("% of the time with a verdict")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from service.bodies.spec import RunSpec, SourceSpec
-from service.daemon.keeping.ray_host import RayHost
-from service.running.asking.requests import Start
+from service.daemon.supervision.ray_host import RayHost
+from service.runner.rpc.requests import Start
+from service.schemas.spec import RunSpec, SourceSpec
 
 PATIENCE_S = 120.0
 CHATTY = """

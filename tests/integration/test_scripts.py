@@ -57,5 +57,5 @@ print(json.dumps(shown))
 
 
 def test_the_document_has_the_script_that_is_tested() -> None:
-    (block,) = blocks(ROOT / "docs" / "scripts.md", "python")
+    (block,) = blocks(ROOT / "docs" / "start" / "scripts.md", "python")
     assert block.text == (SCRIPTS / "shout.py").read_text()

@@ -12,15 +12,15 @@ from apps import registry
 from compositions.enumeration import generate
 from control.decisions import Mode
 from profiler.slo import parse_slo
-from service.bodies.decisions import Decision
-from service.bodies.machine import MachineBudgetRequest
-from service.bodies.spec import InputSpec, RunSpec
 from service.daemon.daemon import Daemon
-from service.daemon.keeping.hosts import LocalHost
-from service.daemon.storing.store import DaemonStore
-from service.running.runner import Runner
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.hosts import LocalHost
+from service.runner.runner import Runner
+from service.schemas.decisions import Decision
+from service.schemas.machine import MachineBudgetRequest
+from service.schemas.spec import InputSpec, RunSpec
 
-APPS_DIR = Path(__file__).parents[2] / "benchmarks" / "turns" / "apps"
+APPS_DIR = Path(__file__).parents[2] / "lab" / "benchmarks" / "turns" / "apps"
 NAMES = ("first", "second")
 WORKERS, HIGH_PER_S, LOW_PER_S = 6, 70.0, 5.0
 PATIENCE_S = 60.0
@@ -71,11 +71,11 @@ def test_each_keeps_to_its_share_which_follows_the_loads_and_is_given_back(daemo
         daemon.apps.set_input(name, InputSpec(rate_per_s=rate_per_s))
     until(lambda: (shares(daemon).get("second") or 0) > 3 <= workers(daemon, "second"), "shares to follow the loads")
     until(lambda: sum(workers(daemon, name) for name in NAMES) <= WORKERS, "both to keep to it")
-    grant = daemon.observation.status("second").grant
+    grant = daemon.observation.status("second").resources.grant
     assert grant is not None
     assert grant.total.workers == WORKERS
     until(lambda: any(told_of_the_grant(daemon, name) for name in NAMES), "a decision that tells why")
     daemon.apps.set_mode("first", Mode.PINNED, None)
-    until(lambda: daemon.observation.status("first").grant is None, "nobody to limit what is pinned")
+    until(lambda: daemon.observation.status("first").resources.grant is None, "nobody to limit what is pinned")
     daemon.apps.stop("first")
     until(lambda: shares(daemon) == {"second": WORKERS}, "what the other gave back")

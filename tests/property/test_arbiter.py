@@ -9,8 +9,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from control.arbitration.arbiter import Arbiter
-from control.arbitration.sharing import Claim, divide, worth
+from control.arbitration.arbiter import Arbiter, Claim, divide, worth
 
 REACH = st.lists(st.floats(0, 1), min_size=1, max_size=12).map(tuple)
 PRIORITY = st.sampled_from([0.5, 1.0, 2.0, 5.0])

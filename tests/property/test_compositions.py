@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from compositions.batch_settings import BatchSettings, Gains, LatencyAim, Sizes, Steps
 from compositions.batching import MOST_BYTES, MOST_ITEMS, MOST_LINGER_MS, Batching, ControllerName, SizeControl
 from compositions.capacity.costs import Conditions, StageCost
-from compositions.capacity.predict import predict, predict_all
+from compositions.capacity.predict import predict, predict_all, widened
 from compositions.capacity.prediction import Prediction
 from compositions.capacity.table import CompositionTable
-from compositions.capacity.widening import widened
 from compositions.document.loader import dump, load
 from compositions.enumeration import generate
 from compositions.errors import CompositionError, Fault

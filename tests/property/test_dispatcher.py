@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from compositions.dynamic import SCHEDULER_NAMES, Dyn, SchedulerName
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.rules import groups_of_dyn, most_replicas
-from runtime.dispatch import event_log, skew
+from runtime.dispatch import event_log
 from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import (
@@ -41,9 +41,10 @@ from runtime.dispatch.events import (
     WorkerLost,
 )
 from runtime.dispatch.instructions import AskWorker, Instruction, KillWorker, SendTask, StartWorkers, StopWorker, Task
+from runtime.dispatch.keyed import partitions as keyed_partitions
+from runtime.dispatch.keys import Mosaic, Routes
 from runtime.dispatch.outcomes import Delivered, Shed, SwitchEnded
 from runtime.dispatch.replay import replay
-from runtime.dispatch.routes import Mosaic, Routes
 from runtime.dispatch.settings import DispatcherSettings
 
 STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
@@ -383,7 +384,7 @@ def test_every_item_leaves_once_in_order_and_complete(stages: tuple[Stage, ...],
     )
     with (
         patch.object(event_log, "PART_CELLS", data.draw(st.sampled_from([60, 50_000]))),
-        patch.object(skew, "COUNTED", data.draw(st.sampled_from([1, 64]))),
+        patch.object(keyed_partitions, "COUNTED", data.draw(st.sampled_from([1, 64]))),
     ):
         world = World(data.draw(compositions(stages)), limits, stages)
         play(world, data)

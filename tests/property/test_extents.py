@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.arena.extents import Extents
+from runtime.arena.arena import Extents
 
 SIZE = 40
 STEPS = st.lists(st.tuples(st.booleans(), st.integers(1, 12), st.integers(0, 100)), max_size=60)

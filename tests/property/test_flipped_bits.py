@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from compositions.errors import NotNow, RecomposeError
 from runtime.dispatch.checkpoint import Checkpoint
-from service.running.durable.journal import Journal
-from service.running.durable.values import Commit, Left, Pushed, Resumption
+from service.runner.durable.journal import Journal
+from service.runner.durable.values import Commit, Left, Pushed, Resumption
 
 
 class Copies:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.input.fed import _plain
-from service.running.building.json_form import JSON, text_of
+from datapipe.sources.fed import _plain
+from service.runner.wiring.json_form import JSON, text_of
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(

@@ -17,9 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compositions.errors import RecomposeError
-from service.running.durable.journal import Journal
-from service.running.durable.log_check import FRAME_HEADER_BYTES, HEADER_BYTES, log_damage
-from service.running.durable.log_index import log_index
+from service.runner.durable.journal import Journal
+from service.runner.durable.log_check import FRAME_HEADER_BYTES, HEADER_BYTES, log_damage, log_index
 
 STORED = 20
 FRAME_BYTES = FRAME_HEADER_BYTES + 4096
@@ -27,8 +26,8 @@ NAME = "run.journal"
 PROCESS = """
 import sys, time
 from pathlib import Path
-from service.running.durable.journal import Journal
-from service.running.durable.values import Pushed
+from service.runner.durable.journal import Journal
+from service.runner.durable.values import Pushed
 
 folder, sync, begun_anew, stored = Path(sys.argv[1]), sys.argv[2] == "True", sys.argv[3] == "True", int(sys.argv[4])
 journal = Journal(folder / "run.journal", "r", 1, sync=sync)

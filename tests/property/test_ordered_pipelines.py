@@ -7,13 +7,13 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compositions.batch_settings import SchedulerSettings
 from compositions.dynamic import SCHEDULER_NAMES
 from compositions.model import StageKind
-from compositions.scheduler_settings import SchedulerSettings
-from service.experiments.ordered.operators import Operator, serial_run
-from service.experiments.ordered.plant import Plant, Setup, Trace
-from service.experiments.ordered.worklists import QUEUE_NAMES, make_worklist
-from service.experiments.ordered.worklists.port import Demand, Entry
+from lab.papers.prasaad.operators import Operator, serial_run
+from lab.papers.prasaad.plant import Plant, Setup, Trace
+from lab.papers.prasaad.worklists import QUEUE_NAMES, make_worklist
+from lab.papers.prasaad.worklists.port import Demand, Entry
 
 OPERATORS = st.builds(
     Operator,

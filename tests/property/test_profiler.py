@@ -11,9 +11,8 @@ from compositions.capacity.costs import StageCost
 from compositions.model import Composition, Group, Pattern
 from control.objectives import objective_of
 from profiler.drain import DrainEstimate
-from profiler.drain_samples import Pending, left_s, schedule_sample
+from profiler.drain_samples import Pending, SizeTrend, left_s, schedule_sample
 from profiler.service_time import ServiceTimes, bottlenecks, free_service_s, next_bottleneck
-from profiler.size_law import SizeTrend
 from profiler.slo import Slo, SloError, SloStatus, parse_slo
 from profiler.snapshot import LatencyStats, StageProfile, StageTiming
 from profiler.stats import Samples, latency_stats, percentiles

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.input.rates import Binary, Decreasing, Increasing, Spike, Trace, Wave
+from apps.rates import Binary, Decreasing, Increasing, Spike, Trace, Wave
 
 seconds = st.floats(0, 1e5)
 

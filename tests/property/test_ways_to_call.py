@@ -8,33 +8,35 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.mixed.apps.shaped import Shape, Shaped, stages_of
-from benchmarks.mixed.drawn import Out, drawn_composition, drawn_kinds, plain_loop
-from compositions.model import Composition, Stage
+from compositions.model import Composition, Group
+from lab.benchmarks.mixed.apps.shaped import Kind, Shape, Shaped, stages_of
+from lab.benchmarks.mixed.drawn import Out, drawn_composition, drawn_kinds, plain_loop
+from lab.simulation.machine import Cost, Machine
+from lab.simulation.pool import SimulatedPool
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
+from runtime.pools.keyed import routing
 from runtime.pools.local import LocalPool, PickleCodec
-from runtime.pools.simulated import SimulatedPool
-from runtime.pools.simulated_machine import Cost, Machine
 
 
 class Run:
     """An engine on a pool. Losses never make a dead letter here: it is the stages alone that do."""
 
-    def __init__(self, pool: LocalPool | SimulatedPool, stages: tuple[Stage, ...], composition: Composition) -> None:
-        limits = DispatcherSettings(losses=100, buffer_items=1000)
+    def __init__(self, pool: LocalPool | SimulatedPool, drawn: Drawn) -> None:
+        limits, composition = DispatcherSettings(losses=100, buffer_items=1000), drawn.composition()
         self.pool, self.codec = pool, PickleCodec()
-        self.engine = Engine(Dispatcher(stages, composition, limits, validate=True), pool)
+        self.encode = routing(drawn.app(), self.codec.encode)
+        self.engine = Engine(Dispatcher(drawn.stages, composition, limits, validate=True), pool)
         self.out: list[Out] = []
         self.admitted = 0
         self.engine.start()
 
     def admit(self, count: int) -> None:
         numbers = list(range(self.admitted, self.admitted + count))
-        self.engine.admit(self.codec.encode(numbers), (self.engine.now_s,) * count)
+        self.engine.admit(self.encode(numbers), (self.engine.now_s,) * count)
         self.admitted += count
 
     def advance(self) -> None:
@@ -99,11 +101,33 @@ def check(run: Run, drawn: Drawn, data: st.DataObject) -> None:
 def test_in_virtual_time(data: st.DataObject) -> None:
     drawn, cost = Drawn(data), Cost(0.001, 0.001)
     pool = SimulatedPool(lambda stage, serial: cost, Machine(start_s=0.01), drawn.app)
-    check(Run(pool, drawn.stages, drawn.composition()), drawn, data)
+    check(Run(pool, drawn), drawn, data)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_in_threads(data: st.DataObject) -> None:
     drawn = Drawn(data)
-    check(Run(LocalPool(drawn.app), drawn.stages, drawn.composition()), drawn, data)
+    check(Run(LocalPool(drawn.app), drawn), drawn, data)
+
+
+def test_a_stage_with_state_sees_bundles_in_order_also_if_a_stage_of_its_worker_waits() -> None:
+    """A small bundle that followed a large one overtook it in virtual time."""
+    kinds: tuple[Kind, ...] = ("tally", "wait", "plain")
+    app, cost = Shaped(Shape(kinds=kinds)), Cost(0.001, 0.001)
+    composition = Composition("one", (Group(tuple(stage.name for stage in app.stages)),))
+    pool = SimulatedPool(lambda stage, serial: cost, Machine(start_s=0.01), lambda: Shaped(Shape(kinds=kinds)))
+    codec = PickleCodec()
+    engine = Engine(Dispatcher(app.stages, composition, DispatcherSettings(), validate=True), pool)
+    encode, out = routing(app, codec.encode), []
+    engine.start()
+    try:
+        for numbers in ([0, 1], list(range(2, 12)), [12, 13]):
+            engine.admit(encode(numbers), (0.0,) * len(numbers))
+        while not engine.idle and engine.now_s < 10:
+            out += [each for each in engine.advance(engine.now_s + 0.02) if isinstance(each, Delivered)]
+    finally:
+        engine.close()
+    assert [v for each in out for v in codec.decode(each.payload, each.start, each.start + each.count)] == plain_loop(
+        kinds, range(14)
+    )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.bundle_predictions import LIMIT, Outcome, Setting, drawn, measured
+from lab.benchmarks.bundle_predictions import LIMIT, Outcome, Setting, drawn, measured
 
 SEEDS = (1, 3, 6, 7, 8, 10)
 

@@ -8,12 +8,12 @@ from statistics import fmean
 import pytest
 
 from compositions.errors import RecomposeError
-from service.experiments.contender import Measurement, compositions_of, contenders
-from service.experiments.live import LiveDriver
-from service.experiments.spec import Experiment, Load, read_experiments
-from service.experiments.virtual import VirtualDriver
+from lab.experiments.contender import Measurement, compositions_of, contenders
+from lab.experiments.live import LiveDriver
+from lab.experiments.spec import Experiment, Load, read_experiments
+from lab.experiments.virtual import VirtualDriver
 
-FIGURES = Path(__file__).parents[2] / "benchmarks" / "experiments"
+FIGURES = Path(__file__).parents[2] / "lab" / "benchmarks" / "experiments"
 
 
 def figure(name: str, which: str | None = None) -> Experiment:

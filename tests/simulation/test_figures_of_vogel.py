@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from control.decisions import Decision
-from service.experiments.contender import Contender, compositions_of
-from service.experiments.spec import read_experiments
-from service.experiments.virtual import VirtualDriver
+from lab.experiments.contender import Contender, compositions_of
+from lab.experiments.spec import read_experiments
+from lab.experiments.virtual import VirtualDriver
 
-FIGURES = Path(__file__).parents[2] / "benchmarks" / "experiments"
+FIGURES = Path(__file__).parents[2] / "lab" / "benchmarks" / "experiments"
 
 
 def decisions(figure: str) -> list[Decision]:

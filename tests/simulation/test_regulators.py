@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from service.running.simulated.simulation import simulate
+from lab.simulation.simulation import simulate
 from tests.simulation.test_scenarios import SCENARIOS, held_share, scenario_of
 
 LANE = SCENARIOS["regulator_spar"]

@@ -9,14 +9,12 @@ from types import ModuleType
 
 import pytest
 
-from service.running.simulated.simulation import simulate
-
-SEEDS = range(1000, 1020)
+from lab.simulation.simulation import simulate
 
 
 @pytest.fixture(scope="module")
 def right_choice() -> ModuleType:
-    path = Path(__file__).parent.parent.parent / "benchmarks" / "right_choice.py"
+    path = Path(__file__).parent.parent.parent / "lab" / "benchmarks" / "right_choice.py"
     spec = importlib.util.spec_from_file_location("right_choice", path)
     assert spec is not None
     assert spec.loader is not None
@@ -26,8 +24,9 @@ def right_choice() -> ModuleType:
     return module
 
 
-def test_model_settles_on_the_right_composition_for_twenty_random_apps(right_choice: ModuleType) -> None:
-    outcomes = [outcome for seed in SEEDS for outcome in right_choice.run_case(seed, ["model"])]
+@pytest.mark.parametrize("apps", [6, pytest.param(20, marks=pytest.mark.long)])
+def test_model_settles_on_the_right_composition_for_random_apps(right_choice: ModuleType, apps: int) -> None:
+    outcomes = [outcome for seed in range(1000, 1000 + apps) for outcome in right_choice.run_case(seed, ["model"])]
     figures = right_choice.summary(outcomes, "model")
     wrong = right_choice.wrong(outcomes)
     assert figures["within one worker"] >= 0.9, wrong

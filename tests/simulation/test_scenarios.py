@@ -16,21 +16,21 @@ from typing import Any
 import pytest
 import yaml
 
-from apps.input.rate_spec import RateSpec, from_spec
 from compositions.document.loader import load
 from compositions.enumeration import generate
 from compositions.model import Composition, Stage
 from compositions.notation import parse
 from control.decisions import CandidateStatus, Decision, Mode
 from control.settings import Settings
+from datapipe.sources.rate_spec import RateSpec, from_spec
+from lab.simulation.machine import Machine
+from lab.simulation.scenario import Happening, Scenario, SimulatedStage, steps
+from lab.simulation.simulation import simulate
+from lab.simulation.trace import Trace
 from profiler.budget import parse_budget
 from profiler.slo import parse_slo, together
 from profiler.snapshot import LatencyFrom
-from runtime.pools.simulated_machine import Machine
-from service.bodies.spec import BatchingSpec
-from service.running.simulated.scenario import Happening, Scenario, SimulatedStage, steps
-from service.running.simulated.simulation import simulate
-from service.running.simulated.trace import Trace
+from service.schemas.spec import BatchingSpec
 
 HERE = Path(__file__).parent
 SHIPPED = HERE.parent.parent / "compositions"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.what_if import FLOOD_PER_S, SIMULATED, STAGES, asked, simulated
+from lab.benchmarks.what_if import FLOOD_PER_S, SIMULATED, STAGES, asked, simulated
 
 
 @pytest.mark.parametrize(("here", "there"), SIMULATED)

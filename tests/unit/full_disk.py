@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
 
 
 class _Full:

@@ -12,7 +12,7 @@ import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from datapipe.live.messages import Begin, Durable, Ended, Failed, Key, ResultRows, Rows, Setup, Wanted
+from datapipe.spark.messages import Begin, Durable, Ended, Failed, Key, ResultRows, Rows, Setup, Wanted
 
 folder, connection = Path(sys.argv[1]), Connection(int(sys.argv[2]))
 setup = connection.recv()

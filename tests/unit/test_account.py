@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from runtime.arena.arena import Arena
+from runtime.arena.frame_store import RunnerShelf, Shelf, WorkerShelf
 from runtime.arena.reference import Reference, in_pages
 from runtime.arena.segment import Segment
-from runtime.arena.shelves import RunnerShelf, Shelf, WorkerShelf
 from runtime.transport.account import Account, Accounts
 from runtime.transport.values import FrameCodec
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack

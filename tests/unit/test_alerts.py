@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,16 +16,17 @@ from apps import registry
 from control.decisions import State
 from profiler.slo import SloStatus
 from service.api import create_app
-from service.bodies.alerts import Alert, AlertsRequest, BacklogRule, ObjectiveRule, RestartsRule, Rule
-from service.bodies.base import utc_now
-from service.bodies.spec import RunSpec
-from service.bodies.status import Status, resting
-from service.cli.config_file import ConfigRefused, read_config
-from service.daemon.alerting.judging import Judged, after
-from service.daemon.alerting.webhook import Webhook
+from service.cli.configured import ConfigRefused, read_config
+from service.daemon.alerts import Judged, Webhook, after
 from service.daemon.daemon import Daemon
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
+from service.schemas.alerts import Alert, AlertsRequest, BacklogRule, ObjectiveRule, RestartsRule, Rule
+from service.schemas.base import utc_now
+from service.schemas.refusals import BadValueError
+from service.schemas.spec import RunSpec
+from service.schemas.status import Status, resting
+from tests.support.bodies import having
+from tests.support.fakes import fake_daemon
 
 OBJECTIVE = ObjectiveRule(about="objective", for_s=10)
 RULES = {
@@ -35,7 +37,7 @@ RULES = {
 
 def seen(**more: Any) -> Status:
     status = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)
-    return status.model_copy(update={"slo_status": SloStatus.MET, "restarts": 0, **more})
+    return having(status, {"slo_status": SloStatus.MET, "restarts": 0, **more})
 
 
 def course(rule: Rule, *looks: tuple[float, dict[str, Any]]) -> list[bool]:
@@ -111,15 +113,15 @@ def test_rules_are_set_refused_and_shown_without_secrets(daemon: Daemon) -> None
 def test_an_alert_is_in_the_status_and_survives_in_the_store_as_a_rule(daemon: Daemon) -> None:
     rules = AlertsRequest.model_validate({"rules": [{"about": "objective", "for_s": 0}]})
     daemon.alerts.set(rules)
-    assert daemon.observation.status("synthetic").alerts == []
-    failing = daemon.observation._found
-    daemon.observation._found = lambda *asked: failing(*asked).model_copy(update={"state": State.FAILED})  # type: ignore[method-assign]
+    assert daemon.observation.status("synthetic").supervision.alerts == []
+    failing = daemon.observation._resting
+    daemon.observation._resting = lambda *asked: failing(*asked).but(state=State.FAILED)  # type: ignore[method-assign]
     daemon.alerts.look()
-    (alert,) = daemon.observation.status("synthetic").alerts or ()
+    (alert,) = daemon.observation.status("synthetic").supervision.alerts or ()
     assert (alert.raised, alert.told) == (True, "it has failed")
-    daemon.observation._found = failing  # type: ignore[method-assign]
+    daemon.observation._resting = failing  # type: ignore[method-assign]
     daemon.alerts.look()
-    assert daemon.observation.status("synthetic").alerts == []
+    assert daemon.observation.status("synthetic").supervision.alerts == []
     assert [each.told for each in daemon.alerts.in_force().alerts] == ["over: it has failed", "it has failed"]
     assert daemon._store.alerts.rules() == rules
 
@@ -173,3 +175,35 @@ def test_a_file_of_the_service_may_have_rules(tmp_path: Any) -> None:
         read_config(file)
     assert "alerts.webhook" in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "webhook", ["http://[", "http://a[", "https://a]", "http://:80", "http://h:99999", "http://@/"]
+)
+def test_a_webhook_that_cannot_be_parsed_is_refused_and_never_stored(daemon: Daemon, webhook: str) -> None:
+    with TestClient(create_app(daemon), base_url="http://127.0.0.1:8080") as client:
+        client.put("/alerts", json=RULES)
+        refused = client.put("/alerts", json={"rules": [], "webhook": webhook})
+        assert refused.status_code == 422
+        assert client.get("/alerts").json()["webhook"] == "https://hook/…"
+
+
+@pytest.mark.logs_errors("stored alert rules cannot be read")
+def test_stored_rules_that_cannot_be_read_do_not_keep_the_service_from_its_start(tmp_path: Path) -> None:
+    store = DaemonStore(tmp_path)
+    store.facts.put("alerts", '{"rules": [], "webhook": "http://["}')
+    store.close()
+    store = DaemonStore(tmp_path)
+    with TestClient(create_app(fake_daemon(store)), base_url="http://127.0.0.1:8080") as client:
+        assert client.get("/alerts").json()["rules"] == []
+        assert client.put("/alerts", json=RULES).status_code == 200
+    store.close()
+
+
+def test_what_could_not_be_read_back_is_not_stored(tmp_path: Path) -> None:
+    store = DaemonStore(None)
+    store.alerts.put_rules(AlertsRequest.model_validate(RULES))
+    with pytest.raises(BadValueError, match="cannot be stored"):
+        store.alerts.put_rules(AlertsRequest.model_construct(rules=[], webhook="http://["))
+    assert store.alerts.rules() == AlertsRequest.model_validate(RULES)
+    store.close()

@@ -10,11 +10,10 @@ from apps.contract import App, Outputs
 from compositions.model import Stage, StageKind
 from profiler.snapshot import timings_of
 from runtime.dispatch.instructions import Task
-from runtime.pools.alone import perform_alone
 from runtime.pools.calls import Calls
 from runtime.pools.execute import StageError, run_now
 from runtime.pools.local import CODEC
-from runtime.pools.perform import perform
+from runtime.pools.perform import perform, perform_alone
 
 
 class Some(App):

@@ -11,9 +11,9 @@ from fastapi.testclient import TestClient
 
 from service.api import create_app
 from service.api.dashboard import FOLDER
-from service.api.guard import Access, is_loopback
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.storing.store import DaemonStore
+from service.api.guard import Access, is_loopback, own_users
+from service.daemon.store.store import DaemonStore
+from tests.support.fakes import fake_daemon
 
 TOKEN = "s3cret"
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}
@@ -37,13 +37,18 @@ def local() -> Iterator[TestClient]:
 
 
 @pytest.mark.parametrize("header", [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer s3creté"])
-@pytest.mark.parametrize("path", ["/status", "/metrics", "/docs", "/openapi.json", "/stream", "/readyz", "/nothing"])
+@pytest.mark.parametrize("path", ["/status", "/metrics", "/docs", "/openapi.json", "/stream", "/nothing"])
 def test_without_the_token_there_is_nothing(guarded: TestClient, path: str, header: str | None) -> None:
     response = guarded.get(path, headers={"authorization": header.encode("latin-1")} if header else {})
     assert response.status_code == 401
     assert response.headers["www-authenticate"].startswith("Bearer")
     assert response.headers["content-type"] == "application/problem+json"
     assert TOKEN not in response.text
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_probes_need_no_token(guarded: TestClient, path: str) -> None:
+    assert guarded.get(path).status_code == 200
 
 
 @pytest.mark.parametrize("header", [f"Bearer {TOKEN}", f"bearer {TOKEN}"])
@@ -55,7 +60,7 @@ def test_with_the_token_there_is_everything(guarded: TestClient, header: str) ->
 def test_the_document_says_what_needs_the_token(guarded: TestClient, local: TestClient) -> None:
     document = guarded.get("/openapi.json", headers={"authorization": f"Bearer {TOKEN}"}).json()
     assert document["security"] == [{"token": []}]
-    assert document["paths"]["/healthz"]["get"]["security"] == []
+    assert [document["paths"][path]["get"]["security"] for path in ("/healthz", "/readyz")] == [[], []]
     assert "security" not in local.get("/openapi.json").json()
 
 
@@ -94,10 +99,6 @@ def test_what_is_told_cannot_run_and_nobody_else_is_asked(guarded: TestClient) -
         assert set(re.findall(r"(?:https?:)?//[\w-]+\.[\w./]+", text)) <= {"http://www.w3.org/2000/svg"}, path.name
 
 
-def test_liveness_needs_no_token(guarded: TestClient) -> None:
-    assert guarded.get("/healthz").status_code == 200
-
-
 def test_a_body_without_token_is_not_even_read(guarded: TestClient) -> None:
     assert guarded.post("/slo", content=b"{" * 10).status_code == 401
 
@@ -110,7 +111,11 @@ def test_the_size_of_items_has_its_own_limit(guarded: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "10.0.0.5", "", "[::2]"]
+    "host",
+    [
+        *("evil.example", "evil.example:8080", "10.0.0.5", "", "[::2]", "127.0.0.1:8080:x"),
+        *("127.0.0.1.evil.example", "[::1].evil.example", "[::1].evil.example:80", "localhost.evil.example"),
+    ],
 )
 def test_a_name_that_was_pointed_here_is_refused(local: TestClient, host: str) -> None:
     response = local.get("/status", headers={"host": host})
@@ -147,3 +152,18 @@ def test_nobody_is_led_to_another_host(guarded: TestClient, path: str) -> None:
     response = guarded.get(path, headers=headers, follow_redirects=False)
     assert response.status_code == 404
     assert "location" not in response.headers
+
+
+def test_a_second_host_header_is_refused(local: TestClient) -> None:
+    answer = local.get("/status", headers=[("host", "localhost"), ("host", "evil.example")])
+    assert (answer.status_code, answer.json()["detail"]) == (400, "the request has several Host headers; send one")
+
+
+def test_who_cannot_be_known_needs_a_token() -> None:
+    state = DaemonStore(None)
+    app = create_app(fake_daemon(state), Access(users=own_users()))
+    with TestClient(app, base_url="http://127.0.0.1:8080") as client:
+        answer = client.get("/status")
+    state.close()
+    assert answer.status_code == 403
+    assert "user is not known" in answer.json()["detail"]

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from full_disk import fill, free
 from synthetic_daemon import LATENCY, PUSHED, WIDE, YAML, detail, known
 
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_an_app_that_cannot_be_stored_as_started_is_not_started(client: TestClie
 def test_what_a_silent_runner_was_not_told_is_not_in_force_later(running: TestClient, disk: DaemonStore) -> None:
     running.post("/slo", json=LATENCY)
     before = known_after_a_restart(disk)
-    runner = running.app.state.daemon._runs.last("synthetic")._berth._runner  # type: ignore[attr-defined]
+    runner = running.app.state.daemon._runs.last("synthetic")._slot._runner  # type: ignore[attr-defined]
 
     def silent(request: object, *, timeout_s: float = 0.0) -> None:
         raise TimeoutError

@@ -10,8 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
+from tests.support.fakes import fake_daemon
 
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}
 JOINED = {"metric": "latency", "target": 400}
@@ -48,7 +48,10 @@ def refused(response: Any, status: int = 422) -> str:
         ({**SLO, "threshold": 1.5}, "body.threshold = 1.5: must be less than or equal to 1"),
         ({**SLO, "threshold": -0.1}, "body.threshold = -0.1: must be greater than or equal to 0"),
         ({**SLO, "statistic": "p42"}, "body.statistic = 'p42': must be 'mean', 'p50', 'p95', 'p99' or 'share'"),
-        ({**SLO, "metric": "energy"}, "does not match any of the expected tags: 'latency', 'throughput'"),
+        ({**SLO, "metric": "energy"}, "body.metric = 'energy': must be 'latency' or 'throughput'"),
+        ({**SLO, "metric": "latncy"}, "must be 'latency' or 'throughput' (did you mean 'latency'?)"),
+        ({"app": "synthetic", "target": 400}, "body.metric is missing; give 'latency' or 'throughput'"),
+        ({"app": "synthetic", "objectives": [{"target": 400}]}, "body.objectives.0.metric is missing; give 'latency'"),
         ({**SLO, "app": 7}, "body.app = 7: must be a string"),
         ({**SLO, "extra": 1}, "body.extra = 1: unknown field"),
         ({"app": "synthetic", "metric": "latency"}, "body.target is missing"),
@@ -158,6 +161,14 @@ def test_yaml_wants_its_own_media_type(client: TestClient) -> None:
         ({"items": 0}, "body.items = 0"),
         ({"out_path": "/etc/passwd"}, "body.out_path = '/etc/passwd': unknown field"),
         ({"apps_dirs": ["/tmp"]}, "unknown field"),
+        (
+            {"source": {"kind": "push"}, "durability": "exactly-once", "sink": {"kind": "spark", "path": "/tmp/out"}},
+            "durability 'exactly-once' does not go with sink 'spark', which keeps a checkpoint of its own",
+        ),
+        (
+            {"source": {"kind": "video", "path": "0"}, "durability": "restart"},
+            "durability 'restart' does not go with source 'video': it cannot be read again from a position; replay, ",
+        ),
     ],
 )
 def test_a_bad_start(client: TestClient, body: Any, sentence: str) -> None:
@@ -301,3 +312,15 @@ def test_a_deep_or_endless_yaml(client: TestClient) -> None:
         b"- " * 9999,
     ):
         refused(client.post("/compositions", content=text, headers=headers))
+
+
+@pytest.mark.parametrize(
+    ("path", "telling"),
+    [
+        ("/status?app=synthetic", "unknown query parameter 'app'; accepted are none"),
+        ("/decisions/synthetic?limt=3", "unknown query parameter 'limt' (did you mean 'limit'?)"),
+        ("/results/synthetic?after=0&since=1", "unknown query parameter 'since'; accepted are after, limit, run"),
+    ],
+)
+def test_a_query_parameter_that_a_route_does_not_take_is_refused(client: TestClient, path: str, telling: str) -> None:
+    assert telling in refused(client.get(path))

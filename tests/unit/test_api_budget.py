@@ -32,7 +32,7 @@ def test_null_lifts_it(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({}, "a budget needs workers, cores or both; null, or DELETE /budget, lifts it"),
+        ({}, "a budget needs workers, cores or both; null, or recompose budget --lift, removes it"),
         ({"workers": 0}, "greater than or equal to 1"),
         ({"workers": 2.5}, "integer"),
         ({"cores": -1}, "greater than 0"),

@@ -8,8 +8,8 @@ from fastapi.testclient import TestClient
 from synthetic_daemon import detail
 
 from control.decisions import Trigger
-from service.bodies.decisions import history_of
-from service.daemon.fakes.fake_bodies import decision, quiet_run
+from service.schemas.decisions import history_of
+from tests.support.fakes import decision, quiet_run
 
 
 def test_decisions_of_one_kind_page_by_page_and_one_by_its_id(running: TestClient) -> None:

@@ -9,13 +9,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
-from service.cli.app_client import AppClient
+from service.cli.demo_view import AppClient
 from service.cli.http import Client, ServiceError
 from service.daemon.daemon import Daemon
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.fakes.fake_runner import FakeRunner
-from service.daemon.keeping.restart_policy import Up
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.restart_policy import Up
+from tests.support.fakes import FakeRunner, fake_daemon
 
 PUSHED = {"source": {"kind": "push"}}
 
@@ -50,7 +49,7 @@ class Service:
 
     @property
     def runner(self) -> FakeRunner:
-        runner = self._watchdog._berth._runner
+        runner = self._watchdog._slot._runner
         assert isinstance(runner, FakeRunner)
         return runner
 

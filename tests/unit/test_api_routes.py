@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from full_disk import fill, free
 
+from compositions.errors import NotNow
 from service.api import create_app
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.fakes.fake_runner import FakeRunner
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store import database
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.hosts import LocalHost
+from tests.support.fakes import FakeRunner, fake_daemon
 
 LATENCY: dict[str, Any] = {
     "app": "synthetic",
@@ -159,7 +164,7 @@ def test_an_unknown_app_is_named_with_those_there_are(client: TestClient, method
     ],
 )
 def test_what_needs_a_running_app_says_how_to_start_it(client: TestClient, method: str, path: str, body: Any) -> None:
-    expected = "synthetic is not running; start it with POST /apps/synthetic/start"
+    expected = "synthetic is not running; start it with recompose start synthetic, or POST /apps/synthetic/start"
     assert detail(client.request(method, path, json=body), 409) == expected
 
 
@@ -231,7 +236,7 @@ def test_pushed_items_come_out_in_order(running: TestClient) -> None:
 
 
 def test_a_full_buffer_says_when_to_try_again(running: TestClient) -> None:
-    runner = running.app.state.daemon._runs.last("synthetic")._berth._runner  # type: ignore[attr-defined]
+    runner = running.app.state.daemon._runs.last("synthetic")._slot._runner  # type: ignore[attr-defined]
     runner.hold = True
     answers = [running.post("/apps/synthetic/items", json=1) for _ in range(5)]
     assert [answer.status_code for answer in answers] == [202] * 4 + [429]
@@ -340,6 +345,38 @@ def test_not_ready_until_the_apps_are_restored() -> None:
     state.close()
 
 
+def test_not_ready_while_the_state_disk_is_full(disk: DaemonStore) -> None:
+    with TestClient(create_app(fake_daemon(disk)), base_url="http://localhost") as client:
+        _full_and_free(client, disk)
+
+
+def _full_and_free(client: TestClient, disk: DaemonStore) -> None:
+    fill(disk)
+    assert client.post("/apps/synthetic/start").status_code == 507
+    assert "the state cannot be stored: no room" in detail(client.get("/readyz"), 503)
+    free(disk)
+    assert client.get("/readyz").status_code == 200
+
+
+def test_not_ready_where_a_disk_has_next_to_no_room(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_free_bytes", lambda _: database.LEAST_BYTES - 1)
+    assert "no room on its disk" in detail(client.get("/readyz"), 503)
+
+
+def test_not_ready_while_ray_is_gone_and_starts_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = DaemonStore(None)
+    daemon = fake_daemon(state)
+    refuse = NotNow("Ray has not begun the process")
+    monkeypatch.setattr(LocalHost, "spawn", lambda *_: (_ for _ in ()).throw(refuse))
+    monkeypatch.setattr(LocalHost, "ready", lambda _: False)
+    with TestClient(create_app(daemon), base_url="http://localhost") as client:
+        assert "Ray does not answer" in detail(client.get("/readyz"), 503)
+        assert client.post("/apps/synthetic/start", json={}).status_code == 200
+        said = detail(client.get("/readyz"), 503)
+        assert said == "not ready: Ray does not answer; starts fail of synthetic; /status says why"
+    state.close()
+
+
 def test_what_is_not_there_and_what_is_not_accepted(client: TestClient) -> None:
     assert "there is nothing at '/nothing'" in detail(client.get("/nothing"), 404)
     response = client.put("/slo", json={})
@@ -403,8 +440,16 @@ def test_bytes_and_arrays_are_items_too(client: TestClient, monkeypatch: pytest.
         assert answer.status_code == 202, answer.text
     assert taken[0] == b"\x00\xff"
     assert np.array_equal(taken[1], np.eye(2))  # type: ignore[call-overload]
-    wrong = client.post("/apps/synthetic/items", content=b"no", headers={"content-type": "application/x-npy"})
-    assert "is not an array in NumPy's format" in detail(wrong, 422)
+    archive, objects = io.BytesIO(), io.BytesIO()
+    np.savez(archive, a=np.eye(2))
+    np.save(objects, np.array([print]), allow_pickle=True)
+    shapes = (10**13, 10**30, -1, 9)
+    heads = [str({"descr": "<f8", "fortran_order": False, "shape": (each,)}) for each in shapes] + ["(" * 5000]
+    headed = [b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() for head in heads]
+    for body in (b"no", pickle.dumps(1), archive.getvalue(), objects.getvalue(), file.getvalue()[:-1], *headed):
+        wrong = client.post("/apps/synthetic/items", content=body, headers={"content-type": "application/x-npy"})
+        assert "is not an array in NumPy's format" in detail(wrong, 422)
+    assert len(taken) == 2
 
 
 def test_the_cap_of_a_push_is_explained(running: TestClient) -> None:
@@ -432,3 +477,12 @@ def test_rates_of_all_apps_come_in_one_answer(running: TestClient) -> None:
     assert [each["app"] for each in told] == [each["app"] for each in running.get("/status").json()]
     assert told[0].keys() == {"app", "at", "offered_per_s", "delivered_per_s"}
     assert running.get("/rates", params={"most": 1}).status_code == 422
+
+
+def test_the_page_about_the_api_needs_no_internet(client: TestClient) -> None:
+    page = client.get("/docs").text
+    named = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert len(named) == 3
+    for address in named:
+        assert "://" not in address
+        assert client.get(f"/{address}").status_code == 200

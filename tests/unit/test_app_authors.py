@@ -16,7 +16,7 @@ from apps.registry import create, scan
 from compositions.errors import RecomposeError
 from service import logs
 from service.cli import main
-from service.cli.served import discover
+from service.cli.serve import discover
 
 FOLDER = Path(__file__).parents[2] / "docs" / "own-app"
 DATA = os.environ.get("RECOMPOSE_DATA")
@@ -147,7 +147,7 @@ def test_visits_of_a_log_by_event_time(tmp_path: Path) -> None:
 
 
 def test_what_the_page_on_event_time_shows_is_what_runs() -> None:
-    page, app = (FOLDER.parent / "event-time.md").read_text(), (FOLDER / "visits.py").read_text()
+    page, app = (FOLDER.parent / "guide" / "event-time.md").read_text(), (FOLDER / "visits.py").read_text()
     flat = [line.strip() for line in app.splitlines() if line.strip()]
     shown = [block.split("```")[0] for block in page.split("```python\n")[1:]]
     assert len(shown) == 3

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from compositions.enumeration import generate
 from compositions.model import Stage
-from control.arbitration.bid import Bid, Reach
+from control.arbitration.arbiter import Bid, Reach
 from control.arbitration.machine import AWAY_S, Arbitration, MachineBudget, Terms
 from control.decisions import Trigger
+from lab.simulation.machine import Machine
+from lab.simulation.scenario import Scenario, SimulatedStage, steps
+from lab.simulation.together import simulate_together
 from profiler.budget import Budget
 from profiler.slo import parse_slo
-from runtime.pools.simulated_machine import Machine
-from service.running.simulated.scenario import Scenario, SimulatedStage, steps
-from service.running.simulated.together import simulate_together
 
 
 def _bid(needs: float) -> Bid:

@@ -14,9 +14,8 @@ import pytest
 
 from runtime.arena import arena as arena_module
 from runtime.arena.arena import Arena, open_arena
-from runtime.arena.reference import Block, Reference, in_pages
+from runtime.arena.reference import ArenaSettings, Block, Reference, in_pages, memory_bytes
 from runtime.arena.segment import Segment
-from runtime.arena.settings import ArenaSettings, memory_bytes
 
 FRAME = np.arange(100_000, dtype=np.uint8)
 
@@ -134,7 +133,7 @@ def test_the_share_is_of_what_the_machine_or_the_container_has(tmp_path, monkeyp
     whole = memory_bytes()
     (tmp_path / "max").write_text("max\n")
     (tmp_path / "less").write_text("1073741824\n")
-    monkeypatch.setattr("runtime.arena.settings._LIMITS", (tmp_path / "max", tmp_path / "none", tmp_path / "less"))
+    monkeypatch.setattr("runtime.arena.reference._LIMITS", (tmp_path / "max", tmp_path / "none", tmp_path / "less"))
     assert memory_bytes() == min(whole, 1 << 30)
     arena = open_arena(ArenaSettings(shared_memory=0.5))
     assert arena is not None

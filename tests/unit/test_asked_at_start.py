@@ -10,12 +10,11 @@ from fastapi.testclient import TestClient
 from apps import registry
 from control.decisions import Mode, State
 from service.api import create_app
-from service.bodies.spec import RunSpec
 from service.daemon.daemon import Daemon
-from service.daemon.fakes.fake_daemon import PromptTicker
-from service.daemon.fakes.fake_runner import FakeRunner
-from service.daemon.keeping.hosts import LocalHost
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.hosts import LocalHost
+from service.schemas.spec import RunSpec
+from tests.support.fakes import FakeRunner, PromptTicker
 
 PUSHED = {"source": {"kind": "push"}}
 LATENCY = {"app": "synthetic", "metric": "latency", "target": 400}

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from control.assess import assess
-from control.objectives import objective_of
+from control.objectives import Objective, objective_of
 from control.reading import current_rate, drained_in_s, needed_rate
 from control.settings import Measuring
 from profiler.slo import Slo, SloStatus
-from profiler.snapshot import InputNow, LatencyStats, RateWindow, Snapshot
+from profiler.snapshot import Demand, InputNow, LatencyStats, RateWindow, Snapshot
 
 MEASURING = Measuring()
 RATE = objective_of(Slo("throughput", "input_rate"))
@@ -116,3 +116,28 @@ def test_a_set_rate_counts_at_once_a_dip_of_it_does_not_lower_the_need() -> None
     fallen = replace(CALM, input=InputNow((RateWindow(4, 1), RateWindow(4, 1))))
     assert (current_rate(risen), needed_rate(risen)) == (30, 30)
     assert (current_rate(fallen), needed_rate(fallen)) == (4, 10)
+
+
+@pytest.mark.parametrize(
+    ("objective", "stalled_s", "status"),
+    [
+        (LATENCY, 4.9, SloStatus.UNKNOWN),
+        (LATENCY, 5.1, SloStatus.VIOLATED),
+        (objective_of(Slo("latency", 8000.0)), 7.9, SloStatus.UNKNOWN),
+        (objective_of(Slo("latency", 8000.0)), 8.1, SloStatus.VIOLATED),
+        (objective_of(Slo("throughput", 0.25)), 14.0, SloStatus.UNKNOWN),
+        (objective_of(Slo("throughput", 0.25)), 16.0, SloStatus.VIOLATED),
+    ],
+)
+def test_a_stream_that_stands_still_violates_its_objective(
+    objective: Objective, stalled_s: float, status: SloStatus
+) -> None:
+    """Nothing was delivered that could be judged; what is inside is late already. Whose doing it is nobody knows."""
+    silent = replace(
+        CALM, latency=None, throughput_per_s=None, delivered=0, demand=Demand(40, 40, 0, 0.0, stalled_s=stalled_s)
+    )
+    found = assess(objective, silent, MEASURING)
+    assert (found.status, found.meets) == (status, None)
+    if status is SloStatus.VIOLATED:
+        assert f"nothing has come out for {stalled_s:.0f} s" in found.reason
+    assert assess(objective, silent.as_read(), MEASURING).status is SloStatus.UNKNOWN, "as the papers measure"

@@ -107,4 +107,7 @@ def test_a_suspect_of_several_items_is_halved_when_it_kills_alone():
     assert [(task.serial, task.items) for _, task in here.tasks.values()] == [(0, 2)]
     lose(here, "w2")
     here.join("w3")
+    assert [task.serial for _, task in here.tasks.values()] == [2], "what killed twice runs in no group's last worker"
+    here.join("w4")
+    here.done(3)
     assert [(task.serial, task.items) for _, task in here.tasks.values()] == [(0, 1)]

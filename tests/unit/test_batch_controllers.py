@@ -15,9 +15,9 @@ import pytest
 
 from compositions.batch_settings import BatchSettings, Gains, LatencyAim, Sizes, Steps
 from compositions.settings import SettingsError
-from control.batching import BATCH_CONTROLLERS, BatchControllerError, make_batch_controller
-from control.batching.port import BatchController, BundleOpening, DeliveredBundle
-from control.batching.slo_batch import SloBatch
+from control.bundles import BATCH_CONTROLLERS, BatchControllerError, make_batch_controller
+from control.bundles.port import BatchController, BundleOpening, DeliveredBundle
+from control.bundles.slo_batch import SloBatch
 
 SETTINGS = BatchSettings(LatencyAim(3.0, 0.05), Sizes(1, 1000, 50), Steps(10.0, 1), Gains(10.0, 15.0, 3.0))
 STEPPING = ("faf", "pbaf", "pbaf-wt", "mbaf", "pmbaf")

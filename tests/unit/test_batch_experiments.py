@@ -12,20 +12,19 @@ import pytest
 
 from compositions.batch_settings import BatchSettings, Sizes
 from compositions.errors import RecomposeError
-from control.batching import make_batch_controller
-from profiler.slo_hits import BundleFigures
-from service.experiments.batching import claims, published, tables
-from service.experiments.batching.clairvoyant import reachable
-from service.experiments.batching.drawn import ADVISED, Against, drawn, few_setups
-from service.experiments.batching.figure_data import cumulative, fixed, over_tuples, pid_terms
-from service.experiments.batching.figure_plots import figure
-from service.experiments.batching.grid import OURS, PUBLISHED, Row, Setup, rows_of, setups, trace_of
-from service.experiments.batching.measured import read_law
-from service.experiments.batching.plant import CostLaw, Pipeline, Trace, simulate
-from service.experiments.batching.report import Comparison
-from service.experiments.batching.sources import Paced, Source
-from service.experiments.batching.tables import Rows, itemized_hit, mad_distance
-from service.experiments.batching.workload import PHASES, Phase, Workload
+from control.bundles import make_batch_controller
+from lab.papers.leonarczyk import claims, published, tables
+from lab.papers.leonarczyk.clairvoyant import reachable
+from lab.papers.leonarczyk.drawn import ADVISED, Against, drawn, few_setups
+from lab.papers.leonarczyk.figure_data import cumulative, fixed, over_tuples, pid_terms
+from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Row, Setup, rows_of, setups, trace_of
+from lab.papers.leonarczyk.measured import read_law
+from lab.papers.leonarczyk.plant import CostLaw, Pipeline, Trace, simulate
+from lab.papers.leonarczyk.report import Comparison
+from lab.papers.leonarczyk.sources import Paced, Source
+from lab.papers.leonarczyk.tables import Rows, itemized_hit, mad_distance
+from lab.papers.leonarczyk.workload import PHASES, Phase, Workload
+from profiler.slo import BundleFigures
 
 SMALL = Workload.of([Phase("increasing", 3000, 1), Phase("spike", 1000, 3), Phase("binary", 1500, 2)])
 PLAIN = CostLaw((1.0, 1.0), (0.5, 0.5), cv=0.0, drift_cv=0.0, outliers=0.0)
@@ -149,7 +148,7 @@ def test_what_is_no_law_is_refused_with_a_sentence(change: dict[str, Any], why: 
 
 
 def test_a_law_that_is_not_there_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RecomposeError, match=r"give a file of benchmarks\.military_server"):
+    with pytest.raises(RecomposeError, match=r"give a file of lab\.benchmarks\.military_server"):
         read_law(tmp_path / "none")
 
 
@@ -263,5 +262,3 @@ def test_data_of_figures() -> None:
     assert last[1:] == pytest.approx((figures.batched_hit, figures.itemized_hit))
     terms = pid_terms(PID, SMALL, Pipeline())
     assert len(terms.head) == len(terms.lines[0])
-    for number, data in (("5.2", thinned), ("5.9", terms)):
-        assert figure(number, data).startswith(b"\x89PNG")

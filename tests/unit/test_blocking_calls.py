@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.pools.blocking_calls import BlockingCalls
+from runtime.pools.ray.blocking_calls import BlockingCalls
 
 PATIENCE_S = 10.0
 

@@ -16,12 +16,12 @@ from jsonschema import Draft202012Validator, FormatChecker
 from apps import registry
 from service.api import create_app
 from service.api.sse import Broadcaster
-from service.bodies.spec import RunSpec, TelemetrySpec
 from service.daemon.daemon import Daemon
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.keeping.hosts import LocalHost
-from service.daemon.storing.store import DaemonStore
-from service.running.runner import Runner
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.hosts import LocalHost
+from service.runner.runner import Runner
+from service.schemas.spec import RunSpec, TelemetrySpec
+from tests.support.fakes import fake_daemon
 
 SLO = {"app": "synthetic", "metric": "latency", "target": 400}
 WIDE = 'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]\n'
@@ -46,6 +46,7 @@ READS = {
     "/traces/{app}": "/traces/synthetic",
     "/runs/{app}": "/runs/synthetic",
     "/comparison/{app}": "/comparison/synthetic",
+    "/owing": "/owing",
     "/logs": "/logs",
     "/results/{app}": "/results/synthetic",
     "/compositions": "/compositions",

@@ -6,14 +6,14 @@ from compositions.model import Stage
 from compositions.notation import parse
 from compositions.settings import overridden
 from profiler.snapshot import StageTiming
-from runtime.arena.settings import memory_bytes
+from runtime.arena.reference import memory_bytes
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.settings import DispatcherSettings
-from service.running.building.kept import Kept, Run
-from service.running.checking.settings import for_machine
+from service.runner.validation.settings import for_machine
+from service.runner.wiring.result_buffer import ResultBatch, ResultBuffer
 
 STAGES = (Stage("a"),)
 
@@ -113,9 +113,9 @@ def test_budgets_follow_the_memory_of_the_machine_unless_they_are_set() -> None:
 
 
 def test_results_that_are_kept_have_a_budget_too_and_the_newest_stays() -> None:
-    kept = Kept(most=2000, most_bytes=100)
+    kept = ResultBuffer(most=2000, most_bytes=100)
     for serial in range(10):
-        kept.add(Run(serial, ["x"], None, 30))
+        kept.add(ResultBatch(serial, ["x"], None, 30))
     assert ([each.serial for each in kept], kept.size_bytes) == ([7, 8, 9], 90)
-    kept.add(Run(10, ["large"], None, 1000))
+    kept.add(ResultBatch(10, ["large"], None, 1000))
     assert ([each.serial for each in kept], kept.size_bytes) == ([10], 1000)

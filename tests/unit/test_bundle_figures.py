@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from profiler.slo_hits import bundle_figures
+from profiler.slo import bundle_figures
 
 
 def test_by_hand() -> None:

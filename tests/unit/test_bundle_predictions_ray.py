@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.bundle_predictions_ray import BUNDLE_S, Lengths, RealSetting, Stream, drawn
-from benchmarks.outcomes import concluded
-from benchmarks.workloads import Priced
 from compositions.model import Composition, Group
+from lab.benchmarks.bundle_predictions_ray import BUNDLE_S, Lengths, RealSetting, Stream, concluded, drawn
+from lab.benchmarks.workloads import Priced
 from runtime.pools.local import LocalPool, PickleCodec
 
 

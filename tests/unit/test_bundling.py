@@ -7,22 +7,22 @@ from typing import cast
 
 import pytest
 
-from apps.input.schedule import Offer
 from compositions.batch_settings import BatchSettings, Gains, Sizes
 from compositions.batching import Batching, BundleLimits, SizeControl
 from compositions.model import Composition, Group, Pattern, Stage
-from control.batching.port import Choice
+from control.bundles.batch_control import Steering
+from control.bundles.bundle_size import Grain
+from control.bundles.port import Choice
 from control.choices import Choices
 from control.decisions import Mode
-from control.grain import Grain
 from control.manager import Manager
 from control.settings import Settings
-from control.steering import Steering
 from control.strategies import make_strategy
+from datapipe.sources.schedule import Offer
 from profiler.slo import Slo
 from profiler.snapshot import Demand, SizeLeftOpen, Snapshot, StageProfile
 from runtime.dispatch.dispatcher import Dispatcher
-from service.running.bundling import PAYS_FOR_S, Bundling, Inlet
+from service.runner.bundling import PAYS_FOR_S, Bundling, Inlet
 
 STAGES = (Stage("a"), Stage("b"))
 CHAIN = Composition("chain", (Group(("a",)), Group(("b",))))

@@ -95,3 +95,11 @@ def test_places_that_give_nothing(tmp_path: Path) -> None:
         Bzip2().items(tmp_path)
     with pytest.raises(RecomposeError, match="app 'bunzip2' has no data set of its own"):
         Bunzip2().items(None)
+
+
+def test_an_empty_file_is_a_stream_of_14_bytes(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "plain", tmp_path / "packed.bz2"
+    plain.touch()
+    packed.write_bytes(compressed(plain, 900_000))
+    assert packed.read_bytes() == bz2.compress(b"")
+    assert (packed.stat().st_size, decompressed(packed)) == (14, b"")

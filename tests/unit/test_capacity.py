@@ -11,9 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from compositions.capacity.costs import Conditions, StageCost
+from compositions.capacity.costs import Conditions, StageCost, reorder_wait
 from compositions.capacity.predict import predict, predict_all
-from compositions.capacity.queueing import reorder_wait
 from compositions.capacity.table import CompositionTable
 from compositions.errors import CompositionError
 from compositions.model import Composition, Stage

@@ -14,7 +14,7 @@ from control.forecast.memory import Verdicts
 from control.objectives import objective_of
 from control.settings import Settings
 from control.situation import Situation
-from control.strategies.trials import credible
+from control.strategies.model import credible
 from profiler.slo import SloStatus, parse_slo
 from profiler.snapshot import InputNow, LatencyStats, RateWindow, Snapshot, StageProfile
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.chaos import judged
-from benchmarks.chaos_apps.tally import Tally
-from benchmarks.chaos_streams import item
+from lab.benchmarks.chaos import judged
+from lab.benchmarks.chaos_apps.tally import Tally
+from lab.benchmarks.chaos_streams import item
 
 GIVEN = [(partition, number) for number in range(40) for partition in "ab"]
 

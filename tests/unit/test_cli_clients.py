@@ -15,12 +15,12 @@ from fastapi.testclient import TestClient
 from written_telemetry import write, write_items
 
 from service.api import create_app
-from service.bodies.spec import TelemetrySpec
-from service.bodies.status import Status
 from service.cli import clients, main
 from service.cli.http import Client, ServiceError, read
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
+from service.schemas.spec import TelemetrySpec
+from service.schemas.status import Status
+from tests.support.fakes import fake_daemon
 
 Invoke = Callable[..., Result]
 
@@ -114,7 +114,10 @@ def test_compositions_are_listed_and_added(invoke: Invoke, tmp_path: Path) -> No
     [("slo", "nope", "latency=1ms"), ("status", "nope"), ("decisions", "nope"), ("compositions", "nope")],
 )
 def test_what_the_service_refuses_is_one_sentence_and_exit_1(invoke: Invoke, arguments: tuple[str, ...]) -> None:
-    assert told(invoke(*arguments), 1) == "Error: there is no app 'nope'; registered are synthetic\n"
+    assert (
+        told(invoke(*arguments), 1)
+        == "Error: there is no app 'nope'; registered are synthetic (asked of http://127.0.0.1:8080)\n"
+    )
 
 
 def test_a_faulty_file_is_refused_with_every_fault(invoke: Invoke, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -91,7 +92,7 @@ def test_what_cannot_run_says_so_and_exits_1(
         (["run"], "Missing argument 'APP'"),
         (["serve", "--port", "70000"], "70000 is not in the range"),
         (["serve", "--apps", "/does/not/exist"], "does not exist"),
-        (["check"], "Missing argument 'FILE'"),
+        (["check"], "give a FILE (compositions in YAML, or an app in Python), or --apps FOLDER"),
         (["check", "/does/not/exist"], "does not exist"),
     ],
 )
@@ -119,6 +120,36 @@ def test_check_names_every_fault_with_its_path(tmp_path: Path) -> None:
     assert invoke("check", str(file)).stdout == f"{file}: 1 compositions of synthetic, no fault\n"
 
 
+APP = """
+from apps.contract import App, Stage
+class Own(App):
+    name = "own"
+    stages = (Stage("one"),)
+    def one(self, value):
+        return value
+"""
+
+
+def test_check_needs_no_compositions(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(APP)
+    told = "own: stages one; no list of compositions\n"
+    assert invoke("check", str(tmp_path / "own.py")).stdout == told
+    assert invoke("check", "--apps", str(tmp_path)).stdout == told
+    (tmp_path / "own.yaml").write_text("app: own\ncompositions: [{name: a, notation: Seq}]")
+    assert invoke("check", str(tmp_path / "own.py")).stdout == "own: stages one; 1 compositions\n"
+    (tmp_path / "own.yaml").write_text("app: own\ncompositions: [{name: a, notation: Seq-Seq}]")
+    assert "compositions[0].notation" in invoke("check", "--apps", str(tmp_path), code=1).stderr
+
+
+def test_check_names_what_is_wrong_with_an_app(tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text("1 / 0")
+    assert "broken.py: cannot be loaded: ZeroDivisionError" in invoke("check", str(file), code=1).stderr
+    other = tmp_path / "other.py"  # a file of the same name, size and second would be taken from Python's cache
+    other.write_text("x = 1")
+    assert "there is no app; a subclass of App" in invoke("check", str(other), code=1).stderr
+
+
 def test_check_reads_no_more_of_a_file_than_it_accepts(tmp_path: Path) -> None:
     file = tmp_path / "large.yaml"
     with file.open("wb") as stream:
@@ -127,7 +158,7 @@ def test_check_reads_no_more_of_a_file_than_it_accepts(tmp_path: Path) -> None:
 
 
 def test_help_and_version() -> None:
-    commands = ("serve", "demo", "run", "slo", "status", "decisions", "compositions", "check")
+    commands = ("serve", "gym", "demo", "run", "slo", "status", "decisions", "compositions", "check")
     text = invoke("--help").stdout
     assert all(command in text for command in commands)
     for command in commands:
@@ -157,3 +188,33 @@ def test_the_list_of_commands_is_told_without_importing_them() -> None:
     assert list(told) == main.list_commands(click.Context(main))
     assert all(line.endswith(".") and not line.endswith("...") for line in told.values()), "each fits its line"
     assert modules.split() == ["service", "service.cli", "service.cli.main"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["report", "x", "--until", "0001-01-01"], 1, "0001-01-01T00:00:00 is not in the years 1 to 9999 of UTC"),
+        (["report", "x", "--since", "9999-12-31T23:59:59-0100"], 1, "is not in the years 1 to 9999 of UTC"),
+        (["results", "\udcff"], 2, r"'\udcff' is not text in UTF-8"),
+        (["start", "\udcff"], 2, r"'\udcff' is not text in UTF-8"),
+        (["status", "--url", "http://h/\udcff"], 1, "is not a URL such as"),
+        (["watch", "x", "--url", "ftp://h"], 1, "'ftp://h' is not a URL such as"),
+    ],
+)
+def test_arguments_that_no_command_can_take_are_a_sentence(
+    arguments: list[str], code: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Etc/GMT-14")
+    time.tzset()
+    try:
+        result = invoke(*arguments, *(["--from", str(tmp_path)] if arguments[0] == "report" else []), code=code)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert sentence in result.stderr
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+def test_a_token_that_no_header_takes_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOMPOSE_TOKEN", "\udcff")
+    assert "RECOMPOSE_TOKEN is not ASCII" in invoke("status", code=1).stderr

@@ -10,17 +10,15 @@ import pytest
 from apps import registry
 from control.decisions import State
 from profiler.slo import SloStatus
-from service.bodies.compositions import ActiveComposition, Choice, Group
-from service.bodies.figures import Items, Latency, StageStatus
-from service.bodies.results import Result
-from service.bodies.slo import SloInForce
-from service.bodies.spec import RunSpec
-from service.bodies.status import Status, resting
-from service.cli.app_client import AppClient
-from service.cli.demo_course import Course
-from service.cli.demo_plan import Plan, plan_for
-from service.cli.demo_tally import Tally
-from service.cli.demo_view import DemoView
+from service.cli.demo_course import Course, Plan, Tally, plan_for
+from service.cli.demo_view import AppClient, DemoView
+from service.schemas.compositions import ActiveComposition, Choice, Group
+from service.schemas.figures import Items, Latency, StageStatus
+from service.schemas.results import Result
+from service.schemas.slo import SloInForce
+from service.schemas.spec import RunSpec
+from service.schemas.status import Status, resting
+from tests.support.bodies import having
 
 RESTING = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)
 
@@ -38,7 +36,7 @@ def status(times_ms: list[float], latency_ms: float | None = None) -> Status:
         "composition": composition("1", groups),
         "latency_ms": Latency(mean=None, p50=latency_ms, p95=None, p99=None),
     }
-    return RESTING.model_copy(update=known)
+    return having(RESTING, known)
 
 
 def choices(*rates: float | None) -> list[Choice]:
@@ -63,7 +61,7 @@ def test_the_objective_leaves_room_above_what_is_measured_at_rest() -> None:
 
 def ended(accepted: int) -> Status:
     items = Items(accepted=accepted, delivered=accepted, failed=0, shed=0)
-    return RESTING.model_copy(update={"items": items})
+    return having(RESTING, {"items": items})
 
 
 class PlayedApp:
@@ -137,7 +135,7 @@ def test_the_summary_counts_what_was_seen() -> None:
             "throughput_per_s": rate,
             "latency_ms": Latency(mean=100.0, p50=None, p95=None, p99=None),
         }
-        made.see(RESTING.model_copy(update=known))
+        made.see(having(RESTING, known))
     rows = dict(made.rows())
     assert rows["compositions used"] == "1 → 7 → 1"
     assert rows["SLO met"] == "67% of the time with an SLO"

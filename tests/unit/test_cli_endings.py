@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from profiler.slo import SloStatus
-from service.bodies.results import CheckedItems, Summary
 from service.cli import main, run
-from service.cli.endings import ending
+from service.cli.follow import ending
+from service.schemas.results import CheckedItems, Summary
 
 
 def items(**counts: int) -> CheckedItems:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from datapipe import session
+from datapipe.spark import session
 from service.cli import main
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -16,15 +16,15 @@ from structlog.testing import capture_logs
 
 from apps.registry import discover
 from service.api import create_app
-from service.bodies.spec import RunSpec
 from service.cli import clients, main
 from service.cli.http import Client
-from service.cli.push import BYTES, LINES, _portions
+from service.cli.items import BYTES, LINES, _portions
 from service.daemon.daemon import Daemon
-from service.daemon.keeping.hosts import LocalHost
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.hosts import LocalHost
 from service.logs import Recent
-from service.running.runner import Runner
+from service.runner.runner import Runner
+from service.schemas.spec import RunSpec
 
 Invoke = Callable[..., Result]
 OWN_APPS = Path(__file__).parents[2] / "docs" / "own-app"
@@ -105,7 +105,7 @@ def test_a_topic_of_ones_own_is_read_and_outlives_the_runner(invoke: Invoke) -> 
 def test_what_the_service_refuses_is_a_sentence(invoke: Invoke) -> None:
     assert (
         told(invoke("stop", "readings"), 1)
-        == "Error: readings is not running; start it with POST /apps/readings/start\n"
+        == "Error: readings is not running; start it with recompose start readings, or POST /apps/readings/start\n"
     )
     assert "there is no app 'nothing'" in told(invoke("start", "nothing"), 1)
     assert "has no class of input 'huge'; it has none" in told(invoke("start", "readings", "--items", "huge"), 1)
@@ -115,7 +115,7 @@ def test_what_the_service_refuses_is_a_sentence(invoke: Invoke) -> None:
     told(invoke("start", "readings", "--source", "push"))
     refused = invoke("push", "readings", input='{"celsius": 1}\n{"celsius": "cold"}\n')
     assert "item 2 of 2: readings does not take this item" in told(refused, 1)
-    assert "1 of these 2 were taken before it" in told(refused, 1)
+    assert "1 of these 2 items were accepted" in told(refused, 1)
     assert "'x' is no JSON" in told(invoke("push", "readings", "--value", "x"), 2)
     assert "results 0 to" not in told(invoke("results", "readings"))
 

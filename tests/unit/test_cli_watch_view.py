@@ -12,16 +12,17 @@ from apps import registry
 from compositions.batching import Batching
 from control.decisions import State, Trigger
 from profiler.slo import SloStatus
-from service.bodies.batching import BatchingStatus, Held
-from service.bodies.compositions import ActiveComposition, Group
-from service.bodies.decisions import Decision
-from service.bodies.figures import Items, Latency, StageStatus, Worker
-from service.bodies.slo import ObjectiveInForce, SloInForce
-from service.bodies.spec import RunSpec
-from service.bodies.status import Status, resting
 from service.cli import render
 from service.cli.http import ServiceError
 from service.cli.watch_view import WatchView, spark, waiting
+from service.schemas.batching import BatchingStatus, Held
+from service.schemas.compositions import ActiveComposition, Group
+from service.schemas.decisions import Decision
+from service.schemas.figures import Items, Latency, StageStatus, Worker
+from service.schemas.slo import ObjectiveInForce, SloInForce
+from service.schemas.spec import RunSpec
+from service.schemas.status import Status, resting
+from tests.support.bodies import having
 
 GROUPS = [
     Group(stages=["segment", "extract"], pattern="seq", replicas=1),
@@ -70,9 +71,7 @@ def a_status(**more: Any) -> Status:
         "items": Items(accepted=1200, delivered=1197, failed=2, shed=0),
         "switches": 1,
     }
-    return resting(registry.find("synthetic"), State.STABLE, RunSpec(app="ferret"), None).model_copy(
-        update={**known, **more}
-    )
+    return having(resting(registry.find("synthetic"), State.STABLE, RunSpec(app="ferret"), None), {**known, **more})
 
 
 def drawn(view: WatchView, status: Status) -> str:

@@ -10,20 +10,20 @@ from click import UsageError
 
 from control.manager import Manager
 from profiler.snapshot import Announcement
-from service.bodies.base import plain
-from service.bodies.coming import MOST, seen_from, with_another
-from service.bodies.figures import ComingBody
-from service.bodies.spec import Coming, RunSpec
-from service.cli.announce_command import _asked
-from service.running.asking.requests import ReadStatus, Start, Stop
-from service.running.runner import Runner
+from service.cli.objectives import _asked
+from service.daemon.objectives import MOST_PLANNED, with_another
+from service.runner.rpc.requests import ReadStatus, Start, Stop
+from service.runner.runner import Runner
+from service.schemas.base import plain
+from service.schemas.figures import ComingBody
+from service.schemas.spec import PlannedLoad, RunSpec
 
 NOON = datetime.fromisoformat("2026-11-22T12:00:00+00:00")
 PATIENCE_S = 30.0
 
 
-def coming(from_s: float, until_s: float, rate_per_s: float = 80.0) -> Coming:
-    return Coming(from_epoch_s=from_s, until_epoch_s=until_s, rate_per_s=rate_per_s)
+def coming(from_s: float, until_s: float, rate_per_s: float = 80.0) -> PlannedLoad:
+    return PlannedLoad(from_epoch_s=from_s, until_epoch_s=until_s, rate_per_s=rate_per_s)
 
 
 def test_a_later_word_on_the_same_span_replaces_the_one_before_and_what_is_over_is_forgotten() -> None:
@@ -35,13 +35,13 @@ def test_a_later_word_on_the_same_span_replaces_the_one_before_and_what_is_over_
 
 
 def test_of_too_many_those_that_begin_first_are_remembered() -> None:
-    known = tuple(coming(at_s, at_s + 1) for at_s in range(MOST))
-    assert with_another(known, coming(0.5, 9), 0)[-1] == coming(MOST - 2, MOST - 1)
+    known = tuple(coming(at_s, at_s + 1) for at_s in range(MOST_PLANNED))
+    assert with_another(known, coming(0.5, 9), 0)[-1] == coming(MOST_PLANNED - 2, MOST_PLANNED - 1)
 
 
 def test_it_is_told_by_the_clock_of_who_asks() -> None:
     one = coming(1_000_100, 1_000_110)
-    assert seen_from(1_000_000, one) == Announcement(100, 110, 80)
+    assert one.on_clock(1_000_000) == Announcement(100, 110, 80)
     told = [plain(each) for each in ComingBody.all_of((coming(0, 9), one), now_epoch_s=10)]
     assert told == [{"from": "1970-01-12T13:48:20.000Z", "until": "1970-01-12T13:48:30.000Z", "rate_per_s": 80}]
 
@@ -92,7 +92,7 @@ def test_a_runner_that_is_started_again_believes_what_was_announced(monkeypatch:
         while not believed:
             assert monotonic() < until_s, runner.ask(ReadStatus())
             sleep(0.02)
-        announced = runner.ask(ReadStatus()).announced
+        announced = runner.ask(ReadStatus()).requested.announced
     finally:
         runner.ask(Stop(drain=False))
     assert announced is not None

@@ -10,13 +10,12 @@ import click
 import pytest
 from structlog.testing import capture_logs
 
-from service.bodies.config import ServiceConfig
-from service.cli.config_file import ConfigRefused, options_of, read_config
-from service.cli.configured import Configured, configured
+from service.cli.configured import ConfigRefused, Configured, configured, options_of, read_config
 from service.cli.serve import serve
 from service.daemon.daemon import Daemon
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
+from service.schemas.config import ServiceConfig
+from tests.support.fakes import fake_daemon
 
 GOOD = """
 service: {port: 9090, apps: [own], state: here, telemetry: false}
@@ -81,7 +80,7 @@ def test_options_on_the_command_line_win(file: Path) -> None:
             "apps: {x: {slo: p95<=fast}}",
             "apps.x.slo: 'p95<=fast' is not accepted: .*'fast' is not a number with a unit",
         ),
-        ("apps: {x: {slo: []}}", "apps.x.slo: .* must be a text such as p95<=400ms"),
+        ("apps: {x: {slo: []}}", "apps.x.slo: .* must be a text such as p95=400ms"),
         ("apps: {x: {rate: 3}}", "apps.x.rate: is not known here"),
         ("apps: {x: {input: {rate_per_s: -1}}}", "apps.x.input.rate_per_s: -1 is not accepted: .* greater than 0"),
         ("apps: {x: {source: fax}}", r"apps.x.source.kind: is not accepted: .*'replay'"),
@@ -128,7 +127,7 @@ def test_every_fault_is_told(tmp_path: Path) -> None:
 
 def test_an_app_that_there_is_not_ends_the_start(tmp_path: Path, daemon: Daemon) -> None:
     (tmp_path / "x.yaml").write_text("apps: {nothing: {}}")
-    told = pytest.raises(ConfigRefused, match=r"apps\.nothing: there is no such app; registered are .*synthetic")
+    told = pytest.raises(ConfigRefused, match=r"apps\.nothing: there is no app 'nothing'; registered are .*synthetic")
     with told, configured(tmp_path / "x.yaml", daemon):
         raise AssertionError("not reached")
 
@@ -142,7 +141,7 @@ def test_apps_are_started_changed_and_stopped(tmp_path: Path, daemon: Daemon) ->
     def holds(text: str) -> str | None:
         """The run that goes on then; with an entry that stays as it was, nothing is done."""
         state.bring_about(config(text, tmp_path))
-        return daemon.observation.status("synthetic").run
+        return daemon.observation.status("synthetic").origin.run
 
     first = holds("apps: {synthetic: {input: {rate_per_s: 10}, slo: latency=400ms}}")
     assert daemon.objectives.of("synthetic").target == 400.0

@@ -8,14 +8,14 @@ import pytest
 from pydantic import ValidationError
 
 from apps import registry
-from apps.input.rate_spec import RateSpec, from_spec
 from compositions.errors import RecomposeError
-from service.bodies.refusals import BadValueError
-from service.bodies.spec import InputSpec
+from datapipe.sources.rate_spec import RateSpec, from_spec
+from lab.experiments.spec import Load
 from service.cli.texts import parse_pattern
 from service.daemon.checks import check_input
-from service.experiments.spec import Load
-from service.running.checking.rates import rate_of
+from service.runner.validation.resolution import rate_of
+from service.schemas.refusals import BadValueError
+from service.schemas.spec import InputSpec
 
 PATTERNS = """
 def sawtooth(elapsed_s):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from apps import registry
 from control.decisions import Mode
 from profiler.slo import Slo
-from service.bodies.spec import InputSpec, RunSpec, SourceSpec
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.storing.store import DaemonStore
-from service.running.checking.shipped import shipped
+from service.daemon.store.store import DaemonStore
+from service.runner.validation.resolution import shipped
+from service.schemas.spec import InputSpec, RunSpec, SourceSpec
+from tests.support.fakes import fake_daemon
 
 PUSH = RunSpec(app="synthetic", source=SourceSpec(kind="push"), input=InputSpec(rate_per_s=5))
 WIDE = b'app: synthetic\ncompositions: [{name: wide, notation: "Par*4(f1,f2,f3)"}]\n'
@@ -28,7 +28,7 @@ def test_a_restarted_daemon_brings_everything_back() -> None:
     first.close()
 
     second = fake_daemon(store)
-    assert second.readiness() == "the apps that were running are not restored yet"
+    assert second.readiness() == ["the apps that were running are not restored yet"]
     second.restore()
     after = second.observation.status("synthetic")
     for key in ("state", "mode", "composition", "slo", "input_rate_per_s"):
@@ -98,5 +98,5 @@ def test_after_a_stop_counts_stay_and_rates_go() -> None:
     assert (status.state, status.items.delivered) == ("stopped", 1)
     assert status.input_rate_per_s is None
     daemon.objectives.set("synthetic", Slo("latency", 100.0))
-    assert daemon.observation.status("synthetic").slo.target == 100.0
+    assert daemon.observation.status("synthetic").requested.slo.target == 100.0
     store.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from apps.input.kinds import KINDS
 from control.strategies import STRATEGIES
+from datapipe.source_kinds import KINDS
 
 ACT = (Path(__file__).parents[2] / "service" / "dashboard" / "act.js").read_text(encoding="utf-8")
 

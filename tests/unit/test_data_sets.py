@@ -20,8 +20,8 @@ from apps.data_sets.ingest import Ingested, ingest, keep
 from apps.data_sets.reader import Reader
 from apps.data_sets.versions import Unusable, writing
 from apps.data_sets.work import Engine, chunks, in_process
-from benchmarks.ingest_rate import content
 from compositions.errors import RecomposeError
+from lab.benchmarks.ingest_rate import content
 
 
 class Lines:
@@ -354,3 +354,42 @@ def test_a_folder_may_be_a_url_and_a_place_one_file(folder: Path, tmp_path: Path
     assert Place(folder / "3.txt").read("3.txt") == b"3\nline two of 3"
     with pytest.raises(RecomposeError, match="cannot be read"):
         Place("gopher://host/files")
+
+
+def test_each_file_is_there_once_whatever_links_lead_to_it(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "outside"
+    for place in (inside / "sub", outside / "deep"):
+        place.mkdir(parents=True)
+        (place / "a.txt").write_text("a")
+    (inside / "b.txt").write_text("b")
+    os.link(inside / "b.txt", inside / "c.txt")
+    links = {
+        "loop": inside,
+        "sub/loop": inside,
+        "sub/more": inside / "sub",
+        "self": inside / "self",
+        "nowhere.txt": tmp_path / "nowhere.txt",
+        "b-again.txt": inside / "b.txt",
+        "deep": outside / "deep",
+        "deep-file.txt": outside / "deep" / "a.txt",
+        "out": outside,
+    }
+    for name, target in links.items():
+        (inside / name).symlink_to(target)
+    os.mkfifo(inside / "pipe.txt")
+    found = Place(inside).list(frozenset({".txt"}))
+    assert [each.path for each in found] == ["b.txt", "c.txt", "deep/a.txt", "sub/a.txt"]
+    assert (found[0].size, found[0].mtime_ns) == (1, (inside / "b.txt").stat().st_mtime_ns)
+
+
+def test_a_name_that_is_no_utf_8_is_in_quarantine(folder: Path, tmp_path: Path) -> None:
+    with open(os.fsencode(folder) + b"/\xff\xe9.txt", "w") as odd:
+        odd.write("odd")
+    with open(os.fsencode(folder) + b"/\xfe.md", "w") as odd:
+        odd.write("odd")
+    done = make(Lines(folder), tmp_path / "out")
+    assert (done.quarantined, done.rows) == (1, 80)
+    (row,) = pq.read_table(next((tmp_path / "out").rglob("quarantine.parquet"))).to_pylist()
+    assert row["path"] == "\\xff\\xe9.txt"
+    assert row["reason"] == "\\xff\\xe9.txt cannot be read: its name is not UTF-8; rename it"
+    assert Place(folder).skipped(Lines.suffixes) == ("\\xfe.md", "notes.md")

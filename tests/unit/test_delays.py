@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from control.forecast.load.delays import QUICK_S, Delays
-from control.lookout import Lookout
+from control.forecast.load.arrivals import QUICK_S, Delays
+from control.load_anticipation import LoadAnticipation
 from profiler.snapshot import InputNow, Snapshot
 
 
@@ -40,7 +40,7 @@ def test_a_drain_or_what_never_arrived_is_not_counted() -> None:
 
 
 def test_a_rise_is_provided_for_as_far_ahead_as_changes_take() -> None:
-    def expected(lookout: Lookout) -> float:
+    def expected(lookout: LoadAnticipation) -> float:
         for turn in range(120):
             rate = 10.0 + 2.0 * turn / 4
             seen = lookout.seen(
@@ -53,6 +53,6 @@ def test_a_rise_is_provided_for_as_far_ahead_as_changes_take() -> None:
         assert seen.outlook is not None
         return seen.outlook.expected_per_s
 
-    quick, slow = Lookout(0.0, 10.0), Lookout(0.0, 10.0)
+    quick, slow = LoadAnticipation(0.0, 10.0), LoadAnticipation(0.0, 10.0)
     slow.delays = after(1.0, 1.0)
     assert expected(slow) - expected(quick) > 2.0, "1.5 s more of 2 items/s each second"

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from apps import registry
 from compositions.model import Composition, Group, Stage
 from control.choices import Choices
-from control.decisions import Mode, State
+from control.decisions import Mode
 from control.manager import Manager
 from control.settings import Settings
 from control.strategies import make_strategy
+from lab.simulation.machine import Machine, constant_cost
+from lab.simulation.pool import SimulatedPool
 from profiler.monitor import Monitor, MonitorSettings
 from profiler.snapshot import Demand
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.engine import Engine
-from runtime.pools.simulated import SimulatedPool
-from runtime.pools.simulated_machine import Machine, constant_cost
-from service.bodies.spec import RunSpec
-from service.bodies.status import resting
-from service.running.answering.status import Beside, running_status
-from service.running.loop import ControlLoop, LoopSettings
-from service.running.recording.telemetry_columns import SNAPSHOT_FIELDS
-from service.running.recording.telemetry_rows import Rows
+from service.runner.loop import ControlLoop, LoopSettings
+from service.runner.telemetry.telemetry import SNAPSHOT_FIELDS, Rows
+from service.schemas.figures import Demand as Shown
 
 STAGES = (Stage("a"),)
 ONE = Composition("one", (Group(("a",)),))
@@ -42,8 +38,7 @@ def held_back() -> ControlLoop:
 
 
 def test_the_status_has_it(held_back: ControlLoop) -> None:
-    known = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)
-    told = running_status(known, STAGES, held_back, Beside(None, None, None), str)
+    told = Shown.of(held_back.snapshot, held_back.monitor.latencies, None)
     assert (told.offered_per_s, told.admitted_per_s) == (pytest.approx(45, rel=0.02), pytest.approx(25, rel=0.02))
     assert (told.missed, told.lag_s) == (10, 2.0)
 

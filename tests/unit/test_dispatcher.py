@@ -13,27 +13,17 @@ from runtime.dispatch.events import (
     TaskDone,
     TaskFailed,
     WorkerAnswered,
+    WorkerJoined,
     WorkerLost,
     WorkerStartFailed,
 )
 from runtime.dispatch.instructions import AskWorker, KillWorker, StartWorkers, StopWorker
-from runtime.dispatch.ordering import OrderGate, ReorderBuffer
+from runtime.dispatch.outbox import OrderGate, ReorderBuffer
 from runtime.dispatch.outcomes import Delivered, StartFailed, SwitchEnded, SwitchOverdue, TaskTimed
 
 
 def test_starts_the_workers_of_the_composition_and_a_spare():
     assert Bench("Seq-Par*3-Seq").of(StartWorkers) == [StartWorkers(6)]
-
-
-def test_items_pass_the_groups_one_by_one():
-    bench = Bench("Seq(a,b)-Seq")
-    bench.join("w1", "w2")
-    bench.admit(2)
-    assert bench.running() == [("w1", 0, ("a", "b"))]
-    bench.done(0)
-    assert bench.running() == [("w1", 1, ("a", "b")), ("w2", 0, ("c",))]
-    bench.done(1)
-    assert [(item.serial, item.payload) for item in bench.of(Delivered)] == [(0, "item>b>c")]
 
 
 def test_short_tasks_are_prefetched_long_ones_are_not():
@@ -53,17 +43,6 @@ def test_work_goes_to_the_idle_worker_first():
     bench.join("w1", "w2")
     bench.admit(2)
     assert [worker for worker, _, _ in bench.running()] == ["w1", "w2"]
-
-
-def test_results_leave_in_order_whoever_is_first():
-    bench = Bench("Par*3(a,b,c)")
-    bench.join("w1", "w2", "w3")
-    bench.admit(3)
-    bench.done(2)
-    bench.done(1)
-    assert bench.of(Delivered) == []
-    bench.done(0)
-    assert [item.serial for item in bench.of(Delivered)] == [0, 1, 2]
 
 
 def test_in_flight_is_limited_so_that_a_drain_is_short():
@@ -187,6 +166,32 @@ def test_a_worker_that_answered_after_the_loss_before_counts_another():
     bench.handle(WorkerLost(2.0, second, "SIGKILL"))
     (dead,) = bench.of(Delivered)
     assert dead.error == f"worker {second} was lost: SIGKILL"
+
+
+def test_what_went_with_its_machine_is_no_suspect():
+    bench = Bench("Par*4(a,b,c)", losses=2)
+    far = ("w1", "w2", "w3")
+    for worker in far:
+        bench.handle(WorkerJoined(0.0, worker, 1, "far"))
+    bench.handle(WorkerJoined(0.0, "w4", 1, "near"))
+    bench.admit(4)
+    for second, worker in enumerate(far, 1):
+        bench.handle(WorkerLost(second, worker, "its machine is gone"))
+    while tasks := [each for each, (worker, _) in bench.tasks.items() if worker == "w4"]:
+        bench.done(tasks[0], busy_s=0.001)
+    assert [each.serial for each in bench.of(Delivered)] == [0, 1, 2, 3]  # none waited for another worker
+
+
+def test_a_machine_of_which_a_worker_was_heard_since_still_lives():
+    bench = Bench("Par*3(a,b,c)", losses=2)
+    for worker, node in (("w1", "far"), ("w2", "far"), ("w3", "near")):
+        bench.handle(WorkerJoined(0.0, worker, 1, node))
+    bench.admit(3)
+    bench.handle(WorkerLost(1.0, "w1"))
+    bench.handle(WorkerAnswered(1.1, "w2", 1))
+    bench.handle(WorkerLost(2.0, "w2"))
+    bench.done(next(each for each, (worker, _) in bench.tasks.items() if worker == "w3"), busy_s=0.001)
+    assert "w3" not in {worker for worker, _, _ in bench.running()}  # two suspects wait for a worker to spare
 
 
 def test_an_answer_to_an_earlier_question_counts_no_loss():

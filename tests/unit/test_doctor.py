@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from service.cli import checkup, main
-from service.cli.checkup import Finding, Place
+from service.cli import doctor, main
+from service.cli.doctor import Finding, Place
 
 Usage = namedtuple("Usage", "total used free")
 
 
 def found(about: str, place: Place | None = None) -> Finding:
-    by_name = {each.about: each for each in checkup.findings(place or Place(0, Path.cwd()))}
+    by_name = {each.about: each for each in doctor.findings(place or Place(0, Path.cwd()))}
     return by_name[about]
 
 
@@ -44,17 +44,17 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("about", "target", "name", "value", "grade", "text"),
     [
-        ("cores", checkup, "available_cores", lambda: 1, "note", "one core"),
-        ("cores", checkup.os, "getloadavg", lambda: (99.0, 0, 0), "note", "with a load of 99.0"),
-        ("memory", checkup.psutil, "virtual_memory", lambda: SimpleNamespace(available=2**30), "note", "1.0 GiB free"),
-        ("shared memory", checkup.shutil, "disk_usage", lambda _: Usage(1, 1, 2**26), "note", "64 MiB free"),
-        ("disk", checkup.shutil, "disk_usage", lambda _: Usage(1, 1, 0), "note", "0.0 GiB free"),
-        ("disk", checkup.os, "access", lambda *_: False, "bad", "cannot be written"),
-        ("sockets", checkup.os, "access", lambda *_: False, "bad", "cannot be written"),
-        ("Ray", checkup.os, "access", lambda *_: False, "bad", "cannot be run"),
-        ("Ray", checkup, "find_spec", lambda _: None, "bad", "cannot be found"),
-        ("Spark", checkup, "find_spec", lambda _: None, "note", "PySpark is not installed"),
-        ("libraries", checkup, "requires", lambda _: ["no-such>=1", "ray==1"], "bad", "no-such is missing; ray is"),
+        ("cores", doctor, "available_cores", lambda: 1, "note", "one core"),
+        ("cores", doctor.os, "getloadavg", lambda: (99.0, 0, 0), "note", "with a load of 99.0"),
+        ("memory", doctor.psutil, "virtual_memory", lambda: SimpleNamespace(available=2**30), "note", "1.0 GiB free"),
+        ("shared memory", doctor.shutil, "disk_usage", lambda _: Usage(1, 1, 2**26), "note", "64 MiB free"),
+        ("disk", doctor.shutil, "disk_usage", lambda _: Usage(1, 1, 0), "note", "0.0 GiB free"),
+        ("disk", doctor.os, "access", lambda *_: False, "bad", "cannot be written"),
+        ("sockets", doctor.os, "access", lambda *_: False, "bad", "cannot be written"),
+        ("Ray", doctor.os, "access", lambda *_: False, "bad", "cannot be run"),
+        ("Ray", doctor, "find_spec", lambda _: None, "bad", "cannot be found"),
+        ("Spark", doctor, "find_spec", lambda _: None, "note", "PySpark is not installed"),
+        ("libraries", doctor, "requires", lambda _: ["no-such>=1", "ray==1"], "bad", "no-such is missing; ray is"),
         ("open files", resource, "getrlimit", lambda _: (256, 4096), "note", "256 at most"),
     ],
 )  # fmt: skip
@@ -72,13 +72,13 @@ def test_each_fault_is_told_with_its_cure(
     ("said", "text"), [('openjdk version "11.0.2"', "Java is 11, not 17 or 21"), ("?", "not understood")]
 )
 def test_a_java_that_spark_does_not_run_on(monkeypatch: pytest.MonkeyPatch, said: str, text: str) -> None:
-    monkeypatch.setattr(checkup, "find_spec", lambda _: SimpleNamespace(origin="x"))
+    monkeypatch.setattr(doctor, "find_spec", lambda _: SimpleNamespace(origin="x"))
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stderr=said))
     assert text in found("Spark").found
 
 
 def test_something_bad_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkup, "find_spec", lambda _: None)
+    monkeypatch.setattr(doctor, "find_spec", lambda _: None)
     assert CliRunner().invoke(main, ["doctor"]).exit_code == 1
 
 

@@ -13,8 +13,7 @@ from compositions.dynamic import Dyn
 from compositions.model import Composition, Group, Pattern
 from profiler.drain import DrainEstimate, DrainEstimator
 from profiler.drain_kinds import Conditions, InFlight, PaperSample
-from profiler.drain_samples import Pending, left_s, paper_sample, schedule_sample
-from profiler.size_law import SizeLaws, SizeTrend
+from profiler.drain_samples import Pending, SizeLaws, SizeTrend, left_s, paper_sample, schedule_sample
 
 Pendings = dict[str, list[Pending]]
 

@@ -14,11 +14,11 @@ from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from compositions.notation import parse
-from service.bodies.results import Result
-from service.bodies.spec import RunSpec, SourceSpec
-from service.running.asking.requests import Push, PushMany, ReadResults, ReadStatus, Start
-from service.running.durable import group_writer
-from service.running.runner import Runner
+from service.runner.durable import group_writer
+from service.runner.rpc.requests import Push, PushMany, ReadResults, ReadStatus, Start
+from service.runner.runner import Runner
+from service.schemas.results import Result
+from service.schemas.spec import RunSpec, SourceSpec
 
 PATIENCE_S = 30.0
 pytestmark = pytest.mark.logs_errors("epoch 2 goes on with run r")
@@ -103,7 +103,7 @@ def test_what_was_acknowledged_is_delivered_by_the_next_runner(start: Callable[.
     assert second.ask(Push(10)) == 10
     Sums.go_on.set()
     status = second.ask(ReadStatus())
-    assert (status.run, status.epoch, status.durability) == ("r", 2, durability)
+    assert (status.origin.run, status.origin.epoch, status.origin.durability) == ("r", 2, durability)
     behind = results(second, 6, after=4)
     assert [row.serial for row in behind] == list(range(5, 11)), "a cursor of the first runner goes on"
     assert [row.value for row in [*before, *behind]] == totals(11), "the state is that of the items that left"
@@ -135,15 +135,6 @@ def test_a_run_that_goes_on_waits_for_one_worker_only(
     assert len(second.ask(ReadStatus()).workers) == 1
 
 
-def test_the_window_of_exactly_once_survives(start: Callable[..., Runner]) -> None:
-    Sums.stop_at = None
-    first = start()
-    first.ask(PushMany(tuple(range(20))))
-    assert len(results(first, 20)) == 20
-    first.kill()
-    assert [row.value for row in results(start(2), 20)] == totals(20)
-
-
 def test_a_runner_that_was_followed_shows_nothing_more_and_takes_nothing(start: Callable[..., Runner]) -> None:
     Sums.stop_at = 3
     first = start()
@@ -155,7 +146,7 @@ def test_a_runner_that_was_followed_shows_nothing_more_and_takes_nothing(start: 
     with pytest.raises(RecomposeError, match=r"epoch 1 writes nothing any more|takes no more items"):
         first.ask(Push(6))
     assert first.wait(PATIENCE_S)
-    assert "epoch 2 goes on with run r" in str(first.ask(ReadStatus()).failure)
+    assert "epoch 2 goes on with run r" in str(first.ask(ReadStatus()).health.failure)
     assert len(first.ask(ReadResults(None, 1000))) == 3, "what it did after the other began is seen by nobody"
 
 
@@ -179,18 +170,18 @@ def test_a_disk_without_room_holds_the_stream_back_and_it_goes_on(
     runner = start()
     runner.ask(PushMany((0, 1, 2)))
     assert len(results(runner, 2)) == 2
-    db = runner._checked.kept.writer._journal._file.db  # type: ignore[union-attr]
+    db = runner._checked.stored.writer._journal._file.db  # type: ignore[union-attr]
     pages = db.execute("PRAGMA page_count").fetchone()[0]
     db.execute(f"PRAGMA max_page_count = {pages}")
     refused = runner.ask(PushMany((10**200_000,)))
     assert refused.serials == []
     assert "cannot be written now: database or disk is full; nothing was taken, try again" in str(refused.refusal)
-    assert "disk is full" in str(runner.ask(ReadStatus()).held_up)
+    assert "disk is full" in str(runner.ask(ReadStatus()).health.held_up)
     db.execute("PRAGMA max_page_count = 100000")
     Sums.go_on.set()
     assert runner.ask(Push(3)) == 3, "nothing that was refused has a serial number"
     assert [row.value for row in results(runner, 4)] == totals(4)
-    assert runner.ask(ReadStatus()).held_up is None
+    assert runner.ask(ReadStatus()).health.held_up is None
 
 
 def test_a_durable_run_needs_a_folder() -> None:

@@ -10,18 +10,21 @@ from typing import Any
 import pytest
 
 from apps.contract import App
-from apps.input.rates import Fixed
+from apps.rates import Fixed
+from compositions.batch_settings import SchedulerSettings
 from compositions.capacity.costs import Conditions, StageCost
-from compositions.capacity.predict import predict
+from compositions.capacity.predict import predict, widened
 from compositions.capacity.table import CompositionTable
-from compositions.capacity.widening import widened
 from compositions.document.loader import dump, load
 from compositions.dynamic import SCHEDULER_NAMES, Dyn
 from compositions.errors import CompositionError
 from compositions.model import Composition, Stage, StageKind, TransitionKind
 from compositions.notation import format_notation, parse, short_notation
-from compositions.scheduler_settings import SchedulerSettings
 from control.decisions import Mode
+from lab.simulation.machine import Cost, Machine
+from lab.simulation.pool import SimulatedPool
+from lab.simulation.scenario import Happening, Scenario, SimulatedStage
+from lab.simulation.simulation import simulate
 from profiler.slo import parse_slo
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import WorkerId
@@ -30,11 +33,7 @@ from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.local import LocalPool, PickleCodec
-from runtime.pools.simulated import SimulatedPool
-from runtime.pools.simulated_machine import Cost, Machine
-from service.bodies.compositions import ActiveComposition
-from service.running.simulated.scenario import Happening, Scenario, SimulatedStage
-from service.running.simulated.simulation import simulate
+from service.schemas.compositions import ActiveComposition
 
 STAGES = (Stage("cut"), Stage("by_key", StageKind.PARTITIONED, partitions=3), Stage("sum", StageKind.STATEFUL))
 PLAIN = tuple(Stage(name) for name in "abc")
@@ -207,7 +206,7 @@ def test_the_model_chooses_it_where_it_carries_the_rate_and_tells_why() -> None:
     )  # fmt: skip
     assert trace.moments[-1].composition == "free"
     (chosen,) = [decision for decision in trace.decisions if decision.to_name == "free"]
-    assert chosen.reason.endswith("free surely meets the SLO (predicted up to 49.5 items/s)")
+    assert chosen.reason.endswith("free is expected to meet the SLO (predicted up to 49.5 items/s ± 4 %)")
     reasons = {each.name: each.reason for each in chosen.candidates}
     assert reasons["wide"].startswith("6 workers are not fewer than the 3 of free; predicted up to")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compositions.model import Stage, all_sequential
+from lab.simulation.machine import constant_cost
+from lab.simulation.pool import SimulatedPool
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import Event
 from runtime.dispatch.instructions import Task
 from runtime.dispatch.outcomes import Delivered
 from runtime.engine import TICK_S, Engine
-from runtime.pools.simulated import SimulatedPool
-from runtime.pools.simulated_machine import constant_cost
 
 STAGES = (Stage("a", time_limit_s=1.0),)
 COST_S = 0.01

@@ -15,13 +15,13 @@ from apps.contract import App, Outputs
 from apps.event_time import END, Clock, Reading, Timers, due, with_timer, without_timer
 from compositions.model import Stage, StageKind
 from compositions.notation import parse
+from lab.simulation.machine import Cost, Machine
+from lab.simulation.pool import SimulatedPool
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.local import PickleCodec
-from runtime.pools.simulated import SimulatedPool
-from runtime.pools.simulated_machine import Cost, Machine
 
 TICK = 10
 KEYS, PARTS = 6, 3

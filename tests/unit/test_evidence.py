@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from compositions.model import Composition, Group
-from control.evidence import CERTAIN, Evidence
 from control.objectives import objective_of
+from control.watch import CERTAIN, Evidence
 from profiler.slo import Slo
 from profiler.snapshot import InputNow, RateOutlook, RateWindow, Snapshot, StageProfile
 from profiler.stats import latency_stats

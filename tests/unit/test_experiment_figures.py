@@ -9,10 +9,10 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from service.experiments.contender import Measurement, Point, latency_by_items
-from service.experiments.figures import Row, Spread
-from service.experiments.report import cells
-from service.experiments.usage import Usage
+from lab.experiments.contender import Measurement, Point, latency_by_items
+from lab.experiments.figures import Row, Spread
+from lab.experiments.live import Usage
+from lab.experiments.report import cells
 
 POINT = Point(at_s=1.0, rate_per_s=10.0, throughput_per_s=10.0, latency_ms=100.0, composition="1", workers=1, met=None)
 

@@ -14,7 +14,7 @@ from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import DispatcherError
 from runtime.dispatch.events import Tick
 from runtime.dispatch.replay import replay
-from service.running.failure import told
+from service.runner.runner import failure_text
 
 STAGES = (Stage("a"),)
 
@@ -29,7 +29,7 @@ def failed_dispatcher() -> DispatcherError:
 
 def test_an_error_of_the_dispatcher_names_a_file_that_fails_again(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    text = told(failed_dispatcher(), "demo")
+    text = failure_text(failed_dispatcher(), "demo")
     assert "internal error of the dispatcher at event 2, Tick: TypeError" in text
     found = re.search(r"in (\S+\.events\.jsonl);", text)
     assert found is not None
@@ -42,11 +42,11 @@ def test_an_error_of_the_dispatcher_names_a_file_that_fails_again(tmp_path, monk
 
 def test_where_no_file_can_be_written_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    assert "The events that led to it could not be written" in told(failed_dispatcher(), "demo")
+    assert "The events that led to it could not be written" in failure_text(failed_dispatcher(), "demo")
 
 
 def test_users_read_sentences_and_others_a_stack():
-    assert told(RecomposeError("no such stage"), "demo") == "no such stage"
+    assert failure_text(RecomposeError("no such stage"), "demo") == "no such stage"
     with pytest.raises(KeyError) as stumbled:
         {}["x"]
-    assert "Traceback" in told(stumbled.value, "demo")
+    assert "Traceback" in failure_text(stumbled.value, "demo")

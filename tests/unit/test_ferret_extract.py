@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from apps.ferret.extract import FEATURE_WEIGHTS, colour_moments, extract, region_weights
-from apps.ferret.loops.boxes import grow_box
+from apps.ferret.loops.emd import grow_box
 from apps.ferret.loops.kernels import load_kernel
 
 EXACT = load_kernel("exact")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.ferret.photos import list_photos
+from apps.ferret.values import list_photos
 from compositions.errors import RecomposeError
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import cv2
@@ -44,3 +45,21 @@ def test_a_cache_that_cannot_be_made_falls_back_to_a_private_temporary_folder(
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "tmp"))
     assert cache_dir().parent == tmp_path / "tmp"
     assert cache_dir().stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("to", ["folder", "nowhere", "file"])
+def test_a_link_in_place_of_the_private_temporary_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    """Also one to a folder of the same user, which is not for this."""
+    (tmp_path / "no-folder").write_text("")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no-folder"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    place = tmp_path / f"recompose-{os.getuid()}"
+    if to == "file":
+        place.write_text("")
+    else:
+        place.symlink_to(tmp_path / to)
+    with pytest.raises(RecomposeError, match="is no folder; set XDG_CACHE_HOME to one of yours"):
+        cache_dir()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from apps.ferret.extract import SMALLEST, merge_bounds, neighbour_pairs, segment, sorted_pairs
 from apps.ferret.loops.kernels import load_kernel
-from apps.ferret.segment import SMALLEST, merge_bounds, neighbour_pairs, segment, sorted_pairs
 
 Picture = NDArray[np.uint8]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.forecast.load.following import MEMORIES_S, Following
 from control.forecast.load.looking_ahead import LookingAhead
+from control.forecast.load.predictors import MEMORIES_S, Following
 
 TURN_S = 0.25
 MEANS = len(MEMORIES_S)

@@ -13,8 +13,7 @@ from compositions.model import Stage
 from compositions.notation import parse
 from control.assess import assess
 from control.decisions import Trigger
-from control.forecast.catalogue import Catalogue
-from control.forecast.expect import Unmeasured, expect
+from control.forecast.expect import Catalogue, Unmeasured, expect
 from control.objectives import objective_of
 from control.settings import Settings
 from control.situation import Situation
@@ -23,8 +22,7 @@ from control.strategies.base import Settle, Try
 from control.what_if import Present, Question, outlook
 from profiler.slo import Slo
 from profiler.snapshot import Demand, InputNow, RateWindow, SizeLeftOpen, Snapshot, StageProfile
-from service.bodies.compositions import Choice, Possibility
-from service.bodies.what_if import what_if_body
+from service.schemas.compositions import Choice, Possibility, what_if_body
 
 STAGES = [Stage("f1"), Stage("f2"), Stage("f3")]
 TEXTS = {"1": "Seq-Seq-Seq", "2": "Par-Seq-Seq", "4": "Seq-Seq-Par", "7": "Par-Par-Par"}

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.contract import App
-from apps.input.gathering import Gathering, _due
-from apps.input.kinds import open_source
-from apps.input.pacing import FrequencyManager
-from apps.input.portions import Portion, Portions, weight_bytes
-from apps.input.push import Push
-from apps.input.rates import Fixed
-from apps.input.sources import reader_of
+from apps.rates import Fixed
 from compositions.batching import BundleLimits
 from compositions.model import Stage
+from datapipe.source_kinds import open_source
+from datapipe.sources.gathering import Gathering, _due
+from datapipe.sources.pacing import FrequencyManager
+from datapipe.sources.portions import Portion, Portions, weight_bytes
+from datapipe.sources.push import Push
+from datapipe.sources.sources import reader_of
 
 
 class Numbers(App):

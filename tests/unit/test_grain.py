@@ -7,7 +7,7 @@ import pytest
 from compositions.batching import Batching
 from compositions.model import Composition, Group
 from compositions.settings import SettingsError
-from control.grain import MOST_ITEMS, grain_of
+from control.bundles.bundle_size import MOST_ITEMS, grain_of
 from profiler.snapshot import StageProfile
 
 STAGES = ("a", "b", "c", "d")

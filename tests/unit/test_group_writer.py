@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from apps.input.push import BufferFull, Push
 from compositions.errors import RecomposeError
+from datapipe.sources.push import BufferFull, Push
 from runtime.dispatch.checkpoint import Checkpoint
-from service.running.durable import group_writer
-from service.running.durable.group_writer import GroupWriter
-from service.running.durable.journal import Journal
-from service.running.durable.values import Commit
+from service.runner.durable import group_writer
+from service.runner.durable.group_writer import GroupWriter
+from service.runner.durable.journal import Journal
+from service.runner.durable.values import Commit
 
 PATIENCE_S = 30.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.output.headers import MOST, line_of
+from datapipe.sinks.port import MOST, line_of
 
 
 @pytest.mark.parametrize(

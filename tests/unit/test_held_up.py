@@ -6,28 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from apps import registry
 from compositions.model import Composition, Group, Stage
 from compositions.notation import parse
 from control.choices import Choices
-from control.decisions import Mode, State
+from control.decisions import Mode
 from control.manager import Manager
 from control.settings import Settings
 from control.strategies import make_strategy
+from lab.simulation.machine import Machine, constant_cost
+from lab.simulation.pool import SimulatedPool
 from profiler.monitor import Monitor, MonitorSettings
-from profiler.snapshot import Demand
+from profiler.snapshot import Demand, Snapshot, StageProfile
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import WorkerJoined, WorkerLost
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.views import DispatcherView
 from runtime.engine import Engine
-from runtime.pools.simulated import SimulatedPool
-from runtime.pools.simulated_machine import Machine, constant_cost
-from service.bodies.spec import RunSpec
-from service.bodies.status import resting
-from service.running.answering.held_up import held_up
-from service.running.answering.status import Beside, running_status
-from service.running.loop import ControlLoop, LoopSettings
+from service.runner.handlers.status import blocked_by
+from service.runner.loop import ControlLoop, LoopSettings
 
 STAGES = tuple(Stage(name) for name in "abcd")
 FOUR = Composition("four", tuple(Group((stage.name,)) for stage in STAGES))
@@ -43,6 +39,12 @@ def seen_with(workers: int) -> DispatcherView:
     return dispatcher.view(1.0)
 
 
+def asked(demand: Demand, *stages: StageProfile) -> Snapshot:
+    return Snapshot(
+        9.0, "1", False, 0.0, 0.0, 10.0, None, 0, None, None, 0, None, 1, stages, 4, 1, 3e-4, demand=demand
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("workers", "told"),
     [
@@ -54,13 +56,14 @@ def seen_with(workers: int) -> DispatcherView:
     ],
 )
 def test_too_few_workers_are_told(workers: int, told: str | None) -> None:
-    assert held_up(seen_with(workers), None) == told
+    assert blocked_by(seen_with(workers), None) == ({"workers": told} if told else {})
 
 
 def test_workers_that_are_to_go_from_group_to_group_hold_nothing_up() -> None:
     free = parse("Dyn*3", STAGES, name="free")
-    assert held_up(replace(seen_with(3), composition=free), None) is None
-    assert held_up(replace(seen_with(2), composition=free), None) == "2 workers for 4 groups, shared in turn"
+    assert blocked_by(replace(seen_with(3), composition=free), None) == {}
+    short = blocked_by(replace(seen_with(2), composition=free), None)
+    assert short == {"workers": "2 workers for 4 groups, shared in turn"}
 
 
 @pytest.mark.parametrize(
@@ -72,25 +75,36 @@ def test_workers_that_are_to_go_from_group_to_group_hold_nothing_up() -> None:
     ],
 )
 def test_a_source_that_is_held_back_is_told(lag_s: float, told: str | None) -> None:
-    assert held_up(seen_with(4), Demand(100, 50, 0, lag_s)) == told
+    assert blocked_by(seen_with(4), asked(Demand(100, 50, 0, lag_s))) == ({"backlog": told} if told else {})
 
 
 def test_both_are_told() -> None:
-    assert held_up(seen_with(3), Demand(100, 50, 0, 2.0)) == (
-        "3 workers for 4 groups, shared in turn; the source is held back: the next item has been due for 2.0 s"
-    )
+    assert blocked_by(seen_with(3), asked(Demand(100, 50, 0, 2.0, stalled_s=7.0)), {"sink": "the disk is full"}) == {
+        "sink": "the disk is full",
+        "workers": "3 workers for 4 groups, shared in turn",
+        "backlog": "the source is held back: the next item has been due for 2.0 s",
+        "stages": "nothing has come out for 7 s",
+    }
 
 
-def test_the_status_of_a_running_app_has_it() -> None:
+@pytest.mark.parametrize(("stalled_s", "usual_s", "still"), [(5.0, 0.1, False), (5.1, 0.1, True), (80.0, 30.0, False)])
+def test_a_stream_stands_still_when_nothing_has_come_out_for_unusually_long(
+    stalled_s: float, usual_s: float, still: bool
+) -> None:
+    slow = StageProfile("a", usual_s, usual_s, 0.1, usual_s, usual_s, 10)
+    found = blocked_by(seen_with(4), asked(Demand(100, 100, 0, 0.0, stalled_s=stalled_s), slow))
+    assert ("stages" in found) is still
+
+
+def test_it_is_told_while_it_lasts() -> None:
     pool = SimulatedPool(constant_cost({stage.name: 0.01 for stage in STAGES}), Machine(cores=4))
     engine = Engine(Dispatcher(STAGES, FOUR, DispatcherSettings(spares=0)), pool)
     manager = Manager(Settings(), make_strategy("model"), Choices(STAGES, (FOUR,), FOUR), Mode.AUTO, None)
     loop = ControlLoop(engine, Monitor(MonitorSettings(), "abcd", 4), manager, LoopSettings(cores=4))
-    known = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None)
 
     def told() -> str | None:
         loop.tick(engine.now_s)
-        return running_status(known, STAGES, loop, Beside(None, None, None), str).held_up
+        return "; ".join(blocked_by(engine.view(), loop.snapshot).values()) or None
 
     engine.start()
     while len(engine.view().workers) < 4:

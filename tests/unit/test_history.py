@@ -8,11 +8,11 @@ import pytest
 
 from apps import registry
 from control.decisions import State
-from service.bodies.base import plain
-from service.bodies.spec import RunSpec
-from service.bodies.status import Rates, Sample, resting
-from service.running.asking.requests import ReadHistory
-from service.running.recording.history import KEPT_S, History
+from service.runner.rpc.requests import ReadHistory
+from service.runner.telemetry.history import KEPT_S, History
+from service.schemas.base import plain
+from service.schemas.spec import RunSpec
+from service.schemas.status import Rates, Sample, resting
 
 UNKNOWN = Sample.of(resting(registry.find("synthetic"), State.STARTING, RunSpec(app="synthetic"), None), "0")
 
@@ -24,7 +24,7 @@ def sample(at_s: float) -> Sample:
 def filled(seconds: float, step_s: float) -> History:
     history = History()
     for k in range(int(seconds / step_s)):
-        history.note(k * step_s, lambda k=k: sample(k * step_s))  # type: ignore[misc]
+        history.record(k * step_s, lambda k=k: sample(k * step_s))  # type: ignore[misc]
     return history
 
 
@@ -36,7 +36,7 @@ def test_one_sample_a_second_however_often_it_is_asked() -> None:
 def test_after_a_pause_the_pace_is_the_same_again() -> None:
     history = History()
     for at_s in (0.0, 50.0, 50.5, 51.0, 51.5, 52.0):
-        history.note(at_s, lambda at_s=at_s: sample(at_s))  # type: ignore[misc]
+        history.record(at_s, lambda at_s=at_s: sample(at_s))  # type: ignore[misc]
     assert [float(each.at) for each in history.since(0)] == [0.0, 50.0, 51.0, 52.0]
 
 

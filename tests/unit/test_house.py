@@ -1,11 +1,11 @@
-"""The house keeps its measures (``benchmarks/house.py``): what has been divided does not grow together again."""
+"""The house keeps its measures (``lab/benchmarks/house.py``): what has been divided does not grow together again."""
 
 from __future__ import annotations
 
 import grimp
 import pytest
 
-from benchmarks.house import RULES, House, Module, Rule, ours, table
+from lab.benchmarks.house import ROOM_FILES, RULES, House, Module, Rule, ours, table
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +20,7 @@ def test_the_house_keeps_its_measures(house: House, rule: Rule) -> None:
 
 BAD = "\n".join(
     [
+        '"""What it is."""',
         "class City:",
         *(f"    field{number}: dict[str, Any]" for number in range(31)),
         *(f"    def method{number}(self): self.kept = 1" for number in range(21)),
@@ -27,7 +28,7 @@ BAD = "\n".join(
         "class Wide:",
         *(f"    field{number}: int" for number in range(21)),
         "def long():",
-        *["    pass"] * 300,
+        *["    pass"] * 400,
     ]
 )
 
@@ -35,11 +36,13 @@ BAD = "\n".join(
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.text)
 def test_each_rule_finds_what_it_is_for(rule: Rule) -> None:
     imports = grimp.ImportGraph()
-    for name in ("service", "service.bad", *(f"service.m{number}" for number in range(13))):
+    names = ["service.bad", *(f"service.m{number}" for number in range(ROOM_FILES))]
+    for name in ("service", *names):
         imports.add_module(name)
-    for number in range(13):
-        imports.add_import(importer="service.bad", imported=f"service.m{number}")
     assert len(list(rule.find(House((), imports)))) == 0
-    imports.add_import(importer="service.m1", imported="service.bad")
-    bad = House((Module("service.bad", "service/bad.py", BAD),), imports)
-    assert len(list(rule.find(bad))) == max(1, rule.limit + 1)
+    for first, name in enumerate(names):
+        for other in names[first + 1 :]:
+            imports.add_import(importer=name, imported=other)
+    imports.add_import(importer="service.m0", imported="service.bad")
+    modules = [Module(name, f"{name.replace('.', '/')}.py", BAD if name == "service.bad" else "") for name in names]
+    assert list(rule.find(House(tuple(modules), imports)))

@@ -16,9 +16,9 @@ import pytest
 import zmq
 
 from runtime.transport.channel import EncryptedChannel, StreamChannel, connect
+from runtime.transport.connection import LobbySettings
+from runtime.transport.credentials import Invitation
 from runtime.transport.hub import Hub
-from runtime.transport.invitation import Invitation
-from runtime.transport.settings import LobbySettings
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
 
 PATIENCE_S = 10.0
@@ -353,3 +353,19 @@ def test_zeromq_lets_in_only_keys_of_invitations_that_are_still_good() -> None:
             end(dealer)
         end(invited)
         channel.close()
+
+
+def test_a_channel_is_polled_whatever_number_its_descriptor_has() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    many = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
+    try:
+        with network_hub() as hub:
+            channel = lifeline(hub, hub.invite("w1"))
+            assert channel.descriptors[0] > 1024
+            assert channel.poll() == []
+            channel.close()
+    finally:
+        for each in many:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from compositions.hue import HUES, hue_of
-from datapipe.report.style import BANDS
+from datapipe.report.style import BANDS, HUES, hue_of
 
 STYLE = Path(__file__).parents[2] / "service" / "dashboard" / "style.css"
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from apps.contract import App
-from apps.input import rabbitmq
-from apps.input.inbox import Inbox, Letter
-from apps.rabbitmq_calls import Address
 from compositions.model import Stage
+from datapipe.brokers.rabbitmq import source as rabbitmq
+from datapipe.brokers.rabbitmq.calls import Address
+from datapipe.sources.inbox import Inbox, Letter
 
 PATIENCE_S = 30.0
 

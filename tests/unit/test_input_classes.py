@@ -10,14 +10,14 @@ from click.testing import CliRunner
 from pydantic import ValidationError
 
 from apps import registry
-from apps.input.classes import items_of, parse_amount
 from compositions.errors import RecomposeError
 from control.decisions import State
-from service.bodies.apps import AppInfo
+from datapipe.sources.classes import items_of, parse_amount
+from lab.experiments.contender import compositions_of, contenders
+from lab.experiments.live import LiveDriver
+from lab.experiments.spec import Experiment
 from service.cli import main
-from service.experiments.contender import compositions_of, contenders
-from service.experiments.live import LiveDriver
-from service.experiments.spec import Experiment
+from service.schemas.compositions import AppInfo
 
 CLASSES = ["test", "small", "medium", "large", "huge"]
 FEW = {

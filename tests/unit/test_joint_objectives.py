@@ -15,7 +15,7 @@ from control.strategies import STRATEGIES, StrategyError, check_takes
 from profiler.budget import Budget, BudgetError, parse_budget
 from profiler.slo import Slo, SloError, SloStatus, parse_slo, together
 from profiler.snapshot import PERCENTS, LatencyStats, Snapshot
-from service.daemon.storing.codec import slo_from_json, slo_to_json
+from service.daemon.store.tables import slo_from_json, slo_to_json
 
 BOTH = together([parse_slo("p95<=100ms"), parse_slo("throughput>=input")], Budget(workers=8))
 JOINT = objective_of(BOTH)

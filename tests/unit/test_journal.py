@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
+import zlib
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compositions.errors import NotNow, RecomposeError
+from datapipe.sources.folder import Done
 from runtime.dispatch.checkpoint import Checkpoint
-from service.running.durable import keyed
-from service.running.durable.journal import KEPT_RESULTS, Journal
-from service.running.durable.journal_file import VERSION, Fenced
-from service.running.durable.opening import SUFFIX, open_journal
-from service.running.durable.sealed import sealed, unsealed
-from service.running.durable.values import Commit, Left, Pushed
+from service.runner.durable import keyed
+from service.runner.durable.journal import KEPT_RESULTS, Journal
+from service.runner.durable.journal_file import VERSION, Fenced
+from service.runner.durable.values import Commit, Left, Pushed, sealed, unsealed
+from service.runner.validation.durable import SUFFIX, open_journal
 
 
 @pytest.fixture
@@ -333,3 +335,95 @@ def test_the_log_of_states_has_the_last_of_each_key_whatever_comes_between(path:
         journal.close()
     found = Journal(path, "r", 10_000).found.keyed
     assert {stage: each for stage, each in found.items() if each} == {s: each for s, each in plain.items() if each}
+
+
+def test_positions_that_changed_are_stored_and_those_that_are_over_forgotten(path: Path) -> None:
+    journal = Journal(path, "r", 1)
+    journal.store(Commit(Checkpoint(1), {f"part-{each:06}": (1, 1234, 1234) for each in range(20_000)}))
+    log = path.with_name(path.name + "-wal")
+    journal._file.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    journal.store(Commit(Checkpoint(2), {"new": 7, "part-000000": (2, 0, 20)}))
+    assert log.stat().st_size < 100_000, "a commit is as large as what changed"
+    journal.store(Commit(Checkpoint(3), dict.fromkeys((f"part-{each:06}" for each in range(1, 20_000)), None)))
+    for serial in range(4, 2100):
+        journal.store(Commit(Checkpoint(serial), {"new": serial}))
+    assert journal._file.db.execute("SELECT count(*), sum(length(body)) FROM keyed_log").fetchone() < (2000, 200_000)
+    journal.close()
+    found = Journal(path, "r", 2).found
+    assert (found.positions, found.keyed) == ({"new": 2099, "part-000000": (2, 0, 20)}, {})
+
+
+def test_positions_that_an_earlier_version_stored_as_a_whole_go_on(path: Path) -> None:
+    Journal(path, "r", 1).close()
+    old = {"a": (3, 0), "b": (7, 80), "c": (1, 1)}
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("INSERT INTO progress VALUES (1, ?)", (sealed((5, 0, 0, old, None, 0)),))
+        db.execute("PRAGMA user_version = 3")
+    journal = Journal(path, "r", 2)
+    assert journal.found.positions == old
+    journal.store(Commit(Checkpoint(6), {"b": None, "a": (4, 0, 9)}))
+    journal.store(Commit(Checkpoint(7), {"d": 1}))
+    journal.close()
+    assert Journal(path, "r", 3).found.positions == {"a": (4, 0, 9), "c": (1, 1), "d": 1}
+
+
+@pytest.mark.parametrize("module", ["apps.input.folder", "recompose.apps.input.folder"])
+def test_a_position_that_version_0_1_pickled_under_the_old_name_of_its_module_is_read(module: str) -> None:
+    body = pickle.dumps(Done(7, 70, 1234), protocol=0).replace(b"datapipe.sources.folder", module.encode())
+    assert module.encode() in body
+    assert unsealed(zlib.crc32(body).to_bytes(4, "big") + body) == Done(7, 70, 1234)
+
+
+def test_what_is_stored_together_is_in_several_records(path: Path) -> None:
+    """None too large for SQLite, whatever a commit has."""
+    texts = tuple(str(number) * 1_000_000 for number in range(10))
+    runs = (
+        Left(0, texts, None, sum(map(len, texts))),
+        Left(10, ("x",), "it raised", 0),
+        Left(11, ("y" * 6_000_000,), None, 6_000_000),
+        *left(12, "a", "b"),
+    )
+    journal = Journal(path, "r", 1)
+    journal.store(Commit(Checkpoint(delivered=13, failed=1), left=runs))
+    journal.store(Commit(Checkpoint(delivered=14, failed=1), left=left(14, "last")))
+    journal.close()
+    with closing(sqlite3.connect(path)) as db:
+        sizes = [size for (size,) in db.execute("SELECT length(body) FROM result ORDER BY first")]
+    assert len(sizes) > 3
+    assert max(sizes) < 6_100_000
+    found = Journal(path, "r", 2).found.left
+    assert [value for run in found for value in run.values] == [*texts, "x", "y" * 6_000_000, "a", "b", "last"]
+    assert [run.error for run in found if run.first == 10] == ["it raised"]
+
+
+@pytest.mark.parametrize(
+    ("commit", "said"),
+    [
+        (
+            Commit(Checkpoint(delivered=1), left=(Left(0, ("x" * 20_000,), None, 20_000),)),
+            "is to be stored of item 0 is",
+        ),
+        (Commit(Checkpoint(states={"sum": "x" * 20_000})), "the state of stage sum is"),
+        (Commit(Checkpoint(keyed={"by": {0: {"key": b"x" * 20_000}}})), "the state of a key of stage by is"),
+    ],
+)
+def test_what_is_too_large_for_a_record_is_named_and_no_damage(
+    path: Path, monkeypatch: pytest.MonkeyPatch, commit: Commit, said: str
+) -> None:
+    connect = sqlite3.connect
+
+    def connected(*args: Any, **how: Any) -> sqlite3.Connection:
+        db = connect(*args, **how)
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10_000)
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", connected)
+    journal = Journal(path, "r", 1)
+    with pytest.raises(
+        RecomposeError, match=rf"{said} too large for the journal: 20,\d\d\d bytes, and a record"
+    ) as told:
+        journal.store(commit)
+    assert "damaged" not in str(told.value)
+    journal.store(Commit(Checkpoint(delivered=1), left=left(0, "small")))
+    journal.close()
+    assert Journal(path, "r", 2).found.left == left(0, "small")

@@ -15,21 +15,21 @@ from apps.contract import App
 from compositions.errors import NotNow, RecomposeError
 from compositions.model import Stage
 from runtime.dispatch.checkpoint import Checkpoint
-from runtime.pools.ray_hosted import Raised
-from service.bodies.spec import RunSpec, SourceSpec
-from service.daemon.keeping.berth import Berth
-from service.daemon.keeping.history_puller import HistoryPuller
-from service.daemon.keeping.hosts import LocalHost
-from service.daemon.keeping.restart_policy import BACK_OFF_S, Starting, Up, put_off
-from service.daemon.keeping.ticker import Ticker
-from service.daemon.keeping.wanted import Wanted
-from service.daemon.keeping.watchdog import Watchdog
-from service.daemon.storing.store import DaemonStore, Started
-from service.running.asking.requests import PushMany, ReadResults
-from service.running.durable.journal import Journal
-from service.running.durable.opening import open_journal
-from service.running.durable.values import Commit, Pushed
-from service.running.runner import Runner
+from runtime.pools.ray.hosted import Raised
+from service.daemon.store.store import DaemonStore, Started
+from service.daemon.supervision.desired_state import DesiredState
+from service.daemon.supervision.history import HistoryPuller
+from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.restart_policy import BACK_OFF_S, POSTPONED_S, Starting, Up, put_off
+from service.daemon.supervision.runner_slot import RunnerSlot
+from service.daemon.supervision.ticker import Ticker
+from service.daemon.supervision.watchdog import Watchdog
+from service.runner.durable.journal import Journal
+from service.runner.durable.values import Commit, Pushed
+from service.runner.rpc.requests import PushMany, ReadResults
+from service.runner.runner import Runner
+from service.runner.validation.durable import open_journal
+from service.schemas.spec import RunSpec, SourceSpec
 
 
 @pytest.fixture
@@ -125,10 +125,10 @@ def test_an_app_whose_runner_finds_no_room_waits_and_loses_nothing(
         return runners[-1]
 
     how = {"source": SourceSpec(kind="push"), "durability": "exactly-once", "journals": str(small), "pool": "local"}
-    store, berth = DaemonStore(None), Berth("name", LocalHost(made))
+    store, slot = DaemonStore(None), RunnerSlot("name", LocalHost(made))
     now_s = 0.0
-    wanted, history = Wanted(Started(RunSpec(app="same", **how), 0), store), HistoryPuller("same", berth, store, 0)
-    watchdog = Watchdog(wanted, berth, history, Ticker("watchdog"), clock=lambda: now_s)
+    wanted, history = DesiredState(Started(RunSpec(app="same", **how), 0), store), HistoryPuller("same", slot, store, 0)
+    watchdog = Watchdog(wanted, slot, history, Ticker("watchdog"), clock=lambda: now_s)
     watchdog.step()
     assert watchdog.ask(PushMany((1, 2, 3))).serials == [0, 1, 2]
     runners[0].kill()
@@ -140,7 +140,7 @@ def test_an_app_whose_runner_finds_no_room_waits_and_loses_nothing(
     assert isinstance(watchdog.condition, Starting)
     assert "cannot be written" in str(put_off(watchdog.condition))
     ballast.unlink()
-    now_s += 10.0
+    now_s += POSTPONED_S[-1]
     watchdog.step()
     assert isinstance(watchdog.condition, Up)
     assert watchdog.ask(PushMany((4,))).serials == [3], "what was acknowledged has its place"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from apps.input.kafka import KafkaFeed
 from compositions.errors import RecomposeError
+from datapipe.brokers.kafka.source import KafkaFeed
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed; it is in extra kafka")
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from apps.output import to_kafka
-from apps.output.kinds import KINDS, Opening
-from apps.output.port import Row
-from apps.output.to_kafka import KafkaSink
 from compositions.errors import RecomposeError
+from datapipe.brokers.kafka import sink as to_kafka
+from datapipe.brokers.kafka.sink import KafkaSink
+from datapipe.sink_kinds import KINDS, Opening
+from datapipe.sinks.port import Row
 
 kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed; it is in extra kafka")
 

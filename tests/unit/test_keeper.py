@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from apps.input.push import Push
+from datapipe.sources.push import Push
 from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.outcomes import Delivered
-from service.running.building.keeper import ExactlyOnceKeeper, Keeping
-from service.running.building.kept import Run
-from service.running.durable.journal import Journal
-from service.running.durable.values import Commit, Resumption
+from service.runner.durable.journal import Journal
+from service.runner.durable.values import Commit, Resumption
+from service.runner.wiring.checkpointer import CheckpointerParts, ExactlyOnceCheckpointer
+from service.runner.wiring.result_buffer import ResultBatch
 
 
 @dataclass
@@ -40,18 +40,18 @@ class Writer:
 class Staged:
     def __init__(self) -> None:
         self.writer, self.released, self.seen, self.out = Writer(), [], [], 0
-        keeping = Keeping(self.writer, Push(1, clock=float), lambda payload: payload, Resumption(), None)  # type: ignore[arg-type]
-        self.keeper = ExactlyOnceKeeper(lambda run: self.released.append(run.first), keeping)
-        self.keeper.seen = lambda at_s, out: self.seen.append((at_s, out.serial, out.payload))
+        parts = CheckpointerParts(self.writer, Push(1, clock=float), lambda payload: payload, Resumption(), None)  # type: ignore[arg-type]
+        self.checkpointer = ExactlyOnceCheckpointer(lambda run: self.released.append(run.first), parts)
+        self.checkpointer.seen = lambda at_s, out: self.seen.append((at_s, out.serial, out.payload))
 
     def leave(self) -> None:
-        self.keeper.left(Delivered(0.0, self.out, (0.0,), 0.0, "1", payload=["large"]))
-        self.keeper.take(Run(self.out, ["value"]))
+        self.checkpointer.left(Delivered(0.0, self.out, (0.0,), 0.0, "1", payload=["large"]))
+        self.checkpointer.take(ResultBatch(self.out, ["value"]))
         self.out += 1
 
     def turn(self, now_s: float, behind: int = 0) -> int:
         """How many commits were begun until then. So many items that left are ``behind`` the latest checkpoint."""
-        self.keeper.turn(now_s, lambda left: Checkpoint(left - behind, 0, 0, {}))
+        self.checkpointer.turn(now_s, lambda left: Checkpoint(left - behind, 0, 0, {}))
         return len(self.writer.submitted)
 
 
@@ -76,7 +76,7 @@ def test_between_two_commits_passes_as_long_as_one_takes_and_no_more_than_5_ms(t
     assert staged.turn(1.0 + took_s / 2) == 1, "one at a time"
     staged.writer.store()
     staged.turn(ended_s := 1.0 + took_s)
-    assert staged.keeper.wake_at_s == pytest.approx(ended_s + pause_s)
+    assert staged.checkpointer.wake_at_s == pytest.approx(ended_s + pause_s)
     assert staged.turn(ended_s + 0.9 * pause_s) == 1
     staged.leave()
     assert staged.turn(ended_s + 1.1 * pause_s) == 2
@@ -86,8 +86,8 @@ def test_between_two_commits_passes_as_long_as_one_takes_and_no_more_than_5_ms(t
 def test_where_a_part_of_a_bundle_has_left_the_rest_is_waited_for_without_turning_idly() -> None:
     staged = Staged()
     staged.leave()
-    staged.keeper.turn(1.0, lambda left: None)
-    assert staged.keeper.wake_at_s == pytest.approx(1.005)
+    staged.checkpointer.turn(1.0, lambda left: None)
+    assert staged.checkpointer.wake_at_s == pytest.approx(1.005)
     assert staged.turn(1.006) == 1
 
 
@@ -99,11 +99,15 @@ def test_what_is_behind_the_checkpoint_waits_for_the_next_one() -> None:
     assert staged.turn(1.006, behind=1) == 1
     staged.writer.store()
     assert staged.turn(1.1, behind=1) == 1, "the same place again"
-    assert (staged.released, [seen[1] for seen in staged.seen], staged.keeper.idle) == ([0, 1], [0, 1], False)
+    assert (staged.released, [seen[1] for seen in staged.seen], staged.checkpointer.idle) == ([0, 1], [0, 1], False)
     assert staged.turn(1.2) == 2
     staged.writer.store()
     staged.turn(1.3)
-    assert (staged.released, [seen[1] for seen in staged.seen], staged.keeper.idle) == ([0, 1, 2], [0, 1, 2], True)
+    assert (staged.released, [seen[1] for seen in staged.seen], staged.checkpointer.idle) == (
+        [0, 1, 2],
+        [0, 1, 2],
+        True,
+    )
 
 
 @pytest.mark.parametrize(("sync", "level"), [(True, 2), (False, 1)])

@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 
 from apps.contract import App, Outputs
 from compositions.model import Stage, StageKind
-from runtime.arena.shelves import AsTheyAre
-from runtime.dispatch.events import KeyStates
+from runtime.arena.frame_store import AsTheyAre
 from runtime.dispatch.instructions import KeyedTask, Task
-from runtime.dispatch.routes import Mosaic
+from runtime.dispatch.keys import KeyStates, Mosaic
 from runtime.pools.execute import run_now
-from runtime.pools.keyed_states import packed, packed_changes, unpacked, unpacked_changes
-from runtime.pools.ray_bench import Bench
-from runtime.pools.ray_language import Language
+from runtime.pools.ray.language import Language, packed, packed_changes, unpacked, unpacked_changes
+from runtime.pools.ray.worker import Bench
 from runtime.transport.values import FrameCodec
 from runtime.transport.wire import HEAD, Message, pack, unpack
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from apps.contract import App, Outputs
 from compositions.model import Stage, StageKind
 from runtime.dispatch.instructions import KeyedTask, Task
-from runtime.dispatch.routes import Mosaic, Routes
+from runtime.dispatch.keys import Mosaic, Routes
 from runtime.pools.calls import Calls
 from runtime.pools.execute import StageError, run_now
 from runtime.pools.keyed import routing
 from runtime.pools.local import CODEC
 from runtime.pools.perform import Performed, perform
-from runtime.transport.broken import Broken
+from runtime.transport.outputs import Broken
 
 PARTITIONS = 4
 ALL = {"total": {key: {} for key in range(PARTITIONS)}}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from apps import registry
-from benchmarks.keyed.work import KEYS, key_of, last_sums, sum_at, verify
-from benchmarks.keyed_sum import APPS
+from lab.benchmarks.keyed.work import KEYS, key_of, last_sums, sum_at, verify
+from lab.benchmarks.keyed_sum import APPS
 
 
 def test_what_is_expected_of_all_is_what_our_app_does_one_by_one() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from apps import registry
-from benchmarks.large_state import APPS, STATE_BYTES
+from lab.benchmarks.large_state import APPS, STATE_BYTES
 
 
 def test_each_key_comes_once_before_one_comes_again_and_its_state_has_the_size_asked_for() -> None:

@@ -9,8 +9,8 @@ from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, Event, ItemFault, KeyedDone, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
+from runtime.dispatch.keys import Routes
 from runtime.dispatch.ledger import Change, Ledger
-from runtime.dispatch.routes import Routes
 from runtime.dispatch.settings import DispatcherSettings
 
 

@@ -8,10 +8,9 @@ import sys
 import pytest
 
 from apps import registry
-from benchmarks.light import peers
-from benchmarks.light.ours import APPS, NAMES, EngineAlone, in_groups, merged
-from benchmarks.light.work import STAGES, Check, Merged, loops_for
-from compositions.model import Composition
+from lab.benchmarks.light import peers
+from lab.benchmarks.light.ours import APPS, NAMES
+from lab.benchmarks.light.work import STAGES, Check, Merged, loops_for
 
 
 def test_our_stages_do_what_those_of_the_peers_do() -> None:
@@ -61,9 +60,3 @@ def test_a_peer_that_is_not_installed_is_a_sentence(
     peers.serve(peers.PEERS)
     told = json.loads(capsys.readouterr().out)
     assert told == {"there": False, "text": f"{name} is not installed: pip install 'recompose[peers]'"}
-
-
-@pytest.mark.parametrize("composition", [merged(), in_groups(), merged(2)], ids=lambda each: each.name)
-@pytest.mark.parametrize("bundle", [1, 40, 2000])
-def test_the_engine_alone_delivers_all(composition: Composition, bundle: int) -> None:
-    assert EngineAlone(composition, bundle).rate_per_s(100) > 0

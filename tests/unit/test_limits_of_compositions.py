@@ -14,13 +14,13 @@ from compositions.errors import CompositionError
 from compositions.model import Stage
 from compositions.rules import MAX_COMPOSITIONS
 from service.api import create_app
-from service.bodies.compositions import Choice
 from service.daemon import choices
 from service.daemon.checks import WORKERS_PER_CORE
 from service.daemon.compositions import Compositions
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.storing.store import DaemonStore
-from service.running.checking.shipped import available_cores
+from service.daemon.store.store import DaemonStore
+from service.runner.validation.resolution import available_cores
+from service.schemas.compositions import Choice
+from tests.support.fakes import fake_daemon
 
 YAML = {"content-type": "application/yaml"}
 PATIENCE_S = 10.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -189,3 +190,53 @@ def test_a_port_in_use_is_refused_with_a_sentence() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(RecomposeError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
             listener.listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_the_kernel_names_the_user_behind_a_connection_while_a_process_holds_it(address: str) -> None:
+    with listener.listen(address, 0) as listening, socket.create_connection(listening.getsockname()[:2]) as client:
+        client_end, server_end = client.getsockname()[:2], listening.getsockname()[:2]
+        assert listener.user_behind(client_end, server_end) == os.geteuid()
+        client.shutdown(socket.SHUT_WR)
+        assert listener.user_behind(client_end, server_end) == os.geteuid(), "it still reads"
+        client.close()
+        assert listener.user_behind(client_end, server_end) is None, "the kernel shows user 0 now, who is not there"
+
+
+def test_a_client_that_speaks_ipv4_through_a_socket_of_ipv6_is_known_too() -> None:
+    with listener.listen("127.0.0.1", 0) as listening, socket.socket(socket.AF_INET6) as client:
+        port = listening.getsockname()[1]
+        client.connect(("::ffff:127.0.0.1", port))
+        assert listener.user_behind(("127.0.0.1", client.getsockname()[1]), ("127.0.0.1", port)) == os.geteuid()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_the_tables_say_the_same_where_the_kernel_takes_no_question(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "SOCK_DIAG", 31)  # a family that there is not
+    with listener.listen(address, 0) as listening, socket.create_connection(listening.getsockname()[:2]) as client:
+        ends = client.getsockname()[:2], listening.getsockname()[:2]
+        assert listener.user_behind(*ends) == os.geteuid()
+        client.close()
+        assert listener.user_behind(*ends) is None
+
+
+def test_a_user_of_another_namespace_is_nobody_in_particular(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "_asked", lambda *ends: (1, listener.NOBODY, 7))
+    assert listener.user_behind(("127.0.0.1", 1), ("127.0.0.1", 2)) is None
+
+
+def test_without_a_token_only_the_users_that_may_are_let_in() -> None:
+    own, others = frozenset({os.geteuid()}), frozenset({os.geteuid() + 1})
+    assert talked(_asks_for_the_status, app=Guard(_answers, Access(users=own)))[0].startswith(b"HTTP/1.1 200")
+    answer = talked(_asks_for_the_status, app=Guard(_answers, Access(users=others)))[0]
+    assert answer.startswith(b"HTTP/1.1 403")
+    assert f"user {os.geteuid()} of this machine is refused".encode() in answer
+    assert b"RECOMPOSE_TOKEN" in answer
+    assert talked(_asks, app=Guard(_answers, Access(users=others)))[0].startswith(b"HTTP/1.1 200"), "the page is open"
+
+
+async def _asks_for_the_status(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    writer.write(b"GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    return await reader.read()

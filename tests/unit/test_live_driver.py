@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from datapipe.live import driver as module
-from datapipe.live.driver import Driver
-from datapipe.live.messages import Begin, Durable, Key, ResultRows, Room, Rows, Setup, StreamSource, TableSink, Wanted
+from datapipe.spark import driver as module
+from datapipe.spark.driver import Driver
+from datapipe.spark.messages import Begin, Durable, Key, ResultRows, Room, Rows, Setup, StreamSource, TableSink, Wanted
 
 KEY = Key("q", 3)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapipe.live.ledger import Ledger
-from datapipe.live.messages import Key
-from datapipe.live.table import covered, part_name
+from datapipe.spark.link import Ledger
+from datapipe.spark.messages import Key
+from datapipe.spark.table import covered, part_name
 
 FIRST = Key("q", 0)
 

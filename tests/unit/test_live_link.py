@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from compositions.errors import RecomposeError
-from datapipe.live import process as module
-from datapipe.live.link import SparkLink
-from datapipe.live.messages import Setup, StreamSource, TableSink
-from service.running.building.kept import Run
+from datapipe.spark import process as module
+from datapipe.spark.link import SparkLink
+from datapipe.spark.messages import Setup, StreamSource, TableSink
+from service.runner.wiring.result_buffer import ResultBatch
 
 DOUBLE = Path(__file__).parent / "live_driver_double.py"
 
@@ -42,7 +42,7 @@ def run(link: SparkLink) -> list[int]:
     items = []
     for arrival in link:
         items.append(arrival.value)
-        link.take(Run(len(items), [arrival.value * 2]))
+        link.take(ResultBatch(len(items), [arrival.value * 2]))
     link.finish()
     return items
 
@@ -124,7 +124,7 @@ def test_a_stop_ends_the_driver_wherever_it_is(tmp_path: Path) -> None:
     link = link_to(tmp_path, rows=10_000)
     arrivals = iter(link)
     for _ in range(5):
-        link.take(Run(0, [next(arrivals).value]))
+        link.take(ResultBatch(0, [next(arrivals).value]))
     link.close()
     assert next(arrivals, None) is None
     pid = link.status()["driver_pid"]

@@ -9,12 +9,12 @@ import pytest
 
 from apps.synthetic import Synthetic
 from compositions.errors import RecomposeError
-from datapipe import session
-from service.bodies.refusals import BadValueError
-from service.bodies.spec import RunSpec, SinkSpec, SourceSpec
+from datapipe.spark import session
 from service.cli.texts import parse_sink, parse_source
 from service.daemon.checks import check_source
-from service.running.checking.spark import open_link
+from service.runner.validation.checked import open_link
+from service.schemas.refusals import BadValueError
+from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
 
 MORE = {"maxFilesPerTrigger": 4, "header": True}
 SPARK: dict[str, Any] = {"kind": "spark", "format": "csv", "path": "in"}
@@ -28,7 +28,7 @@ SPARK: dict[str, Any] = {"kind": "spark", "format": "csv", "path": "in"}
         ({"kind": "push", "transform": "x.sql"}, "transform goes with source kind spark only, not with push"),
         (
             {"kind": "video", "path": "x", "options": {"a": "b"}},
-            "options goes with source kinds spark, redis, kafka, nats, mqtt and rabbitmq only",
+            "options goes with source kinds spark, folder, redis, kafka, nats, mqtt and rabbitmq only",
         ),
     ],
 )
@@ -56,6 +56,9 @@ def test_the_command_line_reads_the_source_from_a_file_and_the_sink_from_a_text(
     assert setup is not None
     assert setup._setup.source.options == {"schema": "n INT", "maxFilesPerTrigger": "4", "header": "true"}
     assert parse_sink("orc:out") == SinkSpec(format="orc", path="out")
+    assert parse_sink("spark+orc:out") == SinkSpec(format="orc", path="out")
+    assert parse_sink("spark+parquet:out") == SinkSpec(kind="spark", format="parquet", path="out")
+    assert parse_sink("parquet:out") == SinkSpec(kind="parquet", path="out")
     assert parse_sink("sql:sqlite:///a.db") == SinkSpec(kind="sql", path="sqlite:///a.db")
     assert parse_sink("redis://h:1/0?stream=a") == SinkSpec(kind="redis", path="redis://h:1/0?stream=a")
     assert parse_sink("kafka://h:9092/a") == SinkSpec(kind="kafka", path="kafka://h:9092/a")
@@ -78,7 +81,15 @@ def test_a_source_file_that_is_none_is_refused(tmp_path: Path, content: str | No
         parse_source(f"spark:{tmp_path / 'source.yaml'}")
 
 
-@pytest.mark.parametrize(("text", "sentence"), [("out", "is not FORMAT:PATH"), ("xml:out", "format = 'xml'")])
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("out", r"'out' is no sink; give parquet:FOLDER, sql:URL, redis://…, .* or spark\+FORMAT:PATH \(parquet, orc"),
+        ("xml:out", r"'xml:out' is no sink; give parquet:FOLDER"),
+        ("spark+avro:out", r"is no sink; give parquet:FOLDER"),
+        ("parquet:", "path"),
+    ],
+)
 def test_a_sink_that_is_none_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         parse_sink(text)

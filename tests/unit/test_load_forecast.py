@@ -8,11 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from control.forecast.load.bins import BIN_S, KEPT, Bins
-from control.forecast.load.falls import FOLLOWED_S, Falls, cost_s
-from control.forecast.load.level import Level, dispersion_of
+from control.forecast.load.arrivals import BIN_S, FOLLOWED_S, KEPT, Bins, Falls, cost_s
 from control.forecast.load.looking_ahead import LookingAhead
-from control.forecast.load.season import season_of
+from control.forecast.load.predictors import Level, dispersion_of, season_of
 
 TURN_S = 0.25
 

@@ -120,7 +120,8 @@ generate: {replicas: [1, -1, two]}
         "defaults.replicas": "replicas is 0; it must be at least 1 and at most 1,000",
         "compositions[0].notation": "stage 'rank' is missing; every stage appears exactly once",
         "compositions[1].name": "must be text, not 2; put it in quotes",
-        "compositions[2].groups[0].stages[1]": "unknown stage 'rnak'; ferret has segment, extract, vectorize, rank",
+        "compositions[2].groups[0].stages[1]": "unknown stage 'rnak' (did you mean 'rank'?); ferret has segment, "
+        "extract, vectorize, rank",
         "compositions[2].groups[1].colour": "unknown key; accepted are stages, pattern, replicas",
         "compositions[2].groups[1].replicas": "replicas is 0; it must be at least 1 and at most 1,000",
         "compositions[2].groups[1].stages[1]": "stage 'extract' is in the wrong order after 'vectorize'; ferret has "
@@ -233,11 +234,6 @@ def test_later_documents_replace_compositions_of_the_same_name() -> None:
     merged = merge([first, second, other])
     assert [short_notation(each) for each in merged["counter"].values()] == ["Par*4-Seq", "Par-Seq"]
     assert set(merged["synthetic"]) == {"a"}
-
-
-def test_what_is_dumped_loads_to_the_same() -> None:
-    shipped = load((SHIPPED / "ferret.yaml").read_text(encoding="utf-8"), APPS)
-    assert load(dump("ferret", shipped.compositions), APPS) == shipped
 
 
 ONE_OF = "auto, fixed, faf, pbaf, pbaf-wt, mbaf, pmbaf, pid or slo-batch"

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime.arena import loans
+from runtime.arena import frame_store
 from runtime.arena.arena import Arena
-from runtime.arena.loans import Loans
+from runtime.arena.frame_store import Loans, RunnerShelf, WorkerShelf
 from runtime.arena.reference import LARGE_BYTES, Reference
 from runtime.arena.segment import Segment
-from runtime.arena.shelves import RunnerShelf, WorkerShelf
 from runtime.transport.values import FrameCodec
 
 SIZE = 300_000
@@ -151,7 +150,7 @@ def test_what_another_thread_writes_and_lets_go_while_a_loan_begins_is_forgotten
         return before
 
     held: list[Any] = []
-    monkeypatch.setattr(loans, "faults", counted)
+    monkeypatch.setattr(frame_store, "faults", counted)
     reference, another = stored(arena, 3), stored(arena, 5)
     held.append(side.open(reference))
     side.open(another)

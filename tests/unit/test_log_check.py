@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from compositions.errors import RecomposeError
-from service.running.durable.journal import Journal
-from service.running.durable.log_check import FRAME_HEADER_BYTES, HEADER_BYTES, log_damage
-from service.running.durable.values import Pushed
+from service.runner.durable.journal import Journal
+from service.runner.durable.log_check import FRAME_HEADER_BYTES, HEADER_BYTES, log_damage
+from service.runner.durable.values import Pushed
 
 FRAME_BYTES = FRAME_HEADER_BYTES + 4096
 STORED = 30

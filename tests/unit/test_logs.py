@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 
 import pytest
 import structlog
 from fastapi.testclient import TestClient
 
+from apps import registry
+from control.decisions import State
 from service import logs
 from service.api import create_app
 from service.api.guard import Access
-from service.daemon.fakes.fake_daemon import fake_daemon
-from service.daemon.storing.store import DaemonStore
+from service.daemon.store.store import DaemonStore
+from service.schemas.base import json_of
+from service.schemas.results import Summary
+from service.schemas.spec import RunSpec
+from service.schemas.status import Status, resting
+from tests.support.fakes import fake_daemon
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +68,85 @@ def test_tokens_and_bodies_stay_out(capsys: pytest.CaptureFixture[str]) -> None:
     written = capsys.readouterr().err
     assert "runner up" in written
     assert not any(secret in written for secret in ("s3cret", "wr0ng", "pr1vate"))
+
+
+def test_passwords_in_addresses_stay_out_whoever_writes_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    recent = logs.Recent()
+    logs.configure("info", recent=recent)
+    lines = (
+        "rtsp://me:s3cret@camera/1 is away",
+        "%3|FAIL|rdkafka#consumer-1| me:x@y is none, kafka://me:s3/cr3t@broker:9092/bootstrap is",
+        '"WebSocket /?token=s3cret" 403',
+        "jdbc:postgresql://db/x?user=me&password=s3cret&ssl=true",
+    )
+    for line in lines:
+        logging.getLogger("library").warning(line)
+        structlog.get_logger().warning("printed", line=line, about=ValueError(line))
+    try:
+        raise ValueError(lines[0])
+    except ValueError:
+        structlog.get_logger().exception("broken")
+    written = capsys.readouterr().err
+    kept = str(recent.read(None, 0, 100))
+    for text in (written, kept):
+        assert not re.search("s3cret|cr3t", text)
+        for left in ("rtsp://camera/1 is away", "kafka://broker:9092/bootstrap", "me:x@y", "/?token=…", "…&ssl=true"):
+            assert left in text
+    logs.configure("info", console=True)
+    logging.getLogger("library").warning(lines[0])
+    assert "s3cret" not in capsys.readouterr().err
+
+
+def test_what_went_wrong_is_told_without_passwords() -> None:
+    status = resting(registry.find("synthetic"), State.FAILED, RunSpec(app="synthetic"), None)
+    body = status.model_dump() | {"failure": "rtsp://me:s3cret@h/1 is away", "held_up": "s3://KEY:S3/cret@bucket is"}
+    told = Status.model_validate(body)
+    assert (told.health.failure, told.health.held_up) == ("rtsp://h/1 is away", "s3://bucket is")
+    failed = status.but(health=status.health.failed(body["failure"]))
+    assert json.loads(json_of(failed))["failure"] == told.health.failure
+    assert Summary(run="r", failure="amqp://me:s3cret@h:1/x").failure == "amqp://h:1/x"
+
+
+@pytest.mark.parametrize(
+    ("line", "level", "event", "fields"),
+    [
+        (
+            '{"app": "a", "event": "worker died", "level": "warning", "at": "now"}',
+            "warning",
+            "worker died",
+            {"app": "a"},
+        ),
+        ("item \x1b[31m7\x1b[0m", "info", "printed", {"line": "item 7"}),
+        ('{"event": 7, "level": "warning", "at": "now"}', "info", "printed", None),
+        ('{"event": "x", "level": "loud", "at": "now"}', "info", "printed", None),
+        ("{not json", "info", "printed", None),
+        ('{"event": "x", "level": ["a"], "at": 1}', "info", "printed", None),
+        ('{"event": "x", "level": "info", "at": 1, "self": 1, "by": "another"}', "info", "x", {}),
+        ('{"a":' * 100_000, "info", "printed", None),
+        ("[2026-11-23 17:40:03,123 E 4711 4711] core_worker.cc:5: x", "debug", "ray", None),
+        ("    @     0x7f12ab34 (unknown)", "debug", "ray", None),
+        ("*** SIGABRT received at time=1", "debug", "ray", None),
+    ],
+)
+def test_lines_of_other_processes_keep_their_level_and_fields(
+    line: str, level: str, event: str, fields: dict[str, str] | None
+) -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG))
+    with structlog.testing.capture_logs() as seen:
+        logs.relay("recompose-1-a-runner pid=7", line)
+    (told,) = seen
+    assert (told["log_level"], told["event"], told["by"]) == (level, event, "recompose-1-a-runner pid=7")
+    rest = {name: value for name, value in told.items() if name not in ("log_level", "event", "by")}
+    assert rest == ({"line": line} if fields is None else fields)
+
+
+@pytest.mark.parametrize("readable", [False, True])
+def test_the_log_has_one_form(readable: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(console=readable)
+    structlog.get_logger().info("begun")
+    logging.getLogger("uvicorn").warning("shaky")
+    logs.relay("w1", '{"event": "worker died", "level": "warning", "at": "now"}')
+    lines = capsys.readouterr().err.splitlines()
+    form = r"\[(info|warning) *\] \w.* at=20" if readable else r'\{.*"level": "(info|warning)".*\}'
+    assert [bool(re.match(form, line)) for line in lines] == [True] * 3, lines
+    assert not any("\x1b" in line for line in lines)

@@ -12,19 +12,18 @@ from apps import registry
 from compositions.errors import RecomposeError
 from control.arbitration.machine import AWAY_S
 from control.decisions import Mode
-from service.bodies.budget import BudgetBody
-from service.bodies.machine import MachineBudgetRequest, MachineShares
-from service.bodies.refusals import BadValueError, NotStoredError
-from service.bodies.spec import RunSpec
 from service.daemon.daemon import Daemon
-from service.daemon.fakes.fake_daemon import PromptTicker
-from service.daemon.fakes.fake_runner import FakeRunner
-from service.daemon.keeping.hosts import LocalHost
 from service.daemon.machine import EVERY_S, Machine
 from service.daemon.runs import Runs
-from service.daemon.storing.store import DaemonStore
-from service.running.asking.port import ANSWER_S
-from service.running.asking.requests import AskBid, Request, SetGrant
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.hosts import LocalHost
+from service.runner.rpc.port import ANSWER_S
+from service.runner.rpc.requests import AskBid, Request, SetGrant
+from service.schemas.machine import MachineBudgetRequest, MachineShares
+from service.schemas.refusals import BadValueError, NotStoredError
+from service.schemas.slo import BudgetBody
+from service.schemas.spec import RunSpec
+from tests.support.fakes import FakeRunner, PromptTicker
 
 A = TypeVar("A")
 NAMES = ("ferret", "synthetic")
@@ -88,11 +87,12 @@ def test_each_gets_its_share_and_the_status_says_so_until_it_is_lifted(rig: Rig)
     rig.machine.set(eight(ferret={"priority": 3}))
     assert rig.turn() == {"ferret": 6, "synthetic": 2}
     status = rig.daemon.observation.status("synthetic")
-    assert status.grant is not None
-    assert (status.grant.workers, status.grant.reached, status.grant.reached_with_more) == (2, 0.5, 0.75)
-    assert status.grant.more == BudgetBody(workers=1, cores=None)
-    assert status.grant.composition_with_more == "3 wide"
-    assert rig.machine.shares().shares["synthetic"] == status.grant
+    grant = status.resources.grant
+    assert grant is not None
+    assert (grant.workers, grant.reached, grant.reached_with_more) == (2, 0.5, 0.75)
+    assert grant.more == BudgetBody(workers=1, cores=None)
+    assert grant.composition_with_more == "3 wide"
+    assert rig.machine.shares().shares["synthetic"] == grant
     rig.machine.set(None)
     assert rig.turn() == {"ferret": None, "synthetic": None}
     assert rig.machine.shares().shares == {}

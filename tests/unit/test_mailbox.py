@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from compositions.errors import RecomposeError
-from service.running.asking.mailbox import Answers, Mailbox
-from service.running.asking.requests import Push, ReadStatus, ResetGaps
+from service.runner.rpc.mailbox import Answers, Mailbox
+from service.runner.rpc.requests import Push, ReadStatus, ResetGaps
 
 PATIENCE_S = 30.0
 

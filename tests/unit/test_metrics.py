@@ -8,16 +8,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from apps import registry
 from compositions.batching import Batching
 from control.decisions import State
-from service.api.exposition import exposition
 from service.api.metrics import METRICS
-from service.bodies.batching import BatchingStatus, Held
-from service.bodies.figures import Cost, Items, Latency
-from service.bodies.slo import SloInForce
-from service.bodies.spec import RunSpec
-from service.bodies.status import Status, resting
+from service.api.operation import Exposition
+from service.schemas.batching import BatchingStatus, Held
+from service.schemas.figures import Cost, Items, Latency, LatencyHistogram
+from service.schemas.slo import SloInForce
+from service.schemas.spec import RunSpec
+from service.schemas.status import Status, resting
+from tests.support.bodies import having
 
-STATUS = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None).model_copy(
-    update={
+STATUS = having(
+    resting(registry.find("synthetic"), State.STABLE, RunSpec(app="synthetic"), None),
+    {
         "slo": SloInForce(metric="latency", target=400.0, threshold=0.2, statistic="mean", bound=480.0),
         "slo_status": "met",
         "input_rate_per_s": 10.0,
@@ -27,13 +29,15 @@ STATUS = resting(registry.find("synthetic"), State.STABLE, RunSpec(app="syntheti
         "offered_per_s": 45.0,
         "admitted_per_s": 25.0,
         "missed": 7,
+        "held_up_by": ["sink"],
+        "latency_histogram": LatencyHistogram(le_s=[0.1, 0.25], counts=[1, 3, 4], sum_s=1.5),
         "lag_s": 6.5,
-    }
+    },
 )
 
 
 def samples(statuses: list[Status]) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    text = exposition(lambda: statuses).decode()
+    text = Exposition(lambda: statuses).text().decode()
     families = text_string_to_metric_families(text)
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
 
@@ -47,8 +51,15 @@ def value(name: str, **labels: str) -> float | None:
     [
         ("recompose_app_state", {"state": "stable"}, 1.0),
         ("recompose_app_state", {"state": "failed"}, 0.0),
+        ("recompose_slo_bound_seconds", {}, 0.48),
         ("recompose_slo_bound", {"metric": "latency"}, 0.48),
+        ("recompose_input_items_per_second", {}, 10.0),
         ("recompose_input_rate", {}, 10.0),
+        ("recompose_held_up", {"reason": "sink"}, 1.0),
+        ("recompose_held_up", {"reason": "stages"}, 0.0),
+        ("recompose_item_latency_seconds_bucket", {"le": "0.25"}, 3.0),
+        ("recompose_item_latency_seconds_bucket", {"le": "+Inf"}, 4.0),
+        ("recompose_item_latency_seconds_sum", {}, 1.5),
         ("recompose_latency_seconds", {"statistic": "mean"}, 0.181),
         ("recompose_items_total", {"outcome": "failed"}, 1.0),
         ("recompose_workers_in_use", {}, 5.0),
@@ -67,7 +78,7 @@ def test_values_in_base_units(name: str, labels: dict[str, str], expected: float
 def test_the_size_of_bundles_in_use() -> None:
     batching = BatchingStatus.of(Batching(), Held("auto", None, 32, "a hop shows"))
     key = ("recompose_bundle_size", frozenset({("app", "synthetic")}))
-    assert samples([STATUS.model_copy(update={"batching": batching})])[key] == 32
+    assert samples([having(STATUS, {"batching": batching})])[key] == 32
     assert key not in samples([STATUS])
 
 
@@ -78,8 +89,12 @@ def test_what_is_not_measured_is_absent_never_zero() -> None:
 
 
 def test_the_glossary_is_complete_and_bounded() -> None:
-    described = {family.name for family in text_string_to_metric_families(exposition(lambda: [STATUS]).decode())}
-    assert described == {metric.name.removesuffix("_total") for metric in METRICS}
+    families = text_string_to_metric_families(Exposition(lambda: [STATUS]).text().decode())
+    described = {family.name for family in families if family.name.startswith("recompose_")}
+    glossary = {name for metric in METRICS for name in (metric.name, metric.earlier) if name is not None}
+    beside = {"recompose_item_latency_seconds", "recompose_status_call_seconds", "recompose_build_info"}
+    beside.add("recompose_status_call_seconds_created")
+    assert described == {name.removesuffix("_total") for name in glossary} | beside
     for metric in METRICS:
         assert len(metric.labels) + 1 <= 3
         assert metric.meaning
@@ -88,4 +103,33 @@ def test_the_glossary_is_complete_and_bounded() -> None:
 
 
 def test_no_apps_no_samples() -> None:
-    assert samples([]) == {}
+    assert not [name for name, labels in samples([]) if "app" in dict(labels)]
+
+
+def test_a_stopped_app_has_its_state_and_no_more() -> None:
+    stopped = having(STATUS, {"state": State.STOPPED})
+    own = {key: number for key, number in samples([stopped]).items() if ("app", "synthetic") in key[1]}
+    assert own == {("recompose_app_state", frozenset({("app", "synthetic"), ("state", "stopped")})): 1.0}
+
+
+def test_the_service_tells_of_its_own_process() -> None:
+    exposition = Exposition(lambda: [])
+    exposition.text()
+    text = exposition.text().decode()
+    for name in (
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "python_gc_collections_total",
+        "recompose_build_info",
+    ):
+        assert f"\n{name}" in text, name
+    assert "recompose_status_call_seconds_count 1.0" in text
+
+
+def test_every_name_ends_in_its_unit_or_says_that_it_has_none() -> None:
+    units = ("_seconds", "_items", "_per_second", "_bytes", "_total")
+    without = {metric.name for metric in METRICS if not metric.name.endswith(units)}
+    assert without == {
+        "recompose_app_state", "recompose_slo_status", "recompose_slo_bound", "recompose_held_up",
+        "recompose_stage_bottleneck", "recompose_workers", "recompose_workers_in_use",
+    }  # fmt: skip

@@ -5,15 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from benchmarks.controllers_on_ray import bundles_of, settings_of, virtual
-from benchmarks.military_server import Point, fitted, law, law_lines, shape
-from service.bodies.spec import BatchingSpec
-from service.experiments.batching.grid import OURS, PUBLISHED
-from service.experiments.batching.measured import read_law
-from service.experiments.batching.plant import Pipeline
+from lab.benchmarks.military_server import Point, fitted, law, law_lines, shape
+from lab.papers.leonarczyk.measured import read_law
 
 
 def measured(width: int, a_ms: float, b_ms: float, in_flight: int = 4) -> list[Point]:
@@ -52,28 +47,3 @@ def test_its_shape_is_that_of_slo_batch() -> None:
         list(law_lines(found, (2, 4, 12)))[-1]
         == "  fixed 2.000 ms, and an overhead of 10.0 tuples; 4 bundles in flight"
     )
-
-
-def test_items_that_left_together_are_a_bundle_of_the_age_of_its_oldest() -> None:
-    """Three items, then one, then two of a bundle of three, of which one came out elsewhere."""
-    instant = pa.timestamp("us", tz="UTC")
-    rows = {
-        "serial": pa.array([5, 0, 1, 2, 3, 4]),
-        "read": pa.array([500, 0, 100, 200, 300, 400], pa.int64()).cast(instant),
-        "delivered": pa.array([9000, 3000, 3000, 3000, 5300, 9000], pa.int64()).cast(instant),
-        "batch": pa.array([3, 3, 3, 3, 1, 3], pa.int32()),
-    }
-    found = bundles_of(pa.table(rows))
-    assert found.sizes.tolist() == [3, 1]
-    assert found.latencies_s.tolist() == [0.003, 0.005]
-    figures = found.figures(3.0)
-    assert (figures.batched_hit, figures.itemized_hit) == (0.5, 0.75)
-
-
-def test_every_controller_gets_settings_that_it_has() -> None:
-    for controller in (*PUBLISHED, OURS):
-        given = BatchingSpec(controller=controller, settings=settings_of(controller))
-        assert given.batching.controller == controller
-        figures, items_per_s = virtual(controller, 3.0, 2000, Pipeline())
-        assert 0 <= figures.itemized_hit <= 1
-        assert items_per_s > 0

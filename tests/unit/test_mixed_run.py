@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from benchmarks.mixed.apps.shaped import Kind, stages_of
-from benchmarks.mixed.drawn import Out, drawn_composition, plain_loop, resized
-from benchmarks.mixed_run import compared, drawn
 from compositions.model import TransitionKind
-from service.running.building.kept import Run
+from lab.benchmarks.mixed.apps.shaped import Kind, stages_of
+from lab.benchmarks.mixed.drawn import Out, drawn_composition, plain_loop, resized
+from lab.benchmarks.mixed_run import compared, drawn
+from service.runner.wiring.result_buffer import ResultBatch
 
 KINDS: tuple[Kind, ...] = ("wait", "repeat", "halve", "pairs")
 Spoil = Callable[[list[str]], list[str]]
@@ -21,7 +21,10 @@ Spoil = Callable[[list[str]], list[str]]
 
 def lines_of(expected: list[Out]) -> list[str]:
     """As the sink writes them."""
-    runs = [Run(serial, [out], "ValueError: unlucky" if out is None else None) for serial, out in enumerate(expected)]
+    runs = [
+        ResultBatch(serial, [out], "ValueError: unlucky" if out is None else None)
+        for serial, out in enumerate(expected)
+    ]
     return [json.dumps(row) + "\n" for run in runs for row in run.rows()]
 
 

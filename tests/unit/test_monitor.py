@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from profiler.hops import Hops
-from profiler.monitor import Monitor, MonitorSettings, Running
+from profiler.monitor import LATENCY_BOUNDS_S, Monitor, MonitorSettings, Running
 from profiler.snapshot import Demand, RateWindow, Snapshot, StageTiming
+from profiler.source_reading import Hops
 from profiler.windows import input_rate_change
 
 
@@ -228,3 +228,31 @@ def test_the_first_bundle_weighs_beside_single_items() -> None:
     assert snapshot.latency is not None
     assert snapshot.latency.mean_s == pytest.approx((10 * 0.1 + 30 * 1.0) / 40)
     assert snapshot.latency.p50_s == pytest.approx(1.0)
+
+
+def test_a_stall_counts_from_the_last_delivery_or_from_when_something_came_into_an_empty_stream() -> None:
+    seen = monitor()
+
+    def stalled_at(now_s: float, in_flight: int) -> float:
+        seen.record_demand(now_s, Demand(1, 1, 0, 0.0))
+        demand = look(seen, now_s, in_flight=in_flight).demand
+        assert demand is not None
+        return demand.stalled_s
+
+    assert stalled_at(3.0, 1) == 0.0, "before the first delivery it starts"
+    seen.record_deliveries(4.0, [3.9], 3.9, [3.9])
+    assert stalled_at(5.0, 1) == pytest.approx(1.0)
+    assert stalled_at(9.0, 0) == pytest.approx(0.0), "empty"
+    assert stalled_at(12.0, 1) == pytest.approx(3.0)
+
+
+def test_latencies_of_all_items_are_counted_once() -> None:
+    seen = monitor()
+    seen.record_deliveries(1.0, [0.99, 0.5], 0.9, [0.996, 0.7])
+    look(seen, 1.5)
+    look(seen, 2.0)
+    seen.record_deliveries(2.5, [2.0] * 512, 2.0, [0.0] * 512)
+    look(seen, 3.0)
+    counts = dict(zip((*LATENCY_BOUNDS_S, "all"), seen.latencies.counts, strict=True))
+    assert (counts[0.0025], counts[0.005], counts[0.5], counts[2.5], counts["all"]) == (0, 1, 2, 514, 514)
+    assert seen.latencies.sum == pytest.approx(0.004 + 0.3 + 512 * 2.5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.output.port import Row
-from apps.output.to_mqtt import MqttSink
+from datapipe.brokers.mqtt.sink import MqttSink
+from datapipe.sinks.port import Row
 
 pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed; it is in extra mqtt")
 

@@ -48,7 +48,10 @@ def test_a_stage_that_is_itself_called_f2_is_meant_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("Seq(segment,rnak)-Seq-Seq", "unknown stage 'rnak'; ferret has segment, extract, vectorize, rank"),
+        (
+            "Seq(segment,rnak)-Seq-Seq",
+            "unknown stage 'rnak' (did you mean 'rank'?); ferret has segment, extract, vectorize, rank",
+        ),
         ("Seq(f1,f9)-Seq-Seq", "unknown stage 'f9'; ferret has"),
         ("Seq(f1,f1)-Seq-Seq-Seq", "stage 'segment' is repeated"),
         ("Seq-Seq-Seq", "stage 'rank' is missing"),

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from compositions.errors import RecomposeError
 from control.objectives import objective_of
 from control.objectives.objective import Expectation
-from profiler.slo import Slo, SloStatus
+from profiler.slo import Slo, SloStatus, together
 from profiler.snapshot import LatencyStats, Snapshot
-from service.daemon.storing.codec import slo_from_json, slo_to_json
+from service.daemon.store.tables import slo_from_json, slo_to_json
 
 HOUSE = Path(__file__).parent.parent.parent
 LATENCY, RATE = objective_of(Slo("latency", 100.0)), objective_of(Slo("throughput", "input_rate"))
@@ -99,7 +100,24 @@ def test_state_databases_of_before_are_read_and_written_as_before(text: str) -> 
 def test_nobody_asks_for_the_name_of_a_metric() -> None:
     """A table by metric, where text becomes an objective or a picture, is no question; a comparison is."""
     asked = re.compile(r"""metric\b\s*(==|!=|is\b|in \()|["'](latency|throughput)["']\s*[!=]=""")
-    files = [path for room in ("control", "profiler", "service", "benchmarks") for path in (HOUSE / room).rglob("*.py")]
+    files = [path for room in ("control", "profiler", "service", "lab") for path in (HOUSE / room).rglob("*.py")]
     assert len(files) > 100
     found = [f"{path.relative_to(HOUSE)}: {line}" for path in files for line in path.read_text().splitlines()]
     assert [line for line in found if asked.search(line)] == []
+
+
+def test_the_fastest_has_no_bound_and_is_compared_with_the_best() -> None:
+    fastest = objective_of(Slo("throughput", "fastest"))
+    assert (fastest.bound(10.0), fastest.target(10.0)) == (None, None)
+    verdict = fastest.judge(STATS, 6.0, 10.0)
+    assert (verdict.status, verdict.reason) == (SloStatus.MET, "throughput 6 items/s")
+    assert fastest.judge(STATS, None, 10.0).status is SloStatus.UNKNOWN
+    rates = np.array([50.0, 96.0, 97.5, 100.0])
+    low, likely, high = fastest.ratios(lambda scale: Expectation(rates, lambda quantile: rates), 0.3, None)
+    assert (likely >= 1.02).tolist() == [False, False, True, True], "3 % of it, with the margin of strategies"
+    assert (low == high).all(), "one profile is behind all of them"
+
+
+def test_the_fastest_stands_alone() -> None:
+    with pytest.raises(RecomposeError, match="fastest stands alone"):
+        together([Slo("throughput", "fastest"), Slo("latency", 100.0)])

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from apps import registry
-from service.bodies.base import utc_now
-from service.bodies.spec import RunSpec
-from service.bodies.status import Sample
 from service.daemon.daemon import Daemon
-from service.daemon.fakes.fake_daemon import PromptTicker
-from service.daemon.fakes.fake_runner import FakeRunner
-from service.daemon.keeping.hosts import LocalHost
-from service.daemon.runs import OF_ALL_S
-from service.daemon.storing.store import DaemonStore
-from service.running.asking.requests import ReadHistory, ReadStatus
+from service.daemon.runs import EACH_OF_ALL_S
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.hosts import LocalHost
+from service.runner.rpc.requests import ReadHistory, ReadStatus
+from service.schemas.base import utc_now
+from service.schemas.spec import RunSpec
+from service.schemas.status import Sample
+from tests.support.fakes import FakeRunner, PromptTicker
 
 NAMES = ("dead", "slow", "well", "stopped")
 PATIENCE_S = 20.0
@@ -66,7 +65,7 @@ def test_rates_are_asked_of_all_at_once_and_none_waits_for_another(several: Daem
     told = several.observation.rates(60.0, 10)
     assert [each.app for each in told] == list(NAMES)
     assert [bool(each.at) for each in told] == [False, False, True, False]
-    assert Waiting.limits == [OF_ALL_S] * 3
+    assert Waiting.limits == [EACH_OF_ALL_S] * 3
 
 
 def test_statuses_are_asked_of_all_at_once_and_say_who_does_not_answer(several: Daemon) -> None:
@@ -74,8 +73,8 @@ def test_statuses_are_asked_of_all_at_once_and_say_who_does_not_answer(several: 
         watchdog.step()
     Waiting.held = ReadStatus
     dead, slow, well, stopped = several.observation.statuses()
-    assert dead.failure == "the runner of dead does not answer (ConnectionError)"
-    assert slow.failure == "the runner of slow does not answer (TimeoutError)"
-    assert (well.failure, well.state) == (None, "stable")
+    assert dead.health.failure == "the runner of dead does not answer (ConnectionError)"
+    assert slow.health.failure == "the runner of slow does not answer (TimeoutError)"
+    assert (well.health.failure, well.state) == (None, "stable")
     assert stopped.state == "stopped"
-    assert Waiting.limits == [OF_ALL_S] * 3
+    assert Waiting.limits == [EACH_OF_ALL_S] * 3

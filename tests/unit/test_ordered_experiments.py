@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import ordered
 from compositions.errors import RecomposeError
 from compositions.model import StageKind
-from service.experiments.ordered import claims, figures
-from service.experiments.ordered.figures import Figure, keyed, normal_bounds
-from service.experiments.ordered.measured import read_costs
-from service.experiments.ordered.operators import Operator, bound_per_s, serial_run, work_s
-from service.experiments.ordered.plant import Plant, Setup
-from service.experiments.ordered.runs import Run, run
+from lab.benchmarks import ordered
+from lab.papers.prasaad import claims, figures
+from lab.papers.prasaad.figures import Figure, keyed, normal_bounds
+from lab.papers.prasaad.measured import read_costs
+from lab.papers.prasaad.operators import Operator, bound_per_s, serial_run, work_s
+from lab.papers.prasaad.plant import Plant, Setup
+from lab.papers.prasaad.runs import Run, run
 
-COSTS = Path(__file__).parents[2] / "benchmarks" / "query_costs.json"
+COSTS = Path(__file__).parents[2] / "lab" / "benchmarks" / "query_costs.json"
 PLAIN = Operator("plain", StageKind.STATELESS, 0.01)
 STATE = replace(PLAIN, name="state", kind=StageKind.STATEFUL)
 KEYED = replace(PLAIN, name="keyed", kind=StageKind.PARTITIONED, partitions=4)

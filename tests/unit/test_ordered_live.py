@@ -1,5 +1,5 @@
 """The figures on real cores: what workers that compute give, what is compared and when a difference is one. Speeds:
-``python -m benchmarks.ordered_live``."""
+``python -m lab.benchmarks.ordered --on threads``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import ordered_live
-from benchmarks.crew import Crew, WallTime
-from benchmarks.harness import median_interval
-from benchmarks.ordered_live import Pair, latency, rate, slowed
-from service.experiments.ordered import figures
-from service.experiments.ordered.figures import Case
-from service.experiments.ordered.operators import serial_run, work_s
-from service.experiments.ordered.plant import Plant
-from service.experiments.ordered.runs import Run
+from lab.benchmarks import ordered
+from lab.benchmarks.crew import Crew, WallTime
+from lab.benchmarks.harness import median_interval
+from lab.benchmarks.ordered import Pair, latency, rate, slowed
+from lab.papers.prasaad import figures
+from lab.papers.prasaad.figures import Case
+from lab.papers.prasaad.operators import serial_run, work_s
+from lab.papers.prasaad.plant import Plant
+from lab.papers.prasaad.runs import Run
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +40,6 @@ def test_workers_that_compute_give_what_a_serial_run_gives(case: Case, crew: Cre
     assert outputs(case, crew) == serial_run(case.operators, range(40))
 
 
-def test_so_do_processes() -> None:
-    case = figures.skew(0, (0.2,), (0.5,), 2).cases[0]
-    with closing(Crew("processes", 2)) as crew:
-        assert outputs(case, crew) == serial_run(case.operators, range(40))
-
-
 def test_a_run_that_is_cut_short_leaves_its_workers_free(crew: Crew) -> None:
     case = figures.light(0, (2,)).cases[0]
     long = replace(case, operators=[replace(case.operators[0], cost_s=0.02)])
@@ -59,7 +53,7 @@ def test_a_slowed_case_keeps_the_shares_of_its_operators() -> None:
     case = figures.many_outputs(0, (2,)).cases[0]
     slow = slowed(case)
     factor = slow.operators[0].cost_s / case.operators[0].cost_s
-    assert work_s(slow.operators) == pytest.approx(51 * ordered_live.TUPLE_S)
+    assert work_s(slow.operators) == pytest.approx(51 * ordered.TUPLE_S)
     assert slow.setup.send_s == pytest.approx(factor * case.setup.send_s)
     assert slow.setup.settings.slice_s == pytest.approx(factor * case.setup.settings.slice_s)
 
@@ -69,7 +63,7 @@ def of(per_s: float, late_ms: float = 1.0) -> Run:
 
 
 def test_what_is_expected_of_two_workers_is_that_of_the_simulation() -> None:
-    found = ordered_live.expected(figures.dear(0, (2,)))
+    found = ordered.expected(figures.dear(0, (2,)))
     assert Pair("", rate, "non-blocking", "lock", True).ratios([found]) == [pytest.approx(1.1, abs=0.03)]
 
 
@@ -80,7 +74,7 @@ def test_ratios_are_taken_within_a_round_of_runs_that_differ_in_nothing_else() -
     assert Pair("", rate, "ct", "lp", True, lambda varied: varied[0] == "q2").ratios([first, second]) == [2.0]
     nothing = {("q1", "ct"): of(0.0, float("inf")), ("q1", "lp"): of(4.0, 8.0)}
     assert Pair("", rate, "ct", "lp", True).ratios([nothing]) == [0.25]
-    assert Pair("", latency, "ct", "lp", False).ratios([nothing]) == [1e3 * ordered_live.CASE_S / 8]
+    assert Pair("", latency, "ct", "lp", False).ratios([nothing]) == [1e3 * ordered.CASE_S / 8]
 
 
 @pytest.mark.parametrize(
@@ -110,9 +104,9 @@ def test_the_interval_of_a_median_is_that_of_the_sign_test(count: int, interval:
 
 
 def test_a_figure_is_made_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered_live, "CASE_S", 0.03)
+    monkeypatch.setattr(ordered, "CASE_S", 0.03)
     done = CliRunner().invoke(
-        ordered_live.main, ["--on", "threads", "--figure", "12", "--seconds", "0"], catch_exceptions=False
+        ordered.main, ["--on", "threads", "--figure", "12", "--seconds", "0"], catch_exceptions=False
     )
     assert "Figure 12, 2 workers on threads" in done.output
     assert "| flag has more throughput than lock | 1.00 | " in done.output

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
 
 import pytest
 
+from apps import registry
 from apps.contract import App, Outputs
-from apps.output.port import AT_ONCE, Row
 from compositions.errors import RecomposeError
 from compositions.model import Stage
+from datapipe.sinks.port import AT_ONCE, Row
 from runtime.dispatch.outcomes import Delivered
-from service.bodies.spec import RunSpec, SourceSpec
-from service.running.building import assembly, outlet
-from service.running.building.kept import Run
-from service.running.building.outlet import Outlet
-from service.running.building.sink import ResultSink
-from service.running.checking.checked import CheckedSpec
-from service.running.checking.given import Released
+from service.runner.rpc.requests import ReadStatus, Start
+from service.runner.runner import Runner
+from service.runner.validation.checked import CheckedSpec
+from service.runner.validation.resolution import Released
+from service.runner.wiring import assembly, checkpointer, sink_writer
+from service.runner.wiring.result_buffer import ResultBatch
+from service.runner.wiring.sink import ResultSink
+from service.runner.wiring.sink_writer import SinkWriter
+from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
 
 PATIENCE_S = 30.0
 
@@ -51,15 +57,15 @@ class Away:
 
 @pytest.fixture
 def sink(monkeypatch: pytest.MonkeyPatch) -> Away:
-    monkeypatch.setattr(outlet, "AGAIN_S", 0.01)
+    monkeypatch.setattr(sink_writer, "AGAIN_S", 0.01)
     return Away()
 
 
 def test_texts_of_results_that_the_sink_has_already_are_not_kept(sink: Away) -> None:
     """They stay in the window of the API without them, whether they came before the sink had answered or after."""
-    runs = [Run(serial, [serial], texts=[str(serial)]) for serial in range(3)]
+    runs = [ResultBatch(serial, [serial], texts=[str(serial)]) for serial in range(3)]
     sink.back.set()
-    way = Outlet(sink, 2, lambda: None)
+    way = SinkWriter(sink, 2, lambda: None)
     way.take(runs[0])
     way.start()
     assert sink.asked.acquire(timeout=PATIENCE_S)
@@ -74,10 +80,10 @@ def test_texts_of_results_that_the_sink_has_already_are_not_kept(sink: Away) -> 
 
 def test_a_sink_that_is_away_when_a_runner_begins_is_asked_again_and_gets_what_it_has_not(sink: Away) -> None:
     told = threading.Event()
-    way = Outlet(sink, 3, told.set)
+    way = SinkWriter(sink, 3, told.set)
     way.start()
     for serial in range(4):
-        way.take(Run(serial, [serial]))
+        way.take(ResultBatch(serial, [serial]))
     assert told.wait(PATIENCE_S)
     assert (way.fault, way.failed, way.until) == ("nobody answers", None, 0)
     sink.back.set()
@@ -91,7 +97,7 @@ def test_a_sink_that_never_will_take_anything_fails_the_run(sink: Away, monkeypa
         raise RecomposeError("another epoch goes on with run r")
 
     monkeypatch.setattr(sink, "begin", refuse)
-    way = Outlet(sink, 0, lambda: None)
+    way = SinkWriter(sink, 0, lambda: None)
     way.start()
     assert sink.closed.wait(PATIENCE_S)
     assert way.failed == "another epoch goes on with run r"
@@ -99,13 +105,13 @@ def test_a_sink_that_never_will_take_anything_fails_the_run(sink: Away, monkeypa
 
 @pytest.mark.logs_errors("results could not be written to the sink")
 def test_who_gives_up_on_a_sink_asks_it_no_more(sink: Away, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outlet, "END_S", 0.0)
+    monkeypatch.setattr(sink_writer, "END_S", 0.0)
     sink.back.set()
-    way = Outlet(sink, 2, lambda: None)
+    way = SinkWriter(sink, 2, lambda: None)
     way.start()
     assert sink.asked.acquire(timeout=PATIENCE_S)
     sink.back.clear()
-    way.take(Run(2, [2]))
+    way.take(ResultBatch(2, [2]))
     assert sink.asked.acquire(timeout=PATIENCE_S)
     way.finish()
     assert sink.closed.wait(PATIENCE_S), "its thread has ended"
@@ -115,10 +121,10 @@ def test_who_gives_up_on_a_sink_asks_it_no_more(sink: Away, monkeypatch: pytest.
 def test_texts_that_were_made_are_written_as_they_are_and_kept_no_longer(sink: Away) -> None:
     """The sink of the test has the items below 2: of a run that begins before that it gets the rest."""
     sink.back.set()
-    way, run = Outlet(sink, 0, lambda: None), Run(1, [1, 2, 3], texts=["one", "two", "three"])
+    way, run = SinkWriter(sink, 0, lambda: None), ResultBatch(1, [1, 2, 3], texts=["one", "two", "three"])
     way.take(run)
-    way.take(Run(4, [Outputs([1, "b"]), 5]))
-    way.take(Run(6, (None, None), "shed"))
+    way.take(ResultBatch(4, [Outputs([1, "b"]), 5]))
+    way.take(ResultBatch(6, (None, None), "shed"))
     way.start()
     way.finish()
     assert sink.rows == [
@@ -143,7 +149,7 @@ class Halves(App):
 
 def test_what_comes_behind_a_result_that_cannot_be_written_keeps_its_place(sink: Away) -> None:
     sink.back.set()
-    way = Outlet(sink, 2, lambda: None)
+    way = SinkWriter(sink, 2, lambda: None)
     results = ResultSink(Halves(), lambda payload, start, stop: payload[start:stop], table=way)
     results.begin(2, ())
     results.take(Delivered(1.0, 2, (0.0,) * 5, 0.5, "c", [2, 3, 6, 7, 10]))
@@ -176,3 +182,56 @@ def test_what_was_begun_of_a_run_that_cannot_be_built_ends(monkeypatch: pytest.M
         assembly.assemble(checked, table)
     assert table.finished
     checked.close()
+
+
+def test_what_waits_is_weighed(sink: Away) -> None:
+    way = SinkWriter(sink, 0, lambda: None)
+    way.start()
+    heavy = [ResultBatch(serial, ["x"], size_bytes=sink_writer.MOST_BYTES // 2) for serial in range(3)]
+    for run, has_room in zip(heavy, (True, False, False), strict=True):
+        way.take(run)
+        assert way.has_room == has_room
+    sink.back.set()
+    while not way.has_room:
+        threading.Event().wait(0.001)
+    way.finish()
+    assert way.until == 3
+
+
+class Large(App):
+    name = "large"
+    stages = (Stage("blow"),)
+    blown = 5_000_000
+
+    def items(self, path: Path | None) -> Iterator[int]:
+        return count()
+
+    def blow(self, number: int) -> str:
+        return "x" * self.blown
+
+
+@pytest.mark.logs_errors("results could not be written to the sink")
+@pytest.mark.parametrize(("durability", "size"), [("none", 5_000_000), ("exactly-once", 200_000)])
+def test_with_a_sink_that_is_away_no_more_results_wait_than_their_budgets_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str, size: int
+) -> None:
+    """In bytes: some that were on their way come beside them."""
+    monkeypatch.setattr(sink_writer, "END_S", 0.1)
+    monkeypatch.setattr(Large, "blown", size)
+    monkeypatch.setattr(registry, "create", lambda *_: Large())
+    sink, source = SinkSpec(kind="webhook", path="http://127.0.0.1:9/x"), SourceSpec(kind="replay")
+    how = {"journals": str(tmp_path), "journal_sync": False, "durability": durability, "batching": {"items": 1}}
+    runner = Runner(RunSpec(app="large", run="r", epoch=1, pool="local", source=source, sink=sink, **how))
+    try:
+        runner.ask(Start())
+        delivered, until_s = [-1, 0], time.monotonic() + PATIENCE_S
+        while delivered[-1] != delivered[-2] or not delivered[-1]:
+            assert time.monotonic() < until_s
+            threading.Event().wait(0.7)
+            delivered.append(runner.ask(ReadStatus(), timeout_s=PATIENCE_S).items.delivered)
+        on_their_way = 100 * size
+        assert delivered[-1] * size < sink_writer.MOST_BYTES + checkpointer.MOST_HELD_BYTES + on_their_way
+        assert "does not answer" in (runner.ask(ReadStatus()).health.held_up or "")
+    finally:
+        runner.kill()
+        assert runner.wait(PATIENCE_S), "what it says of its end is of this test"

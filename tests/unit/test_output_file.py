@@ -18,7 +18,7 @@ from apps.contract import App
 from apps.output_file import OutputFailed, OutputFile
 from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered
-from service.running.building.sink import ResultSink
+from service.runner.wiring.sink import ResultSink
 
 ROOT = Path(__file__).parents[2]
 VIDEO = """

@@ -11,16 +11,16 @@ import pytest
 
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
-from datapipe.live.table import row_for_each_value
+from datapipe.spark.table import row_for_each_value
 from runtime.dispatch.outcomes import Delivered
-from runtime.transport.broken import Broken
+from runtime.transport.outputs import Broken
 from runtime.transport.values import FrameCodec, pickled, unpickled
-from service.bodies.base import plain
-from service.bodies.refusals import ResultsGoneError
-from service.running.asking.requests import ReadResults
-from service.running.asking.window import Window
-from service.running.building.kept import Kept, Run
-from service.running.building.sink import ResultSink
+from service.runner.rpc.requests import ReadResults
+from service.runner.rpc.window import Window
+from service.runner.wiring.result_buffer import ResultBatch, ResultBuffer
+from service.runner.wiring.sink import ResultSink
+from service.schemas.base import plain
+from service.schemas.refusals import ResultsGoneError
 
 VALUES = [1, Outputs(), Outputs(["a", None]), [2], Outputs([Outputs])]
 
@@ -82,7 +82,7 @@ def test_a_file_has_a_row_for_each_value(tmp_path: Path) -> None:
         {"serial": 1, "part": 1, "value": 14},
         {"serial": 3, "part": 0, "value": 16},
     ]
-    assert [plain(result) for result in out.kept] == rows
+    assert [plain(result) for result in out.buffer] == rows
     assert (out.next_serial, out.lost, out.misordered) == (4, 0, 0)
 
 
@@ -96,8 +96,8 @@ def test_a_value_that_cannot_be_written_is_a_fault_of_its_item(tmp_path: Path) -
     assert out.unwritten == 1
 
 
-def kept(most: int, *runs: Run) -> Kept:
-    rows = Kept(most)
+def kept(most: int, *runs: ResultBatch) -> ResultBuffer:
+    rows = ResultBuffer(most)
     for run in runs:
         rows.add(run)
     return rows
@@ -107,12 +107,12 @@ def serials(window: Window, after: int | None, limit: int = 100) -> list[tuple[i
     return [(row.serial, row.part) for row in window.read(ReadResults(after, limit))]
 
 
-def window(rows: Kept, out: int) -> Window:
+def window(rows: ResultBuffer, out: int) -> Window:
     return Window("r", rows, out, out, rows.since)
 
 
 def test_a_page_ends_with_an_item() -> None:
-    rows = window(kept(100, Run(0, [Outputs([1, 2, 3]), Outputs(), 4]), Run(3, [Outputs([5, 6])])), 4)
+    rows = window(kept(100, ResultBatch(0, [Outputs([1, 2, 3]), Outputs(), 4]), ResultBatch(3, [Outputs([5, 6])])), 4)
     assert serials(rows, None, 2) == [(0, 0), (0, 1), (0, 2)]
     assert serials(rows, 0, 1) == [(2, None)]
     assert serials(rows, 2, 1) == [(3, 0), (3, 1)]
@@ -120,13 +120,18 @@ def test_a_page_ends_with_an_item() -> None:
 
 
 def test_items_without_values_are_no_gap_for_readers() -> None:
-    rows = kept(3, Run(0, [1]), *(Run(serial, [Outputs()] * 10) for serial in range(1, 1000, 10)), Run(1001, [2]))
+    rows = kept(
+        3,
+        ResultBatch(0, [1]),
+        *(ResultBatch(serial, [Outputs()] * 10) for serial in range(1, 1000, 10)),
+        ResultBatch(1001, [2]),
+    )
     assert serials(window(rows, 1002), 0) == [(1001, None)]
-    assert serials(window(kept(3, Run(0, [Outputs()] * 50)), 50), 20) == []
+    assert serials(window(kept(3, ResultBatch(0, [Outputs()] * 50)), 50), 20) == []
 
 
 def test_what_fell_out_is_told() -> None:
-    rows = kept(2, Run(0, [Outputs([1, 2])]), Run(1, [Outputs()]), Run(2, [3, 4]))
+    rows = kept(2, ResultBatch(0, [Outputs([1, 2])]), ResultBatch(1, [Outputs()]), ResultBatch(2, [3, 4]))
     with pytest.raises(ResultsGoneError, match="results 0 to 0 are gone"):
         serials(window(rows, 4), -1)
     assert serials(window(rows, 4), 0) == [(2, None), (3, None)]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from apps.input.pacing import SLICE_S, FrequencyManager
-from apps.input.rates import Binary, Fixed, Increasing, Wave
-from apps.input.schedule import Schedule
+from apps.rates import Binary, Fixed, Increasing, Wave
+from datapipe.sources.pacing import SLICE_S, FrequencyManager
+from datapipe.sources.schedule import Schedule
 
 
 class Time:

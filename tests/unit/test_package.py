@@ -26,7 +26,7 @@ from recompose import (
     run,
 )
 from recompose.unread import Unread
-from service.running.building.kept import Run
+from service.runner.wiring.result_buffer import ResultBatch
 
 
 def double(value: int) -> int:
@@ -142,7 +142,7 @@ def test_items_are_pushed_until_it_is_left() -> None:
 def test_it_shows_what_it_does_and_takes_another_objective() -> None:
     with started(Scaled, source="push", slo="latency<=50ms") as live:
         live.set_slo(objective("throughput=5/s"))
-        assert live.status.slo.target == 5
+        assert live.status.requested.slo.target == 5
         assert repr(live).startswith("<run of 'scaled': ")
         assert "<th scope='row'>SLO</th><td>throughput 5 /s (bound 4 /s)" in live._repr_html_()
 
@@ -191,13 +191,18 @@ def test_a_sink_that_raises_ends_the_run_with_its_reason() -> None:
     [
         ({"slo": "throughput<=5/s"}, "a throughput is ≥ its target, not <="),
         ({"slo": "p95<=fast"}, "'fast' is not a number with a unit"),
-        ({"rat": 5}, "run takes no 'rat'; it takes rate, items"),
-        ({"rate": -1}, "rate_per_s = -1: input should be greater than 0"),
-        ({"batch": 0}, r"batching.items = 0: must be \"auto\""),
+        ({"rat": 5}, r"run takes no 'rat' \(did you mean 'rate'\?\)"),
+        ({"sourc": 5}, r"run takes no 'sourc' \(did you mean 'source'\?\)"),
+        ({"colour": 5}, "run takes no 'colour'; it takes source, slo, sink, rate, items"),
+        ({"rate": -1}, "^rate = -1: must be greater than 0"),
+        ({"batch": 0}, r"^batch = 0: must be \"auto\""),
+        ({"batch": "64"}, r"^batch = '64': must be \"auto\""),
+        ({"source": 5}, "source = 5: must be text such as replay:FILE, a path, or an iterable"),
+        ({"slo": "throughput=input_rate"}, "the source has no rate of its own .* set a rate, or ask for fastest"),
         ({"source": "video"}, "source video needs a path"),
         ({"source": "nowhere.txt"}, "'nowhere.txt' does not exist"),
         ({"composition": "huge"}, "unknown composition 'huge'"),
-        ({"sink": "xml:folder"}, "format = 'xml'"),
+        ({"sink": "xml:folder"}, "'xml:folder' is no sink"),
         ({"options": {"x": 1}}, "options.x: unknown option"),
     ],
 )
@@ -233,7 +238,7 @@ def test_objectives_are_those_of_the_command_line() -> None:
     both = objective("latency<=400ms", "throughput>=10/s")
     assert [each.target for each in both.each] == [400.0, 10.0]
     live = started(source=[1], slo=["latency<=400ms", "throughput>=1/s"])
-    assert len(live.status.slo.objectives) == 2
+    assert len(live.status.requested.slo.objectives) == 2
     assert len(list(live)) == 1
 
 
@@ -249,11 +254,11 @@ def test_an_app_loads_without_what_serves_and_runs_it() -> None:
 
 def test_results_that_are_not_wanted_are_not_kept() -> None:
     unread = Unread(most=2)
-    unread.take(Run(0, [1]))
+    unread.take(ResultBatch(0, [1]))
     assert unread.has_room
-    unread.take(Run(1, [Outputs([1, 2])]))
+    unread.take(ResultBatch(1, [Outputs([1, 2])]))
     assert not unread.has_room
     unread.discard()
-    unread.take(Run(2, [1]))
+    unread.take(ResultBatch(2, [1]))
     assert unread.has_room
     assert unread.next(0.0) is None

@@ -10,10 +10,9 @@ import pytest
 from compositions.dynamic import Dyn
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
 from compositions.rules import groups_of_dyn
-from runtime.dispatch.assembly import Assembly, marked
 from runtime.dispatch.bundle import Bundle
 from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.event_log import DispatcherError
+from runtime.dispatch.event_log import DispatcherError, Reader, Writer
 from runtime.dispatch.events import (
     BundleAdmitted,
     Event,
@@ -27,10 +26,10 @@ from runtime.dispatch.events import (
     WorkerLost,
 )
 from runtime.dispatch.instructions import SendTask, Task
+from runtime.dispatch.keyed.partitions import Partitions
+from runtime.dispatch.keyed.split import Assembly, marked
+from runtime.dispatch.keys import Routes
 from runtime.dispatch.outcomes import Delivered, Outcome
-from runtime.dispatch.partitions import Partitions
-from runtime.dispatch.plain import Reader, Writer
-from runtime.dispatch.routes import Routes
 from runtime.dispatch.settings import DispatcherSettings
 
 BY = Stage("by", StageKind.PARTITIONED, partitions=2)

@@ -11,11 +11,11 @@ from written_telemetry import BEGAN_S, rewrite, row, write, write_items
 
 from datapipe.telemetry import traces
 from datapipe.telemetry.past import snapshots_between
-from service.bodies.refusals import NotFoundError
-from service.bodies.spec import TelemetrySpec
-from service.bodies.traces import Trace
 from service.daemon import past
 from service.daemon.past import AskedTraces, samples_between
+from service.schemas.refusals import NotFoundError
+from service.schemas.runs import Trace
+from service.schemas.spec import TelemetrySpec
 
 
 def test_a_range_has_one_row_a_second_of_that_app(tmp_path: Path) -> None:

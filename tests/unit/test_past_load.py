@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from written_telemetry import write_items
 
-from control.forecast.load.bins import BIN_S, KEPT
+from control.forecast.load.arrivals import BIN_S, KEPT
 from control.forecast.load.looking_ahead import LookingAhead
-from control.forecast.load.season import completed
-from service.bodies.spec import RunSpec, TelemetrySpec
-from service.running.building.past_load import past_load
+from control.forecast.load.predictors import completed
+from service.runner.wiring.assembly import past_load
+from service.schemas.spec import RunSpec, TelemetrySpec
+from tests.support.bodies import having
 
 AGAIN = RunSpec(app="ferret", started_again="its runner died")
 
 
 def written(folder: Path) -> RunSpec:
-    return AGAIN.model_copy(update={"telemetry": TelemetrySpec(folder=str(folder))})
+    return having(AGAIN, {"telemetry": TelemetrySpec(folder=str(folder))})
 
 
 def test_arrivals_are_counted_up_to_the_last_that_was_written(tmp_path: Path) -> None:
@@ -43,7 +44,7 @@ def test_other_apps_torn_files_and_longer_ago_do_not_count(tmp_path: Path) -> No
 
 def test_a_run_that_begins_has_no_past(tmp_path: Path) -> None:
     write_items(tmp_path, 0, [0.0] * 30, began_s=time() - 60.0)
-    assert not len(past_load(written(tmp_path).model_copy(update={"started_again": None})))
+    assert not len(past_load(having(written(tmp_path), {"started_again": None})))
     assert not len(past_load(AGAIN))
 
 

@@ -12,9 +12,9 @@ from written_telemetry import BEGAN_S, write, write_items, write_switches
 
 from datapipe.telemetry import runs
 from datapipe.telemetry.runs import records_of, runs_of
-from service.bodies.refusals import NotFoundError
-from service.bodies.spec import TelemetrySpec
-from service.daemon.past_runs import compared, known_runs
+from service.daemon.past import compared, known_runs
+from service.schemas.refusals import NotFoundError
+from service.schemas.spec import TelemetrySpec
 
 
 def two_runs(folder: Path) -> TelemetrySpec:
@@ -54,7 +54,7 @@ def test_runs_are_compared_in_the_order_in_which_they_are_asked_for(tmp_path: Pa
     assert [each.run for each in compared(telemetry, "ferret", ["new-one", "old"])] == ["new-one", "old"]
     assert compared(None, "ferret", []) == []
     for nothing in (None, telemetry):
-        with pytest.raises(NotFoundError, match=r"run 'x' of ferret is not in the telemetry; GET /runs/ferret lists"):
+        with pytest.raises(NotFoundError, match=r"run 'x' of ferret is not in the telemetry; GET /runs/ferret "):
             compared(nothing, "ferret", ["x"])
 
 

@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 from apps import registry
 from apps.contract import App
 from compositions.model import Stage
-from service.bodies.spec import RunSpec, SourceSpec
-from service.running.asking.patience import Patient
-from service.running.asking.requests import ReadSpec, ReadStatus, ReadSummary, Request, SetRate, Start
-from service.running.runner import Runner
+from service.runner.rpc.port import Patient
+from service.runner.rpc.requests import ReadSpec, ReadStatus, ReadSummary, Request, SetRate, Start
+from service.runner.runner import Runner
+from service.schemas.spec import RunSpec, SourceSpec
 
 PATIENCE_S = 20.0
 

@@ -6,14 +6,12 @@ import pytest
 
 from compositions.model import Composition, Stage, all_sequential
 from control.choices import Choices, ManagerError
+from control.decision_log import Episode
 from control.decisions import State, Trigger
-from control.episode import Episode
-from control.phases.hands_off import HandsOff
 from control.phases.phase import Drop, Fail, Leave, Move, Phase, Remain, Rest, TryOut
-from control.phases.resting import Profiling, Resting
-from control.phases.switching import Switching
+from control.phases.resting import HandsOff, Profiling, Resting
+from control.phases.switching import Switching, Trying
 from control.phases.transitions import after, first
-from control.phases.trying import Trying
 from control.strategies.base import Settle, Try
 
 STAGES = (Stage("a"), Stage("b"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from runtime.pools.places import Places
 from runtime.pools.processes import Process, pid_space
+from runtime.pools.ray.actors import Places
 
 
 def test_ray_chooses_the_machine_as_long_as_nothing_was_lost() -> None:

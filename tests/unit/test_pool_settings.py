@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compositions.settings import SettingsError, names, overridden
-from runtime.pools.ray_settings import WAYS, RayPoolSettings
-from service.running.checking.settings import RunSettings
+from runtime.pools.ray.settings import WAYS, RayPoolSettings
+from service.runner.validation.settings import RunSettings
 
 
 def test_the_pool_and_its_transport_are_set_with_the_run() -> None:

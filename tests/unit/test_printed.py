@@ -11,7 +11,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from service.cli import main
-from service.printed import LINES_PER_S, Printed, PrintedHere
+from service.logs import LINES_PER_S, Printed, PrintedHere
 
 CHATTY = """
 import logging

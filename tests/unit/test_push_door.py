@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from apps.contract import App
-from apps.input.push import Push
 from compositions.errors import RecomposeError
 from compositions.model import Stage
-from service.running.checking.pushes import PushDoor
+from datapipe.sources.push import Push
+from service.runner.validation.pushes import PushDoor
 
 
 class Pictures(App):
@@ -34,3 +34,18 @@ def test_each_kind_has_its_method() -> None:
     with pytest.raises(RecomposeError, match=r"pictures does not take this item: an array of shape \(2, 2\)"):
         door.put(np.eye(2))
     assert source.waiting == 2
+
+
+class Generators(Pictures):
+    def from_json(self, value: Any) -> Any:
+        return {"n": (each for each in value)} if isinstance(value, list) else value
+
+
+def test_an_item_that_cannot_be_pickled_does_not_get_past_the_door() -> None:
+    source = Push(4, clock=lambda: 0.0)
+    door = PushDoor(Generators(), source, "push")
+    with pytest.raises(
+        RecomposeError, match=r"pictures makes a dict of this item, which cannot be sent to a worker \("
+    ):
+        door.put([1])
+    assert (door.put(1), source.waiting) == (0, 1)

@@ -1,4 +1,4 @@
-"""A few runs of the matrix of queries; all of them: ``python -m benchmarks.query_matrix``."""
+"""A few runs of the matrix of queries; all of them: ``python -m lab.benchmarks.query_matrix``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from apps.tpcxbb.q1 import Q1
-from benchmarks import query_matrix
-from benchmarks.matrix.beginning import Beginning
-from benchmarks.matrix.plain import serial
-from benchmarks.matrix.play import Run
-from benchmarks.matrix.streams import READERS, SQL
-from benchmarks.query_matrix import ROWS, cells, run, shapes
 from compositions.dynamic import SCHEDULER_NAMES
+from lab.benchmarks import query_matrix
+from lab.benchmarks.matrix.streams import SQL
+from lab.benchmarks.query_matrix import ROWS, Run, cells, run, shapes
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +34,6 @@ def test_drawn_runs_tell_what_a_plain_loop_and_duckdb_tell(folder: Path, query: 
     assert faults == []
     assert seen.runs == 3
     assert min(seen.kills, seen.switches, seen.moved) > 6
-
-
-@pytest.mark.parametrize(("query", "portion"), [*((query, 0) for query in SQL), ("q3", 512)])
-def test_what_duckdb_finds_in_the_rows_that_were_taken_is_what_a_plain_loop_tells(query: str, portion: int) -> None:
-    beginning = Beginning(query, portion)
-    while beginning.rows < 20_000:
-        beginning.take(1 if portion else 500)
-    beginning.end()
-    found = beginning.found()
-    assert found
-    assert READERS[query](serial(beginning.app, beginning.taken)) == found
 
 
 def test_every_grouping_scheduler_and_number_of_workers_has_runs() -> None:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.input.rate_spec import RateSpec, from_spec
-from apps.input.rates import Binary, Custom, Decreasing, Fixed, Increasing, Spike, Trace, Wave
-from apps.input.traces import read_arrivals
+from apps.rates import Binary, Custom, Decreasing, Fixed, Increasing, Spike, Trace, Wave
 from compositions.errors import RecomposeError
+from datapipe.sources.rate_spec import RateSpec, from_spec, read_arrivals
 
 RANGE = {"period_s": 60.0, "min_per_s": 2.0, "max_per_s": 12.0}
 

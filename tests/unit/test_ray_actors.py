@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from apps import registry
+from runtime.arena.frame_store import TaskShelf, shelf_of
 from runtime.arena.segment import Segment
-from runtime.arena.shelves import TaskShelf, shelf_of
-from runtime.pools import ray_actors, ray_named, ray_worker
-from runtime.pools.ray_actors import Actors, _Actor
-from runtime.pools.ray_settings import RayPoolSettings
-from runtime.pools.ray_worker import POOL_GONE
+from runtime.pools.ray import actors as ray_actors
+from runtime.pools.ray import worker as ray_worker
+from runtime.pools.ray.actors import Actors, _Actor
+from runtime.pools.ray.settings import RayPoolSettings
+from runtime.pools.ray.worker import POOL_GONE
 from runtime.transport.wire import Message
 
 APP = """
@@ -118,7 +119,7 @@ def test_workers_of_the_pool_before_are_no_longer_asked_when_they_may_have_ended
     monkeypatch.setattr(ray_actors, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     monkeypatch.setattr(ray_actors, "_orphans", lambda prefix: [Played("old 1"), Played("old 2"), Played("old 3")])
     monkeypatch.setattr(ray_actors, "_WorkerActor", Played("new"))
-    actors = Actors(lambda: None, [], RayPoolSettings(orphan_s=30), lambda *_: None)  # type: ignore[arg-type, return-value]
+    actors = Actors(lambda: None, [], RayPoolSettings(orphan_s=30), lambda *_: None, lambda *_: None)  # type: ignore[arg-type, return-value]
     for number, at_s in enumerate([100.0, 101.0, 131.0, 132.0]):
         now_s[0] = at_s
         actors.start(SimpleNamespace(worker=f"w{number}"), None)  # type: ignore[arg-type]
@@ -138,7 +139,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def kill(actor: str, *, no_restart: bool) -> None:
         names.remove(actor)
 
-    monkeypatch.setattr(ray_named, "list_named_actors", names.copy)
+    monkeypatch.setattr(ray_actors, "list_named_actors", names.copy)
     monkeypatch.setattr("ray.get_actor", get_actor)
     monkeypatch.setattr("ray.is_initialized", lambda: bool(names))
     monkeypatch.setattr("ray.kill", kill)
@@ -146,13 +147,13 @@ def named(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_workers_of_an_owner_that_is_gone_end_and_no_others(named: list[str]) -> None:
-    ray_named.end_workers_of("app")
+    ray_actors.end_workers_of("app")
     assert named == ["app-two/2", "app/late", "other app/4"]
 
 
 def test_workers_of_an_owner_that_was_started_anew_are_its_own(named: list[str]) -> None:
     named.append("app")
-    ray_named.end_workers_of("app")
+    ray_actors.end_workers_of("app")
     assert len(named) == 6
 
 
@@ -160,8 +161,8 @@ def test_a_ray_that_was_left_is_not_asked(named: list[str], monkeypatch: pytest.
     """To ask would start another one."""
     named.clear()
     monkeypatch.setattr("ray.get_actor", lambda name: pytest.fail("asked"))
-    monkeypatch.setattr(ray_named, "list_named_actors", lambda: pytest.fail("asked"))
-    ray_named.end_workers_of("app")
+    monkeypatch.setattr(ray_actors, "list_named_actors", lambda: pytest.fail("asked"))
+    ray_actors.end_workers_of("app")
 
 
 class Played:
@@ -169,7 +170,7 @@ class Played:
 
     def __init__(self, who: str) -> None:
         self.who = who
-        self.run = SimpleNamespace(remote=lambda *_: SimpleNamespace(future=Future))
+        self.run = self.begin = SimpleNamespace(remote=lambda *_: SimpleNamespace(future=Future))
 
     def options(self, **_: Any) -> Played:
         return self

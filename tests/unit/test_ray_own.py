@@ -12,7 +12,8 @@ import pytest
 from ray._private import services
 from ray._private.node import Node
 
-from runtime.pools import ray_own
+from runtime.housekeeping import PREFIX
+from runtime.pools.ray import own as ray_own
 
 
 def mode(path: Path) -> int:
@@ -86,8 +87,8 @@ def test_folders_of_processes_that_are_gone_go(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    left = tmp_path / f"{ray_own.PREFIX}{gone.pid}-abc"
-    others = [tmp_path / f"{ray_own.PREFIX}{os.getppid()}-abc", tmp_path / f"{ray_own.PREFIX}demo-abc"]
+    left = tmp_path / f"{PREFIX}{gone.pid}-abc"
+    others = [tmp_path / f"{PREFIX}{os.getppid()}-abc", tmp_path / f"{PREFIX}demo-abc"]
     for folder in (left, *others):
         (folder / "ray").mkdir(parents=True)
     own = ray_own.make_folder()

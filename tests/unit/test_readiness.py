@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.transport.readiness import WRITE, Readiness
+from runtime.transport.connection import WRITE, Readiness
 
 
 @pytest.fixture(params=["as it is here", "without epoll"])

@@ -129,7 +129,7 @@ def test_missing_folder_is_told(tmp_path):
 
 def test_unknown_app_lists_what_there_is_and_what_failed(folder):
     (folder / "broken.py").write_text("1 / 0")
-    with pytest.raises(UnknownApp, match=r"unknown app 'ech'; known apps are .*echo, .*synthetic.*ZeroDivisionError"):
+    with pytest.raises(UnknownApp, match=r"unknown app 'ech' \(did you mean 'echo'\?\); .*ZeroDivisionError"):
         create("ech", {}, [folder])
 
 

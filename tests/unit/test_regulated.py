@@ -64,7 +64,7 @@ def test_where_there_is_nothing_to_regulate_it_says_so(strategy: str) -> None:
         f"{strategy} regulates a replicated group, and composition plain has none"
     )
     assert ours.propose(situation(60.0, slo=Slo("throughput", 30.0)), ()) == Stay(
-        f"{strategy} regulates a latency, and none is asked for; set one with POST /slo"
+        f"{strategy} regulates a latency, and none is asked for; set one with recompose slo"
     )
     assert ours.propose(situation(None), ()) == Stay(f"{strategy}: no item was finished in this step")
 

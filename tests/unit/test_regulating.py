@@ -7,10 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from compositions.settings import SettingsError
-from control.regulating.port import Step
-from control.regulating.settings import RegulatorSettings
-from control.regulating.spar import Spar
-from control.regulating.two_sided import TwoSided
+from control.regulators import RegulatorSettings, Spar, Step, TwoSided
 
 Row = tuple[float | None, int]
 """Latency of a step (ms), replicas after it."""

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 from test_manager import MERGED, ONE, RATE, STAGES, WIDE, WIDER, reason, snapshot, tick
 
-from apps.input.rates import Fixed
+from apps.rates import Fixed
 from compositions.model import Composition, Group, Pattern, TransitionKind
 from control.assess import Assessment
 from control.choices import Choices
 from control.decisions import Decision, Mode, State, SwitchTo, Trigger
-from control.forecast.catalogue import Catalogue
-from control.forecast.expect import Unmeasured
+from control.forecast.expect import Catalogue, Unmeasured
 from control.forecast.forecaster import Forecaster
 from control.forecast.forecasts import Forecasts
 from control.forecast.memory import Corrections, Verdicts
@@ -23,18 +22,18 @@ from control.objectives import objective_of
 from control.settings import Settings
 from control.situation import Situation
 from control.strategies import make_strategy
+from lab.simulation.gathering import SimulatedDoor, SimulatedInlet
+from lab.simulation.run import loop_on, pool_of
+from lab.simulation.scenario import Scenario, SimulatedStage
 from profiler.slo import SloStatus
 from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.outcomes import SwitchEnded
-from service.bodies.base import time_text
-from service.bodies.decisions import Decision as DecisionBody
-from service.bodies.decisions import Switch
-from service.bodies.spec import RunSpec
-from service.running.checking.checked import CheckedSpec
-from service.running.loop import ControlLoop
-from service.running.simulated.scenario import Scenario, SimulatedStage
-from service.running.simulated.simulated_gathering import SimulatedDoor, SimulatedInlet
-from service.running.simulated.simulated_run import loop_on, pool_of
+from service.runner.loop import ControlLoop
+from service.runner.validation.checked import CheckedSpec
+from service.schemas.base import time_text
+from service.schemas.decisions import Decision as DecisionBody
+from service.schemas.decisions import Switch
+from service.schemas.spec import RunSpec
 
 ELASTIC = Settings(style=SwitchStyle.SEAMLESS)
 TWIN = Composition("twin", ONE.groups)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.daemon.keeping.restart_policy import (
+from service.daemon.supervision.restart_policy import (
     BACK_OFF_S,
     HEALTHY_S,
     LOOK_S,
+    OWING_S,
     POSTPONED_S,
-    SILENT_LIMIT,
     Answered,
     CameUp,
     Condition,
@@ -22,16 +24,23 @@ from service.daemon.keeping.restart_policy import (
     Failed,
     Finished,
     Postponed,
+    Queued,
     Refused,
     Silent,
     Starting,
+    StopAsked,
     Up,
     Upkeep,
     after,
     delay_s,
+    fails_to_start,
     put_off,
     upkeep,
+    waits_for,
 )
+from service.runner.rpc.vital import Vital
+
+LEASE_S = 30.0
 
 
 def follow(condition: Condition, *events: Event) -> Condition:
@@ -71,19 +80,76 @@ def test_who_got_on_forgives_the_deaths_before_however_soon_it_dies() -> None:
         assert condition == Starting(2.0, Deaths(1, number + 1, "gone"))
 
 
-def test_silence_counts_in_a_row_only() -> None:
-    silent = Silent(1.0, "no answer", alive=True)
-    condition = follow(Up(0.0), *[silent] * (SILENT_LIMIT - 1), Answered(), *[silent] * (SILENT_LIMIT - 1))
-    assert condition == Up(0.0, silent=SILENT_LIMIT - 1)
-    assert isinstance(after(condition, silent), Starting)
+def silent(heard_s: float, now_s: float, vital: Vital) -> Silent:
+    return Silent(heard_s, now_s, "no answer", vital, LEASE_S)
+
+
+def test_a_silent_runner_is_left_alone_until_its_lease_is_over() -> None:
+    condition = follow(Up(0.0), silent(10.0, 15.0, Vital.CUT_OFF), silent(20.0, 39.0, Vital.REACHABLE))
+    assert condition == Up(0.0, heard_s=10.0, silent=Vital.REACHABLE)
+    assert after(condition, Answered()) == Up(0.0)
+    hung = after(condition, silent(38.0, 40.0, Vital.REACHABLE))
+    why = "the runner is hung: it has answered nothing for 30 s (lease_s); no answer"
+    assert hung == Starting(40.0, Deaths(1, 1, why))
+    cut_off = after(condition, silent(38.0, 40.0, Vital.CUT_OFF))
+    assert cut_off.deaths.reason == "the runner is cut off: nothing was heard of it for 30 s (lease_s); no answer"
+
+
+def test_a_lease_begins_anew_with_each_answer() -> None:
+    condition: Condition = Up(0.0)
+    for begin in range(0, 500, 25):
+        condition = follow(condition, silent(begin, begin + 24.0, Vital.CUT_OFF), Answered())
+        assert condition == Up(0.0)
 
 
 def test_the_silence_of_the_dead_is_not_waited_for() -> None:
-    assert after(Up(0.0), Silent(1.0, "gone", alive=False)) == Starting(1.0, Deaths(1, 1, "gone"))
+    assert after(Up(0.0), silent(0.5, 1.0, Vital.DEAD)) == Starting(1.0, Deaths(1, 1, "no answer"))
+
+
+def test_a_run_that_owes_something_is_never_given_up() -> None:
+    condition: Condition = Up(0.0)
+    waits = []
+    for number in range(20):
+        event = Died(0.0, "gone", owes=True) if number % 2 else Refused(0.0, "no such stage", owes=True)
+        condition = after(condition, event)
+        assert isinstance(condition, Starting)
+        waits.append(condition.due_s)
+    assert waits[-1] == OWING_S[-1]
+    assert condition.deaths.restarts == 20
+    assert fails_to_start(condition)
+
+
+@pytest.mark.parametrize("vital", Vital)
+def test_a_run_that_owes_something_is_not_given_up_when_its_runner_dies_while_it_is_up(vital: Vital) -> None:
+    condition: Condition = Starting(0.0)
+    for number in range(20):
+        condition = after(condition, CameUp(100.0 * number))
+        over_s = 100.0 * number + LEASE_S + 1
+        condition = after(condition, replace(silent(over_s - LEASE_S, over_s, vital), owes=True))
+        assert isinstance(condition, Starting)
+    assert condition.due_s - over_s == OWING_S[-1]
+    assert condition.blocked == condition.deaths.reason
+
+
+def test_a_start_waits_for_its_turn_without_losing_what_is_known() -> None:
+    put = after(Starting(0.0), Postponed(1.0, "no room"))
+    assert waits_for(after(put, Queued(6.0, 3))) == "no room"
+    queued = after(Starting(0.0), Queued(6.0, 3))
+    assert (waits_for(queued), waits_for(after(queued, Queued(7.0, 1)))) == ("3 apps start first", "1 app starts first")
+    assert upkeep(queued, 6.0) is Upkeep.WAIT
+    assert not fails_to_start(queued)
+
+
+def test_what_is_being_stopped_can_only_end() -> None:
+    stopping = after(Up(0.0), StopAsked())
+    events = (Answered(), silent(0.0, 99.0, Vital.DEAD), Died(1.0, ""), Refused(1.0, ""), Postponed(1.0, ""))
+    assert follow(stopping, *events) == stopping
+    assert delay_s(stopping, 0.0) is None
+    assert after(stopping, Finished()) == Ended()
 
 
 def test_what_is_refused_is_not_tried_again() -> None:
-    assert after(Starting(0.0), Refused("no such folder")) == Failed(Deaths(0, 0, "no such folder"))
+    assert after(Starting(0.0), Refused(0.0, "no such folder")) == Failed(Deaths(0, 0, "no such folder"))
 
 
 def test_what_was_put_off_is_tried_for_as_long_as_it_takes_and_costs_no_attempt() -> None:
@@ -91,7 +157,9 @@ def test_what_was_put_off_is_tried_for_as_long_as_it_takes_and_costs_no_attempt(
     condition = died
     for number in range(100):
         condition = after(condition, Postponed(10.0 * number, "no room"))
-        assert condition == Starting(10.0 * number + POSTPONED_S, died.deaths, "no room")
+        assert condition == Starting(
+            10.0 * number + POSTPONED_S[min(number, len(POSTPONED_S) - 1)], died.deaths, "no room", number + 1
+        )
     assert put_off(condition) == "no room"
     assert put_off(after(condition, Died(2000.0, "gone"))) is None
     assert after(condition, CameUp(2000.0)) == Up(2000.0, died.deaths)
@@ -99,7 +167,7 @@ def test_what_was_put_off_is_tried_for_as_long_as_it_takes_and_costs_no_attempt(
 
 @pytest.mark.parametrize("last", [Ended(), Failed(Deaths(1, 1, "gone"))])
 def test_what_is_over_stays_over(last: Condition) -> None:
-    events = (CameUp(1.0), Answered(), Silent(1.0, "", True), Died(1.0, ""), Refused(""), Finished())
+    events = (CameUp(1.0), Answered(), silent(0.0, 1.0, Vital.DEAD), Died(1.0, ""), Refused(1.0, ""), Finished())
     assert [after(last, event) for event in events] == [last] * len(events)
 
 
@@ -107,9 +175,9 @@ TIMES = st.floats(0.0, 1e6)
 EVENTS = st.one_of(
     st.builds(CameUp, TIMES),
     st.builds(Answered),
-    st.builds(Silent, TIMES, st.just("silent"), st.booleans()),
+    st.builds(silent, TIMES, TIMES, st.sampled_from(Vital)),
     st.builds(Died, TIMES, st.just("died")),
-    st.builds(Refused, st.just("refused")),
+    st.builds(Refused, TIMES, st.just("refused")),
     st.builds(Finished),
 )
 
@@ -121,6 +189,6 @@ def test_whatever_happens_attempts_are_bounded_and_restarts_never_decrease(event
         before, condition = condition, after(condition, event)
         assert condition.deaths.in_a_row <= len(BACK_OFF_S)
         assert condition.deaths.restarts - before.deaths.restarts in (0, 1)
-        if isinstance(condition, Up):
-            assert condition.silent < SILENT_LIMIT
+        if isinstance(condition, Up) and condition.heard_s is not None:
+            assert condition.silent in (Vital.REACHABLE, Vital.CUT_OFF)
         assert (delay_s(condition, 0.0) is None) == isinstance(condition, Ended | Failed)

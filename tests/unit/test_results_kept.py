@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from apps.contract import App, Outputs
 from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered, Shed
-from runtime.transport.broken import Broken
-from service.bodies.results import Result
-from service.running.building.json_form import JSON, JsonForm
-from service.running.building.kept import Kept, Run
-from service.running.building.sink import ResultSink
+from runtime.transport.outputs import Broken
+from service.runner.wiring.json_form import JSON, JsonForm
+from service.runner.wiring.result_buffer import ResultBatch, ResultBuffer
+from service.runner.wiring.sink import ResultSink
+from service.schemas.results import Result
 
 
 class Plain(App):
@@ -48,7 +48,7 @@ def sink_of(app: App, out: Path | None = None, dead: Path | None = None) -> Resu
 
 
 def told(sink: ResultSink) -> list[tuple[int, Any, str | None]]:
-    return [(result.serial, result.value, result.error) for result in sink.kept]
+    return [(result.serial, result.value, result.error) for result in sink.buffer]
 
 
 def test_a_bundle_is_as_many_results() -> None:
@@ -89,7 +89,7 @@ def test_values_that_are_no_json_text(value: Any, tmp_path: Path) -> None:
     sink = sink_of(Plain(), tmp_path / "out")
     sink.take(bundle(0, 1, value, "ü"))
     sink.close()
-    assert [result.error is None for result in sink.kept] == [True, False, True]
+    assert [result.error is None for result in sink.buffer] == [True, False, True]
     assert (tmp_path / "out").read_text().splitlines()[2] == '{"serial": 2, "value": "ü"}'
 
 
@@ -131,16 +131,16 @@ def test_several_values_of_an_item_are_seen_where_this_process_has_made_none(mon
     monkeypatch.setattr(Outputs, "made", False)
     found = Outputs.__new__(Outputs)
     found += [1, 2]
-    assert [(row["part"], row["value"]) for row in Run(7, [found]).rows()] == [(0, 1), (1, 2)]
+    assert [(row["part"], row["value"]) for row in ResultBatch(7, [found]).rows()] == [(0, 1), (1, 2)]
 
 
 @given(st.lists(st.integers(1, 7), max_size=30), st.integers(1, 12), st.integers(-40, 40), st.integers(0, 9))
 def test_kept_is_the_end_of_all_that_came_whatever_way_it_is_read(
     counts: list[int], most: int, begin: int, limit: int
 ) -> None:
-    kept, all_ = Kept(most), list[Result]()
+    kept, all_ = ResultBuffer(most), list[Result]()
     for count in counts:
-        run = Run(len(all_), [f"v{len(all_) + each}" for each in range(count)])
+        run = ResultBatch(len(all_), [f"v{len(all_) + each}" for each in range(count)])
         kept.add(run)
         all_ += [Result(serial=run.first + place, value=value) for place, value in enumerate(run.values)]
     assert min(most, len(all_)) <= len(kept) <= most + max([*counts, 1]) - 1

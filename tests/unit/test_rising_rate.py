@@ -6,10 +6,10 @@ import pytest
 
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Trigger
+from lab.simulation.machine import Machine
+from lab.simulation.scenario import Scenario, SimulatedStage, steps
+from lab.simulation.simulation import simulate
 from profiler.slo import Slo
-from runtime.pools.simulated_machine import Machine
-from service.running.simulated.scenario import Scenario, SimulatedStage, steps
-from service.running.simulated.simulation import simulate
 
 WIDE = tuple(Composition(f"wide{n}", (Group(("a",), Pattern.PAR, n),)) for n in (2, 3, 4, 8))
 WORKERS = {each.name: each.workers for each in WIDE}

@@ -11,11 +11,13 @@ import pytest
 from apps import registry
 from apps.contract import App
 from compositions.model import Stage
-from service.bodies.results import CheckedItems, Summary
-from service.bodies.spec import InputSpec, RunSpec, SourceSpec
-from service.cli.summary_view import summary_rows
-from service.running.asking.requests import ReadSummary, Start
-from service.running.runner import Runner
+from profiler.slo import parse_slo, together
+from service.cli.run import summary_rows
+from service.runner.rpc.requests import ReadSummary, Start
+from service.runner.runner import Runner
+from service.runner.validation.resolution import Overrides
+from service.schemas.results import CheckedItems, Summary
+from service.schemas.spec import InputSpec, RunSpec, SourceSpec
 
 PATIENCE_S = 30.0
 
@@ -63,3 +65,19 @@ def test_the_table_tells_how_large_bundles_were_where_they_held_more_than_one_it
 def test_the_table_is_silent_where_all_came_out_or_nothing_is_known() -> None:
     assert "asked for" not in dict(summary_rows(summary(60, offered=60, admitted=60, missed=0, lag_s=0.0)))
     assert "asked for" not in dict(summary_rows(Summary(failure="it never began")))
+
+
+def test_a_run_leads_with_the_figures_that_were_asked_for() -> None:
+    slo = together([parse_slo(text) for text in ("p95=400ms", "share95=300ms", "throughput=input_rate")])
+    spec = RunSpec(app="plain", pool="local", source=SourceSpec(loop=False), input=InputSpec(rate_per_s=10), slo=slo)
+    runner = Runner(spec, Overrides(Plain, None, None))
+    runner.ask(Start())
+    assert runner.wait(PATIENCE_S)
+    rows = summary_rows(runner.ask(ReadSummary()))[:3]
+    assert [name for name, _ in rows] == [
+        *("p95 latency ≤ 400 ms", "latency of 95 % of the items ≤ 300 ms", "throughput ≥ the input rate"),
+    ]
+    (_, p95), (_, share), (_, throughput) = rows
+    assert p95.endswith(" ms")
+    assert share.startswith("100 % of the items; ")
+    assert throughput.endswith(" items/s")

@@ -14,8 +14,7 @@ from apps.contract import App
 from compositions.model import Composition, Group, Stage
 from control.decisions import Mode, State
 from profiler.slo import Slo
-from service.bodies.spec import InputSpec, RunSpec, SourceSpec
-from service.running.asking.requests import (
+from service.runner.rpc.requests import (
     Push,
     ReadResults,
     ReadSpec,
@@ -27,7 +26,8 @@ from service.running.asking.requests import (
     Start,
     Stop,
 )
-from service.running.runner import Runner
+from service.runner.runner import Runner
+from service.schemas.spec import InputSpec, RunSpec, SourceSpec
 
 PATIENCE_S = 30.0
 
@@ -139,7 +139,7 @@ def test_an_error_while_closing_ends_the_run_and_says_so(plan: Plan, start: Call
     runner = ended(start())
     status = runner.ask(ReadStatus())
     assert status.state is State.FAILED
-    assert "No space left on device" in str(status.failure)
+    assert "No space left on device" in str(status.health.failure)
     assert runner.ask(ReadSummary()).items is not None
     assert len(runner.ask(ReadResults(-1, 10))) == 5
 
@@ -202,7 +202,7 @@ def test_a_drain_past_its_limit_tells_what_it_gave_up(plan: Plan, start: Callabl
     runner.ask(Stop(drain=True, timeout_s=0.2))
     status = ended(runner).ask(ReadStatus())
     assert status.state is State.FAILED
-    assert status.failure == (
+    assert status.health.failure == (
         "the time to drain was over with 8 accepted items not delivered, serial numbers 0, 1, 2, 3, 4 and 3 more; "
         "give them again, or give the stop more time"
     )
@@ -214,7 +214,20 @@ def test_a_stop_that_is_not_to_drain_gives_up_without_a_word(plan: Plan, start: 
     runner.ask(Push(1))
     plan.work.wait_for_someone()
     runner.ask(Stop(drain=False, timeout_s=PATIENCE_S))
-    assert ended(runner).ask(ReadStatus()).failure is None
+    assert ended(runner).ask(ReadStatus()).health.failure is None
+
+
+def test_of_two_stops_the_tighter_one_holds_whichever_comes_first(plan: Plan, start: Callable[..., Runner]) -> None:
+    plan.work.shut()
+    runner = Runner(RunSpec(app="held", pool="local", source=SourceSpec(kind="push")))
+    runner.ask(Push(1))
+    for stop in (Stop(drain=False, timeout_s=0.0), Stop(drain=True, timeout_s=10 * PATIENCE_S)):
+        runner.ask(stop)  # it is not started yet: both are noted before it takes a turn
+    runner.ask(Start())
+    try:
+        assert ended(runner).ask(ReadStatus()).items.delivered == 0
+    finally:
+        runner.kill()
 
 
 def test_a_result_that_is_no_json_is_a_failed_item_with_the_cure(plan: Plan, start: Callable[..., Runner]) -> None:

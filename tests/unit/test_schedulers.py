@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from compositions.batch_settings import SchedulerSettings
 from compositions.dynamic import SCHEDULER_NAMES
-from compositions.scheduler_settings import SchedulerSettings
 from compositions.settings import SettingsError
 from runtime.scheduling import SCHEDULERS, SchedulerError, make_scheduler
 from runtime.scheduling.book import Book, Queue, Visit

@@ -8,7 +8,7 @@ from profiler.drain_kinds import PaperSample, ScheduleSample
 from profiler.monitor import MonitorSettings
 from profiler.service_time import ProfileSettings
 from runtime.dispatch.settings import DispatcherSettings
-from service.running.checking.settings import RunSettings
+from service.runner.validation.settings import RunSettings
 
 
 def test_defaults_are_those_of_the_paper() -> None:

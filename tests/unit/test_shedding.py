@@ -7,14 +7,14 @@ import weakref
 import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage
+from lab.simulation.machine import Cost, Machine
+from lab.simulation.pool import SimulatedPool
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from runtime.pools.simulated import SimulatedPool
-from runtime.pools.simulated_machine import Cost, Machine
 
 STAGES = (Stage("a"),)
 EIGHT = Composition("eight", (Group(("a",), Pattern.PAR, 8),))

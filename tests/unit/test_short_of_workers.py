@@ -6,13 +6,13 @@ import pytest
 
 from compositions.model import Stage, StageKind
 from compositions.notation import parse
+from lab.simulation.machine import Machine, constant_cost
+from lab.simulation.pool import SimulatedPool
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import WorkerStartFailed
 from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from runtime.pools.simulated import SimulatedPool
-from runtime.pools.simulated_machine import Machine, constant_cost
 
 STAGES = (Stage("a"), Stage("b"), Stage("c", StageKind.STATEFUL), Stage("d"))
 LONGEST_GAP_S = 2.0

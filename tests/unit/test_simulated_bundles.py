@@ -7,15 +7,15 @@ from typing import Literal
 
 import pytest
 
-from apps.input.rates import Fixed
+from apps.rates import Fixed
 from compositions.batching import Batching
 from compositions.model import Composition, Group
 from control.settings import Measuring, Settings
+from lab.simulation.machine import Machine
+from lab.simulation.scenario import Scenario, SimulatedStage
+from lab.simulation.simulation import simulate
+from lab.simulation.trace import Trace
 from profiler.snapshot import LatencyFrom
-from runtime.pools.simulated_machine import Machine
-from service.running.simulated.scenario import Scenario, SimulatedStage
-from service.running.simulated.simulation import simulate
-from service.running.simulated.trace import Trace
 
 CHAIN = Composition("chain", (Group(("a",)), Group(("b",))))
 DUE = Settings(measuring=Measuring(latency_from=LatencyFrom.DUE))

@@ -8,13 +8,13 @@ from apps.contract import App
 from compositions.capacity.costs import Conditions, StageCost
 from compositions.capacity.predict import predict
 from compositions.model import Composition, Group, Stage
+from lab.simulation.machine import Cost, Machine
+from lab.simulation.pool import SimulatedPool
 from profiler.snapshot import StageTiming
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.engine import Engine
 from runtime.pools.local import PickleCodec
-from runtime.pools.simulated import SimulatedPool
-from runtime.pools.simulated_machine import Cost, Machine
 
 RATE_PER_S, SECONDS, WAIT_S = 300, 4, 0.030
 ONE = Composition("one", (Group(("ask",)),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from control.size_runs import SizeRun, SizeRuns
+from control.bundles.bundle_size import SizeRun, SizeRuns
 
 
 def test_what_does_not_change_is_not_kept() -> None:

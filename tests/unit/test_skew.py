@@ -7,12 +7,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.dispatch.assembly import Assembly, marked
+from lab.papers.prasaad.figures import normal_bounds
 from runtime.dispatch.bundle import Bundle
-from runtime.dispatch.partitions import Partitions
-from runtime.dispatch.routes import Routes
-from runtime.dispatch.skew import COUNTED, GAIN, UNEVEN, Loads, moves
-from service.experiments.ordered.figures import normal_bounds
+from runtime.dispatch.keyed.partitions import COUNTED, GAIN, UNEVEN, Loads, Partitions, moves
+from runtime.dispatch.keyed.split import Assembly, marked
+from runtime.dispatch.keys import Routes
 
 
 def most(owned: dict[str, list[int]], loads: list[int], moved: dict[int, str]) -> float:

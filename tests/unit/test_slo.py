@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from control.objectives import objective_of
-from profiler.slo import Slo, SloError, SloStatus, Verdict, differ, parse_slo, validated
-from profiler.slo_hits import SloHits
+from profiler.slo import Slo, SloError, SloHits, SloStatus, Verdict, differ, parse_slo, validated
 from profiler.snapshot import LatencyStats, Snapshot
 from profiler.stats import latency_stats
 
@@ -104,6 +103,10 @@ def test_values_differ_by_more_than_20_percent(value: float, expected: bool) -> 
         ("latency=4e2ms", LATENCY),
         ("throughput=10/s", THROUGHPUT),
         ("throughput=input_rate", FOLLOW),
+        ("fastest", Slo("throughput", "fastest")),
+        ("throughput=fastest", Slo("throughput", "fastest")),
+        ("p95<0.4s", Slo("latency", 400, statistic="p95")),
+        ("throughput>10/s", THROUGHPUT),
     ],
 )
 def test_parse(text: str, slo: Slo) -> None:
@@ -117,10 +120,13 @@ def test_parse_takes_threshold_and_statistic() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "SLO '' is not understood: it must begin with latency= or throughput=; accepted are latency=400ms"),
-        ("latency", "must begin with latency= or throughput="),
-        ("speed=3/s", "must begin with latency= or throughput="),
-        ("latency=400", "unit '' must be ms or s"),
+        ("", "SLO '' is not understood: it has no sign; write = before the target; accepted are latency=400ms"),
+        ("latency", "it has no sign"),
+        ("speed=3/s", "must begin with latency=, p95= or throughput="),
+        ("latncy=3s", "(did you mean 'latency'?)"),
+        ("latency=400", "'400' has no unit; it must be ms or s"),
+        ("p95<400", "'400' has no unit; it must be ms or s"),
+        ("p95>400ms", "a latency is ≤ its target, not >="),
         ("latency=400/s", "unit '/s' must be ms or s"),
         ("throughput=10ms", "unit 'ms' must be /s"),
         ("latency=fast", "'fast' is not a number with a unit"),
@@ -129,6 +135,7 @@ def test_parse_takes_threshold_and_statistic() -> None:
         ("throughput=0/s", "target 0.0 must be a finite number of items/s above 0"),
         ("latency=1e999ms", "target inf must be a finite number"),
         ("latency=input_rate", "target 'input_rate' is for throughput; a latency takes milliseconds"),
+        ("latency=fastest", "target 'fastest' is for throughput; a latency takes milliseconds"),
     ],
 )
 def test_parse_refuses_with_a_sentence(text: str, sentence: str) -> None:

@@ -10,17 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compositions.batch_settings import BatchSettings, LatencyAim, Sizes
-from control.batching import make_batch_controller
-from control.batching.keeping_up import KeepingUp
-from control.batching.law import Shape, Shapes
-from control.batching.level import Level
-from control.batching.port import BundleOpening, DeliveredBundle
-from control.batching.recurrence import Recurrence
-from control.batching.slo_batch import SloBatch
-from profiler.slo_hits import bundle_figures
-from service.experiments.batching.plant import CostLaw, Pipeline, Trace, simulate
-from service.experiments.batching.sources import Paced
-from service.experiments.batching.workload import Floats, Phase
+from control.bundles import make_batch_controller
+from control.bundles.law import Shape, Shapes
+from control.bundles.level import Level
+from control.bundles.port import BundleOpening, DeliveredBundle
+from control.bundles.recurrence import Recurrence
+from control.bundles.slo_batch import KeepingUp, SloBatch
+from lab.papers.leonarczyk.plant import CostLaw, Pipeline, Trace, simulate
+from lab.papers.leonarczyk.sources import Paced
+from lab.papers.leonarczyk.workload import Floats, Phase
+from profiler.slo import bundle_figures
 
 TARGET_S = 0.003
 QUIET = CostLaw(cv=0.0, drift_cv=0.0, outliers=0.0)

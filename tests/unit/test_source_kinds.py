@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from apps.input.kinds import KINDS, PathMeans
-from recompose.asked import _source
-from service.bodies.spec import SinkSpec, SourceSpec
+from datapipe.source_kinds import KINDS, PathMeans
+from recompose.started import _source
 from service.cli.texts import parse_sink, parse_source
+from service.schemas.spec import SinkSpec, SourceSpec
 
 
 def test_the_start_body_knows_the_kinds_of_the_table() -> None:
@@ -25,7 +25,7 @@ def test_a_field_of_another_kind_is_refused_by_name(kind: str) -> None:
     for field in others:
         value = {"rows": 1} if field == "options" else "x"
         said = SourceSpec.model_validate({"kind": kind, **needed, field: value}).fault
-        owners = "kinds spark, redis, kafka, nats, mqtt and rabbitmq" if field == "options" else "kind spark"
+        owners = "kinds spark, folder, redis, kafka, nats, mqtt and rabbitmq" if field == "options" else "kind spark"
         assert said == f"{field} goes with source {owners} only, not with {kind}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,17 +12,17 @@ import pytest
 
 from apps import registry
 from apps.contract import App
-from apps.output.port import Row
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
-from service.bodies.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
-from service.running.asking.requests import PushMany, ReadResults, ReadStatus, Start, Stop
-from service.running.building import outlet
-from service.running.durable.opening import open_journal
-from service.running.runner import Runner
+from datapipe.sinks.port import Row
+from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus, Start, Stop
+from service.runner.runner import Runner
+from service.runner.validation.durable import open_journal
+from service.runner.wiring import sink_writer
+from service.schemas.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
 
 sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed; it is in extra sql")
-from apps.output.sql import SqlSink  # noqa: E402 - it needs the library
+from datapipe.sinks.sql import SqlSink  # noqa: E402 - it needs the library
 
 PATIENCE_S = 30.0
 
@@ -46,21 +45,6 @@ def rows(url: str) -> list[tuple[int, int, Any]]:
 
 def numbered(first: int, until: int, value: str = "1") -> list[Row]:
     return [Row(serial, None, value, None) for serial in range(first, until)]
-
-
-def test_another_epoch_goes_on_where_it_wants_and_the_old_one_writes_nothing(url: str) -> None:
-    old, new = SqlSink(url, "r", 1), SqlSink(url, "r", 2)
-    assert old.begin(0, 0) == 0
-    old.write(4, numbered(0, 4))
-    assert new.begin(3, 0) == 3, "what comes again is forgotten"
-    with pytest.raises(RecomposeError, match="another epoch goes on with run r; this one writes nothing any more"):
-        old.write(8, numbered(4, 8))
-    new.write(5, [*numbered(3, 4, "2"), Row(4, 0, "3", None), Row(4, 1, "4", None)])
-    with pytest.raises(RecomposeError, match="another epoch goes on with run r"):
-        old.begin(0, 0)
-    assert rows(url) == [(0, 0, 1), (1, 0, 1), (2, 0, 1), (3, 0, 2), (4, 0, 3), (4, 1, 4)]
-    old.close()
-    new.close()
 
 
 def test_tables_that_another_makes_at_the_same_time_are_taken_as_they_are(url: str) -> None:
@@ -124,19 +108,15 @@ def test_an_epoch_that_takes_over_locks_its_run_before_it_looks(url: str) -> Non
 class Sums(App):
     name = "sums"
     stages = (Stage("add", StageKind.STATEFUL),)
-    go_on = threading.Event()
 
     def add(self, value: int, state: int | None) -> tuple[int, int]:
-        if value == 7:
-            assert self.go_on.wait(PATIENCE_S)
         return (state or 0) + value, (state or 0) + value
 
 
 @pytest.fixture
 def start(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Runner]:
     monkeypatch.setattr(registry, "create", lambda *_: Sums())
-    monkeypatch.setattr(Sums, "go_on", threading.Event())
-    monkeypatch.setattr(outlet, "AGAIN_S", 0.02)
+    monkeypatch.setattr(sink_writer, "AGAIN_S", 0.02)
 
     def started(epoch: int, durability: str, to: str = url) -> Runner:
         how: dict[str, Any] = {
@@ -152,24 +132,6 @@ def start(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Callable
     return started
 
 
-@pytest.mark.logs_errors("goes on with run r")
-@pytest.mark.parametrize("durability", ["restart", "exactly-once"])
-def test_every_result_is_in_the_table_once_whoever_ran_it(
-    start: Callable[..., Runner], url: str, durability: str
-) -> None:
-    first = start(1, durability)
-    first.ask(PushMany(tuple(range(12))))
-    wait_until(lambda: len(rows(url)) == 7)
-    second = start(2, durability)
-    Sums.go_on.set()
-    second.ask(PushMany(tuple(range(12, 20))))
-    wait_until(lambda: len(rows(url)) == 20)
-    second.ask(Stop(drain=True, timeout_s=PATIENCE_S))
-    first.kill()
-    assert rows(url) == [(serial, 0, serial * (serial + 1) // 2) for serial in range(20)]
-    assert second.ask(ReadStatus()).failure is None
-
-
 def test_a_table_that_is_locked_holds_the_stream_back_and_it_goes_on(start: Callable[..., Runner], url: str) -> None:
     runner = start(1, "exactly-once", f"{url}?timeout=0.1")
     runner.ask(PushMany((0, 1)))
@@ -178,11 +140,11 @@ def test_a_table_that_is_locked_holds_the_stream_back_and_it_goes_on(start: Call
     with engine.connect() as other:
         other.exec_driver_sql("BEGIN EXCLUSIVE")
         runner.ask(PushMany((2, 3)))
-        wait_until(lambda: "database is locked" in str(runner.ask(ReadStatus()).held_up))
+        wait_until(lambda: "database is locked" in str(runner.ask(ReadStatus()).health.held_up))
         other.rollback()
     engine.dispose()
     wait_until(lambda: len(rows(url)) == 4)
-    assert runner.ask(ReadStatus()).held_up is None
+    assert runner.ask(ReadStatus()).health.held_up is None
     runner.ask(Stop(drain=True, timeout_s=PATIENCE_S))
 
 
@@ -191,7 +153,7 @@ def test_a_new_start_leaves_a_journal_whose_results_the_sink_never_got(
     start: Callable[..., Runner], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pushes themselves are out, and gone from it."""
-    monkeypatch.setattr(outlet, "END_S", 0.1)
+    monkeypatch.setattr(sink_writer, "END_S", 0.1)
     away = f"sqlite:///{tmp_path}/away/results.db"
     first = start(1, "exactly-once", away)
     first.ask(PushMany((0, 1, 2)))

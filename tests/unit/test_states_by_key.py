@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.keys import Partitions
-from runtime.dispatch import by_key
-from runtime.dispatch.by_key import StatesByKey
+from runtime.dispatch import keys as by_key
+from runtime.dispatch.keys import StatesByKey
 
 COUNT = 3
 KEYS = st.integers(0, 30)

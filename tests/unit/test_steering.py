@@ -8,9 +8,9 @@ import pytest
 
 from compositions.batch_settings import BatchSettings, Sizes, Steps
 from compositions.batching import Batching, SizeControl
-from control.batching import port
-from control.batching.port import BatchController, BundleOpening, Choice
-from control.steering import FOLLOW_EVERY_S, OURS, OWN_SHARE, Circumstances, Steering, control_for
+from control.bundles import port
+from control.bundles.batch_control import FOLLOW_EVERY_S, OURS, OWN_SHARE, Circumstances, Steering, control_for
+from control.bundles.port import BatchController, BundleOpening, Choice
 from profiler.snapshot import StageTiming
 from runtime.dispatch.outcomes import Delivered, TaskTimed
 
@@ -53,7 +53,7 @@ class Heard(BatchController):
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
     controller = Heard()
-    monkeypatch.setattr("control.steering.make_batch_controller", lambda *_: controller)
+    monkeypatch.setattr("control.bundles.batch_control.make_batch_controller", lambda *_: controller)
     return controller
 
 

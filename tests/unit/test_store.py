@@ -17,12 +17,12 @@ from compositions.errors import RecomposeError
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Mode
 from profiler.slo import Slo
-from service.bodies.batching import SizeChange
-from service.bodies.decisions import Decision, QuietRun
-from service.bodies.refusals import DiskFullError, NotStoredError
-from service.bodies.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
-from service.daemon.storing import store as store_module
-from service.daemon.storing.store import DaemonStore, Started
+from service.daemon.store import store as store_module
+from service.daemon.store.store import DaemonStore, Started
+from service.schemas.batching import SizeChange
+from service.schemas.decisions import Decision, QuietRun
+from service.schemas.refusals import DiskFullError, NotStoredError
+from service.schemas.spec import InputSpec, RunSpec, SourceSpec, TelemetrySpec
 
 WIDE = Composition("wide", (Group(("a", "b"), Pattern.PAR, 3), Group(("c",))), Batching(64, linger_ms=2.5))
 SPEC = RunSpec(
@@ -170,7 +170,7 @@ def test_the_state_file_of_the_first_release_is_read_unchanged(tmp_path: Path) -
     assert started.first_decision == 17
     assert (started.spec.compositions, started.spec.composition, started.spec.mode) == ((wide,), "wide", Mode.PINNED)
     assert (started.spec.source.kind, started.spec.input) == ("push", SPEC.input)
-    assert started.spec.telemetry == TelemetrySpec(folder="/telemetry")
+    assert started.spec.ending.telemetry == TelemetrySpec(folder="/telemetry")
     assert store.overlay("synthetic") == {"wide": wide, "3": None}
     assert [each.to for each in store.decisions("synthetic", 10)] == ["1"]
     assert [each.count for each in store.quiet_runs("synthetic", 10)] == [3]

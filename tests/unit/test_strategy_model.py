@@ -65,7 +65,7 @@ def test_what_is_certain_is_chosen_without_a_trial() -> None:
     assert isinstance(step, Settle)
     assert step.composition == wide(3)
     fates = {c.name: (c.status, c.reason) for c in step.candidates}
-    assert fates["wide2"] == (CandidateStatus.REJECTED, "misses the SLO: predicted up to 19.9 items/s")
+    assert fates["wide2"] == (CandidateStatus.REJECTED, "misses the SLO: predicted up to 19.9 items/s ± 5 %")
     assert fates["wide4"][0] is CandidateStatus.REJECTED
     assert "5 workers are not fewer than the 4 of wide3" in fates["wide4"][1]
 

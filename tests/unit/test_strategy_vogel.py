@@ -13,7 +13,7 @@ from control.objectives import objective_of
 from control.settings import Settings
 from control.situation import Situation
 from control.strategies.base import Settle, Stay, Trial, Try
-from control.strategies.vogel import Vogel
+from control.strategies.published import Vogel
 from profiler.slo import Slo, SloStatus
 from profiler.snapshot import LatencyStats, Snapshot, StageProfile
 

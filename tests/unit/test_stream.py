@@ -36,9 +36,12 @@ def told(messages: list[Message]) -> list[tuple[int, list[bytes]]]:
     return [(each.task_id, [bytes(frame) for frame in each.payload]) for each in messages]
 
 
-@given(st.lists(st.lists(st.sampled_from([0, 1, 100, 65_000, 70_000, 400_000]), max_size=3), min_size=1, max_size=6))
+SIZES = st.lists(st.sampled_from([0, 1, 100, 20_000, 65_000, 70_000, 400_000]), max_size=3)
+
+
+@given(st.lists(SIZES, min_size=1, max_size=8), st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_any_sizes_arrive_in_order_when_neither_side_blocks(sizes: list[list[int]]) -> None:
+def test_any_sizes_arrive_in_order_when_neither_side_blocks(sizes: list[list[int]], together: bool) -> None:
     left, right = socket.socketpair()
     with left, right:
         left.setblocking(False)
@@ -46,8 +49,11 @@ def test_any_sizes_arrive_in_order_when_neither_side_blocks(sizes: list[list[int
         writer, reader = MessageWriter(left), MessageReader(right)
         sent = [message(number, *each) for number, each in enumerate(sizes)]
         got: list[Message] = []
-        for each in sent:
-            writer.send(each)
+        if together:
+            writer.send_all(sent)
+        else:
+            for each in sent:
+                writer.send(each)
         while writer.backlog or len(got) < len(sent):
             writer.flush()
             got += reader.read()
@@ -75,23 +81,6 @@ def test_small_messages_that_are_sent_together_are_one_call_of_the_system(pair: 
         MessageWriter(left).send_all(sent)
         assert left.calls == 1
     assert told(MessageReader(right).read()) == told(sent)
-
-
-@given(st.lists(st.sampled_from([0, 100, 20_000, 70_000]), min_size=1, max_size=8))
-@settings(max_examples=20, deadline=None)
-def test_messages_of_any_size_that_are_sent_together_arrive_in_order(sizes: list[int]) -> None:
-    left, right = socket.socketpair()
-    with left, right:
-        left.setblocking(False)
-        right.setblocking(False)
-        writer, reader = MessageWriter(left), MessageReader(right)
-        sent = [message(number, size) for number, size in enumerate(sizes)]
-        writer.send_all(sent)
-        got: list[Message] = []
-        while writer.backlog or len(got) < len(sent):
-            writer.flush()
-            got += reader.read()
-        assert told(got) == told(sent)
 
 
 @pytest.mark.parametrize("step", [1, 7, 39, 1000])

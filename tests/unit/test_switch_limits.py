@@ -8,13 +8,13 @@ from control.decisions import Mode
 from control.manager import Manager
 from control.settings import Settings
 from control.strategies import make_strategy
+from lab.simulation.machine import constant_cost
+from lab.simulation.pool import SimulatedPool
 from profiler.monitor import Monitor, MonitorSettings
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from runtime.pools.simulated import SimulatedPool
-from runtime.pools.simulated_machine import constant_cost
-from service.running.loop import ControlLoop, LoopSettings
+from service.runner.loop import ControlLoop, LoopSettings
 
 STAGES = (Stage("a"),)
 ONE = Composition("one", (Group(("a",)),))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from datapipe.telemetry.writer import Origin
 from profiler.snapshot import StageTiming
 from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
-from service.bodies.spec import TelemetrySpec
-from service.running.recording.telemetry import Telemetry
-from service.running.recording.timings import Timings
+from service.runner.telemetry.telemetry import Telemetry
+from service.runner.telemetry.timings import Timings
+from service.schemas.spec import TelemetrySpec
 
 ROWS = ("serial", "outcome", "composition", "batch")
 

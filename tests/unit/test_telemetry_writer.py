@@ -12,10 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from datapipe.telemetry.files import TelemetryError, files_of, some_files_of
-from datapipe.telemetry.retention import Keep, sweep
 from datapipe.telemetry.schema import SCHEMAS, UNIT_KEY, VERSION, VERSION_KEY, version_of
-from datapipe.telemetry.writer import Origin, TelemetryWriter, WriterSettings
+from datapipe.telemetry.store import TelemetryError, files_of, some_files_of
+from datapipe.telemetry.writer import Keep, Origin, TelemetryWriter, WriterSettings, sweep
 
 PATIENT = WriterSettings(roll_s=3600, slow_roll_s=3600)
 FIELDS = ("number", "at", "from", "to")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from apps.input.rates import Fixed
+from apps.rates import Fixed
 from compositions.model import Composition, Group, Pattern
 from control.decisions import Decision, NoChange, Trigger
 from control.journal import Journal
+from lab.simulation.machine import Machine
+from lab.simulation.scenario import Scenario, SimulatedStage
+from lab.simulation.simulation import simulate
 from profiler.slo import Slo
-from runtime.pools.simulated_machine import Machine
-from service.running.simulated.scenario import Scenario, SimulatedStage
-from service.running.simulated.simulation import simulate
 
 WIDE = tuple(Composition(f"wide{n}", (Group(("a", "b", "c"), Pattern.PAR, n),)) for n in (2, 3, 4))
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -17,11 +19,12 @@ from apps.registry import create
 from apps.tpcxbb import tables
 from apps.tpcxbb.__main__ import main as write_tables
 from apps.tpcxbb.generate import Plan
-from benchmarks.matrix.plain import serial
-from benchmarks.tpcxbb_sql import Q1_SQL, Q2_SQL, Q3_SQL, Q4_SQL, Q15_SQL
+from apps.tpcxbb.schema import DIMENSIONS, STREAMS
 from compositions.enumeration import generate
 from compositions.errors import RecomposeError
 from compositions.model import Composition
+from lab.benchmarks.matrix.plain import serial
+from lab.benchmarks.tpcxbb_sql import Q1_SQL, Q2_SQL, Q3_SQL, Q4_SQL, Q15_SQL
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.settings import DispatcherSettings
@@ -181,3 +184,57 @@ def test_what_cannot_be_a_sentence_each(tmp_path: Path) -> None:
     (tmp_path / "store_sales.csv").write_text("a,b\n1,2\n")
     with pytest.raises(RecomposeError, match="is no table store_sales with ss_sold_date_sk"):
         list(made("tpcxbb_q1", tmp_path).items(None))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nulls_and_huge_keys_are_what_they_are_to_duckdb(tmp_path: Path, form: str) -> None:
+    """Goods without a category or a key, keys beyond what memory has places for, and sums that are no number."""
+    far = 1 << 40
+    for name, plan in {"sales": DENSE, "long": LONG, "clicks": VISITED}.items():
+        tables.write(tmp_path / name, plan, "parquet")
+        item = pq.read_table(tmp_path / name / "item.parquet").to_pydict()
+        keys = [key + far if key % 3 == 0 else key for key in item["i_item_sk"]]
+        item = {"i_item_sk": [None, *keys], "i_category_id": [2, *item["i_category_id"]]}
+        item["i_category_id"][5::7] = [None] * len(item["i_category_id"][5::7])
+        pq.write_table(pa.table(item, DIMENSIONS["item"]), tmp_path / name / "item.parquet")
+        for file, column in (("store_sales", "ss_item_sk"), ("web_clickstreams", "wcs_item_sk")):
+            path = tmp_path / name / f"{file}.parquet"
+            rows = pq.read_table(path).to_pydict()
+            rows[column] = [key + far if key and key % 3 == 0 else key for key in rows[column]]
+            rows[column][3::50] = [None] * len(rows[column][3::50])
+            pq.write_table(pa.table(rows, STREAMS[file].columns), path)
+    q1 = made(f"tpcxbb_q1{form}", tmp_path / "sales", portion=700, partitions=3, **Q1)
+    if form:
+        with pytest.raises(RecomposeError, match=r"key 1099511\d+ does not fit into a pair of keys of columns; give "):
+            serial(q1)
+    else:
+        sql = Q1_SQL.format(stores=", ".join(map(str, Q1["stores"])), least=1, most=10)
+        pairs = [(each["from_s"], *row) for each in serial(q1) for row in each["top"]]
+        assert pairs == answers(tmp_path / "sales", sql)
+    found = [row for row in answers(tmp_path / "long", Q15_SQL) if row[1] is not None]
+    rows = serial(made(f"tpcxbb_q15{form}", tmp_path / "long", portion=700, partitions=3))
+    assert sorted((e["from_day"], e["category"], e["days"], e["cents"]) for e in rows) == [row[:4] for row in found]
+    told = serial(made(f"tpcxbb_q3{form}", tmp_path / "clicks", portion=700, item=101))
+    assert sorted({e["item"]: e["views"] for e in told}.items()) == answers(tmp_path / "clicks", Q3_SQL)
+
+
+@pytest.mark.parametrize(
+    ("key", "category", "sentence"),
+    [
+        (0, 1, "table item has an item with key 0; keys from 1 on are taken"),
+        (1, -3, "table item has an item of category -3; categories from 1 to 2,147,483,647 are taken"),
+        (1, 1 << 31, "table item has an item of category 2147483648; categories from 1 to 2,147,483,647 are taken"),
+    ],
+)
+def test_keys_that_the_benchmark_does_not_have_are_a_sentence(
+    tmp_path: Path, key: int, category: int, sentence: str
+) -> None:
+    pq.write_table(pa.table([[key], [category]], DIMENSIONS["item"]), tmp_path / "item.parquet")
+    with pytest.raises(RecomposeError) as refused:
+        made("tpcxbb_q15", tmp_path).setup()
+    assert str(refused.value) == sentence
+
+
+def test_a_sum_that_is_no_number_counts_as_none() -> None:
+    batch = pa.RecordBatch.from_pylist([{"ss_sold_date_sk": 1, "ss_sold_time_sk": 2, "ss_net_paid": float("nan")}])
+    assert tables.columns_of(batch, STREAMS["store_sales"], ["ss_net_paid"])["ss_net_paid"].tolist() == [0]

@@ -13,13 +13,13 @@ import structlog
 from structlog.testing import capture_logs
 
 from apps.contract import App
-from apps.input import fed, inbox
-from apps.input.fed import Fed, Message
-from apps.input.inbox import Inbox, Letter
 from compositions.model import Stage
-from service.bodies.spec import RunSpec, SourceSpec
-from service.running.asking.requests import ReadStatus, Start
-from service.running.runner import Runner
+from datapipe.sources import fed, inbox
+from datapipe.sources.fed import Fed, Message
+from datapipe.sources.inbox import Inbox, Letter
+from service.runner.rpc.requests import ReadStatus, Start
+from service.runner.runner import Runner
+from service.schemas.spec import RunSpec, SourceSpec
 
 WHYS = ("nobody listens", "nobody listens", "nobody listens", "no such topic", "no such topic")
 TOLD = ["nobody listens", "no such topic"]
@@ -100,9 +100,9 @@ def test_the_status_says_so() -> None:
     waiting = Event()
     try:
         assert any(
-            "the source does not answer and is asked again: redis" in str(told)
+            "the source does not answer and is asked again: source redis" in str(told)
             for _ in range(1500)
-            if (told := runner.ask(ReadStatus()).held_up) is not None or waiting.wait(0.02)
+            if (told := runner.ask(ReadStatus()).health.held_up) is not None or waiting.wait(0.02)
         ), runner.ask(ReadStatus())
     finally:
         runner.kill()

@@ -9,11 +9,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from control.forecast.load.unhindered import Unhindered
-from control.lookout import Lookout
+from control.forecast.load.arrivals import Unhindered
+from control.load_anticipation import LoadAnticipation
 from profiler.snapshot import InputNow, Snapshot
 from profiler.source_reading import SourceReading
-from service.running.building.intake import Intake
+from service.runner.wiring.intake import Intake
 
 TURN_S = 0.25
 USERS_PER_S = 60.0
@@ -29,7 +29,7 @@ def shot(now_s: float, arrived: int, held_back_s: float) -> Snapshot:
 def looked(parts: Iterable[tuple[float, float, float]], seed: int = 0) -> Snapshot:
     """The latest of turns in which so many items a second were read, and no room for a share of the time: (s, items/s,
     share)."""
-    lookout, draw, now_s, arrived, held_s = Lookout(1.5, 10.0), np.random.default_rng(seed), 0.0, 0, 0.0
+    lookout, draw, now_s, arrived, held_s = LoadAnticipation(1.5, 10.0), np.random.default_rng(seed), 0.0, 0, 0.0
     seen = lookout.seen(shot(0.0, 0, 0.0), None)
     for lasts_s, rate_per_s, share in parts:
         for _ in range(round(lasts_s / TURN_S)):

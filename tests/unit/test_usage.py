@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from runtime.dispatch.views import WorkerView
-from service.bodies.figures import Worker
-from service.running.recording.usage import Usage
+from service.runner.telemetry.usage import Usage
+from service.schemas.figures import Worker
 
 
 def view(pid: int, node: str = "127.0.0.1", group: int | None = 0) -> WorkerView:
@@ -21,7 +21,7 @@ def test_worker_seconds_are_of_those_in_use_and_cpu_of_those_on_this_host() -> N
     usage, here, spare = Usage(), view(os.getpid()), view(os.getpid(), group=None)
     elsewhere = view(1, node="203.0.113.7")
     for now_s in (0.0, 0.5, 1.0, 2.5):
-        usage.note(now_s, (here, spare, elsewhere))
+        usage.record(now_s, (here, spare, elsewhere))
     cost = usage.cost((here, spare, elsewhere), cores=4)
     assert (cost.cores, cost.workers, cost.spares, cost.worker_s) == (4, 2, 1, 5.0)
     assert cost.cpu_s is not None
@@ -39,20 +39,20 @@ def test_what_others_keep_busy_is_the_rest_of_what_the_cores_do(monkeypatch: pyt
     looks = iter([[idle, idle, idle], [busy, idle, busy]])
     monkeypatch.setattr(psutil, "cpu_times", lambda percpu: next(looks))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr("service.running.recording.usage._cpu_s", lambda process: own)
+    monkeypatch.setattr("service.runner.telemetry.usage._cpu_s", lambda process: own)
     usage, worker = Usage(), view(os.getpid())
-    usage.note(0.0, (worker,))
+    usage.record(0.0, (worker,))
     assert usage.cost((worker,), cores=2).others_cores is None, "one look tells nothing"
     own = 0.6
-    usage.note(2.0, (worker,))
+    usage.record(2.0, (worker,))
     assert usage.cost((worker,), cores=2).others_cores == pytest.approx(0.5), "1.6 s less 0.6 of the worker, in 2 s"
-    usage.note(4.0, ())
+    usage.record(4.0, ())
     assert usage.cost((), cores=2).others_cores is None
 
 
 def test_workers_that_are_elsewhere_or_gone_have_no_cpu() -> None:
     usage = Usage()
     for now_s in (0.0, 1.0):
-        usage.note(now_s, (view(2**30), view(os.getpid(), node="203.0.113.7")))
+        usage.record(now_s, (view(2**30), view(os.getpid(), node="203.0.113.7")))
     cost = usage.cost((view(2**30),), cores=1)
     assert (cost.worker_s, cost.cpu_s, cost.cpu_cores) == (2.0, None, None)

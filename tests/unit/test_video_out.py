@@ -15,7 +15,7 @@ from apps.video_out import Shown, video_output
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered
-from service.running.building.sink import ResultSink
+from service.runner.wiring.sink import ResultSink
 
 
 def show(value: tuple[int, tuple[int, int]]) -> Shown:
@@ -65,6 +65,6 @@ def test_a_frame_of_another_size_is_a_dead_letter_and_the_others_are_written(tmp
         sink.take(Delivered(0.0, serial, (0.0,), 0.0, "1", [(serial, size)]))
     sink.close()
     assert "a frame of 32×24 does not fit the video of 64×48" in letters.read_text()
-    assert [(result.error is not None) for result in sink.kept] == [False, True, False]
+    assert [(result.error is not None) for result in sink.buffer] == [False, True, False]
     video = cv2.VideoCapture(str(tmp_path / "x.avi"))
     assert sum(1 for _ in iter(lambda: video.read()[0], False)) == 2

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from apps.contract import App
-from apps.input.kinds import open_source
-from apps.input.sources import Video
-from apps.input.video import Frames, open_capture
+from apps.video import Frames, open_capture
 from compositions.errors import RecomposeError
 from compositions.model import Stage
+from datapipe.source_kinds import open_source
+from datapipe.sources.sources import Video
 
 
 class Brightness(App):
@@ -140,6 +140,13 @@ def test_a_camera_that_goes_away_ends_with_its_reason() -> None:
 def test_a_camera_that_is_not_there_is_refused() -> None:
     with pytest.raises(RecomposeError, match="'7' gives no frames"):
         Frames("7", lambda place: Camera(0, opened=False))
+
+
+@pytest.mark.parametrize("frames", [0, 3])
+def test_the_password_of_a_camera_is_in_no_sentence(frames: int) -> None:
+    with pytest.raises(RecomposeError, match="video 'rtsp://camera/1' gives no ") as refused:
+        list(Frames("rtsp://me:s3/cret@camera/1", lambda place: Camera(frames, opened=frames > 0)))
+    assert "cret" not in str(refused.value)
 
 
 def test_a_url_that_nobody_answers_is_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from runtime.pools.waiting import at_once
+from runtime.pools.port import at_once
 
 
 def test_nothing_begins_behind_a_task_that_is_alone_and_those_before_it_go_on() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from compositions.model import Composition, Group, Pattern
-from control.waiting_together import MOST_TOGETHER, items_together
+from control.reading import MOST_TOGETHER, items_together
 from profiler.snapshot import InputNow, RateWindow, Snapshot, StageProfile
 
 WINDOWS = (RateWindow(8.0, 1.0, counted=True), RateWindow(8.0, 1.0, counted=True))

@@ -15,11 +15,10 @@ import pytest
 
 from apps.contract import App, Outputs
 from compositions.model import Stage
-from runtime.arena.settings import ArenaSettings
-from runtime.arena.shelves import shelf_of
-from runtime.pools.ray_bench import Bench
-from runtime.pools.ray_language import Whereabouts
-from runtime.pools.ray_worker import serve
+from runtime.arena.frame_store import shelf_of
+from runtime.arena.reference import ArenaSettings
+from runtime.pools.ray.language import Whereabouts
+from runtime.pools.ray.worker import Bench, serve
 from runtime.transport.channel import connect
 from runtime.transport.hub import Hub
 from runtime.transport.wire import Kind, Message

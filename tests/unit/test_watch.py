@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from control.assess import Assessment
-from control.backlog import Backlog
 from control.decisions import Trigger
 from control.objectives import objective_of
+from control.observation import Backlog
 from control.settings import Rhythm
 from control.strategies.base import Pace
 from control.watch import Due, Watch

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -14,19 +17,14 @@ from compositions.errors import NotNow, RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode, State
 from profiler.slo import Slo
-from service.bodies.figures import Items
-from service.bodies.refusals import DiskFullError, UnavailableError
-from service.bodies.results import Result
-from service.bodies.spec import BatchingSpec, Coming, InputSpec, RunSpec, SourceSpec
-from service.bodies.status import Status
-from service.daemon.fakes.fake_runner import FakeRunner
-from service.daemon.keeping.berth import Berth
-from service.daemon.keeping.history_puller import HistoryPuller
-from service.daemon.keeping.remembered import Remembered
-from service.daemon.keeping.restart_policy import (
+from service.daemon.store.store import DaemonStore, Started
+from service.daemon.supervision import ticker, watchdog
+from service.daemon.supervision.desired_state import DesiredState
+from service.daemon.supervision.history import HistoryPuller, Remembered
+from service.daemon.supervision.hosts import GivenUp, waited_for
+from service.daemon.supervision.restart_policy import (
     BACK_OFF_S,
     HEALTHY_S,
-    SILENT_LIMIT,
     Condition,
     Ended,
     Failed,
@@ -34,13 +32,32 @@ from service.daemon.keeping.restart_policy import (
     Up,
     put_off,
 )
-from service.daemon.keeping.ticker import Ticker
-from service.daemon.keeping.wanted import Wanted
-from service.daemon.keeping.watchdog import Watchdog
-from service.daemon.storing.store import DaemonStore, Started
-from service.running.asking.port import ANSWER_S, RunnerPort
-from service.running.asking.requests import Push, ReadStatus, Request, SetBatching, SetInput, SetMode, SetSlo, Start
-from service.running.checking.shipped import choices_for
+from service.daemon.supervision.runner_slot import RunnerSlot, StartQueue
+from service.daemon.supervision.ticker import Ticker
+from service.daemon.supervision.watchdog import Watchdog
+from service.runner.durable.values import Pushed
+from service.runner.rpc.port import ANSWER_S, RunnerPort
+from service.runner.rpc.requests import (
+    Push,
+    ReadStatus,
+    Request,
+    SetBatching,
+    SetInput,
+    SetMode,
+    SetSlo,
+    Start,
+    Stop,
+)
+from service.runner.rpc.vital import Vital
+from service.runner.validation.durable import open_journal
+from service.runner.validation.resolution import choices_for
+from service.schemas.figures import Items, LostWorker
+from service.schemas.refusals import DiskFullError, UnavailableError
+from service.schemas.results import Result
+from service.schemas.spec import BatchingSpec, InputSpec, PlannedLoad, RunSpec, SourceSpec
+from service.schemas.status import RunnerBody, Status
+from tests.support.bodies import having
+from tests.support.fakes import FakeRunner
 
 A = TypeVar("A")
 PUSH = RunSpec(
@@ -55,18 +72,23 @@ class Flaky(FakeRunner):
 
     def __init__(self, spec: RunSpec, refuse: Exception | None = None) -> None:
         super().__init__(spec)
-        self.refuse, self.silent = refuse, False
+        self.refuse, self.silent, self.cut_off = refuse, False, False
         self.failure: str | None = None
+        self.figures: dict[str, Any] = {}
 
     def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
         if self.killed:
             raise ConnectionError("gone")
-        if self.silent:
+        if self.silent or self.cut_off:
             raise TimeoutError("silent")
         if isinstance(request, Start) and self.refuse:
             raise self.refuse
         answer = super().ask(request)
-        return answer.model_copy(update={"failure": self.failure}) if isinstance(answer, Status) else answer
+        told = {"failure": self.failure, **self.figures}
+        return having(answer, told) if isinstance(answer, Status) else answer
+
+    def vital(self) -> Vital:
+        return Vital.CUT_OFF if self.cut_off else super().vital()
 
 
 class Host:
@@ -77,7 +99,7 @@ class Host:
         self.swept: list[str] = []
         """Of which names what was left for another runner was ended."""
 
-    def spawn(self, name: str, spec: RunSpec) -> RunnerPort:
+    def spawn(self, name: str, spec: RunSpec, given_up: GivenUp = waited_for) -> RunnerPort:
         self.runners.append(Flaky(spec, self.refuse))
         return self.runners[-1]
 
@@ -99,14 +121,22 @@ class Host:
 class Bench:
     """A watchdog with everything around it in reach."""
 
-    def __init__(self, spec: RunSpec = PUSH, *, attach: bool = False, first_decision: int = 0) -> None:
+    def __init__(
+        self,
+        spec: RunSpec = PUSH,
+        *,
+        attach: bool = False,
+        first_decision: int = 0,
+        queue: StartQueue | None = None,
+        name: str = "name",
+    ) -> None:
         self.now_s = 0.0
         self.store, self.host = DaemonStore(None), Host()
-        berth = Berth("name", self.host, attach=attach)
+        slot = RunnerSlot(name, self.host, queue, attach=attach)
         started = Started(spec, first_decision)
-        history = HistoryPuller(spec.app, berth, self.store, first_decision)
-        wanted = Wanted(started, self.store)
-        self.watchdog = Watchdog(wanted, berth, history, Ticker("watchdog"), clock=lambda: self.now_s)
+        history = HistoryPuller(spec.app, slot, self.store, first_decision)
+        wanted = DesiredState(started, self.store)
+        self.watchdog = Watchdog(wanted, slot, history, Ticker("watchdog"), clock=lambda: self.now_s)
 
     @property
     def runner(self) -> Flaky:
@@ -169,6 +199,50 @@ def test_a_dead_runner_comes_back_in_its_last_stable_composition() -> None:
     assert bench.runner.active.name == "5"
 
 
+def test_the_death_of_a_worker_and_of_a_runner_is_a_line_at_warning_with_place_and_reason() -> None:
+    bench = up(Bench())
+    loss = LostWorker(number=1, at="2026-11-23T20:00:00.000Z", id="w3", pid=4711, node="10.0.0.5", reason="SIGKILL")
+    runner = RunnerBody(pid=42, node="10.0.0.7", since="2026-11-23T20:00:00.000Z")
+    bench.runner.figures = {"losses": [loss], "runner": runner}
+    with capture_logs() as logs:
+        for _ in range(3):
+            bench.step(2.0)
+        bench.runner.killed = True
+        bench.step(0.5)
+    worker, died = (line for line in logs if line["log_level"] == "warning")
+    assert (worker["event"], worker["worker"], worker["pid"], worker["node"]) == ("worker died", "w3", 4711, "10.0.0.5")
+    assert worker["reason"] == "SIGKILL"
+    assert "another worker is started" in worker["consequence"]
+    assert (died["event"], died["pid"], died["node"]) == ("runner died", 42, "10.0.0.7")
+
+
+def test_deaths_that_an_earlier_daemon_told_are_not_told_again_for_a_runner_that_is_found() -> None:
+    def loss(number: int) -> LostWorker:
+        at = "2026-11-23T20:00:00.000Z"
+        return LostWorker(number=number, at=at, id=f"w{number}", pid=1, node="10.0.0.5", reason="SIGKILL")
+
+    bench = Bench(having(PUSH, {"run": "known"}), attach=True)
+    bench.host.left_over = Flaky(having(PUSH, {"run": "known"}))
+    bench.host.left_over.start()
+    bench.host.left_over.figures = {"losses": [loss(1), loss(2)]}
+    with capture_logs() as logs:
+        up(bench)
+        bench.host.left_over.figures = {"losses": [loss(1), loss(2), loss(3)]}
+        bench.step(2.0)
+    assert [line["worker"] for line in logs if line["event"] == "worker died"] == ["w3"]
+
+
+def test_the_first_look_at_a_new_runner_tells_whom_it_lost() -> None:
+    bench = Bench()
+    bench.step()
+    at = "2026-11-23T20:00:00.000Z"
+    lost = LostWorker(number=1, at=at, id="w1", pid=1, node="10.0.0.5", reason="SIGKILL")
+    bench.runner.figures = {"losses": [lost]}
+    with capture_logs() as logs:
+        bench.step(0.5)
+    assert [line["worker"] for line in logs if line["event"] == "worker died"] == ["w1"]
+
+
 def test_ids_of_decisions_go_on_after_a_restart() -> None:
     bench = up(Bench())
     bench.runner.killed = True
@@ -183,24 +257,28 @@ def test_each_runner_has_a_run_of_its_own_and_says_why_it_is_another_one() -> No
     bench.runner.killed = True
     bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
     second = bench.runner.spec
-    assert (first.epoch, first.started_again) == (1, None)
-    assert (second.epoch, second.started_again) == (2, "ConnectionError: gone")
-    assert None is not first.run != second.run is not None
+    assert (first.origin.epoch, first.origin.started_again) == (1, None)
+    assert (second.origin.epoch, second.origin.started_again) == (2, "ConnectionError: gone")
+    assert None is not first.origin.run != second.origin.run is not None
     status = bench.watchdog.ask(ReadStatus())
-    assert (status.run, status.epoch, status.started_again) == (second.run, 2, "ConnectionError: gone")
-    assert bench.store.started()["synthetic"].spec.run == second.run
+    assert (status.origin.run, status.origin.epoch, status.origin.started_again) == (
+        second.origin.run,
+        2,
+        "ConnectionError: gone",
+    )
+    assert bench.store.started()["synthetic"].spec.origin.run == second.origin.run
 
 
 def test_what_a_runner_had_not_delivered_is_told_with_its_death() -> None:
     bench = up(Bench())
     bench.step(2.0)
     last = bench.watchdog.ask(ReadStatus())
-    seen = last.model_copy(update={"items": Items(accepted=9, delivered=5, failed=1, shed=0)})
+    seen = having(last, {"items": Items(accepted=9, delivered=5, failed=1, shed=0)})
     bench.watchdog.remembered = Remembered(seen)
     bench.runner.killed = True
     bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
     told = "ConnectionError: gone; of what it had accepted 3 items were not out yet"
-    assert bench.runner.spec.started_again == told
+    assert bench.runner.spec.origin.started_again == told
 
 
 def test_that_a_runner_was_started_again_is_among_the_decisions_with_its_reason() -> None:
@@ -213,26 +291,26 @@ def test_that_a_runner_was_started_again_is_among_the_decisions_with_its_reason(
     start, again, *earlier = bench.store.decisions("synthetic", 10)
     assert (again.trigger, again.from_, again.to) == ("failure", "5", "5")
     assert again.reason == "the runner was started again: ConnectionError: gone"
-    assert again.run == start.run == bench.runner.spec.run
-    assert {each.run for each in earlier} == {bench.host.runners[0].spec.run}
+    assert again.run == start.run == bench.runner.spec.origin.run
+    assert {each.run for each in earlier} == {bench.host.runners[0].spec.origin.run}
 
 
 def test_a_daemon_that_is_started_again_says_so_where_its_runner_ended_with_it() -> None:
     bench = up(Bench())
     later = up(Bench(bench.store.started()["synthetic"].spec))
-    assert (later.runner.spec.epoch, later.runner.spec.run) != (1, bench.runner.spec.run)
+    assert (later.runner.spec.origin.epoch, later.runner.spec.origin.run) != (1, bench.runner.spec.origin.run)
     later.step(0.5)
     again = later.store.decisions("synthetic", 10)[-1]
-    assert (again.trigger, again.run) == ("failure", later.runner.spec.run)
+    assert (again.trigger, again.run) == ("failure", later.runner.spec.origin.run)
     assert "the service was started again" in again.reason
 
 
 def test_a_runner_that_is_found_again_goes_on_with_its_run() -> None:
-    bench = Bench(PUSH.model_copy(update={"run": "known", "epoch": 3}), attach=True)
-    bench.host.left_over = Flaky(PUSH.model_copy(update={"run": "its own", "epoch": 4}))
+    bench = Bench(having(PUSH, {"run": "known", "epoch": 3}), attach=True)
+    bench.host.left_over = Flaky(having(PUSH, {"run": "its own", "epoch": 4}))
     bench.host.left_over.start()
     up(bench)
-    assert (bench.watchdog.wanted.spec.run, bench.watchdog.wanted.spec.epoch) == ("its own", 4)
+    assert (bench.watchdog.desired.spec.origin.run, bench.watchdog.desired.spec.origin.epoch) == ("its own", 4)
     assert {each.run for each in bench.store.decisions("synthetic", 10)} == {"its own"}
     assert [each.trigger for each in bench.store.decisions("synthetic", 10)] == ["start"]
 
@@ -242,7 +320,7 @@ def test_that_it_was_started_again_costs_no_runner_on_a_full_disk() -> None:
     fill(bench.store)
     bench.runner.killed = True
     bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
-    assert bench.watchdog.ask(ReadStatus()).epoch == 2
+    assert bench.watchdog.ask(ReadStatus()).origin.epoch == 2
 
 
 @pytest.mark.logs_errors("app failed")
@@ -283,7 +361,7 @@ def test_a_runner_that_lived_long_gets_fresh_attempts() -> None:
 def test_a_durable_run_that_gets_on_is_kept_up_however_often_its_runner_dies(
     durability: Any, items: int, kept_up: bool
 ) -> None:
-    bench = Bench(PUSH.model_copy(update={"durability": durability}))
+    bench = Bench(having(PUSH, {"durability": durability}))
     for number in range(2 * len(BACK_OFF_S)):
         bench.until(lambda: bench.is_in(Up | Failed))
         if bench.is_in(Failed):
@@ -293,6 +371,44 @@ def test_a_durable_run_that_gets_on_is_kept_up_however_often_its_runner_dies(
         bench.until(lambda: bench.is_in(Starting | Failed))
     assert bench.is_in(Failed) is not kept_up
     assert (bench.now_s < sum(BACK_OFF_S)) is kept_up, "the next one began at once"
+
+
+@pytest.mark.parametrize("how", ["killed", "silent"])
+def test_a_run_that_owes_something_is_kept_up_however_often_its_runner_dies_while_it_is_up(
+    tmp_path: Path, how: str
+) -> None:
+    durable = {"durability": "exactly-once", "journals": str(tmp_path), "run": "r", "settings": {"lease_s": 5}}
+    bench = Bench(having(PUSH, durable))
+    with closing(open_journal(str(tmp_path), "synthetic", "r", 1)) as journal:
+        journal.store(None, [Pushed(0, ("acknowledged",))])
+    for number in range(len(BACK_OFF_S) + 2):
+        bench.until(lambda: bench.is_in(Up | Failed))
+        assert bench.is_in(Up), (number, bench.watchdog.condition)
+        setattr(bench.runner, how, True)
+        bench.until(lambda: not bench.is_in(Up))
+    assert bench.watchdog.condition.deaths.restarts == len(BACK_OFF_S) + 2
+
+
+def over(bench: Bench) -> None:
+    bench.runner.stop()
+    bench.until(lambda: bench.is_in(Ended))
+
+
+@pytest.mark.parametrize("end", [lambda bench: bench.watchdog.stop(), over])
+@pytest.mark.parametrize("owes", [True, False])
+def test_what_a_durable_run_is_of_is_stored_before_its_runner_begins_for_as_long_as_it_may_owe(
+    tmp_path: Path, owes: bool, end: Callable[[Bench], None]
+) -> None:
+    bench = up(Bench(having(PUSH, {"durability": "exactly-once", "journals": str(tmp_path)})))
+    spec = bench.runner.spec
+    assert bench.store.durable_runs.is_same(spec, str(spec.origin.run)) is True
+    another = having(spec, {"source": SourceSpec(kind="replay")})
+    assert bench.store.durable_runs.is_same(another, str(spec.origin.run)) is False
+    with closing(open_journal(str(tmp_path), "synthetic", str(spec.origin.run), 1)) as journal:
+        journal.store(None, [Pushed(0, ("acknowledged",))] if owes else [])
+    end(bench)
+    assert bench.is_in(Ended)
+    assert bench.store.durable_runs.is_same(spec, str(spec.origin.run)) is (True if owes else None)
 
 
 def _push(bench: Bench, count: int) -> None:
@@ -327,18 +443,67 @@ def test_a_start_that_is_put_off_is_made_when_it_can_be_and_told_once() -> None:
     assert ["gone" in each.reason for each in told] == [True]
 
 
-def test_a_hung_runner_is_replaced_after_some_silence() -> None:
-    bench = up(Bench())
-    hung = bench.runner
-    hung.silent = True
-    for _ in range(SILENT_LIMIT - 1):
+@pytest.mark.parametrize("how", ["silent", "cut_off"])
+def test_a_silent_runner_is_replaced_when_its_lease_is_over_and_not_before(how: str) -> None:
+    bench = up(Bench(having(PUSH, {"settings": {"lease_s": 12}})))
+    silent = bench.runner
+    setattr(silent, how, True)
+    began_s = bench.now_s
+    while bench.now_s < began_s + 12:
         bench.step(0.5)
-        assert bench.is_in(Up)
-    with pytest.raises(UnavailableError, match="does not answer"):
-        bench.watchdog.ask(ReadStatus())
+        assert (bench.is_in(Up), silent.killed) == (True, False)
+        with pytest.raises(UnavailableError, match="does not answer"):
+            bench.watchdog.ask(ReadStatus())
     bench.step(0.5)
-    assert hung.killed
-    bench.until(lambda: bench.is_in(Up))
+    assert silent.killed
+    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    reason = bench.watchdog.condition.deaths.reason or ""
+    assert ("hung: it has answered nothing for 12 s" if how == "silent" else "cut off: nothing was heard") in reason
+
+
+def test_a_runner_of_which_nothing_can_be_known_has_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = up(Bench(having(PUSH, {"settings": {"lease_s": 5}})))
+    bench.runner.silent = True
+    monkeypatch.setattr(Flaky, "vital", lambda _: (_ for _ in ()).throw(OSError("Name or service not known")))
+    bench.step(4.0)
+    assert bench.is_in(Up)
+    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
+    assert "cut off" in str(bench.watchdog.condition.deaths.reason)
+
+
+@pytest.mark.logs_errors("turn failed")
+def test_a_watch_goes_on_after_a_turn_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ticker, "AFTER_ERROR_S", 0.0)
+    turns = iter([OSError("no more open files"), ValueError("a bug"), None])
+    ticks = Ticker("watchdog")
+    taken: list[object] = []
+
+    def turn() -> None:
+        taken.append(error := next(turns))
+        if error is not None:
+            raise error
+
+    ticks.start(turn)
+    ticks.join(ANSWER_S)
+    assert [type(each) for each in taken] == [OSError, ValueError, type(None)]
+
+
+@pytest.mark.parametrize("durability", ["none", "restart"])
+def test_a_cut_that_is_shorter_than_the_lease_costs_nothing(durability: str) -> None:
+    bench = up(Bench(having(PUSH, {"durability": durability})))
+    before = bench.watchdog.desired.spec
+    with capture_logs() as logs:
+        for cut_off in (True, False):
+            bench.runner.cut_off = cut_off
+            for _ in range(20):
+                bench.step(0.5)
+    assert (bench.is_in(Up), len(bench.host.runners), bench.runner.killed) == (True, 1, False)
+    assert (bench.watchdog.desired.spec.origin.run, bench.watchdog.desired.spec.origin.epoch) == (
+        before.origin.run,
+        before.origin.epoch,
+    )
+    warned = [(line["event"], line["seen"]) for line in logs if line["log_level"] == "warning"]
+    assert warned == [("runner does not answer", "cut off")]
 
 
 def test_a_runner_that_was_left_running_is_found_again() -> None:
@@ -370,7 +535,9 @@ def test_the_end_of_a_run_leaves_its_results_and_frees_the_runner() -> None:
     bench.runner.stop()
     bench.until(lambda: bench.is_in(Ended))
     assert bench.runner.killed
-    assert list(bench.watchdog.remembered.results) == [Result(serial=0, value="last words", run=bench.runner.spec.run)]
+    assert list(bench.watchdog.remembered.results) == [
+        Result(serial=0, value="last words", run=bench.runner.spec.origin.run)
+    ]
     assert bench.store.started() == {}
 
 
@@ -379,7 +546,7 @@ def test_stop_drains_and_keeps_what_came_out() -> None:
     bench.runner.hold = True
     bench.watchdog.ask(Push(1))
     bench.watchdog.stop()
-    assert list(bench.watchdog.remembered.results) == [Result(serial=0, value=1, run=bench.runner.spec.run)]
+    assert list(bench.watchdog.remembered.results) == [Result(serial=0, value=1, run=bench.runner.spec.origin.run)]
     assert bench.watchdog.remembered.status is not None
     assert bench.watchdog.remembered.status.items.delivered == 1
     assert bench.runner.killed
@@ -404,6 +571,36 @@ def test_a_runner_that_cannot_stop_is_killed() -> None:
     assert bench.is_in(Ended)
 
 
+def test_a_runner_that_is_being_retired_is_not_killed_by_a_second_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "END_S", 0.0)
+    bench = up(Bench())
+    retiring, hurried, killed = threading.Event(), threading.Event(), threading.Event()
+    ask, kill = bench.runner.ask, bench.runner.kill
+    early: list[bool] = []
+
+    def pull_all() -> None:
+        retiring.set()
+        assert hurried.wait(ANSWER_S)
+        early.append(killed.wait(0.3))
+
+    def asked(request: Request[Any], *, timeout_s: float = ANSWER_S) -> Any:
+        answer = ask(request, timeout_s=timeout_s)
+        if retiring.is_set() and isinstance(request, Stop):
+            hurried.set()
+        return answer
+
+    monkeypatch.setattr(bench.watchdog.history, "pull_all", pull_all)
+    monkeypatch.setattr(bench.runner, "ask", asked)
+    monkeypatch.setattr(bench.runner, "kill", lambda: (killed.set(), kill()))
+    first = threading.Thread(target=bench.watchdog.stop)
+    first.start()
+    assert retiring.wait(ANSWER_S)
+    bench.watchdog.stop(Stop(drain=False, timeout_s=0.0), 0.0)
+    first.join(ANSWER_S)
+    assert (early, killed.is_set(), bench.is_in(Ended)) == ([False], True, True)
+    assert bench.watchdog.remembered.status is not None
+
+
 def killed_at_its_stop(bench: Bench) -> None:
     bench.runner.silent = True
     bench.watchdog.stop()
@@ -412,11 +609,6 @@ def killed_at_its_stop(bench: Bench) -> None:
 def refused(bench: Bench) -> None:
     bench.runner.killed, bench.host.refuse = True, RecomposeError("no such composition")
     bench.until(lambda: bench.is_in(Failed))
-
-
-def over(bench: Bench) -> None:
-    bench.runner.stop()
-    bench.until(lambda: bench.is_in(Ended))
 
 
 @pytest.mark.logs_errors("app failed")
@@ -442,7 +634,7 @@ def test_what_a_dead_runner_left_ends_where_nobody_waits_for_another() -> None:
 def test_a_full_disk_costs_history_not_the_stream() -> None:
     bench = up(Bench())
     fill(bench.store)
-    for number in range(4 * SILENT_LIMIT):
+    for number in range(12):
         bench.runner.set_mode(Mode.AUTO, "57"[number % 2])
         bench.step(2.0)
     assert bench.is_in(Up)
@@ -465,20 +657,13 @@ def test_history_that_did_not_fit_is_stored_once_there_is_room() -> None:
     assert bench.store.started()["synthetic"].spec.composition == "5"
 
 
-def test_a_runner_that_dies_on_a_full_disk_comes_back() -> None:
-    bench = up(Bench())
-    fill(bench.store)
-    bench.runner.killed = True
-    bench.until(lambda: len(bench.host.runners) == 2 and bench.is_in(Up))
-
-
 def test_that_a_run_has_ended_is_stored_before_its_runner_goes() -> None:
     bench = up(Bench())
     bench.store.put_started("synthetic", Started(PUSH, 0))
     bench.watchdog.ask(Push("last words"))
     bench.runner.stop()
     fill(bench.store)
-    for _ in range(2 * SILENT_LIMIT):
+    for _ in range(6):
         bench.step(2.0)
     assert (bench.is_in(Up), bench.runner.killed) == (True, False)
     free(bench.store)
@@ -531,7 +716,7 @@ def test_what_cannot_be_stored_is_not_told() -> None:
     fill(bench.store)
     with pytest.raises(DiskFullError):
         bench.watchdog.change(SetMode(Mode.PINNED, "7"))
-    assert (bench.runner.spec.mode, bench.watchdog.wanted.spec.mode) == (Mode.AUTO, Mode.AUTO)
+    assert (bench.runner.spec.mode, bench.watchdog.desired.spec.mode) == (Mode.AUTO, Mode.AUTO)
 
 
 def test_what_the_runner_does_not_take_is_stored_no_more() -> None:
@@ -540,7 +725,7 @@ def test_what_the_runner_does_not_take_is_stored_no_more() -> None:
     with pytest.raises(UnavailableError):
         bench.watchdog.change(SetMode(Mode.PINNED, "7"))
     assert bench.store.started()["synthetic"].spec.mode is Mode.AUTO
-    assert bench.watchdog.wanted.spec.mode is Mode.AUTO
+    assert bench.watchdog.desired.spec.mode is Mode.AUTO
 
 
 def left_running(*, started: bool = True) -> Bench:
@@ -554,15 +739,16 @@ def left_running(*, started: bool = True) -> Bench:
 
 FIVE = next(each for each in PUSH.compositions if each.name == "5")
 OTHER = Composition("other", FIVE.groups)
-WANTED = PUSH.model_copy(
-    update={
+WANTED = having(
+    PUSH,
+    {
         "slo": Slo("latency", 250.0),
         "input": InputSpec(rate_per_s=9),
-        "announced": (Coming(from_epoch_s=4e9, until_epoch_s=4.1e9, rate_per_s=80),),
+        "announced": (PlannedLoad(from_epoch_s=4e9, until_epoch_s=4.1e9, rate_per_s=80),),
         "compositions": (*PUSH.compositions, OTHER),
         "mode": Mode.PINNED,
         "composition": "other",
-    }
+    },
 )
 
 
@@ -581,12 +767,12 @@ def test_a_runner_that_was_built_and_not_started_is_started_by_the_next_daemon()
 
 
 def test_what_runs_under_a_name_is_not_replaced_by_what_it_means_by_now() -> None:
-    bench = Bench(PUSH.model_copy(update={"compositions": (Composition("1", FIVE.groups),)}), attach=True)
+    bench = Bench(having(PUSH, {"compositions": (Composition("1", FIVE.groups),)}), attach=True)
     bench.host.left_over = Flaky(PUSH)
     bench.host.left_over.start()
     up(bench)
     one = next(each for each in PUSH.compositions if each.name == "1")
-    assert bench.host.left_over.spec.compositions == bench.watchdog.wanted.spec.compositions == (one,)
+    assert bench.host.left_over.spec.compositions == bench.watchdog.desired.spec.compositions == (one,)
 
 
 def test_a_change_that_may_have_reached_a_silent_runner_is_taken_back_when_it_answers_again() -> None:
@@ -606,9 +792,23 @@ def test_a_change_that_may_have_reached_a_silent_runner_is_taken_back_when_it_an
     assert bench.runner.spec.slo is None
 
 
-def test_a_runner_that_is_found_again_and_does_not_answer_is_replaced() -> None:
-    bench = Bench(attach=True)
+def test_a_runner_that_is_found_again_and_does_not_answer_has_its_lease() -> None:
+    bench = Bench(having(PUSH, {"settings": {"lease_s": 5}}), attach=True)
     hung = bench.host.left_over = Flaky(PUSH)
     hung.silent = True
     up(bench)
-    assert (hung.killed, len(bench.host.runners)) == (True, 1)
+    bench.step(4.0)
+    assert (hung.killed, bench.host.runners) == (False, [])
+    bench.until(lambda: len(bench.host.runners) == 1)
+    assert hung.killed
+
+
+def test_a_runner_that_is_found_again_while_it_is_cut_off_begins_when_it_is_heard() -> None:
+    bench = Bench(attach=True)
+    found = bench.host.left_over = Flaky(PUSH)
+    found.cut_off = True
+    up(bench)
+    assert found.state is State.STARTING
+    found.cut_off = False
+    bench.until(lambda: found.state is State.STABLE)
+    assert bench.host.runners == []

@@ -14,8 +14,7 @@ from control.strategies import make_strategy
 from control.what_if import Present, Question, outlook
 from profiler.slo import Slo
 from profiler.snapshot import Snapshot, StageProfile
-from service.bodies.compositions import Possibility, WhatIf
-from service.bodies.what_if import what_if_body
+from service.schemas.compositions import Possibility, WhatIf, what_if_body
 
 STAGES = [Stage("f1"), Stage("f2"), Stage("f3")]
 TEXTS = {"1": "Seq-Seq-Seq", "2": "Par-Seq-Seq", "4": "Seq-Seq-Par", "7": "Par-Par-Par"}

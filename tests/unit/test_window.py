@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.bodies.refusals import ResultsGoneError
-from service.bodies.results import Result
-from service.running.asking.requests import ReadResults
-from service.running.asking.window import Window
+from service.runner.rpc.requests import ReadResults
+from service.runner.rpc.window import Window
+from service.schemas.refusals import ResultsGoneError
+from service.schemas.results import Result
 
 
 def window(first: int = 5, last: int = 9, *, run: str | None = "b", given: int | None = 12) -> Window:

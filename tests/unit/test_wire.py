@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.arena.shelves import AsTheyAre
-from runtime.transport.broken import Broken
+from runtime.arena.frame_store import AsTheyAre
+from runtime.transport.outputs import Broken
 from runtime.transport.values import FrameCodec, Frames
 from runtime.transport.wire import HEAD, Kind, Message, pack, pack_alone, unpack, unpack_alone
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from compositions.wording import figure
+from compositions.wording import apart, did_you_mean, figure, without_users
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,3 +37,32 @@ def test_no_sentence_of_a_decision_can_have_an_exponent() -> None:
     folders = [ROOT / "control", ROOT / "profiler", ROOT / "service" / "cli"]
     lines = [line for folder in folders for path in folder.rglob("*.py") for line in path.read_text().splitlines()]
     assert [line for line in lines if re.search(r"\{[^{}]*:\.\d+g\}", line)] == []
+
+
+def test_values_that_differ_are_written_apart() -> None:
+    assert apart(359.0, 480.0) == ("359", "480")
+    assert apart(1.23999, 1.24) == ("1.23999", "1.24")
+    assert apart(100.00001, 100.0) == ("100.00001", "100")
+    assert apart(1.2, 1.2) == ("1.2", "1.2")
+
+
+def test_a_name_is_suggested_only_if_it_is_close() -> None:
+    assert did_you_mean("resise", ["load", "resize"]) == " (did you mean 'resize'?)"
+    assert did_you_mean("x", ["load", "resize"]) == did_you_mean(7, ["7"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("rtsp://admin:it's@cam/1", "rtsp://cam/1"),
+        ("kafka://u:pa/ss@h:1/t", "kafka://h:1/t"),
+        ("redis://:pw@h", "redis://h"),
+        ("amqp://u@h and http://a:b@c", "amqp://h and http://c"),
+        ("https://example.com/users/foo@bar.com/x", "https://example.com/users/foo@bar.com/x"),
+        ("https://h/?mail=x@y", "https://h/?mail=x@y"),
+        ("http://h:8080/a@b", "http://h:8080/a@b"),
+        ("GET /?token=abc&x=1", "GET /?token=…&x=1"),
+    ],
+)
+def test_addresses_are_told_without_passwords_and_otherwise_as_they_are(text: str, shown: str) -> None:
+    assert without_users(text) == shown

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from compositions.errors import RecomposeError
-from service.experiments.ordered.ring import ReorderRing
-from service.experiments.ordered.worklists import QUEUE_NAMES, make_worklist
-from service.experiments.ordered.worklists.fifo import Fifo
-from service.experiments.ordered.worklists.hybrid import Hybrid
-from service.experiments.ordered.worklists.partitioned import Partitioned
-from service.experiments.ordered.worklists.port import Demand, Entry, Worklist
-from service.experiments.ordered.worklists.shared import Shared
+from lab.papers.prasaad.ring import ReorderRing
+from lab.papers.prasaad.worklists import QUEUE_NAMES, make_worklist
+from lab.papers.prasaad.worklists.fifo import Fifo
+from lab.papers.prasaad.worklists.hybrid import Hybrid
+from lab.papers.prasaad.worklists.partitioned import Partitioned
+from lab.papers.prasaad.worklists.port import Demand, Entry, Worklist
+from lab.papers.prasaad.worklists.shared import Shared
 
 ANN, BOB, CAT = 1, 2, 3
 """Workers."""

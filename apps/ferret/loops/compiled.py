@@ -13,8 +13,25 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numba.extending import overload, register_jitable
+from numpy.typing import NDArray
 
-from apps.ferret.loops import boxes, emd, regions, rows
+from apps.ferret.loops import emd, regions
+from apps.ferret.values import Bytes, Floats
+
+
+def resample_rows(source: Bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64], weights: Floats) -> Bytes:
+    """Row x of the result is the weighted sum of source rows from ``starts[x]``. To be compiled."""
+    out = np.empty((len(starts), source.shape[1]), np.uint8)
+    sums = np.empty(source.shape[1], np.float32)
+    for x in range(len(starts)):
+        sums[:] = np.float32(0)
+        for k in range(sizes[x]):
+            for c in range(len(sums)):
+                sums[c] += weights[x, k] * np.float32(source[starts[x] + k, c])
+        for c in range(len(sums)):
+            out[x, c] = np.uint8(min(max(sums[c] + np.float32(0.5), np.float32(0)), np.float32(255)))
+    return out
+
 
 for helper in (regions.find, regions.unite, emd.ground_distances, emd.shares, emd.transport_cost, emd.cheapest_path,
                emd.relax, emd.nearest, emd.reprice, emd.send):  # fmt: skip
@@ -32,10 +49,10 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return njit(nogil=True)(function)
 
 
-resample = _compiled(rows.resample_rows)
+resample = _compiled(resample_rows)
 
 LOOPS = {
     loop.__name__: _compiled(loop)
-    for loop in (regions.merge_similar, regions.absorb_small, regions.number_regions, boxes.grow_box, emd.distances)
+    for loop in (regions.merge_similar, regions.absorb_small, regions.number_regions, emd.grow_box, emd.distances)
 }
 """By name, as ``Kernel`` has them."""

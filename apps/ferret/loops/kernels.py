@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from apps.ferret.loops import boxes, emd, regions
+from apps.ferret.loops import emd, regions
 
 KernelName = Literal["exact", "fast"]
 
@@ -22,7 +22,7 @@ class Kernel:
     merge_similar: Callable[..., None] = regions.merge_similar
     absorb_small: Callable[..., None] = regions.absorb_small
     number_regions: Callable[..., None] = regions.number_regions
-    grow_box: Callable[..., tuple[int, int, int, int, int]] = boxes.grow_box
+    grow_box: Callable[..., tuple[int, int, int, int, int]] = emd.grow_box
     distances: Callable[..., None] = emd.distances
 
 

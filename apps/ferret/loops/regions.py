@@ -1,4 +1,4 @@
-"""Loops of the segment stage: pixels are united into regions, a union-find forest by rank."""
+"""Loop of the segment stage: merge pixels into regions, with a union-find forest by rank."""
 
 from __future__ import annotations
 

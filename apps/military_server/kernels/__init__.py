@@ -1,1 +1,1 @@
-"""The stages B, C and D of the server, computed in three ways that give the same."""
+"""Kernels of the server's stages B, C and D: three implementations that give the same results."""

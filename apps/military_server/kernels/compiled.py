@@ -1,4 +1,5 @@
-"""With numba on a core. Importing this costs half a second; the first run on a machine compiles for some seconds.
+"""The kernel for a core, by numba. Importing this costs half a second; the first run on a machine compiles for some
+seconds.
 
 The code is kept beside the sources or, where those cannot be written, in the user's cache folder (numba's own rule).
 """

@@ -1,7 +1,9 @@
-"""With numba on a GPU: a bundle is copied there at once, and every tuple has blocks of its own (section 4.2.1).
+"""The kernel for a GPU, by numba: a bundle is copied there at once, and every tuple has blocks of its own (section
+4.2.1).
 
-Map, terrain and wants of the units are copied when a worker starts and stay. A stage may lie in another worker than the
-next one, so each of the three copies its bundle there and its results back; in the thesis a bundle stays on the GPU.
+Map, terrain and the wants of the units are copied when a worker starts, and stay. A stage may run in another worker
+than the next one, so each of the three copies its bundle there and its results back; in the thesis a bundle stays on
+the GPU.
 """
 
 from __future__ import annotations

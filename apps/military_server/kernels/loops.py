@@ -56,7 +56,7 @@ def place_one(features: Ints, wanted: Ints, weights: Ints) -> tuple[int, int]:
 
 
 def fit_one(penalties: Ints) -> int:
-    """How many of them are small enough."""
+    """Return how many of them are small enough."""
     count = 0
     for unit in range(len(penalties)):
         count += penalties[unit] <= MOST_PENALTY

@@ -1,4 +1,4 @@
-"""With NumPy: a bundle is one array, so that what a call costs is paid once for all its tuples."""
+"""The kernel with NumPy: a bundle is one array, so that the cost of a call is paid once for all its tuples."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class VectorKernel:
 
 @cache
 def _ahead(width: int) -> NDArray[np.intp]:
-    """How far the squares of the four areas lie from a coordinate, in the map row by row."""
+    """Return how far the squares of the four areas lie from a coordinate, in the map row by row."""
     half = width // 2
     corners = ((-half, -width), (1, -half), (-half, 1), (-width, -half))
     across, down = np.arange(width), np.arange(width)[:, None]

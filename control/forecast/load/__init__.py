@@ -1,1 +1,1 @@
-"""What is expected of the input rate (docs/decisions/0029-changing-load.md)."""
+"""Forecasts of the input rate (docs/decisions/0029-changing-load.md)."""

@@ -1,4 +1,4 @@
-"""What the input rate will be: several predictors, chosen by their past errors."""
+"""Forecast the input rate with several predictors, chosen by their past errors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from math import sqrt
 
 import numpy as np
 
-from control.forecast.load.bins import BIN_S, KEPT, Array, Bins
-from control.forecast.load.following import NAMES, Following
-from control.forecast.load.level import Level, dispersion_of
-from control.forecast.load.predictors import Past, Track, present, season, trend
-from control.forecast.load.season import completed, season_of
+from control.forecast.load.arrivals import BIN_S, KEPT, Array, Bins
+from control.forecast.load.predictors import (
+    NAMES,
+    Following,
+    Level,
+    Past,
+    Track,
+    completed,
+    dispersion_of,
+    present,
+    season,
+    season_of,
+    trend,
+)
 
 MOVING_S = 20.0
 """A rate that has not changed for so long rests."""
@@ -183,7 +192,7 @@ class LookingAhead:
         return abs(now - then) <= _SURPRISE * noise + _ALIKE * max(now, then)
 
     def _margin(self, track: Track) -> float:
-        """What is added to it: a quantile of its errors, less what is noise of the counts."""
+        """Return what is added to it: a quantile of its errors, less what is noise of the counts."""
         errors = track.errors[-_JUDGED:]
         if errors.size < 4:
             return 0.0

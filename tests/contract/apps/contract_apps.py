@@ -23,8 +23,8 @@ class Chain(App):
 
     name = "chain"
     stages = (
-        Stage("first", time_limit_s=0.5),
-        Stage("second", time_limit_s=0.5),
+        Stage("first", time_limit_s=1.5),
+        Stage("second", time_limit_s=1.5),
         Stage("total", StageKind.STATEFUL),
         Stage("last"),
     )
@@ -49,7 +49,7 @@ class Chain(App):
         if value[0] in self.options.fail_at:
             raise ValueError(f"cannot digest {value[0]}")
         if value[0] == self.options.hang_at:
-            time.sleep(3)
+            time.sleep(4)
         return [*value, "second"]
 
     def total(self, value, state):

@@ -1,1 +1,0 @@
-"""Where items come from, and when: sources, rates, pacing."""

@@ -1,1 +1,0 @@
-"""Where results go for good, besides the window of the API."""

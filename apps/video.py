@@ -1,0 +1,91 @@
+"""Source ``video``: frames of a file, a camera or a network stream, through OpenCV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compositions.errors import RecomposeError
+from compositions.wording import without_user
+
+Image = NDArray[np.uint8]
+
+TIMEOUT_MS = 10_000
+"""How long a network stream may take to open, and to give its next frame."""
+SPARE_FRAMES = 0.02
+"""A container's frame count is often an estimate from its length: so much less than it announces is no damage."""
+
+
+class Capture(Protocol):
+    """The methods of ``cv2.VideoCapture`` that are used here."""
+
+    def isOpened(self) -> bool: ...  # noqa: N802 - OpenCV's name
+
+    def read(self) -> tuple[bool, Any]: ...
+
+    def get(self, what: int, /) -> float: ...
+
+    def release(self) -> None: ...
+
+
+def open_capture(place: str) -> Capture:
+    """A camera by its number, a URL, or a file."""
+    import cv2  # a fifth of a second; commands and workers that need no video import this module too
+
+    if place.isdigit():
+        return cv2.VideoCapture(int(place))
+    if "://" in place:
+        limits = [cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, TIMEOUT_MS, cv2.CAP_PROP_READ_TIMEOUT_MSEC, TIMEOUT_MS]
+        return cv2.VideoCapture(place, cv2.CAP_FFMPEG, limits)
+    return cv2.VideoCapture(place)
+
+
+class Frames:
+    """The frames of one place, once through. The first one is read at once, so that what is no video is refused.
+
+    Raises: RecomposeError when there is nothing to read; while iterating, when a camera or stream goes away, or a file
+    ends well before the frame that it announces as its last.
+    """
+
+    def __init__(self, place: str, capture: Callable[[str], Capture] = open_capture) -> None:
+        self.live = place.isdigit() or "://" in place
+        self._shown = without_user(place) if "://" in place else place
+        if not self.live and not Path(place).is_file():
+            raise RecomposeError(f"video {place!r} does not exist; give a file, the number of a camera, or a URL")
+        self._capture = capture(place)
+        opened, first = self._capture.read() if self._capture.isOpened() else (False, None)
+        if not opened or first is None:
+            self._capture.release()
+            raise RecomposeError(
+                f"video {self._shown!r} gives no frames; it is damaged, or of a kind OpenCV cannot read"
+            )
+        self.first: Image = first
+
+    def __iter__(self) -> Iterator[Image]:
+        frame, count = self.first, 0
+        try:
+            while True:
+                count += 1
+                yield frame
+                more, read = self._capture.read()
+                if not more or read is None:
+                    break
+                frame = read
+            self._check_end(count)
+        finally:
+            self._capture.release()
+
+    def _check_end(self, count: int) -> None:
+        if self.live:
+            raise RecomposeError(f"video {self._shown!r} gives no more frames after {count}; is it still there?")
+        import cv2
+
+        announced = int(self._capture.get(cv2.CAP_PROP_FRAME_COUNT))
+        if count < announced - max(2, SPARE_FRAMES * announced):
+            raise RecomposeError(
+                f"video {self._shown!r} ended after frame {count} of {announced}; it is truncated or damaged"
+            )

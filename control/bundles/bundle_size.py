@@ -1,0 +1,145 @@
+"""Choose the default bundle size, the smallest that makes the hop cheap compared with the work, and log its changes.
+
+A bundle of ``n`` items costs one hop per group, whatever ``n`` is, and its items wait for each other in every group. So
+the size grows while the hop matters, and no further than the latency target allows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compositions.model import Composition
+from compositions.wording import figure
+from profiler.snapshot import StageProfile
+
+
+@dataclass(slots=True)
+class SizeRun:
+    """Changes of the size by one controller, one soon after the other. ``reason`` is the last one's."""
+
+    controller: str
+    from_items: int
+    to_items: int
+    reason: str
+    first_at_s: float
+    last_at_s: float
+    least: int
+    most: int
+    count: int = 1
+
+
+class SizeRuns:
+    """Bounded, in order. A controller may change the size a hundred times a second: that is an entry a minute."""
+
+    KEPT = 1000
+    QUIET_S = 10.0
+    """After so long without a change the next one is another entry."""
+    LONGEST_S = 60.0
+
+    def __init__(self) -> None:
+        self.kept: deque[SizeRun] = deque(maxlen=self.KEPT)
+        self._used: dict[int, None] = {}
+        self._now: tuple[str, int] | None = None
+
+    @property
+    def used(self) -> list[int]:
+        """All sizes so far, in the order of their first use."""
+        return list(self._used)
+
+    def note(self, at_s: float, controller: str, items: int, reason: str) -> None:
+        """What holds from now on, chosen by this controller; only what is another than before is kept."""
+        before, self._now = self._now, (controller, items)
+        self._used[items] = None
+        if before is None or before == self._now:
+            return
+        last = self.kept[-1] if self.kept else None
+        if last is None or not self._goes_on(last, at_s, controller):
+            least, most = sorted((before[1], items))
+            self.kept.append(SizeRun(controller, before[1], items, reason, at_s, at_s, least, most))
+            return
+        last.to_items, last.reason, last.last_at_s = items, reason, at_s
+        last.least, last.most = min(last.least, items), max(last.most, items)
+        last.count += 1
+
+    def _goes_on(self, run: SizeRun, at_s: float, controller: str) -> bool:
+        soon = at_s - run.last_at_s < self.QUIET_S and at_s - run.first_at_s < self.LONGEST_S
+        return soon and controller == run.controller
+
+
+HOP_SHARE = 0.1
+"""Of the work of a bundle, what its hops may cost beside it."""
+PATIENCE_SHARE = 0.25
+"""Of the latency that is wanted, what the items of a bundle may wait for each other."""
+PATIENCE_S = 0.01
+"""The same where no latency is wanted."""
+MOST_ITEMS = 4096
+"""The hop of so many trivial items is 0.05 µs each; more only lengthen the wait."""
+_PAYS_FROM = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """So many items, and why."""
+
+    items: int
+    reason: str
+    pays: bool = False
+    """The hop shows beside the work, whatever the objective bears."""
+
+
+SINGLE = Grain(1, "nothing is measured yet")
+
+
+def grain_of(
+    stages: Sequence[StageProfile], composition: Composition, hop_s: float, latency_target_s: float | None
+) -> Grain:
+    """The size for a stream whose ``stages`` are profiled; a power of two, so that it rests while times
+    change a little.
+
+    ``hop_s``: from a task's sending to its return, less its work. ``latency_target_s`` None: no latency is wanted.
+    """
+    if len(stages) < sum(1 for _ in composition.iter_stages()):
+        return SINGLE
+    work_s, patience_s = _work_s(stages), _patience_s(latency_target_s)
+    wanted, bearable = _wanted(work_s, hop_s * len(composition.groups)), _bearable(work_s, patience_s)
+    if wanted < _PAYS_FROM:
+        return Grain(1, f"a hop of {figure(hop_s * 1e3, 2)} ms is cheap against {figure(work_s * 1e3, 2)} ms of work")
+    limit = "" if wanted <= bearable else f", which wait {figure(patience_s * 1e3)} ms for each other at most"
+    shows = f"a hop of {figure(hop_s * 1e3, 2)} ms shows beside {figure(work_s * 1e3, 2)} ms of work{limit}"
+    return Grain(_size(wanted, bearable), shows, pays=True)
+
+
+def sizes_by_groups(
+    stages: Sequence[StageProfile], hop_s: float, latency_target_s: float | None, most_groups: int
+) -> list[int]:
+    """Return what ``grain_of`` says for compositions of 0, 1, … ``most_groups`` groups of all these ``stages``."""
+    work_s = _work_s(stages)
+    bearable = _bearable(work_s, _patience_s(latency_target_s))
+    return [_size(_wanted(work_s, hop_s * groups), bearable) for groups in range(most_groups + 1)]
+
+
+def _work_s(stages: Sequence[StageProfile]) -> float:
+    return sum(stage.service_time_s for stage in stages)
+
+
+def _patience_s(latency_target_s: float | None) -> float:
+    return PATIENCE_S if latency_target_s is None else PATIENCE_SHARE * latency_target_s
+
+
+def _wanted(work_s: float, hops_s: float) -> float:
+    return hops_s / (HOP_SHARE * work_s) if work_s > 0 else MOST_ITEMS
+
+
+def _bearable(work_s: float, patience_s: float) -> float:
+    return patience_s / work_s if work_s > 0 else MOST_ITEMS
+
+
+def _size(wanted: float, bearable: float) -> int:
+    return 1 if wanted < _PAYS_FROM else _power_of_two(min(wanted, bearable, MOST_ITEMS))
+
+
+def _power_of_two(number: float) -> int:
+    """The largest that is not above ``number``, one at least."""
+    return 1 << max(0, int(number).bit_length() - 1)

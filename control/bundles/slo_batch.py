@@ -1,0 +1,149 @@
+"""Controller ``slo-batch``, ours: it knows the cost of a bundle and the arrival rate, and goes straight to the size
+that meets the target (docs/decisions/0023-controllers.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log
+from statistics import median
+
+from compositions.batch_settings import BatchSettings
+from compositions.wording import figure
+from control.bundles.law import Shape, Shapes
+from control.bundles.level import Level
+from control.bundles.port import BatchController, BundleOpening, Choice, DeliveredBundle
+from control.bundles.recurrence import Recurrence
+
+
+class KeepingUp:
+    """Small bundles pay the overhead too often: where items pile up, latency grows without end, and a smaller bundle
+    would make it worse. So a floor rises while whole bundles are waiting, and sinks slowly when they are not."""
+
+    BEHIND = 2.0
+    """Bundles that wait, from which on it is a pile."""
+    RISE, SINK = 1.1, 0.998
+    WORTH = 9.0
+    """Beyond so many times the overhead, all of it saved would be less than a tenth."""
+
+    def __init__(self) -> None:
+        self._floor = 1.0
+
+    def least(self, shape: Shape, load_s: float, items: int, waiting: int) -> float:
+        """The floor, where the last bundle had ``items`` and so many are ``waiting``."""
+        if waiting > self.BEHIND * items:
+            self._floor = min(
+                max(self._floor, items) * self.RISE, max(1.0, self.WORTH * shape.work_s(load_s, 0) / load_s)
+            )
+        else:
+            self._floor = max(1.0, self._floor * self.SINK)
+        return self._floor
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The forecasts of a bundle's load when it was opened: each filter's, as a logarithm, and the one used."""
+
+    forecasts: tuple[float, ...]
+    load_s: float
+
+
+class SloBatch(BatchController):
+    """Latency = filling + ``drag`` · work: filling follows from the rate, work from the law of bundles and the load."""
+
+    name = "slo-batch"
+    GROWTH = 4.0
+    """A bundle is at most so many times the largest that was seen: a law is not stretched further."""
+    FORESEEN = log(1.3)
+    """A recurring rise is acted upon when it is larger; below, filters follow by themselves. A fall is not foreseen:
+    small bundles show it within a few items, and large ones that come too early are very late."""
+    DRAG_GAIN = 0.02
+    DRAG_CAP = 0.2
+    """A bundle that was stuck behind others, or misjudged, by more tells nothing of the drag by itself."""
+    STUCK = 24
+    """So many in a row do, all on the same side: where several wait for one worker, the drag is their number."""
+    MOST_DRAG = log(64.0)
+
+    def __init__(self, settings: BatchSettings) -> None:
+        self._target_s, self._sizes = settings.aim.target_s, settings.sizes
+        self._shapes, self._level, self._recurrence = Shapes(self._target_s), Level(), Recurrence()
+        self._keeping_up = KeepingUp()
+        self._opened: dict[int, Expected] = {}
+        self._largest = settings.sizes.first
+        self._drag = 0.0
+        """Logarithm of what a bundle takes once it is filled over the work on it: what is in its way."""
+        self._stuck: list[float] = []
+        """By how much the latest bundles were off, as long as all of them were by much."""
+        self._choice = Choice(settings.sizes.first, "first: nothing was measured yet")
+
+    def delivered(self, bundle: DeliveredBundle) -> None:
+        expected = self._opened.pop(bundle.first, None)
+        if expected is None or bundle.work_s <= 0:
+            return
+        self._forget_before(bundle.first)
+        self._largest = max(self._largest, bundle.items)
+        self._learn_shape(bundle)
+        load = log(self._shapes.best.load_s(bundle.items, bundle.work_s))
+        self._level.learn(bundle.first + bundle.items / 2, load, expected.forecasts)
+        self._recurrence.learn(bundle.first, bundle.items, load)
+        self._learn_drag(bundle, expected.load_s)
+
+    def next(self, opening: BundleOpening) -> Choice:
+        if not self._level.seen:
+            self._opened[opening.first] = Expected(self._level.forecasts(opening.first), 0.0)
+            return self._choice
+        middle = opening.first + self._choice.items / 2
+        forecasts = self._level.forecasts(middle)
+        foreseen = self._recurrence.change(self._level.at, middle)
+        load_s = exp(self._level.now + foreseen if foreseen > self.FORESEEN else self._level.expected(forecasts))
+        self._opened[opening.first] = Expected(forecasts, load_s)
+        items = self._items(load_s, opening)
+        if items != self._choice.items:
+            self._choice = Choice(items, self._reason(load_s, items, opening, foreseen))
+        return self._choice
+
+    def _items(self, load_s: float, opening: BundleOpening) -> int:
+        drag, shape = exp(self._drag), self._shapes.best
+        filling_s = 1 / opening.rate_per_s if opening.rate_per_s else 0.0
+        on_target = shape.items(load_s, (self._target_s + filling_s) / drag, filling_s / drag)
+        least = self._keeping_up.least(shape, load_s, self._choice.items, opening.waiting)
+        return round(self._sizes.held(min(max(on_target, least), self.GROWTH * self._largest)))
+
+    def _learn_shape(self, bundle: DeliveredBundle) -> None:
+        """Loads that were known by another shape are put in terms of the new one, as of this bundle."""
+        before = self._shapes.best
+        if not self._shapes.learn(bundle.items, bundle.work_s):
+            return
+        after = self._shapes.best
+        by = log(after.load_s(bundle.items, bundle.work_s) / before.load_s(bundle.items, bundle.work_s))
+        self._level.shift(by)
+        self._recurrence.shift(by)
+
+    def _learn_drag(self, bundle: DeliveredBundle, load_s: float) -> None:
+        passed_s = bundle.latency_s - bundle.filled_s
+        if load_s <= 0 or passed_s <= 0:
+            return
+        error = log(passed_s) - log(self._shapes.best.work_s(load_s, bundle.items)) - self._drag
+        if abs(error) < self.DRAG_CAP:
+            self._drag += self.DRAG_GAIN * error
+            self._stuck.clear()
+            return
+        if self._stuck and error * self._stuck[-1] < 0:
+            self._stuck.clear()
+        self._stuck.append(error)
+        if len(self._stuck) == self.STUCK:
+            self._drag += median(self._stuck)
+            self._drag = max(-self.MOST_DRAG, min(self.MOST_DRAG, self._drag))
+            self._stuck.clear()
+
+    def _forget_before(self, first: int) -> None:
+        """Bundles that were overtaken were split or lost: nothing is expected of them any more."""
+        while self._opened and (oldest := next(iter(self._opened))) < first:
+            del self._opened[oldest]
+
+    def _reason(self, load_s: float, items: int, opening: BundleOpening, foreseen: float) -> str:
+        shape = self._shapes.best
+        told = f"slo-batch: {figure(shape.work_s(load_s, 0) * 1e3)} + {figure(load_s * 1e3)} · {items} ms of work"
+        told += f" ± {self._level.spread:.0%}"
+        if opening.rate_per_s:
+            told += f", {figure(items / opening.rate_per_s * 1e3)} ms to fill"
+        return told + (", a rise that recurs" if foreseen > self.FORESEEN else "")

@@ -1,0 +1,174 @@
+"""The manager's log of decisions: the one in progress, those made, the finding that nothing helps, and outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from compositions.model import Composition
+from compositions.wording import figure
+from control.assess import Assessment
+from control.decisions import Candidate, CandidateStatus, Decision, Trigger
+from control.strategies.base import Settle, Trial, Try
+from profiler.slo import SloStatus
+from profiler.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """Collects the trials of one decision."""
+
+    trigger: Trigger
+    evidence: str
+    began_s: float
+    origin: Composition
+    trials: tuple[Trial, ...] = ()
+    rising: bool = False
+    """It was set off by an input rate that rose."""
+
+    @property
+    def floor_workers(self) -> int:
+        """The fewest that it may end with."""
+        return self.origin.workers if self.rising else 0
+
+    def and_then(self, trial: Trial) -> Episode:
+        return replace(self, trials=(*self.trials, trial))
+
+    def decision(self, number: int, now_s: float, step: Try | Settle, reason: str, *, acted: bool = True) -> Decision:
+        """Return what came of it: ``step`` was its last."""
+        return Decision(
+            id=number,
+            at_s=now_s,
+            trigger=self.trigger,
+            from_name=self.origin.name,
+            to_name=step.composition.name,
+            reason=f"{self.evidence}; {reason}",
+            candidates=with_trials(step.candidates, self.trials),
+            trials=len(self.trials),
+            duration_s=now_s - self.began_s,
+            infeasible=isinstance(step, Settle) and step.infeasible,
+            acted=acted,
+        )
+
+
+def with_trials(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> tuple[Candidate, ...]:
+    """``candidates`` with what the trials measured of them."""
+    measured = {trial.composition.name: trial for trial in trials}
+    return tuple(_with_trial(c, measured[c.name]) if c.name in measured else c for c in candidates)
+
+
+def _with_trial(candidate: Candidate, trial: Trial) -> Candidate:
+    status = CandidateStatus.TRIED if candidate.status is CandidateStatus.SHORTLISTED else candidate.status
+    seen = trial.assessment
+    if seen is None:
+        return replace(candidate, status=status)
+    return replace(
+        candidate, status=status, measured_throughput_per_s=seen.throughput_per_s, measured_latency_s=seen.latency_s
+    )
+
+
+class Hindsight:
+    """Waits for the latest decision's window to fill, compares, and hands the decision out with its outcome."""
+
+    def __init__(self, window_s: float) -> None:
+        self._window_s = window_s
+        self._awaited: Decision | None = None
+        self._compared: list[Decision] = []
+
+    def expect(self, decision: Decision) -> None:
+        """``decision`` was carried out; an earlier one that still waits is given up."""
+        self._awaited = decision
+
+    def compare(self, snapshot: Snapshot, seen: Assessment) -> Decision | None:
+        """The decision whose outcome is known now, if there is one."""
+        decision = self._awaited
+        if decision is None or seen.meets is None or snapshot.now_s - decision.at_s < self._window_s:
+            return None
+        self._awaited = None
+        self._compared.append(replace(decision, outcome=outcome_text(decision, seen)))
+        return decision
+
+    def taken(self) -> tuple[Decision, ...]:
+        """Those compared since the last call."""
+        compared, self._compared = tuple(self._compared), []
+        return compared
+
+
+def outcome_text(decision: Decision, seen: Assessment) -> str:
+    """The prediction of ``decision`` against what was ``seen`` once the window was full."""
+    chosen = next((c for c in decision.candidates if c.name == decision.to_name), None)
+    measured = f"measured {_rate(seen.throughput_per_s)} and {_milliseconds(seen.latency_s)}"
+    if chosen is None or chosen.predicted_throughput_per_s is None:
+        return f"{measured}; {seen.reason}"
+    predicted = f"{_rate(chosen.predicted_throughput_per_s)} and {_milliseconds(chosen.predicted_latency_s)}"
+    return f"predicted up to {predicted}, {measured}; {seen.reason}"
+
+
+def _rate(value: float | None) -> str:
+    return "an unknown rate" if value is None else f"{figure(value)} items/s"
+
+
+def _milliseconds(value: float | None) -> str:
+    return "an unknown latency" if value is None else f"{figure(value * 1e3)} ms"
+
+
+class DecisionLog:
+    """Since the last request from outside."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._advice: Decision | None = None
+        self.infeasible: str | None = None
+        """Why no known composition can meet the objective; ``None`` while one may."""
+        self._closest: str | None = None
+        """The composition that was last told to come closest when none can."""
+
+    def forget(self) -> None:
+        """The question is a new one."""
+        self.infeasible, self._advice, self._closest = None, None, None
+
+    def conclude(self, episode: Episode, now_s: float, step: Settle) -> Decision:
+        """The decision that ``step`` ends, which has been carried out."""
+        self.infeasible = f"infeasible: {step.reason}" if step.infeasible else None
+        self._closest = step.composition.name if step.infeasible else None
+        return self.numbered(episode, now_s, step)
+
+    def numbered(self, episode: Episode, now_s: float, step: Settle) -> Decision:
+        """The decision that ``step`` is, which answers no question about the objective."""
+        return episode.decision(self._next_id(), now_s, step, step.reason)
+
+    def repeats(self, episode: Episode, step: Settle) -> bool:
+        """A violation, nothing was tried, and nothing can help: as told before."""
+        idle = episode.trigger is Trigger.VIOLATION and not episode.trials
+        return idle and step.infeasible and step.composition.name == episode.origin.name == self._closest
+
+    def again(self, step: Settle) -> str:
+        """That nothing can help, with the figures of now."""
+        self.infeasible = f"infeasible: {step.reason}"
+        return self.infeasible
+
+    def advise(self, episode: Episode, now_s: float, step: Try | Settle) -> Decision | str:
+        """Return what would be done; for the same advice again only that it still holds."""
+        last = self._advice
+        if last is not None and last.to_name == step.composition.name and last.from_name == episode.origin.name:
+            return f"observing: decision {last.id} still holds"
+        verb = "would try" if isinstance(step, Try) else "would choose"
+        reason = f"{verb} {step.composition.name}: {step.reason}"
+        self._advice = episode.decision(self._next_id(), now_s, step, reason, acted=False)
+        return self._advice
+
+    def quiet(self, reason: str, seen: Assessment, *, rough: bool) -> str:
+        """Why nothing is done: ``reason``, or that nothing can help, until the objective is met after all. That a
+        ``rough`` load is met for some seconds is chance: the conclusion stands."""
+        if seen.meets and not rough:
+            self.infeasible = None
+        return reason if seen.meets else self.infeasible or reason
+
+    def status(self, seen: Assessment) -> SloStatus:
+        """Return what the user sees."""
+        hopeless = self.infeasible is not None and seen.status is SloStatus.VIOLATED
+        return SloStatus.INFEASIBLE if hopeless else seen.status
+
+    def _next_id(self) -> int:
+        self._count += 1
+        return self._count

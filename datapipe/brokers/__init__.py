@@ -1,0 +1,1 @@
+"""Message brokers: a folder each, with its calls, its source and its sink."""

@@ -1,0 +1,151 @@
+"""Calls that source and sink of MQTT share: a connection over ``paho-mqtt`` that does I/O only when its owner asks.
+
+Without the library's own thread no locks are needed, and without its reconnecting the owner knows what was lost with a
+connection.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from compositions.errors import RecomposeError
+
+ANSWER_S = 5.0
+"""For an answer of the broker."""
+KEEPALIVE_S = 30
+PORTS = {"mqtt": 1883, "mqtts": 8883}
+NEVER = frozenset({130, 132, 133, 134, 135, 138, 140, 143, 144, 149, 153, 155})
+"""Reason codes (MQTT 5, 2.4) that another attempt would get, too: protocol, name, password, rights, topic, size."""
+TAKEN_OVER = 142
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+    user: str | None
+    password: str | None
+    secure: bool
+    topic: str
+
+
+def address_of(url: str, who: str) -> Address:
+    """``mqtt://[USER:PASSWORD@]HOST[:PORT]/TOPIC``, ``mqtts`` over TLS. A ``#`` in it is MQTT's, not a fragment.
+    ``who``: of sentences. Raises: RecomposeError."""
+    form = "give mqtt://HOST:1883/TOPIC"
+    try:
+        parts = urlsplit(url.replace("#", "%23"))
+        port = parts.port
+    except ValueError:
+        raise RecomposeError(f"the path of {who} is no URL; {form}") from None
+    topic = unquote(parts.path[1:])
+    if parts.scheme not in PORTS or not parts.hostname or not topic:
+        raise RecomposeError(f"the path of {who} names no broker and topic; {form}")
+    if parts.query:
+        name = parts.query.partition("=")[0]
+        raise RecomposeError(f"the path of {who} has a parameter {name!r}; it takes none")
+    user, password = (None if each is None else unquote(each) for each in (parts.username, parts.password))
+    return Address(parts.hostname, port or PORTS[parts.scheme], user, password, parts.scheme == "mqtts", topic)
+
+
+def library(who: str) -> Any:
+    """Raises: RecomposeError where it is missing."""
+    try:
+        import paho.mqtt.client
+    except ModuleNotFoundError as error:
+        raise RecomposeError(f"{who} needs paho-mqtt: pip install 'recompose[mqtt]'") from error
+    return paho.mqtt.client
+
+
+class Session(NamedTuple):
+    client_id: str
+    kept_s: int
+    """How long the broker is to keep it without a connection; 0: not at all."""
+    most_waiting: int
+    """Messages that it may send before the first is acknowledged."""
+
+
+class Line:
+    """A connection. Each method raises OSError if the broker does not answer now, RecomposeError if it never will."""
+
+    def __init__(self, address: Address, who: str) -> None:
+        self._address, self._who = address, who
+        self._mqtt = library(who)
+        self._lost: OSError | RecomposeError | None = None
+        self.session_present = False
+        """Of the broker, as it was left."""
+        self.most_in_flight = 65_535
+        """Messages that the broker takes before it has acknowledged the first."""
+        self.client: Any = None
+
+    def connect(self, session: Session, set_up: Callable[[Any], None]) -> None:
+        """``set_up`` gets the client before it connects."""
+        from paho.mqtt.packettypes import PacketTypes
+        from paho.mqtt.properties import Properties
+
+        self.close()
+        how = {"protocol": self._mqtt.MQTTv5, "manual_ack": True, "reconnect_on_failure": False}
+        self.client = self._mqtt.Client(self._mqtt.CallbackAPIVersion.VERSION2, session.client_id, **how)
+        if self._address.user is not None:
+            self.client.username_pw_set(self._address.user, self._address.password)
+        if self._address.secure:
+            self.client.tls_set()
+        self.client.connect_timeout = ANSWER_S
+        self.client.max_inflight_messages_set(0)  # its owner heeds what the broker says
+        self.client.on_connect, self.client.on_disconnect = self._connected, self._disconnected
+        set_up(self.client)
+        asked = Properties(PacketTypes.CONNECT)
+        asked.SessionExpiryInterval, asked.ReceiveMaximum = session.kept_s, session.most_waiting
+        self._lost, self._is_up = None, False
+        where = self._address.host, self._address.port, KEEPALIVE_S
+        try:
+            self.client.connect(*where, clean_start=session.kept_s == 0, properties=asked)
+        except OSError as error:
+            raise OSError(f"{self._who} does not reach {self._address.host}: {error}") from error
+        self.wait(lambda: self._is_up)
+
+    def wait(self, what: Callable[[], object]) -> None:
+        """Until it is so. Raises, as all here, and: OSError when it does not come."""
+        until_s = time.monotonic() + ANSWER_S
+        while not what():
+            self.move(until_s - time.monotonic())
+            if time.monotonic() >= until_s and not what():
+                raise OSError(f"{self._who}: {self._address.host} does not answer")
+
+    def move(self, wait_s: float) -> None:
+        """Takes one packet, if one comes in that time, and sends what is to be sent."""
+        if self._lost is None:
+            self.client.loop(max(0.0, wait_s))
+        if self._lost is not None:
+            raise self._lost
+
+    @property
+    def is_up(self) -> bool:
+        return self.client is not None and self._lost is None and bool(self.client.is_connected())
+
+    def close(self) -> None:
+        if self.client is not None:
+            self.client.on_disconnect = None
+            self.client.disconnect()
+            self.client = None
+
+    def fault(self, what: str, reason: Any) -> OSError | RecomposeError:
+        """Return the error for a reason code that means a refusal."""
+        return (RecomposeError if reason.value in NEVER else OSError)(f"{self._who}: {what}: {reason}")
+
+    # --- called by the library --------------------------------------------------------------------------------------
+
+    def _connected(self, _: Any, __: Any, flags: Any, reason: Any, told: Any) -> None:
+        if reason.is_failure:
+            self._lost = self.fault(f"{self._address.host} does not let it in", reason)
+            return
+        self._is_up, self.session_present = True, bool(flags.session_present)
+        self.most_in_flight = getattr(told, "ReceiveMaximum", 65_535)
+
+    def _disconnected(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
+        if self._lost is None and reason.value == TAKEN_OVER:
+            self._lost = RecomposeError(f"{self._who}: another client with its client_id has taken its session over")
+        elif self._lost is None:
+            self._lost = self.fault(f"{self._address.host} has ended the connection", reason)

@@ -1,0 +1,174 @@
+"""A JetStream stream of NATS, over ``nats-py``: ``nats://HOST:4222/STREAM``. Each result is a message on subject
+``STREAM.RUN``: its payload is JSON, empty if the item has failed; headers are ``run``, ``epoch``, ``serial``, ``part``
+and ``error``.
+
+Each message is published on the condition that the last one of its subject is the one before it, so no other writer can
+come between two of a runner's. A runner that takes over first writes a message without ``serial`` (``until``: the
+progress of the run): from then on the condition of the runner before it is wrong for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from compositions.errors import RecomposeError
+from datapipe.brokers.nats.calls import ANSWER_S, ONCE, see_others_out, told_by_answers
+from datapipe.sinks.port import Gather, Row, line_of
+
+T = TypeVar("T")
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+WRONG_SEQUENCE = 10071
+"""The code of JetStream's answer where the last message is another one."""
+ALL = 2**31
+"""As the last part that is there: of an item that is there whole."""
+FORM = "give nats://HOST:4222/STREAM"
+
+
+class Last(NamedTuple):
+    """The position of the stream: it has the rows up to this one."""
+
+    serial: int
+    part: int
+
+
+class NatsSink:
+    """Raises: RecomposeError for a URL without a stream, or where the library is missing."""
+
+    gather = Gather(500, 0.0)
+
+    def __init__(self, url: str, run: str, epoch: int) -> None:
+        self._server, self._stream = _place(url)
+        self._subject = f"{self._stream}.{run}"
+        self._run, self._epoch = run, epoch
+        try:
+            import nats
+        except ModuleNotFoundError as error:
+            raise RecomposeError("sink nats needs nats-py: pip install 'recompose[nats]'") from error
+        self._nats: Any = nats
+        self._loop = asyncio.new_event_loop()
+        """Run by whoever writes, while it writes."""
+        self._client: Any = None
+        """None: not reached yet, or something went wrong, and how far the run is has to be looked up."""
+        self._sequence = 0
+        """Of the last message of the subject."""
+        self._last = Last(-1, ALL)
+
+    def begin(self, next_serial: int, known: int) -> int:
+        """A stream forgets nothing: what comes again is there twice."""
+        return self._asked(self._take_over(next_serial, known))
+
+    def write(self, until: int, rows: Sequence[Row]) -> None:
+        """Row by row: where it ends in the middle, the next attempt goes on there."""
+        self._asked(self._append(rows))
+
+    def close(self) -> None:
+        try:
+            self._loop.run_until_complete(self._end())
+        finally:
+            self._loop.close()
+
+    def _asked(self, question: Coroutine[Any, Any, T]) -> T:
+        errors = self._nats.errors
+        try:
+            return self._loop.run_until_complete(question)
+        except (errors.Error, OSError) as error:
+            self._loop.run_until_complete(self._leave())
+            never = isinstance(error, errors.AuthorizationError | errors.MaxPayloadError)
+            raise (RecomposeError if never else OSError)(f"sink nats cannot be written: {error!r}") from error
+
+    async def _take_over(self, next_serial: int, known: int) -> int:
+        while True:
+            await self._connect()
+            last, known = self._last, max(known, self._last.serial + (self._last.part == ALL))
+            until = min(known, next_serial)
+            if until != last.serial:  # else that item may be there in part
+                last = Last(until - 1, ALL)
+            if await self._published({"until": str(until), "through": f"{last.serial} {last.part}"}, b""):
+                self._last = last
+                return until
+
+    async def _append(self, rows: Sequence[Row]) -> None:
+        if self._client is None or self._client.is_closed:
+            await self._connect()
+        for row in rows:
+            place = Last(row.serial, row.part or 0)
+            while place > self._last:
+                if await self._published(_headers(row), (row.value or "").encode()):
+                    self._last = place
+                else:  # it may be there, and its answer was lost
+                    await self._look()
+
+    async def _published(self, told: Mapping[str, str], payload: bytes) -> bool:
+        """False: the last message of the subject is another one than the last that was seen."""
+        headers = {"run": self._run, "epoch": str(self._epoch), **told, EXPECTED: str(self._sequence)}
+        try:
+            stream = self._client.jetstream(timeout=ANSWER_S)
+            answer = await stream.publish(self._subject, payload, headers=headers, stream=self._stream)
+        except self._nats.js.errors.APIError as error:
+            if error.err_code == WRONG_SEQUENCE:
+                return False
+            raise
+        self._sequence = answer.seq
+        return True
+
+    async def _connect(self) -> None:
+        await self._leave()
+        self._client = await self._nats.connect(self._server, error_cb=told_by_answers, **ONCE)
+        try:
+            await self._look()
+        except self._nats.js.errors.NotFoundError:
+            stream = self._client.jetstream(timeout=ANSWER_S)
+            await stream.add_stream(name=self._stream, subjects=[f"{self._stream}.>"])
+            await self._look()
+
+    async def _look(self) -> None:
+        """How far the run is there. Raises: RecomposeError where a later epoch, or somebody else, writes."""
+        stream = self._client.jetstream(timeout=ANSWER_S)
+        await stream.stream_info(self._stream)
+        try:
+            found = await stream.get_last_msg(self._stream, self._subject)
+        except self._nats.js.errors.NotFoundError:  # none yet, or dropped by limits
+            self._sequence = 0
+            return
+        told = found.headers or {}
+        if told.get("run") != self._run:
+            raise RecomposeError(f"somebody else publishes on subject {self._subject!r}, which is this run's alone")
+        if int(told["epoch"]) > self._epoch:
+            raise RecomposeError(f"another epoch goes on with run {self._run}; this one writes nothing any more")
+        self._sequence = found.seq
+        if "through" in told:
+            self._last = Last(*map(int, told["through"].split()))
+        else:
+            self._last = Last(int(told["serial"]), int(told.get("part", 0)))
+
+    async def _leave(self) -> None:
+        client, self._client = self._client, None
+        if client is not None and not client.is_closed:
+            with suppress(self._nats.errors.Error, OSError):  # it may be why we leave
+                await client.close()
+
+    async def _end(self) -> None:
+        await self._leave()
+        await see_others_out()
+
+
+def _headers(row: Row) -> dict[str, str]:
+    told = {"serial": row.serial, "part": row.part, "error": row.error}
+    return {name: line_of(str(value)) for name, value in told.items() if value is not None}
+
+
+def _place(url: str) -> tuple[str, str]:
+    """Server and stream."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # looked at here: the library would say less of it
+    except ValueError:
+        raise RecomposeError(f"the path of sink nats is no URL; {FORM}") from None
+    stream = parts.path.strip("/")
+    if parts.scheme != "nats" or not parts.hostname or not stream or "/" in stream or parts.query:
+        raise RecomposeError(f"the path of sink nats names no server and stream; {FORM}")
+    return parts._replace(path="").geturl(), stream

@@ -1,0 +1,182 @@
+"""A JetStream stream of NATS, over ``nats-py``: ``nats://HOST:4222/STREAM``. A message's payload is the item.
+
+Its consumer is one that the server forgets when nobody asks: the run's journal alone says where the run goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import structlog
+
+from compositions.errors import RecomposeError
+from compositions.wording import without_user
+from datapipe.brokers.nats.calls import ANSWER_S, ONCE, see_others_out, told_by_answers
+from datapipe.sources.fed import Message
+from datapipe.sources.portions import Position
+
+T = TypeVar("T")
+log = structlog.get_logger()
+SHORTEST_S = 0.005
+"""A shorter wait is refused by the library."""
+FORGET_S = 300.0
+"""Without a question in so long the server drops the consumer."""
+QUIET_S = 2.0
+"""After so long without a message it is asked for: a consumer that was dropped, or whose stream was, is only silent."""
+ON_GAP = ("end", "go-on")
+"""What to do where the stream's limits dropped what was not read; the first unless told otherwise."""
+FORM = "give nats://HOST:4222/STREAM"
+
+
+class NatsFeed:
+    """A stream is one partition, its position the sequence number of the next message.
+
+    Options ``subject``: of those that the stream has, wildcards as the server takes them; ``on_gap``: whether the run
+    is to end where the limits of the stream dropped what was not read. Raises: RecomposeError for a URL without a
+    stream, an unknown option, or where the library is missing.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        self._server, self._stream = _address(url)
+        if strange := sorted(set(options) - {"subject", "on_gap"}):
+            raise RecomposeError(f"source nats has no option {strange[0]!r}; it has subject and on_gap")
+        if (on_gap := options.get("on_gap", ON_GAP[0])) not in ON_GAP:
+            raise RecomposeError(f"option on_gap of source nats is {on_gap!r}; give {' or '.join(ON_GAP)}")
+        try:
+            import nats
+        except ModuleNotFoundError as error:
+            raise RecomposeError("source nats needs nats-py: pip install 'recompose[nats]'") from error
+        self._nats: Any = nats
+        self._subject = str(options["subject"]) if "subject" in options else None
+        self._loop = asyncio.new_event_loop()
+        """Run by whoever asks, while it asks."""
+        self._client: Any = None
+        self._messages: Any = None
+        self._heard_s = 0.0
+        """By the loop's clock."""
+        self._next = 0
+        """The sequence number behind what was read."""
+        self._per_subject = 0
+        """Messages that the stream keeps of each subject; 0 or less: as many as there are."""
+        self._goes_on = on_gap != ON_GAP[0]
+        self.ended = False
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        self._asked(self._begin(positions.get(self._stream)))
+
+    def poll(self, most: int, wait_s: float) -> Sequence[Message]:
+        return self._asked(self._fetch(most, max(wait_s, SHORTEST_S)))
+
+    def commit(self, positions: Mapping[str, Position]) -> None:
+        """What the stream keeps is a matter of its own limits."""
+
+    def close(self) -> None:
+        try:
+            self._asked(self._end())
+        finally:
+            self._loop.close()
+
+    def _asked(self, question: Coroutine[Any, Any, T]) -> T:
+        try:
+            return self._loop.run_until_complete(question)
+        except self._nats.js.errors.NotFoundError as error:
+            raise OSError(f"nats does not have stream {self._stream!r}, or its reader, now") from error
+        except self._nats.errors.Error as error:
+            kind = RecomposeError if isinstance(error, self._nats.errors.AuthorizationError) else OSError
+            raise kind(f"nats does not answer: {error}") from error
+
+    async def _begin(self, position: Position | None) -> None:
+        await self._leave()
+        self._client = await self._nats.connect(self._server, error_cb=told_by_answers, **ONCE)
+        stream = self._client.jetstream(timeout=ANSWER_S)
+        info = await stream.stream_info(self._stream)
+        there, self._per_subject = info.state, info.config.max_msgs_per_subject or 0
+        # Numbers begin at 1; a stream that never had a message says 0.
+        self._next = max(1, there.first_seq) if position is None else int(str(position))
+        if self._next > there.last_seq + 1:
+            raise RecomposeError(f"nats has no longer what comes next in stream {self._stream!r}; start a new run")
+        self._look_for_gap(there.first_seq)
+        api = self._nats.js.api
+        how = api.ConsumerConfig(
+            deliver_policy=api.DeliverPolicy.ALL if position is None else api.DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=None if position is None else int(str(position)),
+            ack_policy=api.AckPolicy.NONE,
+            inactive_threshold=FORGET_S,
+            filter_subject=self._subject,
+            mem_storage=True,
+        )
+        self._messages = await stream.pull_subscribe(self._subject or "", stream=self._stream, config=how)
+        self._heard_s = self._loop.time()
+
+    async def _fetch(self, most: int, wait_s: float) -> Sequence[Message]:
+        try:
+            messages = await self._messages.fetch(most, wait_s)
+        except self._nats.errors.TimeoutError:
+            if self._client.is_closed:
+                raise OSError("nats has closed the connection") from None
+            await self._look()
+            return ()
+        self._heard_s = self._loop.time()
+        found = [Message(self._stream, each.metadata.sequence.stream + 1, each.data) for each in messages]
+        await self._passed(found)
+        return found
+
+    async def _passed(self, messages: Sequence[Message]) -> None:
+        """Numbers that are left out were never of this subject, were deleted one by one, or dropped by limits: of the
+        whole stream, which then begins behind them, or of each subject."""
+        first, missing = None, 0
+        for each in messages:
+            number = int(str(each.behind)) - 1
+            if number > self._next:
+                if first is None:
+                    first = (await self._client.jetstream(timeout=ANSWER_S).stream_info(self._stream)).state.first_seq
+                self._look_for_gap(min(first, number))
+                missing += number - self._next
+            self._next = number + 1
+        if missing and self._per_subject > 0 and self._subject is None:
+            kept = f"stream {self._stream!r} keeps {self._per_subject} messages a subject, and has dropped others"
+            log.warning("messages are not there any more", source="nats", what=kept, count=missing, before=self._next)
+
+    def _look_for_gap(self, first: int) -> None:
+        """``first``: of what there still is. Raises: RecomposeError where what is gone was this reader's, for sure."""
+        if first <= self._next:
+            return
+        gone = f"stream {self._stream!r} has dropped {self._next} to {first - 1}, which were not read"
+        if self._subject is None and not self._goes_on:
+            raise RecomposeError(f"nats has no longer what comes next: {gone}; start a new run, or with on_gap go-on")
+        log.warning("messages were dropped before they were read", source="nats", what=gone, subject=self._subject)
+        self._next = first
+
+    async def _look(self) -> None:
+        """Whether anything can still come."""
+        if self._loop.time() - self._heard_s >= QUIET_S:
+            await self._messages.consumer_info()
+            self._heard_s = self._loop.time()
+
+    async def _leave(self) -> None:
+        if self._client is not None and not self._client.is_closed:
+            await self._client.close()
+        self._client = None
+
+    async def _end(self) -> None:
+        await self._leave()
+        await see_others_out()
+
+
+def _address(url: str) -> tuple[str, str]:
+    """URL of the server, and name of the stream. Raises: RecomposeError."""
+    try:
+        parts = urlsplit(url, scheme="nats")
+        _ = parts.port  # looked at here: the library would say less of it
+    except ValueError:
+        raise RecomposeError(f"the path of source nats is no URL; {FORM}") from None
+    stream = parts.path.strip("/")
+    if not parts.hostname or not stream or "/" in stream:
+        raise RecomposeError(f"{without_user(url)!r} names no server and stream; {FORM}")
+    if parts.query:
+        name = parts.query.partition("=")[0]
+        raise RecomposeError(f"the path of source nats has a parameter {name!r}; it takes none")
+    return parts._replace(path="").geturl(), stream

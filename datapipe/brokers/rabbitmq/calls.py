@@ -1,0 +1,66 @@
+"""Calls that sources and sink of RabbitMQ share, over ``pika``: parse its address, and translate its errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+from compositions.errors import RecomposeError
+
+ANSWER_S = 5.0
+"""For an answer of the broker."""
+SCHEMES = ("amqp", "amqps")
+REFUSED = (403, 530)
+"""Reply codes (AMQP 0-9-1): no right to it, no such virtual host."""
+NOT_FOUND, OTHERWISE, TOO_LARGE = 404, 406, 311
+
+
+class Address(NamedTuple):
+    host: str
+    parameters: Any
+    """Of a connection, as the library takes them."""
+    named: Mapping[str, str]
+    """What the query names."""
+
+
+def library(who: str) -> Any:
+    """Raises: RecomposeError where it is missing."""
+    try:
+        import pika
+    except ModuleNotFoundError as error:
+        raise RecomposeError(f"{who} needs pika: pip install 'recompose[rabbitmq]'") from error
+    logging.getLogger("pika").setLevel(logging.CRITICAL)  # whatever it is, who asked is told
+    return pika
+
+
+def address_of(url: str, who: str, ways: tuple[tuple[str, ...], ...], form: str) -> Address:
+    """``amqp://[USER:PASSWORD@]HOST[:PORT]/VHOST?NAME=VALUE``, ``amqps`` over TLS; ``ways``: which names go together.
+    Raises: RecomposeError."""
+    pika = library(who)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # looked at here: the library would say less of it
+        found = parse_qs(parts.query, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise RecomposeError(f"the path of {who} is no URL; give {form}") from None
+    named = {name: values[0] for name, values in found.items() if len(values) == 1}
+    if strange := sorted(name for name in found if not any(name in way for way in ways)):
+        takes = ", ".join(dict.fromkeys(name for way in ways for name in way))
+        raise RecomposeError(f"the path of {who} has a parameter {strange[0]!r}; it takes {takes}")
+    if parts.scheme not in SCHEMES or not parts.hostname or set(named) not in [set(way) for way in ways]:
+        raise RecomposeError(f"the path of {who} names not one broker and place in it; give {form}")
+    parameters = pika.URLParameters(urlunsplit(parts._replace(query="")))
+    parameters.connection_attempts, parameters.socket_timeout, parameters.stack_timeout = 1, ANSWER_S, ANSWER_S
+    return Address(parts.hostname, parameters, named)
+
+
+def fault(who: str, error: BaseException) -> OSError | RecomposeError:
+    """Return what an error of the library is to whoever asked."""
+    pika = library(who).exceptions
+    never = isinstance(error, pika.ProbableAuthenticationError | pika.ProbableAccessDeniedError)
+    code = getattr(error, "reply_code", None)
+    said = getattr(error, "reply_text", None) or str(error) or repr(error)
+    kind = RecomposeError if never or code in REFUSED else OSError
+    return kind(f"{who}: rabbitmq does not answer: {said}")

@@ -1,0 +1,220 @@
+"""Queues and streams of RabbitMQ, over ``pika``: ``amqp://HOST:5672/VHOST?queue=NAME`` or ``?stream=NAME``. A message's
+body is the item.
+
+A queue forgets what is acknowledged, which a message is when it is stored (``Inbox``). A stream keeps and numbers it:
+it has positions, as the partition of a topic has (``Fed``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from compositions.errors import RecomposeError
+from datapipe.brokers.rabbitmq.calls import NOT_FOUND, OTHERWISE, Address, address_of, fault, library
+from datapipe.sources.fed import Message, whole
+from datapipe.sources.inbox import Letter
+from datapipe.sources.portions import Position
+
+WHO = "source rabbitmq"
+FORM = "amqp://HOST:5672/VHOST?queue=NAME, or ?stream=NAME"
+PREFETCH = 512
+MOST_PREFETCH = 65_535
+OFFSET = "x-stream-offset"
+ON_GAP = ("end", "go-on")
+"""What to do where the stream's limits dropped what was not read; the first unless told otherwise."""
+log = structlog.get_logger()
+
+
+def opened(url: str, options: Mapping[str, Any]) -> QueueBox | StreamFeed:
+    """Raises: RecomposeError for a URL without queue or stream, an unknown option, or where the library is missing."""
+    address = address_of(url, WHO, (("queue",), ("stream",)), FORM)
+    takes = ("prefetch", "on_gap") if "stream" in address.named else ("prefetch",)
+    if strange := sorted(set(options) - set(takes)):
+        has = " and ".join(takes)
+        raise RecomposeError(f"{WHO} has no option {strange[0]!r} for a {next(iter(address.named))}; it has {has}")
+    prefetch = whole(WHO, options, "prefetch", PREFETCH, MOST_PREFETCH)
+    if "queue" in address.named:
+        return QueueBox(address, prefetch)
+    if (on_gap := options.get("on_gap", ON_GAP[0])) not in ON_GAP:
+        raise RecomposeError(f"option on_gap of {WHO} is {on_gap!r}; give {' or '.join(ON_GAP)}")
+    return StreamFeed(address, prefetch, goes_on=on_gap != ON_GAP[0])
+
+
+class Consuming:
+    """A connection that consumes, and moves only while its owner asks. Raises: as a ``Feed``."""
+
+    def __init__(self, address: Address, prefetch: int, name: str) -> None:
+        self._address, self._prefetch, self._name = address, prefetch, name
+        self._errors = library(WHO).exceptions
+        self._connection: Any = None
+        self._channel: Any = None
+        self._cancelled = False
+        self.came: deque[tuple[Any, Any, bytes]] = deque()
+        """How it was delivered, its properties and its body."""
+
+    def open(self, arguments: Mapping[str, Any]) -> None:
+        self.close()
+        self.came.clear()
+        self._cancelled = False
+        self._asked(lambda: self._begin(arguments))
+
+    def move(self, wait_s: float) -> None:
+        self._asked(lambda: self._connection.process_data_events(time_limit=wait_s))
+        if self._cancelled:
+            raise OSError(f"{WHO}: {self._name!r} was deleted, or has moved")
+
+    def taken(self, most: int, wait_s: float) -> list[tuple[Any, Any, bytes]]:
+        self.move(0.0 if self.came else wait_s)
+        return [self.came.popleft() for _ in range(min(most, len(self.came)))]
+
+    def acknowledge(self, tag: int) -> None:
+        """Acknowledge this message and all before it that are unanswered."""
+        self._asked(lambda: self._channel.basic_ack(tag, multiple=True))
+
+    def acknowledge_alone(self, tag: int) -> None:
+        """Those before it may not be stored yet."""
+        self._asked(lambda: self._channel.basic_ack(tag))
+
+    def refuse(self, tag: int) -> None:
+        """It goes where the queue has dead letters go, if anywhere."""
+        self._asked(lambda: self._channel.basic_reject(tag, requeue=False))
+
+    def close(self) -> None:
+        if self._connection is not None and self._connection.is_open:
+            try:
+                self._connection.close()
+            except self._errors.AMQPError:
+                pass  # it has gone by itself
+        self._connection = None
+
+    def _begin(self, arguments: Mapping[str, Any]) -> None:
+        self._connection = library(WHO).BlockingConnection(self._address.parameters)
+        self._channel = self._connection.channel()
+        self._channel.queue_declare(self._name, passive=True)
+        self._channel.basic_qos(prefetch_count=self._prefetch)
+        self._channel.add_on_cancel_callback(self._was_cancelled)
+        try:
+            self._channel.basic_consume(self._name, self._message, arguments=dict(arguments))
+        except self._errors.ChannelClosedByBroker as error:
+            if error.reply_code == OTHERWISE:  # a kind of queue that has no such argument
+                raise RecomposeError(f"{WHO} cannot read {self._name!r} so: {error.reply_text}") from error
+            raise
+
+    def _asked(self, question: Callable[[], Any]) -> None:
+        try:
+            question()
+        except self._errors.ChannelClosedByBroker as error:
+            if error.reply_code == NOT_FOUND:
+                raise OSError(f"rabbitmq does not have {self._name!r} now: {error.reply_text}") from error
+            raise fault(WHO, error) from error
+        except (self._errors.AMQPError, OSError) as error:
+            raise fault(WHO, error) from error
+
+    # --- called by the library --------------------------------------------------------------------------------------
+
+    def _message(self, _: Any, delivered: Any, properties: Any, body: bytes) -> None:
+        self.came.append((delivered, properties, body))
+
+    def _was_cancelled(self, _: Any) -> None:
+        self._cancelled = True
+
+
+_Known = tuple[str, bytes]
+
+
+def _known(message_id: str | None, body: bytes) -> _Known | None:
+    """Return the key by which a redelivered message is recognized: its publisher's id and its content, because
+    publishers may reuse an id. None if the message has no id."""
+    return (message_id, hashlib.blake2b(body, digest_size=16).digest()) if message_id else None
+
+
+class QueueBox:
+    """Whoever else consumes from the queue gets a share of it."""
+
+    def __init__(self, address: Address, prefetch: int) -> None:
+        self._name = address.named["queue"]
+        self._line = Consuming(address, prefetch, self._name)
+        self._stored: deque[_Known] = deque(maxlen=prefetch)
+        """The messages stored last. After a broken connection it is unknown whether their acknowledgements arrived."""
+
+    def open(self) -> None:
+        self._line.open({})
+
+    def poll(self, most: int, wait_s: float) -> Sequence[Letter]:
+        letters = []
+        for delivered, properties, body in self._line.taken(most, wait_s):
+            if OFFSET in (properties.headers or {}):
+                raise RecomposeError(f"{WHO}: {self._name!r} is a stream; give ?stream={self._name}")
+            known = _known(properties.message_id, body)
+            if delivered.redelivered and known is not None and known in self._stored:
+                self._line.acknowledge_alone(delivered.delivery_tag)
+            else:
+                letters.append(Letter(self._name, body, (delivered.delivery_tag, known)))
+        return letters
+
+    def acknowledge(self, letters: Sequence[Letter]) -> None:
+        self._stored.extend(letter.receipt[1] for letter in letters if letter.receipt[1])
+        self._line.acknowledge(letters[-1].receipt[0])
+
+    def refuse(self, letter: Letter) -> None:
+        self._line.refuse(letter.receipt[0])
+
+    def close(self) -> None:
+        self._line.close()
+
+
+class StreamFeed:
+    """A stream is one partition, its position the offset of the next message."""
+
+    def __init__(self, address: Address, prefetch: int, *, goes_on: bool) -> None:
+        self._name = address.named["stream"]
+        self._line = Consuming(address, prefetch, self._name)
+        self._goes_on = goes_on
+        self._next: int | None = None
+        """None: whatever comes first."""
+        self.ended = False
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        position = positions.get(self._name)
+        self._next = None if position is None else int(str(position))
+        self._line.open({OFFSET: "first" if self._next is None else self._next})
+
+    def poll(self, most: int, wait_s: float) -> Sequence[Message]:
+        found = []
+        for delivered, properties, body in self._line.taken(most, wait_s):
+            offset = (properties.headers or {}).get(OFFSET)
+            if offset is None:
+                raise RecomposeError(f"{WHO}: {self._name!r} is no stream; give ?queue={self._name}")
+            self._look_for_gap(offset)
+            self._next = offset + 1
+            found.append(Message(self._name, offset + 1, body))
+            last = delivered.delivery_tag
+        if found:
+            self._line.acknowledge(last)  # a stream forgets nothing by it, and goes on sending
+        return found
+
+    def commit(self, positions: Mapping[str, Position]) -> None:
+        """What the stream keeps is a matter of its own limits."""
+
+    def close(self) -> None:
+        self._line.close()
+
+    def _look_for_gap(self, offset: int) -> None:
+        """Raises: RecomposeError where what was to come is gone."""
+        if self._next is None or offset == self._next:
+            return
+        if offset < self._next:
+            raise RecomposeError(
+                f"rabbitmq has another stream {self._name!r} now, without {self._next}; start a new run"
+            )
+        gone = f"stream {self._name!r} has dropped {self._next} to {offset - 1}, which were not read"
+        if not self._goes_on:
+            raise RecomposeError(
+                f"rabbitmq has no longer what comes next: {gone}; start a new run, or with on_gap go-on"
+            )
+        log.warning("messages were dropped before they were read", source="rabbitmq", what=gone)

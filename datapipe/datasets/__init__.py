@@ -1,0 +1,1 @@
+"""Data sets: made from files by Spark, or generated as tables."""

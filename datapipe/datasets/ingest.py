@@ -1,0 +1,99 @@
+"""The engine that spreads the making of a data set over Spark's executors.
+
+An executor reads the files itself and gives Arrow batches of records back; the driver alone writes, so that a cluster
+needs no file system in common but the one that the files are read from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from apps import registry
+from apps.data_sets.files import Place
+from apps.data_sets.recipe import TASKS, Recipe, record_schema
+from apps.data_sets.work import CHUNK_FILES, Engine, chunks, records
+from compositions.errors import RecomposeError
+from datapipe.spark.session import NoSpark, interrupted
+
+PARTITION_FILES = 50
+"""Files in a partition, at most: with 10, the start of a task costs a sixth of it."""
+ROUNDS = 10
+"""Partitions that each core gets between two times that what was found out is put on disk."""
+TURNS = 4
+"""Partitions a core where files are few, so that all cores end at about the same time."""
+
+MakeRecipe = Callable[[], Recipe]
+
+
+def recipe_of(app: str, options: Mapping[str, Any], apps_dirs: Sequence[Path] = ()) -> Recipe:
+    """The app's recipe, made anew wherever it is needed: options travel, apps do not.
+
+    Raises: RecomposeError for an unknown app, bad options, an app that has no data set.
+    """
+    return _recipe(app, json.dumps(options, sort_keys=True), tuple(apps_dirs))
+
+
+@cache
+def _recipe(app: str, options: str, apps_dirs: tuple[Path, ...]) -> Recipe:
+    """One a process: an executor's process has many partitions, and finding an app takes as long as a photo."""
+    made = registry.create(app, json.loads(options), apps_dirs).data_set()
+    if made is None:
+        raise RecomposeError(f"app {app!r} has no data set to be made of files")
+    return made
+
+
+def on_spark(spark: Any, make_recipe: MakeRecipe, place: Place) -> Engine:
+    """The engine; ``make_recipe`` and ``place`` are sent to the executors.
+
+    Raises (while it runs): NoSpark when a job fails; KeyboardInterrupt.
+    """
+    schema = record_schema(make_recipe().columns)
+
+    def engine(tasks: pa.Table) -> Iterator[pa.Table]:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        work = partial(_batches, make_recipe, place)
+        cores = _cores(spark)
+        for chunk in chunks(tasks, max(CHUNK_FILES, PARTITION_FILES * ROUNDS * cores)):
+            spread = spark.createDataFrame(chunk).repartition(_partitions(chunk.num_rows, cores))
+            try:
+                yield spread.mapInArrow(work, from_arrow_schema(schema)).toArrow()
+            except (PySparkException, Py4JError) as error:
+                if interrupted(error):
+                    raise KeyboardInterrupt from None
+                raise NoSpark(f"the Spark job failed: {_first_line(error)}") from error
+
+    return engine
+
+
+def _batches(make_recipe: MakeRecipe, place: Place, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    recipe = make_recipe()
+    for batch in batches:
+        yield records(recipe, place, batch.cast(TASKS))
+
+
+def _partitions(files: int, cores: int) -> int:
+    return max(ceil(files / PARTITION_FILES), min(files, TURNS * cores))
+
+
+def _cores(spark: Any) -> int:
+    """Return the cores of the executors; 2 if a remote session does not tell."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:  # Spark Connect has no context, and says so with errors of several types
+        return 2
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    told = [line for line in lines if "Error: " in line and "org.apache" not in line]
+    return (told or lines or [type(error).__name__])[-1 if told else 0].strip()[:300]

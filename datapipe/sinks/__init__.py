@@ -1,0 +1,1 @@
+"""Sinks: lasting places for results, beside the window of results that the API keeps."""

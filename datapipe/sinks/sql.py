@@ -1,0 +1,113 @@
+"""A table of a database, over SQLAlchemy: one row per result, under run, serial number and part.
+
+A second table has, for each run, the epoch that writes and its progress; both change in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from compositions.errors import RecomposeError
+from datapipe.sinks.port import AT_ONCE, Row
+
+TABLE = "recompose_results"
+
+
+class SqlSink:
+    """``url`` as SQLAlchemy takes it. Raises: RecomposeError for a URL that is none, or where a library is missing."""
+
+    def __init__(self, url: str, run: str, epoch: int, table: str = TABLE) -> None:
+        try:
+            import sqlalchemy
+        except ModuleNotFoundError as error:
+            raise RecomposeError("sink sql needs SQLAlchemy: pip install 'recompose[sql]'") from error
+        self._sql: Any = sqlalchemy
+        try:
+            self._engine: Any = sqlalchemy.create_engine(url)
+        except (sqlalchemy.exc.ArgumentError, ValueError):
+            raise RecomposeError("the path of sink sql is no URL of a database; give sqlite:///FILE") from None
+        except ModuleNotFoundError as error:
+            raise RecomposeError(f"sink sql needs the package {error.name}; it speaks to this database") from error
+        self._mine = {"run": run, "epoch": epoch}
+        self._results, self._runs = self._tables(table)
+
+    gather = AT_ONCE
+
+    def begin(self, next_serial: int, known: int) -> int:
+        try:
+            self._create()
+            with self._engine.begin() as db:
+                return self._take_over(db, next_serial)
+        except self._sql.exc.SQLAlchemyError as error:
+            raise self._trouble(error) from error
+
+    def _create(self) -> None:
+        """Another may do so at the same time, which is an error of several kinds: by then the tables are there."""
+        try:
+            self._runs.metadata.create_all(self._engine)
+        except self._sql.exc.DatabaseError:
+            self._runs.metadata.create_all(self._engine)
+
+    def _take_over(self, db: Any, next_serial: int) -> int:
+        """The row of the run is changed first, which locks it: no other epoch comes between."""
+        runs, results, run, epoch = self._runs, self._results, self._mine["run"], self._mine["epoch"]
+        mine = (runs.c.run == run) & (runs.c.epoch <= epoch)
+        taken = db.execute(runs.update().where(mine).values(epoch=epoch)).rowcount
+        found = db.execute(self._sql.select(runs.c.until).where(runs.c.run == run)).first()
+        if found is None:
+            db.execute(runs.insert().values(run=run, epoch=epoch, until=0))
+            return 0
+        if not taken:
+            raise self._fenced()
+        until = min(int(found.until), next_serial)
+        db.execute(runs.update().where(mine).values(until=until))
+        db.execute(results.delete().where((results.c.run == run) & (results.c.serial >= until)))
+        return until
+
+    def write(self, until: int, rows: Sequence[Row]) -> None:
+        """The row of the run is changed first: who has lost it writes nothing."""
+        runs, run = self._runs, self._mine["run"]
+        mine = (runs.c.run == run) & (runs.c.epoch == self._mine["epoch"])
+        try:
+            with self._engine.begin() as db:
+                taken = db.execute(runs.update().where(mine & (runs.c.until < until)).values(until=until)).rowcount
+                if not taken and db.execute(self._sql.select(runs.c.run).where(mine)).first() is None:
+                    raise self._fenced()
+                if taken and rows:
+                    db.execute(self._results.insert(), [_fields(str(run), row) for row in rows])
+        except self._sql.exc.SQLAlchemyError as error:
+            raise self._trouble(error) from error
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _tables(self, name: str) -> tuple[Any, Any]:
+        sql, known = self._sql, self._sql.MetaData()
+        column, integer, key = sql.Column, sql.BigInteger, {"primary_key": True}
+        run, part = sql.String(64), integer()
+        results = sql.Table(
+            *(name, known, column("run", run, **key), column("serial", integer, **key, autoincrement=False)),
+            *(column("part", part, **key, autoincrement=False), column("value", sql.Text), column("error", sql.Text)),
+        )
+        runs = sql.Table(
+            *(f"{name}_runs", known, column("run", run, **key)),
+            *(column("epoch", integer, nullable=False), column("until", integer, nullable=False)),
+        )
+        return results, runs
+
+    def _fenced(self) -> RecomposeError:
+        return RecomposeError(f"another epoch goes on with run {self._mine['run']}; this one writes nothing any more")
+
+    def _trouble(self, error: Exception) -> Exception:
+        """Return the error with the database's own words only, because a statement contains values."""
+        why = str(getattr(error, "orig", None) or error).splitlines()[0]
+        where = self._engine.url.set(query={}).render_as_string(hide_password=True)
+        lasting = isinstance(error, self._sql.exc.IntegrityError | self._sql.exc.ProgrammingError)
+        kind = RecomposeError if lasting else OSError
+        return kind(f"sink {where} cannot be written: {why}")
+
+
+def _fields(run: str, row: Row) -> dict[str, object]:
+    """A key has no null: the only value of an item is part 0 there."""
+    return {**row._asdict(), "run": run, "part": row.part or 0}

@@ -1,0 +1,1 @@
+"""Sources of items, input rates and pacing."""

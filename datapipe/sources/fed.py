@@ -1,0 +1,273 @@
+"""A source that others fill, such as a broker's topic or a folder. Each message or line becomes an item of the app.
+
+An adapter (``Feed``) knows one kind of place and nothing else. This module has what adapters share: bodies become
+items, one that the app refuses becomes a dead letter, a place that does not answer is asked again, closing ends a wait.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import structlog
+from pydantic_core import from_json
+
+from apps.contract import App
+from compositions.errors import RecomposeError
+from datapipe.sources.portions import Closing, Mark, Portion, Position, Refused
+from datapipe.sources.sources import Arrival, Clock, one_by_one
+
+LOOK_S = 0.1
+"""Longest single wait for a message, so that closing is noticed."""
+AGAIN_S = 0.5
+"""Between two attempts to reach a place that does not answer."""
+MOST = 512
+"""Messages asked for at once."""
+log = structlog.get_logger()
+
+
+class Message(NamedTuple):
+    """A message of a feed. ``behind``: the position of the partition after this message. None: the partition has ended,
+    and the message has no item. A body of bytes is JSON if it can be parsed as JSON; a body that is an exception says
+    why the message cannot be read."""
+
+    partition: str
+    behind: Position | None
+    body: Any
+
+
+class Feed(Protocol):
+    """One place that can be read from positions. One thread at a time."""
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        """Goes on from there; a partition that is not named from its beginning. Also after an error.
+
+        Raises: OSError when it cannot be reached now.
+        """
+
+    def poll(self, most: int, wait_s: float) -> Sequence[Message]:
+        """Return what is there, waiting so long for the first; a partition's messages in order.
+
+        Raises: OSError when it cannot be reached now; RecomposeError when it never can.
+        """
+
+    def commit(self, positions: Mapping[str, Position]) -> None:
+        """All before is done for good. Raises: OSError when it cannot be told now."""
+
+    @property
+    def ended(self) -> bool:
+        """Nothing will come any more."""
+
+    def close(self) -> None: ...
+
+
+class Silence:
+    """The silence of a place: it goes into the log when it begins, has another reason, and is over, and not at
+    every attempt."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self.fault: str | None = None
+
+    def told(self, error: OSError) -> None:
+        why = f"the source does not answer and is asked again: {error}"
+        if why != self.fault:
+            log.warning("source does not answer and is asked again", source=self._source, error=str(error))
+        self.fault = why
+
+    def over(self) -> None:
+        if self.fault is not None:
+            log.info("source answers", source=self._source)
+            self.fault = None
+
+
+class Fed:
+    """A reader of a feed; it implements ``Source``, ``Reader``, ``Positioned``, ``Filled`` and ``Elsewhere``."""
+
+    def __init__(self, app: App, feed: Feed, clock: Clock) -> None:
+        self._app, self._feed, self._clock, self._name = app, feed, clock, type(feed).__name__
+        self._closed = threading.Event()
+        self._ready: deque[tuple[float, Any, Mark]] = deque()
+        """Read, and not asked for yet."""
+        self._over: set[str] = set()
+        """Partitions that ended since the last read; all items read from them have been taken."""
+        self._positions: dict[str, Position] = {}
+        """Behind what was read."""
+        self._done: Mapping[str, Position] | None = None
+        """To be told to the feed, which is this thread's alone."""
+        self._begun = False
+        self._came = 0
+        """Number of messages in the last answer; if it is the number that was requested, there are probably more."""
+        self._silence = Silence(self._name)
+        self.refused = 0
+        """Messages that the app did not take."""
+
+    @property
+    def read_ahead(self) -> int:
+        """Items that were read and not asked for yet."""
+        return len(self._ready)
+
+    @property
+    def fault(self) -> str | None:
+        return self._silence.fault
+
+    # --- as a source ------------------------------------------------------------------------------------------------
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        self._positions = dict(positions)
+
+    def commit(self, positions: Mapping[str, Position]) -> None:
+        self._done = {**(self._done or {}), **positions}
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        while not self._ready and not self._closed.is_set() and not self._feed.ended:
+            self._fill(LOOK_S)
+        if not self._ready or self._closed.is_set():
+            self._end()
+            return None
+        came = [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
+        times, values, marks = zip(*came, strict=True)
+        return Portion(list(values), times, times, self._closing(marks) if self._over else marks)
+
+    def _closing(self, marks: tuple[Mark, ...]) -> Closing:
+        over, self._over = frozenset(self._over), set()
+        return Closing(marks, over)
+
+    def dry(self) -> bool:
+        return not self._ready and self._came < MOST
+
+    def at_hand(self, until_s: float) -> bool:
+        if not self._ready and not self._feed.ended:
+            self._fill(min(LOOK_S, max(0.0, until_s - self._clock())))
+        return bool(self._ready)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        return one_by_one(self)
+
+    def close(self) -> None:
+        self._closed.set()
+
+    # --- its thread -------------------------------------------------------------------------------------------------
+
+    def _fill(self, wait_s: float) -> None:
+        try:
+            if not self._begun:
+                self._feed.seek(self._positions)
+                self._begun = True
+            self._tell()
+            came = self._feed.poll(MOST, wait_s)
+            self._silence.over()
+            self._came = len(came)
+            self._take(came)
+        except OSError as error:
+            self._silence.told(error)
+            self._begun, self._came = False, 0
+            self._closed.wait(AGAIN_S)
+
+    def _tell(self) -> None:
+        done, self._done = self._done, None
+        if done:
+            try:
+                self._feed.commit(done)
+            except OSError:
+                self._done = {**done, **(self._done or {})}
+                raise
+
+    def _take(self, messages: Sequence[Message]) -> None:
+        """They came together: one clock for all."""
+        arrived_s, ready, app = self._clock(), self._ready, self._app
+        for message in messages:
+            partition, behind, body = message
+            if behind is None:
+                self._positions.pop(partition, None)
+                self._over.add(partition)
+                continue
+            self._over.discard(partition)  # the partition has started again meanwhile
+            self._positions[partition] = behind
+            try:
+                value = item_of(app, plain_of(app, body))
+            except Exception as error:  # any exception of an app concerns this message only
+                self.refused += 1
+                value = refusal(app, f"{partition} before {behind}", error)
+            ready.append((arrived_s, value, (partition, behind)))
+
+    def _end(self) -> None:
+        try:
+            self._tell()
+            self._feed.close()
+        except OSError as error:
+            log.warning("source was not told how far it was read", source=self._name, error=str(error))
+
+
+def plain_of(app: App, body: Any) -> Any:
+    """Return the body parsed as JSON, or the bytes themselves if they are not JSON and the app has ``from_binary``.
+    Raises: ValueError; a body that is an exception."""
+    if not isinstance(body, bytes):
+        if isinstance(body, Exception):
+            raise body
+        return body
+    try:
+        return _plain(body)
+    except ValueError:
+        if type(app).from_binary is App.from_binary:
+            raise
+        return body
+
+
+def item_of(app: App, plain: Any) -> Any:
+    """Raises: whatever the app refuses it with."""
+    return app.from_binary(plain) if isinstance(plain, bytes) else app.from_json(plain)
+
+
+def refusal(app: App, where: str, error: Exception) -> Refused:
+    """Return a placeholder for a message at ``where`` that the app refuses."""
+    log.warning("message refused", where=where, error=f"{app.name}: {type(error).__name__}: {error}")
+    return Refused(f"{app.name} does not take this message ({where}): {why_of(error)}")
+
+
+def why_of(error: Exception) -> str:
+    """Return the sentence of an app's refusal, with the exception's type before it if the app raised an unexpected
+    one."""
+    return str(error) if isinstance(error, ValueError | RecomposeError) else f"{type(error).__name__}: {error}"
+
+
+class AsItCame:
+    """A copy of a value for storage, unaffected by what an app does with the value afterwards. Unpickling it returns
+    the value."""
+
+    def __init__(self, value: Any) -> None:
+        self._pickled = pickle.dumps(value, protocol=5)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pickle.loads, (self._pickled,)
+
+
+def as_it_came(value: Any) -> Any:
+    """Return a copy of ``value`` for storage, made before an app may change it. Raises: whatever pickle raises."""
+    return value if type(value) in _UNCHANGING else AsItCame(value)
+
+
+_UNCHANGING = frozenset({str, bytes, int, float, bool, type(None)})
+
+
+def _plain(body: bytes) -> Any:
+    """As ``json.loads``, which has the last word (other encodings, lone surrogates), in a fifth of the time.
+    Raises: ValueError."""
+    try:
+        return from_json(body)
+    except ValueError:
+        return json.loads(body)
+
+
+def whole(who: str, options: Mapping[str, Any], name: str, usual: int, most: int) -> int:
+    """An option that is a number of something. Raises: RecomposeError."""
+    given = options.get(name, usual)
+    if type(given) is float and given.is_integer():
+        given = int(given)
+    if type(given) is not int or not 1 <= given <= most:
+        raise RecomposeError(f"option {name} of {who} is {given!r}; give a whole number from 1 to {most:,}")
+    return given

@@ -1,0 +1,182 @@
+"""The frequency manager: let the source take its next item when the input rate allows.
+
+Garcia et al. 2023 (SPBench), section 3.2, algorithm 1, wait ``1/frequency`` less what the source spent since its last
+item. What a sleep overshoots is lost there, item by item: 0.1 ms each is 10 % of a rate of 1,000 items/s. Here the
+rate is a schedule of slots (:mod:`datapipe.sources.schedule`), of which each item takes one: the wait is the same,
+the mean rate does not drift, a pattern that changes, or rests at zero, between two items is followed exactly, and
+every item knows when it was due.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from apps.rates import Rate
+from datapipe.sources.schedule import Offer, Schedule
+
+SLICE_S = 0.05
+"""Longest single wait, so that a changed pattern or a rate that leaves zero is noticed."""
+
+LASTING_S = 5.0
+"""After having had items for this long, a source that others fill counts as read at its rate limit."""
+_ROUNDING = 1e-6
+"""Parts of a slot that a sum of floats may lack of a whole one."""
+
+
+class Slot(NamedTuple):
+    """The turn of one item, and since when it is its turn, in seconds of the source's clock."""
+
+    due_s: float
+
+
+class FrequencyManager:
+    """Paces one source. ``set_pattern`` and the read-only values may be used from any thread.
+
+    ``clock`` returns seconds; ``wait`` sleeps that many seconds and returns True if the source is to stop, like
+    ``threading.Event.wait``. A source that was blocked makes up for ``catch_up_items`` or ``catch_up_s`` of the stream,
+    whichever is more; slots beyond that count as missed. ``dry`` says whether a source that others fill is empty now.
+    For such a source the pattern is a limit: items that have not arrived are neither due nor missed.
+    """
+
+    def __init__(
+        self,
+        pattern: Rate | None,
+        *,
+        clock: Callable[[], float],
+        wait: Callable[[float], bool],
+        catch_up_items: float = 1.0,
+        catch_up_s: float = 0.05,
+        dry: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._clock = clock
+        self._wait = wait
+        self._dry, self._waits, self._dry_s = dry, False, -math.inf
+        self._catch_up = {"catch_up_items": catch_up_items, "catch_up_s": catch_up_s}
+        self._lock = threading.Lock()
+        self._taken = 0
+        self._missed_before = 0
+        self._pattern = pattern
+        self._schedule = self._from_now()
+
+    @property
+    def missed(self) -> int:
+        """Slots that passed while the source was blocked, and were not made up for."""
+        with self._lock:
+            return self._missed()
+
+    def offer(self) -> Offer:
+        """Return what was asked for up to now; of an unpaced source, what it read."""
+        with self._lock:
+            if self._schedule is None:
+                return Offer(self._taken + self._missed(), self._missed(), 0, 0.0)
+            if self._passed_over(self._schedule):
+                return Offer(self._taken + self._missed(), self._missed(), 0, 0.0)
+            lag_s = self._schedule.lag_s(self._clock())
+            behind = int(self._schedule.due + _ROUNDING)
+            return Offer(self._taken + self._missed() + behind, self._missed(), behind, lag_s)
+
+    def waits(self, *, waits: bool) -> None:
+        """Record that the reader starts to wait for items that may not be there, or that it has stopped waiting."""
+        if self._schedule is None:
+            return
+        with self._lock:
+            if self._schedule is not None:
+                self._waits = self._waits or (waits and self._dry())
+                self._passed_over(self._schedule)
+                self._waits = self._waits and waits
+
+    def _passed_over(self, schedule: Schedule) -> bool:
+        """Return whether the source is empty, or was until now, and skip the slots up to now if so."""
+        if dry := self._waits or self._dry():
+            self._dry_s = self._clock()
+            schedule.pass_over(self._dry_s)
+        return dry
+
+    def begin(self) -> None:
+        """Reading begins: the schedule counts from now, as nothing was due while there was nobody to read it for."""
+        with self._lock:
+            self._schedule = self._from_now()
+            if self._schedule is not None:
+                self._passed_over(self._schedule)
+
+    def set_pattern(self, pattern: Rate | None) -> None:
+        """Replaces the pattern; its elapsed time begins now. ``None`` means unpaced."""
+        with self._lock:
+            now_s, self._pattern = self._clock(), pattern
+            if pattern is not None and self._schedule is not None:
+                self._schedule.replace(pattern, now_s)
+                return
+            if self._schedule is not None:
+                self._schedule.advance(now_s)
+                self._missed_before += self._schedule.missed
+            self._schedule = self._from_now()
+
+    def offered_per_s(self, now_s: float) -> float | None:
+        """Return the rate that the pattern asks for at ``now_s``. ``None`` if unpaced, or if the pattern is a limit and
+        the source may be slower: it has not had items for long."""
+        with self._lock:
+            if self._schedule is None or now_s - self._dry_s < LASTING_S:
+                return None
+            return self._schedule.rate_per_s(now_s)
+
+    def turns(self, most: int) -> list[float] | None:
+        """Waits until an item is due, and tells since when it and those are that are due as well: up to ``most``. Of an
+        unpaced source all are due now. None: the source is to stop, nothing is due."""
+        slot = self.turn()
+        if slot is None or most == 1:
+            return None if slot is None else [slot.due_s]
+        return [slot.due_s, *self.due_now(most - 1)]
+
+    def due_now(self, most: int) -> list[float]:
+        """Takes the turns of items that are due, up to ``most``, and tells since when."""
+        with self._lock:
+            now_s = self._clock()
+            due_s = [now_s] * most if self._schedule is None else self._schedule.take_all(now_s, most)
+            self._taken += len(due_s)
+            return due_s
+
+    def give_back(self, turns: int) -> None:
+        """Turns for which there was no item."""
+        with self._lock:
+            self._taken -= turns
+            if self._schedule is not None:
+                self._schedule.give_back(turns)
+
+    def wait_until(self, until_s: float) -> bool:
+        """Waits for the next turn, ``until_s`` at the latest. False: none comes before that, or the source is to
+        stop."""
+        with self._lock:
+            now_s = self._clock()
+            next_s = now_s if self._schedule is None else self._schedule.next_due_s(now_s)
+        return next_s < until_s and not self._wait(max(0.0, next_s - now_s))
+
+    def turn(self) -> Slot | None:
+        """Waits until the next item is due. None: the source is to stop, nothing is due."""
+        while True:
+            found = self._look()
+            if isinstance(found, Slot):
+                return None if self._schedule is None and self._wait(0.0) else found
+            if self._wait(min(found, SLICE_S)):
+                return None
+
+    def _look(self) -> Slot | float:
+        """The turn of the next item when it is due, else how long it has to wait yet."""
+        with self._lock:
+            if self._schedule is not None:
+                self._passed_over(self._schedule)
+            now_s = self._clock()
+            due_s = now_s if self._schedule is None else self._schedule.take(now_s)
+            if due_s is not None:
+                self._taken += 1
+                return Slot(due_s)
+            assert self._schedule is not None, "an unpaced item is due at once"
+            return self._schedule.next_due_s(now_s) - now_s
+
+    def _from_now(self) -> Schedule | None:
+        return None if self._pattern is None else Schedule(self._pattern, self._clock(), **self._catch_up)
+
+    def _missed(self) -> int:
+        return self._missed_before + (self._schedule.missed if self._schedule else 0)

@@ -1,0 +1,126 @@
+"""The source of pushed items: a buffer between the clients that push and the thread that reads."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from compositions.errors import RecomposeError
+from datapipe.sources.portions import Portion
+from datapipe.sources.schedule import Offer
+from datapipe.sources.sources import Arrival, Clock, one_by_one
+
+
+class BufferFull(RecomposeError):  # noqa: N818 - says what happened, as queue.Full does
+    """A push source has no room for another item now."""
+
+
+class SourceClosed(RecomposeError):  # noqa: N818 - the same
+    """A push source takes no items any more."""
+
+
+class Push:
+    """Items put by other threads, in the order put. An item arrives when it is put. What was put before ``close``
+    is still delivered."""
+
+    def __init__(self, capacity: int, *, clock: Clock) -> None:
+        if capacity < 1:
+            raise RecomposeError(f"capacity = {capacity}: a push source needs room for one item at least")
+        self._capacity, self._clock = capacity, clock
+        self._changed = threading.Condition()
+        self._waiting: deque[Arrival] = deque()
+        self._accepted = self._refused = self._announced = 0
+        self._closed = False
+
+    @property
+    def accepted(self) -> int:
+        """Items that were put so far."""
+        return self._accepted
+
+    @property
+    def waiting(self) -> int:
+        """Items that were put and not read yet."""
+        return len(self._waiting)
+
+    def put(self, value: Any) -> int:
+        """Takes an item and returns its serial number, from 0. Raises: BufferFull, SourceClosed."""
+        with self._changed:
+            self._look_for_room()
+            self._waiting.append(self.arrived(value))
+            self._accepted += 1
+            self._changed.notify()
+            return self._accepted - 1
+
+    def announced(self, value: Any) -> Arrival:
+        """An item as it comes, which ``extend`` takes when it is stored, or ``withdraw`` when it cannot be: till then
+        reading does not end. Raises: as ``put``."""
+        with self._changed:
+            self._look_for_room()
+            self._announced += 1
+            return self.arrived(value)
+
+    def withdraw(self, count: int) -> None:
+        """So many of those that were announced do not come."""
+        with self._changed:
+            self._announced -= count
+            self._changed.notify_all()
+
+    def arrived(self, value: Any) -> Arrival:
+        """It came now."""
+        now_s = self._clock()
+        return Arrival(now_s, value, now_s)
+
+    def extend(self, arrivals: Sequence[Arrival]) -> None:
+        """Takes what was announced."""
+        with self._changed:
+            self._announced -= len(arrivals)
+            self._waiting.extend(arrivals)
+            self._accepted += len(arrivals)
+            self._changed.notify_all()
+
+    def begin(self, values: Sequence[Any], accepted: int) -> None:
+        """Takes what another runner of this run accepted and did not deliver; ``accepted`` items there were in all."""
+        with self._changed:
+            self._waiting.extend(self.arrived(value) for value in values)
+            self._accepted = accepted
+            self._changed.notify_all()
+
+    def _look_for_room(self) -> None:
+        if self._closed:
+            raise SourceClosed("the app is stopping and takes no more items")
+        if len(self._waiting) + self._announced >= self._capacity:
+            self._refused += 1
+            raise BufferFull(f"the input buffer holds {self._capacity} items and is full; try again later")
+
+    def dry(self) -> bool:
+        return not self.waiting
+
+    def offer(self) -> Offer:
+        """Return what was pushed so far, taken or refused."""
+        with self._changed:
+            lag_s = self._clock() - self._waiting[0].arrived_s if self._waiting else 0.0
+            return Offer(self._accepted + self._refused, self._refused, len(self._waiting), lag_s)
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or (self._closed and not self._announced))
+            if not self._waiting:
+                return None
+            came = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        times = tuple(arrival.arrived_s for arrival in came)
+        return Portion([arrival.value for arrival in came], times, times)
+
+    def at_hand(self, until_s: float) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed, max(0.0, until_s - self._clock()))
+            return bool(self._waiting)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        return one_by_one(self)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()

@@ -1,0 +1,159 @@
+"""Due times of the items of a paced stream: the slots of an input rate, in order, each with its own time. Pure.
+
+A source that is held back does not change when its items were due. A latency measured from the read leaves out the time
+that items could not be read in, and items that were never read: "coordinated omission" (Tene, "How not to measure
+latency", 2013).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import NamedTuple
+
+from apps.rates import Rate
+
+STEP_S = 0.025
+"""Width of the steps in which a pattern is summed up; half of the longest wait between two looks at it."""
+_MOST_STEPS = 2400
+"""Steps of one look: a minute. After a longer pause they get wider."""
+_EPSILON = 1e-6
+"""Slots by which rounding may leave the next one short of being due."""
+
+
+class Offer(NamedTuple):
+    """The items due from a source so far; ``behind`` are due and not read yet, the first for ``lag_s``."""
+
+    slots: int
+    missed: int
+    """Slots that passed while the source was held back and were not made up for; of a push source, items refused."""
+    behind: int
+    lag_s: float
+
+
+class _Line:
+    """A line through points whose x do not fall, read at x that do not fall: what lies behind is forgotten."""
+
+    def __init__(self, x: float, y: float) -> None:
+        self._points = deque([(x, y)])
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def add(self, x: float, y: float, *, instead: bool) -> None:
+        """``instead`` of the last point, unless that is all there is."""
+        if instead and len(self._points) > 1:
+            self._points.pop()
+        self._points.append((x, y))
+
+    def at(self, x: float) -> float:
+        """The first y at ``x``; beyond the ends the y of the end."""
+        points = self._points
+        while len(points) > 1 and points[1][0] < x - _EPSILON:
+            points.popleft()
+        (left, low), (right, high) = points[0], points[min(1, len(points) - 1)]
+        if x <= left or right <= left:
+            return low if x <= left else high
+        return low + (high - low) * min(1.0, (x - left) / (right - left))
+
+
+class Schedule:
+    """``∫ rate dt`` slots are due by a time; the first as soon as the rate is above zero. Times in seconds.
+
+    A source that is late makes up for ``catch_up_items`` or ``catch_up_s`` of the stream, whichever is more; slots
+    beyond that are given up, the oldest first, and counted.
+    """
+
+    def __init__(self, pattern: Rate, now_s: float, *, catch_up_items: float, catch_up_s: float) -> None:
+        self._catch_up = (catch_up_items, catch_up_s)
+        self._pattern, self._started_s = pattern, now_s
+        self._now_s, self._total = now_s, 0.0
+        self._marked_s = -math.inf
+        self._slots_by, self._time_of = _Line(now_s, 0.0), _Line(0.0, now_s)
+        self._position = 0.0
+        """Slots taken or given up."""
+        self.missed = 0
+        """Slots given up."""
+
+    @property
+    def due(self) -> float:
+        """Slots whose time has come and that were not taken, with the part of the next one that is earned."""
+        return self._total - self._position
+
+    def rate_per_s(self, now_s: float) -> float:
+        return self._pattern(max(0.0, now_s - self._started_s))
+
+    def replace(self, pattern: Rate, now_s: float) -> None:
+        """Another pattern from now on, its elapsed time beginning at zero; what was due stays due."""
+        self.advance(now_s)
+        self._pattern, self._started_s = pattern, now_s
+
+    def advance(self, now_s: float) -> None:
+        """Time passes: adds up what the pattern brings, by the midpoint rule, and gives up what is too old."""
+        from_s, steps = self._now_s, min(_MOST_STEPS, math.ceil((now_s - self._now_s) / STEP_S))
+        for step in range(steps):
+            width_s = (now_s - from_s) / steps
+            middle_s = from_s + (step + 0.5) * width_s
+            self._begin(middle_s)
+            self._mark(from_s + (step + 1) * width_s, self._total + width_s * self.rate_per_s(middle_s))
+        self._begin(now_s)
+        self._give_up(now_s)
+
+    def take(self, now_s: float) -> float | None:
+        """Takes the next slot and tells when it was due; None when it is not due by ``now_s``."""
+        self.advance(now_s)
+        if self.due < 1.0 - _EPSILON:
+            return None
+        self._position += 1.0
+        return min(now_s, self._time_of.at(self._position))
+
+    def take_all(self, now_s: float, most: int) -> list[float]:
+        """Takes the slots that are due by ``now_s``, up to ``most``, and tells when each was due."""
+        self.advance(now_s)
+        count = min(most, int(self.due + _EPSILON))
+        first = self._position
+        self._position += count
+        return [min(now_s, self._time_of.at(first + each)) for each in range(1, count + 1)]
+
+    def give_back(self, slots: int) -> None:
+        """The newest that were taken are due again."""
+        self._position -= slots
+
+    def lag_s(self, now_s: float) -> float:
+        """Return how long the next slot has been due; 0 when it is not."""
+        self.advance(now_s)
+        return max(0.0, now_s - self._time_of.at(self._position + 1.0)) if self.due >= 1.0 else 0.0
+
+    def pass_over(self, now_s: float) -> None:
+        """Skip the slots up to now, as there was nothing to take; only the next slot stays."""
+        missed = self.missed
+        self.advance(now_s)
+        self.missed = missed
+        self._position = max(self._position, self._total - 1.0)
+
+    def next_due_s(self, now_s: float) -> float:
+        """Return the time of the next slot if the rate stays as it is; infinite at rate zero."""
+        rate = self.rate_per_s(now_s)
+        return math.inf if rate <= 0 else now_s + max(0.0, 1.0 - self.due) / rate
+
+    def _begin(self, at_s: float) -> None:
+        """The first slot need not wait."""
+        if self._total == 0.0 and self.rate_per_s(at_s) > 0:
+            self._mark(self._now_s, 1.0)
+
+    def _mark(self, at_s: float, total: float) -> None:
+        """Marks closer together than half a step are one: a fast source looks thousands of times a second."""
+        close = at_s - self._marked_s < STEP_S / 2
+        self._slots_by.add(at_s, total, instead=close)
+        self._time_of.add(total, at_s, instead=close)
+        self._now_s, self._total = at_s, total
+        self._marked_s = self._marked_s if close else at_s
+
+    def _give_up(self, now_s: float) -> None:
+        """The one whose turn it is stays, and those that a late source may make up for."""
+        items, lag_s = self._catch_up
+        too_old = self._slots_by.at(now_s - lag_s) - self._position
+        excess = math.floor(min(self.due - items, too_old) - 1.0 + _EPSILON)
+        if excess > 0:
+            self._position += excess
+            self.missed += excess

@@ -1,0 +1,228 @@
+"""The thread between a source and the engine: reads, paces, encodes, and hands over through a small buffer."""
+
+from __future__ import annotations
+
+import math
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from apps.rates import Rate
+from compositions.batching import BundleLimits
+from compositions.errors import RecomposeError
+from datapipe.sources.gathering import Gathering, piece
+from datapipe.sources.hand_over import Encoded, HandOver
+from datapipe.sources.pacing import FrequencyManager
+from datapipe.sources.portions import Portion, Refused
+from datapipe.sources.push import Push
+from datapipe.sources.schedule import Offer
+from datapipe.sources.sources import Clock, Filled, Reader, Source, reader_of
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLimits:
+    """The limits of a source."""
+
+    capacity: int = 2
+    """Payloads that are handed over and not taken yet; more, and the source waits."""
+    items: int | None = None
+    """End after so many; None: when the source ends."""
+    catch_up_s: float = 0.05
+    """A source that was held back makes up for what was due in this time (s), faster than the input rate; what is
+    older is missed. SPBench's frequency is an upper limit, which it makes up for nothing of."""
+
+
+class SourceThread:
+    """Runs one source. All methods but ``start`` may be called from any thread.
+
+    ``encode`` turns a list of values into what travels to workers; it may be heavy, so it runs here. ``wake`` is called
+    when there is something to take after there was nothing, and when the source has finished. While the hand-over
+    (``hand_over``) is full the source waits (overload policy ``block``); a consumer that sheds takes
+    all that is there and drops the oldest itself.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        pattern: Rate | None,
+        *,
+        clock: Clock,
+        wake: Callable[[], None],
+        encode: Callable[[list[Any]], Any] = lambda values: values,
+        limits: SourceLimits | None = None,
+    ) -> None:
+        self._source, self._encode = source, encode
+        self._limits = limits = limits or SourceLimits()
+        self._hand_over = HandOver(limits.capacity, wake, clock)
+        self._stopping = threading.Event()
+        self._error: str | None = None
+        self._last_offer: Offer | None = None
+        self._filled = isinstance(source, Filled)
+        dry = source.dry if isinstance(source, Filled) else bool
+        wait, catch_up_s = self._stopping.wait, limits.catch_up_s
+        self._pacing = FrequencyManager(pattern, clock=clock, wait=wait, catch_up_s=catch_up_s, dry=dry)
+        reader = reader_of(source)
+        self._gathering = Gathering(_Awaited(reader, self._pacing) if self._filled else reader, self._pacing, clock)
+        self._thread = threading.Thread(target=self._run, name="source", daemon=True)
+
+    def start(self) -> None:
+        self._pacing.begin()
+        self._thread.start()
+
+    def stop(self, *, drain: bool = True) -> None:
+        """No more items from a data set. With ``drain``, what was read or pushed before can still be taken (the
+        consumer goes on until ``finished``); without, what was not handed over yet is dropped."""
+        self._source.close()
+        self._stopping.set()
+        if not drain:
+            self._hand_over.abandon()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Waits for the thread; False when it still runs, as in a read that does not return."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def take(self, most: int | None = None) -> list[Encoded]:
+        """Up to ``most`` payloads (all when None) in order; does not wait."""
+        return self._hand_over.take(most)
+
+    def set_patient(self, patient: bool) -> None:
+        """Whether the consumer has more than it can use, and need not hear of every item."""
+        self._hand_over.set_patient(patient)
+
+    @property
+    def held_back(self) -> bool:
+        """It waits, or will with what it reads next, until something is taken."""
+        return self._hand_over.full
+
+    @property
+    def finished(self) -> bool:
+        """The source has ended, by itself, by ``stop`` or by an error, and every item handed over was taken."""
+        return self._hand_over.finished
+
+    @property
+    def error(self) -> str | None:
+        """Why the source ended early: the sentence of a RecomposeError, or a traceback."""
+        return self._error
+
+    @property
+    def missed(self) -> int:
+        """Slots of the input rate that passed unused while the source was blocked."""
+        return self._pacing.missed
+
+    def offer(self) -> Offer:
+        """Return what the input rate asked for so far, or what came by itself, and how far behind it the source is.
+        When the source has ended, nothing more is asked for."""
+        if isinstance(self._source, Push):
+            return self._source.offer()
+        return self._last_offer or self._present_offer()
+
+    def set_batching(self, limits: BundleLimits) -> None:
+        """Replace the limits at which bundles are closed."""
+        self._gathering.limits = limits
+
+    @property
+    def batching(self) -> BundleLimits:
+        """Return the limits at which bundles are closed."""
+        return self._gathering.limits
+
+    def set_pattern(self, pattern: Rate | None) -> None:
+        self._pacing.set_pattern(pattern)
+
+    def offered_per_s(self, now_s: float) -> float | None:
+        """Return the requested input rate at ``now_s``. ``None`` if unpaced, or if the rate is a limit that the source
+        may not reach."""
+        return self._pacing.offered_per_s(now_s)
+
+    def _run(self) -> None:
+        try:
+            self._pump()
+        except RecomposeError as error:
+            self._error = str(error)
+        except Exception:  # an app's own code: whatever it raises ends the stream, and must be seen
+            self._error = traceback.format_exc()
+        self._source.close()
+        self._last_offer = self._offer_at_end()
+        self._hand_over.end()
+
+    def _present_offer(self) -> Offer:
+        """Return the offer up to now. A slot that was taken before an item is there counts only if items are due by
+        schedule."""
+        known = self._pacing.offer()
+        read = self._gathering.read + known.missed + known.behind
+        return known._replace(slots=read) if self._filled else known
+
+    def _offer_at_end(self) -> Offer:
+        """Return the items due. A source that ended by itself has none; one that was stopped has those due by then."""
+        known = self._pacing.offer()
+        behind, lag_s = (known.behind, known.lag_s) if self._stopping.is_set() else (0, 0.0)
+        return Offer(self._gathering.read + known.missed + behind, known.missed, behind, lag_s)
+
+    def _pump(self) -> None:
+        left = math.inf if self._limits.items is None else self._limits.items
+        while left > 0 and (portion := self._gathering.next(left)) is not None:
+            left -= len(portion.values)
+            for each in _apart(portion):
+                self._give(each)
+
+    def _give(self, portion: Portion) -> None:
+        """Hand over a portion. An item that cannot be sent to a worker becomes a dead letter in its place."""
+        assert portion.due_s is not None, "gathered items are due since some time"
+        if isinstance(refused := portion.values[0], Refused):
+            self._hand_over.put(Encoded(None, portion.arrived_s, portion.due_s, portion.marks, refused.why))
+            return
+        try:
+            encoded = Encoded(self._encode(portion.values), portion.arrived_s, portion.due_s, portion.marks)
+        except Exception:
+            values = [_fitting(self._encode, value) for value in portion.values]
+            if not any(isinstance(value, Refused) for value in values):
+                raise
+            for each in _apart(portion._replace(values=values)):
+                self._give(each)
+            return
+        self._hand_over.put(encoded, int(len(portion.values) * self._gathering.item_bytes))
+
+
+def _fitting(encode: Callable[[list[Any]], Any], value: Any) -> Any:
+    """Return the value, or a refusal if it alone cannot be sent to a worker."""
+    try:
+        encode([value])
+    except Exception as error:
+        what = f"an item of the source, a {type(value).__name__}, cannot be sent to a worker"
+        return Refused(f"{what} ({type(error).__name__}: {error}); it must be what pickle takes")
+    return value
+
+
+class _Awaited:
+    """A reader of a source that others fill; the time in which the source is empty does not count for pacing."""
+
+    def __init__(self, reader: Reader, pacing: FrequencyManager) -> None:
+        self._reader, self._pacing = reader, pacing
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        self._pacing.waits(waits=True)
+        try:
+            return self._reader.read(most, until_s)
+        finally:
+            self._pacing.waits(waits=False)
+
+    def at_hand(self, until_s: float) -> bool:
+        self._pacing.waits(waits=True)
+        try:
+            return self._reader.at_hand(until_s)
+        finally:
+            self._pacing.waits(waits=False)
+
+
+def _apart(portion: Portion) -> Iterator[Portion]:
+    """Split a portion: each refused item alone, and the items between them together."""
+    at = [at for at, value in enumerate(portion.values) if type(value) is Refused] if Refused.made else []
+    if not at:
+        yield portion
+        return
+    edges = sorted({0, *at, *(each + 1 for each in at), len(portion.values)})
+    for begin, end in pairwise(edges):
+        yield piece(portion, begin, end)

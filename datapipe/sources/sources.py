@@ -1,0 +1,217 @@
+"""The ports of a source, and two sources: a replayed data set, and a video. By name: ``datapipe.source_kinds``."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from apps.contract import App
+from apps.video import Capture, Frames, open_capture
+from compositions.errors import RecomposeError
+from datapipe.sources.portions import Counted, Portion, Portions, Position
+
+Clock = Callable[[], float]
+
+
+class Arrival(NamedTuple):
+    """An item and when it arrived, in seconds of the clock that the source was given."""
+
+    arrived_s: float
+    """When its read began; of what comes by itself, when it came."""
+    value: Any
+    due_s: float | None = None
+    """Since when a user waits for it. A source says so of what comes by itself; the rest is due by the input rate."""
+
+
+class Source(Protocol):
+    """Iterated once, by one thread; ``close`` comes from another and lets the iteration end without losing an item.
+
+    One that may have many items at hand is read instead (:class:`Reader`).
+    """
+
+    def __iter__(self) -> Iterator[Arrival]: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """A source as it is read, by one thread."""
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        """One item at least, for which it waits, and what else is at hand: up to ``most``, and none whose reading would
+        begin after ``until_s``. None: the source has ended."""
+
+    def at_hand(self, until_s: float) -> bool:
+        """Return whether an item can be read without waiting for it beyond ``until_s``; may wait until then to find
+        out."""
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """A source whose items lie in another process, which may not answer."""
+
+    @property
+    def fault(self) -> str | None:
+        """Why nothing can be read now."""
+
+
+@runtime_checkable
+class Filled(Protocol):
+    """A source that others fill at any time: an input rate limits how fast it is read and is no schedule."""
+
+    def dry(self) -> bool:
+        """Return whether the source is empty, as far as is known now. May be called from any thread."""
+
+
+def reader_of(source: Source) -> Reader:
+    """A source that cannot tell what it has at hand is asked for one item at a time."""
+    return source if isinstance(source, Reader) else _OneByOne(source)
+
+
+def one_by_one(reader: Reader) -> Iterator[Arrival]:
+    """Yield what a reader reads, for whoever iterates over it as a source."""
+    while (portion := reader.read(1, math.inf)) is not None:
+        due_s = None if portion.due_s is None else portion.due_s[0]
+        yield Arrival(portion.arrived_s[0], portion.values[0], due_s)
+
+
+class _OneByOne:
+    def __init__(self, source: Source) -> None:
+        self._arrivals = iter(source)
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        arrival = next(self._arrivals, None)
+        if arrival is None:
+            return None
+        due_s = None if arrival.due_s is None else (arrival.due_s,)
+        return Portion([arrival.value], (arrival.arrived_s,), due_s)
+
+    def at_hand(self, until_s: float) -> bool:
+        """It does not tell, so nobody waits for it."""
+        return False
+
+
+class Replay:
+    """The app's data set, or files under ``path``, once or over and over. An item arrives when its read begins.
+
+    The first item is read at once, so that a data set that is missing or empty is refused before anything starts.
+    """
+
+    def __init__(self, app: App, path: Path | None, *, loop: bool, clock: Clock) -> None:
+        if path is not None and not path.exists():
+            raise RecomposeError(f"source path {str(path)!r} does not exist; give a file or folder of app {app.name!r}")
+        self._app, self._path, self._loop, self._clock = app, path, loop, clock
+        self._closed = threading.Event()
+        self._pass = self._open()
+        self._passes = self._read = 0
+        """Times it was read to its end, and items of the present time."""
+
+    def _open(self) -> Portions:
+        values = iter(self._app.items(self._path))
+        for first in values:
+            return Portions(chain([first], values), self._clock)
+        where = f"the data set of app {self._app.name!r}" if self._path is None else f"source path {str(self._path)!r}"
+        raise RecomposeError(f"{where} has no items")
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        while not self._closed.is_set():
+            if (portion := self._pass.next(most, until_s)) is not None:
+                return self._marked(portion)
+            if not self._loop:
+                return None
+            self._pass = self._open()
+            self._passes, self._read = self._passes + 1, 0
+        return None
+
+    def _marked(self, portion: Portion) -> Portion:
+        begin = self._read
+        self._read += len(portion.values)
+        return portion._replace(marks=Counted("items", self._passes, range(begin + 1, self._read + 1)))
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        """What was read is read again, and passed over."""
+        position = positions.get("items")
+        if isinstance(position, tuple):
+            self._passes, self._read = position
+            self._pass.skip(self._read)
+
+    def commit(self, positions: Mapping[str, Position]) -> None:
+        """A data set forgets nothing."""
+
+    def at_hand(self, until_s: float) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Arrival]:
+        return one_by_one(self)
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class Video:
+    """The items that an app makes of a video's frames, once or over and over; a camera or a stream never ends well.
+
+    The first frame is read at once, so that what is no video, or an app that takes none, is refused before anything
+    starts. A frame of a file arrives when its read begins, that of a camera when it is there; the numbers of frames go
+    on when a file begins again.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        place: str | None,
+        *,
+        loop: bool,
+        clock: Clock,
+        capture: Callable[[str], Capture] = open_capture,
+    ) -> None:
+        if place is None:
+            raise RecomposeError("source video needs a path: a file, the number of a camera, or a URL")
+        self._app, self._place, self._clock, self._capture = app, place, clock, capture
+        self._loop = loop and Path(place).is_file()
+        self._closed = threading.Event()
+        self._first_pass = Frames(place, capture)
+        app.from_frame(self._first_pass.first, 0)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        frames, number = self._first_pass, 0
+        while True:
+            asked_s = self._clock()
+            for image in frames:
+                due_s = self._clock() if frames.live else None
+                yield Arrival(due_s or asked_s, self._app.from_frame(image, number), due_s)
+                if self._closed.is_set():
+                    return
+                number += 1
+                asked_s = self._clock()
+            if not self._loop:
+                return
+            frames = Frames(self._place, self._capture)
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class GivenItems:
+    """Its items once through, as it makes them. An item arrives when its read begins."""
+
+    def __init__(self, items: Iterable[Any], *, clock: Clock) -> None:
+        self._portions = Portions(iter(items), clock)
+        self._closed = threading.Event()
+
+    def read(self, most: int, until_s: float) -> Portion | None:
+        return None if self._closed.is_set() else self._portions.next(most, until_s)
+
+    def at_hand(self, until_s: float) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Arrival]:
+        return one_by_one(self)
+
+    def close(self) -> None:
+        self._closed.set()

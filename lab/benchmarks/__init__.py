@@ -1,0 +1,1 @@
+"""Benchmarks: each is run by itself, `python -m lab.benchmarks.NAME`."""

@@ -1,0 +1,301 @@
+"""Check the structure of the code: circular imports, large classes and other signs of a package with several jobs.
+
+    python -m lab.benchmarks.house [RULE …]
+
+Prints every rule with its limit, the present count and the offenders; with words of rules' names only those rules. The
+same figures are limits in ``tests/unit/test_house.py``. Product code only: tests and benchmarks may be long.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import grimp
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("recompose", "service", "control", "runtime", "datapipe", "apps", "profiler", "compositions")
+SUB_ROOMS = ("service", "runtime")
+"""Packages whose sub-packages are rooms of their own."""
+
+FILE_LINES, FUNCTION_LINES = 400, 40
+SCRAP_LINES = 40
+ROOM_FILES, ROOM_ARROWS = 15, 30
+FRAGMENTS = {"What", "Who", "Whose", "Of", "How", "Whether"}
+METHODS, ATTRIBUTES, FIELDS, PARAMETERS = 20, 14, 20, 6
+
+CALLS_BY_NAME = {"ask", "call", "change", "methodcaller"}
+LOOKS_BY_NAME = {"getattr", "hasattr", "setattr", "attrgetter"}
+NAMED_BY_DATA = {"runtime.pools.execute"}
+"""Where a name is data and not a method that we could have called: an app says what its stages are called."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Offence:
+    where: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    file: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @property
+    def room(self) -> str:
+        first, *rest = self.name.split(".")
+        return ".".join([first, *rest[:1]]) if first in SUB_ROOMS else first
+
+    @property
+    def is_door(self) -> bool:
+        return self.file.endswith(("__init__.py", "__main__.py"))
+
+    def at(self, node: ast.stmt | ast.expr) -> str:
+        return f"{self.file}:{node.lineno}"
+
+    def classes(self) -> Iterator[ast.ClassDef]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
+
+    def functions(self) -> Iterator[Function]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
+
+    def calls(self) -> Iterator[ast.Call]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+
+
+@dataclass(frozen=True)
+class House:
+    """All modules of the product and who imports whom."""
+
+    modules: tuple[Module, ...]
+    imports: grimp.ImportGraph
+
+    @cached_property
+    def rooms(self) -> dict[str, set[str]]:
+        """Modules by the folder in which they lie."""
+        found: dict[str, set[str]] = {}
+        for module in self.modules:
+            if not module.is_door:
+                found.setdefault(module.name.rpartition(".")[0], set()).add(module.name)
+        return found
+
+    @cached_property
+    def rooms_of_names(self) -> dict[str, set[str]]:
+        """In which rooms a function, method or attribute of a given name is defined."""
+        found: dict[str, set[str]] = {}
+        for module in self.modules:
+            names = {function.name for function in module.functions()}
+            for name in names.union(*(_attributes(each) for each in module.classes())):
+                found.setdefault(name, set()).add(module.room)
+        return found
+
+
+def ours() -> House:
+    return House(tuple(_modules()), grimp.build_graph(*PACKAGES, cache_dir=None))
+
+
+def _modules() -> Iterator[Module]:
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            path = file.relative_to(ROOT)
+            name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+            yield Module(name, str(path), file.read_text(encoding="utf-8"))
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def circles(house: House) -> Iterator[Offence]:
+    """Imports without which siblings of a package would not go round; and packages that import who imports them.
+
+    Between the packages at the top there is none: they are layers (import-linter).
+    """
+    graph = house.imports
+    for package in sorted(graph.modules):
+        if not graph.find_children(package):
+            continue
+        for importer, imported in sorted(graph.nominate_cycle_breakers(package)):
+            yield Offence(importer, f"imports {imported}, which comes back within {package}")
+        for inside in sorted(graph.find_descendants(package) & graph.find_modules_that_directly_import(package)):
+            if graph.chain_exists(importer=package, imported=inside):
+                yield Offence(inside, f"imports {package}, which imports it")
+
+
+def classes_with_many_methods(house: House) -> Iterator[Offence]:
+    for module in house.modules:
+        for each in module.classes():
+            if (count := sum(isinstance(node, Function) for node in each.body)) > METHODS:
+                yield Offence(f"{module.at(each)} {each.name}", f"{count} methods")
+
+
+def classes_with_many_attributes(house: House) -> Iterator[Offence]:
+    """What an object keeps and changes: fields, and what methods put on ``self``."""
+    for module in house.modules:
+        for each in module.classes():
+            if _stored(each) and (count := len(_attributes(each))) > ATTRIBUTES:
+                yield Offence(f"{module.at(each)} {each.name}", f"{count} attributes")
+
+
+def values_with_many_fields(house: House) -> Iterator[Offence]:
+    """Values and documents, which keep no state: what they say is their interface, and still one thing."""
+    for module in house.modules:
+        for each in module.classes():
+            if not _stored(each) and (count := len(_attributes(each))) > FIELDS:
+                yield Offence(f"{module.at(each)} {each.name}", f"{count} fields")
+
+
+def _attributes(of: ast.ClassDef) -> set[str]:
+    fields = (node.target for node in of.body if isinstance(node, ast.AnnAssign))
+    return {_name(each) for each in fields} | _stored(of)
+
+
+def _stored(of: ast.ClassDef) -> set[str]:
+    stored = (node for node in ast.walk(of) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+    return {each.attr for each in stored if _name(each.value) == "self"}
+
+
+def rooms_with_many_files(house: House) -> Iterator[Offence]:
+    """A reader holds about so many files of one folder in the head."""
+    for room, files in house.rooms.items():
+        if len(files) > ROOM_FILES:
+            yield Offence(room, f"{len(files)} files")
+
+
+def rooms_with_many_arrows(house: House) -> Iterator[Offence]:
+    """Count the imports between the files of one folder."""
+    for room, files in house.rooms.items():
+        arrows = sum(len(house.imports.find_modules_directly_imported_by(each) & files) for each in files)
+        if arrows > ROOM_ARROWS:
+            yield Offence(room, f"{arrows} arrows")
+
+
+def scraps(house: House) -> Iterator[Offence]:
+    """Short files with a single reader live with that reader; a package's own file is its door."""
+    for module in house.modules:
+        if len(module.lines) < SCRAP_LINES and not module.is_door:
+            readers = house.imports.find_modules_that_directly_import(module.name)
+            if len(readers) == 1:
+                yield Offence(module.file, f"{len(module.lines)} lines, only for {next(iter(readers))}")
+
+
+def long_files(house: House) -> Iterator[Offence]:
+    for module in house.modules:
+        if (count := len(module.lines)) > FILE_LINES:
+            yield Offence(module.file, f"{count} lines")
+
+
+def long_functions(house: House) -> Iterator[Offence]:
+    for module in house.modules:
+        for each in module.functions():
+            if (count := (each.end_lineno or each.lineno) - each.lineno + 1) > FUNCTION_LINES:
+                yield Offence(f"{module.at(each)} {each.name}", f"{count} lines")
+
+
+def functions_with_many_parameters(house: House) -> Iterator[Offence]:
+    """Without ``self``; a command's options are parameters, so ``service/cli`` may have many."""
+    for module in house.modules:
+        for each in module.functions():
+            if (count := len(_parameters(each))) > PARAMETERS and module.room != "service.cli":
+                yield Offence(f"{module.at(each)} {each.name}", f"{count} parameters")
+
+
+def _parameters(of: Function) -> list[str]:
+    given = of.args
+    extra = [each for each in (given.vararg, given.kwarg) if each]
+    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, *extra)]
+    return [name for name in names if name not in ("self", "cls")]
+
+
+def names_in_strings(house: House) -> Iterator[Offence]:
+    """Methods called by their name in a string, and attributes of other rooms looked up by one."""
+    for module in house.modules:
+        for call in module.calls():
+            if module.name not in NAMED_BY_DATA and (what := _by_name(house, module, call)):
+                yield Offence(module.at(call), what)
+
+
+def _by_name(house: House, module: Module, call: ast.Call) -> str:
+    callee = call.func
+    if isinstance(callee, ast.Call) and _name(callee.func) == "getattr":
+        return "calls what getattr found"
+    name, texts = _name(callee), [str(each.value) for each in call.args[:2] if isinstance(each, ast.Constant)]
+    rooms = house.rooms_of_names.get(texts[0], set()) if texts else set()
+    by_name = name.lstrip("_") in CALLS_BY_NAME or (name in LOOKS_BY_NAME and module.room not in rooms)
+    return f'{name}(… "{texts[0]}" …)' if rooms and by_name else ""
+
+
+def _name(of: ast.expr) -> str:
+    return of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
+
+
+def untyped_bodies(house: House) -> Iterator[Offence]:
+    """Lines with ``dict[str, Any]``: there only where JSON enters or leaves."""
+    for module in house.modules:
+        if module.name.startswith("service."):
+            for number, line in enumerate(module.lines, 1):
+                if "dict[str, Any]" in line:
+                    yield Offence(f"{module.file}:{number}", line.strip())
+
+
+def fragments(house: House) -> Iterator[Offence]:
+    """A module's docstring says what the module does; one that begins so has no verb."""
+    for module in house.modules:
+        first = (ast.get_docstring(module.tree) or "").partition(" ")[0]
+        if first in FRAGMENTS:
+            yield Offence(module.file, f"begins with {first!r}")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """At most ``limit`` offences."""
+
+    text: str
+    limit: int
+    find: Callable[[House], Iterable[Offence]]
+
+
+RULES = (
+    Rule("circles between modules or packages", 0, circles),
+    Rule(f"classes above {METHODS} methods", 0, classes_with_many_methods),
+    Rule(f"classes above {ATTRIBUTES} attributes", 0, classes_with_many_attributes),
+    Rule(f"values above {FIELDS} fields", 0, values_with_many_fields),
+    Rule(f"rooms above {ROOM_FILES} files", 3, rooms_with_many_files),
+    Rule(f"rooms above {ROOM_ARROWS} arrows between their files", 6, rooms_with_many_arrows),
+    Rule(f"files below {SCRAP_LINES} lines with one reader", 2, scraps),
+    Rule(f"files above {FILE_LINES} lines", 0, long_files),
+    Rule(f"functions above {FUNCTION_LINES} lines", 0, long_functions),
+    Rule(f"functions with more than {PARAMETERS} parameters, command line aside", 0, functions_with_many_parameters),
+    Rule("method names in strings between rooms", 0, names_in_strings),
+    Rule("module docstrings that are no sentence", 0, fragments),
+    Rule("lines with dict[str, Any] in service/", 30, untyped_bodies),
+)
+
+
+def table(house: House, rules: Iterable[Rule]) -> Iterator[str]:
+    for rule in rules:
+        offences = list(rule.find(house))
+        yield f"{rule.text}: {len(offences)} [at most {rule.limit}]"
+        yield from (f"    {each.where}: {each.what}" for each in offences)
+
+
+def main(words: list[str]) -> None:
+    print("\n".join(table(ours(), [rule for rule in RULES if all(word in rule.text for word in words)])))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

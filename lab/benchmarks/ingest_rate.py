@@ -1,0 +1,104 @@
+"""Making Ferret's data set with the exact kernel: Spark on all cores against one process; and a job that is killed.
+
+python -m lab.benchmarks.ingest_rate [--photos DIR] [--rounds 2] [--kills 10] [--json]
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from time import perf_counter, sleep
+
+import pyarrow as pa
+
+from apps.data_sets.files import Place
+from apps.data_sets.recipe import TASKS, Recipe
+from apps.data_sets.work import records
+from apps.samples import sample_photos
+from datapipe.datasets.ingest import on_spark, recipe_of
+from datapipe.spark.session import open_session
+from lab.benchmarks.harness import Goal, Table, cores, options, report
+
+ONE, SPARK = "one process", "Spark, all cores"
+
+
+def tasks_of(place: Place, recipe: Recipe) -> pa.Table:
+    rows = [{**file._asdict(), "known": None} for file in place.list(recipe.suffixes)]
+    return pa.Table.from_pylist(rows, schema=TASKS)
+
+
+def one_process(recipe: Recipe, place: Place, tasks: pa.Table) -> int:
+    return sum(records(recipe, place, batch).num_rows for batch in tasks.to_batches(max_chunksize=16))
+
+
+def rate(compute: Callable[[], int]) -> float:
+    began_s = perf_counter()
+    return compute() / (perf_counter() - began_s)
+
+
+def measure(photos: Path, rounds: int) -> list[Table]:
+    """The JVM and its Python processes are there before the first round."""
+    make, place = partial(recipe_of, "ferret", {"kernel": "exact"}), Place(photos)
+    recipe = make()
+    tasks = tasks_of(place, recipe)
+    table = Table(
+        "data set of Ferret", "photos/s", [Goal("Spark on all cores against one process", SPARK, ONE, 1.7, False)]
+    )
+    spark = open_session("ingest benchmark", f"local[{cores()}]")
+    try:
+        engine = on_spark(spark, make, place)
+        list(engine(tasks.slice(0, 32)))
+        calls = {
+            ONE: lambda: rate(lambda: one_process(recipe, place, tasks)),
+            SPARK: lambda: rate(lambda: sum(chunk.num_rows for chunk in engine(tasks))),
+        }
+        table.run(calls, rounds)
+    finally:
+        spark.stop()
+    return [table]
+
+
+def killed(photos: Path, folder: Path, kills: int) -> str:
+    """What became of a job that was killed at random moments, each time, and then let go."""
+    command = [sys.executable, "-m", "service.cli", "ingest", "ferret", str(photos), "--out"]
+    began_s = perf_counter()
+    subprocess.run([*command, str(folder / "wanted")], check=True, capture_output=True)
+    whole_s, chance = perf_counter() - began_s, random.Random(1)
+    for _ in range(kills):
+        job = subprocess.Popen([*command, str(folder / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        sleep(chance.uniform(0, whole_s))
+        job.kill()
+        job.wait()
+    subprocess.run([*command, str(folder / "killed")], check=True, capture_output=True)
+    same = content(folder / "killed") == content(folder / "wanted")
+    return f"killed {kills} times within {whole_s:.1f} s and run again: {'the same' if same else 'ANOTHER'} data set"
+
+
+def content(out: Path) -> dict[str, str]:
+    """Checksum of every file of the current version."""
+    root = out / "versions" / str(json.loads((out / "manifest.json").read_text())["version"])
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def main() -> None:
+    parser = options(__doc__, rounds=2)
+    parser.add_argument("--photos", type=Path, help="folder; default: the sample photos")
+    parser.add_argument("--kills", type=int, default=0)
+    arguments = parser.parse_args()
+    photos = arguments.photos or sample_photos()
+    if arguments.kills:
+        with tempfile.TemporaryDirectory() as folder:
+            print(killed(photos, Path(folder), arguments.kills), file=sys.stderr)
+    report(measure(photos, arguments.rounds), arguments.json)
+
+
+if __name__ == "__main__":
+    main()

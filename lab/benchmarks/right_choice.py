@@ -1,0 +1,278 @@
+"""Measure how often each strategy settles on the right composition, over seeded random apps in the simulation.
+
+The truth of a case is found without any strategy: every composition is run by itself, cheapest first.
+
+    python lab/benchmarks/right_choice.py [--apps 200] [--processes 2] [--strategies model,vogel,pdp21]
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import platform
+import random
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from apps.rates import Fixed
+from compositions.enumeration import generate
+from compositions.model import Composition, Stage, all_sequential
+from control.decisions import State
+from control.objectives import objective_of
+from lab.simulation.machine import Machine
+from lab.simulation.scenario import Scenario, SimulatedStage
+from lab.simulation.simulation import simulate
+from lab.simulation.trace import Trace
+from profiler.slo import Slo
+from profiler.stats import latency_stats
+
+STRATEGIES = ("model", "vogel", "pdp21")
+FASTEST_PER_S = 60.0
+"""Cap of the input rate: it bounds the run time and changes nothing else, as only ratios matter."""
+SPARE = 0.1
+WARM_UP_S = 30.0
+"""Left out of the truth: what arrived while the first workers started (a full buffer) is worked off by then."""
+UNMANAGED_S = 10.0
+"""Between two turns of a manager that has nothing to decide: with four a second they are most of the price of a run."""
+HELD_BACK = 0.8
+"""A composition that takes less of the input than this does not meet a latency SLO: its queue is bounded only because
+the source is held back."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One random app with an SLO, an input rate, a machine and what can be chosen from."""
+
+    seed: int
+    stages: tuple[SimulatedStage, ...]
+    compositions: tuple[Composition, ...]
+    slo: Slo
+    rate_per_s: float
+    machine: Machine
+
+    def scenario(self, strategy: str, duration_s: float, **more: object) -> Scenario:
+        return Scenario(
+            self.stages,
+            self.compositions,
+            self.slo,
+            Fixed(self.rate_per_s),
+            duration_s,
+            self.machine,
+            strategy,
+            seed=self.seed,
+            **more,  # type: ignore[arg-type]
+        )
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Slack of each composition that was run by itself (by name), cheapest first; below 0 misses the SLO."""
+
+    slack: dict[str, float]
+    fewest: int | None
+    """Workers of the cheapest composition that meets the SLO; ``None`` when none does."""
+    roomy: bool
+    """Some composition meets it with 10 % to spare."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What one strategy did in one case."""
+
+    case: int
+    strategy: str
+    feasible: bool
+    roomy: bool
+    extra_workers: int
+    """Against the cheapest that meets the SLO."""
+    meets: bool
+    """By the truth: the settled composition meets the SLO when run by itself."""
+    infeasible: bool
+    trials: int
+    switches: int
+    settled_s: float
+    settled: bool
+
+
+def random_case(seed: int) -> Case:
+    """2–6 stages over two decades, 12–30 compositions, 1–24 cores; the rate near what one of them can do."""
+    draw = random.Random(seed)
+    names = [f"s{index}" for index in range(draw.randint(2, 6))]
+    cv, wait = draw.choice((0.0, 0.1, 0.3, 0.6)), draw.choice((0.0, 0.0, 0.0, 0.5))
+    times = [0.004 * 10 ** draw.uniform(0, 2) for _ in names]
+    cores = draw.randint(1, 24)
+    compositions = _compositions(draw, [Stage(name) for name in names])
+    rate = _capacity(draw.choice(compositions), dict(zip(names, times, strict=True)), cores) * draw.uniform(0.4, 1.15)
+    scale = max(1.0, rate / FASTEST_PER_S)
+    stages = tuple(SimulatedStage(n, s * scale, cv, wait) for n, s in zip(names, times, strict=True))
+    slo = _slo(draw, sum(times) * scale, rate / scale)
+    return Case(seed, stages, compositions, slo, rate / scale, Machine(cores))
+
+
+def _compositions(draw: random.Random, stages: Sequence[Stage]) -> tuple[Composition, ...]:
+    limit = draw.randint(len(stages) + 2, 2 * len(stages) + 6)
+    everything = list(generate(stages, max_workers=limit, replicas=[1, 2, 4]))
+    count = min(len(everything), draw.randint(12, 30))
+    picked = draw.sample(everything, count)
+    plain = all_sequential(stages)
+    return (plain, *(c for c in picked if c.shape != plain.shape))
+
+
+def _capacity(composition: Composition, times: dict[str, float], cores: int) -> float:
+    """An upper bound of what it can do, from the true costs: no hops, no scatter."""
+    groups = min(group.replicas / sum(times[stage] for stage in group.stages) for group in composition.groups)
+    return min(groups, cores / sum(times.values()))
+
+
+def _slo(draw: random.Random, total_s: float, rate_per_s: float) -> Slo:
+    if draw.random() < 0.5:
+        return Slo("throughput", "input_rate" if draw.random() < 0.7 else rate_per_s * draw.uniform(0.6, 1.0))
+    statistic = draw.choice(("mean", "mean", "p95"))
+    return Slo("latency", total_s * 1000 * draw.uniform(1.0, 3.0), 0.2, statistic)  # type: ignore[arg-type]
+
+
+def truth_of(case: Case) -> Truth:
+    """Runs compositions by themselves, in the order of workers, until one meets the SLO with 10 % to spare."""
+    slack: dict[str, float] = {}
+    ordered = sorted(case.compositions, key=lambda c: (c.workers, len(c.groups)))
+    fewest: int | None = None
+    for composition in ordered:
+        slack[composition.name] = static_slack(case, composition)
+        if fewest is None and slack[composition.name] >= 0:
+            fewest = composition.workers
+        if slack[composition.name] >= SPARE:
+            return Truth(slack, fewest, roomy=True)
+    return Truth(slack, fewest, roomy=False)
+
+
+def static_slack(case: Case, composition: Composition, lasting_s: float | None = None) -> float:
+    """Slack of ``composition`` run by itself, for ``lasting_s`` (``None``: ``measured_s``); what cannot keep up by its
+    true costs is not run."""
+    times = {stage.name: stage.service_s for stage in case.stages}
+    cpu_s = {stage.name: stage.service_s * (1 - stage.wait_share) for stage in case.stages}
+    groups = min(group.replicas / sum(times[stage] for stage in group.stages) for group in composition.groups)
+    capacity = min(groups, case.machine.cores / sum(cpu_s.values()))
+    asked = objective_of(case.slo).asked_per_s(case.rate_per_s)
+    needed = HELD_BACK * case.rate_per_s if asked is None else asked
+    if capacity < 0.98 * needed:
+        return capacity / needed - 1
+    lasting_s = (lasting_s or measured_s(case)) + WARM_UP_S
+    run = simulate(case.scenario("static", lasting_s, first=composition, tick_s=UNMANAGED_S))
+    return _slack_after(case, run, WARM_UP_S)
+
+
+def measured_s(case: Case) -> float:
+    """Long enough for a backlog to show and for noise to even out: 300 items, 60 to 90 s."""
+    return min(90.0, max(60.0, 300 / case.rate_per_s))
+
+
+def _slack_after(case: Case, run: Trace, start_s: float) -> float:
+    """Slack over all that was delivered from ``start_s`` on, not only over the manager's window."""
+    items = [item for item in run.delivered if item.at_s >= start_s]
+    if len(items) < 2:
+        return -1.0
+    throughput = (len(items) - 1) / (items[-1].at_s - items[0].at_s)
+    objective = objective_of(case.slo)
+    if objective.asked_per_s(case.rate_per_s) is None and throughput < HELD_BACK * case.rate_per_s:
+        return throughput / case.rate_per_s - 1
+    latency = latency_stats(np.array([item.at_s - item.arrived_s for item in items]))
+    verdict = objective.judge(latency, throughput, case.rate_per_s)
+    return -1.0 if verdict.slack is None else verdict.slack
+
+
+def run_case(seed: int, strategies: Sequence[str] = STRATEGIES) -> list[Attempt]:
+    """The truth of one case, and what each strategy made of it."""
+    case = random_case(seed)
+    truth = truth_of(case)
+    return [run_strategy(case, truth, strategy) for strategy in strategies]
+
+
+def run_strategy(case: Case, truth: Truth, strategy: str) -> Attempt:
+    """Runs until nothing has happened for a minute (at most 6 minutes of virtual time)."""
+    run = simulate(case.scenario(strategy, 360.0, until_settled_s=60.0))
+    final = next(c for c in case.compositions if c.name == run.final.composition)
+    slack = truth.slack.get(final.name)
+    if slack is None:
+        slack = static_slack(case, final)
+    decisions = run.decisions
+    return Attempt(
+        case.seed,
+        strategy,
+        truth.fewest is not None,
+        truth.roomy,
+        final.workers - (truth.fewest or 0),
+        slack >= 0,
+        bool(decisions) and decisions[-1].infeasible,
+        sum(decision.trials for decision in decisions),
+        run.switches_between(0, 1e9),
+        decisions[-1].at_s if decisions else 0.0,
+        run.final.state is State.STABLE,
+    )
+
+
+def summary(attempts: Sequence[Attempt], strategy: str) -> dict[str, float]:
+    """Shares over the cases that it names; the first two are the figures of the contract."""
+    own = [o for o in attempts if o.strategy == strategy]
+    feasible, roomy = [o for o in own if o.feasible], [o for o in own if o.roomy]
+    hopeless = [o for o in own if not o.feasible]
+    return {
+        "within one worker": _share([abs(o.extra_workers) <= 1 for o in feasible]),
+        "SLO met where 10 % to spare": _share([o.meets for o in roomy]),
+        "met and within one": _share([o.meets and o.extra_workers <= 1 for o in feasible]),
+        "exactly the fewest": _share([o.meets and o.extra_workers == 0 for o in feasible]),
+        "says infeasible when it is": _share([o.infeasible for o in hopeless]),
+        "says infeasible wrongly": _share([o.infeasible for o in roomy]),
+        "trials, mean": sum(o.trials for o in own) / max(1, len(own)),
+        "switches, mean": sum(o.switches for o in own) / max(1, len(own)),
+        "settled after s, mean": sum(o.settled_s for o in own) / max(1, len(own)),
+        "not settled": _share([not o.settled for o in own]),
+    }
+
+
+def _share(flags: Sequence[bool]) -> float:
+    return sum(flags) / len(flags) if flags else float("nan")
+
+
+def wrong(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Cases to look into."""
+    return [o for o in attempts if (o.feasible and abs(o.extra_workers) > 1) or (o.roomy and not o.meets)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--apps", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--strategies", default=",".join(STRATEGIES))
+    options = parser.parse_args(arguments)
+    strategies = options.strategies.split(",")
+    began_s = time.monotonic()
+    seeds = range(options.first, options.first + options.apps)
+    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
+        results = pool.map(partial(run_case, strategies=strategies), seeds, chunksize=2)
+    attempts = [attempt for result in results for attempt in result]
+    _print(attempts, strategies, options.apps, time.monotonic() - began_s)
+    return 0
+
+
+def _print(attempts: Sequence[Attempt], strategies: Sequence[str], apps: int, took_s: float) -> None:
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    feasible = sum(o.feasible for o in attempts) // len(strategies)
+    roomy = sum(o.roomy for o in attempts) // len(strategies)
+    print(f"{apps} random apps, {feasible} feasible, {roomy} with 10 % to spare; {machine}; took {took_s:.0f} s")
+    columns = {strategy: summary(attempts, strategy) for strategy in strategies}
+    print(f"{'':32}" + "".join(f"{strategy:>10}" for strategy in strategies))
+    for name in columns[strategies[0]]:
+        print(f"{name:32}" + "".join(f"{columns[strategy][name]:10.3f}" for strategy in strategies))
+    for attempt in wrong([o for o in attempts if o.strategy == "model"]):
+        print(attempt)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

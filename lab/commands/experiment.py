@@ -1,0 +1,53 @@
+"""``recompose experiment``: run experiments that a file describes, and report on them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from compositions.errors import RecomposeError
+
+
+@click.command()
+@click.argument("places", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE…")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("experiments"), show_default=True)
+@click.option("--quick", is_flag=True, help="Short runs, as the files say; to see that they work.")
+@click.option("--fresh", is_flag=True, help="Begin anew where runs are there already.")
+def experiment(places: tuple[Path, ...], out: Path, quick: bool, fresh: bool) -> None:
+    """Run the experiments that files describe.
+
+    FILE… are files or folders of them. They run one after the other; what was interrupted goes on.
+
+    Writes raw runs, results.json and plots of each, and one report.html over all.
+    """
+    from lab.experiments.conduct import conduct, seconds_of  # imported here: plots take a second to load
+    from lab.experiments.report import html
+    from lab.experiments.spec import read_experiments
+    from service import logs
+    from service.cli import render
+
+    logs.configure("warning")
+    files = [file for place in places for file in (sorted(place.glob("*.yaml")) if place.is_dir() else [place])]
+    if not files:
+        raise RecomposeError(f"no experiment (*.yaml) in {', '.join(map(str, places))}")
+    console = render.console(stderr=True)
+    experiments = {name: each for file in files for name, each in read_experiments(file, quick).items()}
+    console.print(f"{len(experiments)} experiments, about {sum(map(seconds_of, experiments.values())) / 60:.0f} min")
+    if any(each.driver == "ray" for each in experiments.values()):
+        from runtime.pools.ray import cluster
+
+        cluster.connect()
+    found = []
+    for name, each in experiments.items():
+        folder, place = out / name, each.input.place
+        if place is not None and not place.exists():
+            console.print(f"{each.title}: left out, {place} of its input is not there")
+            continue
+        if fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        found.append(conduct(each, folder, console.print))
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "report.html").write_text(html(found), encoding="utf-8")
+    click.echo(str(out / "report.html"))

@@ -1,0 +1,103 @@
+"""Runs an experiment from its file to its report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from math import inf, isinf
+from pathlib import Path
+from typing import Protocol
+
+from apps.rates import Rate
+from compositions.errors import RecomposeError
+from compositions.model import Composition
+from lab.experiments.contender import Contender, Measurement, compositions_of, contenders
+from lab.experiments.figures import results
+from lab.experiments.live import LiveDriver
+from lab.experiments.plots import plots
+from lab.experiments.report import Finding
+from lab.experiments.spec import Experiment
+from lab.experiments.store import Store
+from lab.experiments.virtual import VirtualDriver
+
+
+class Driver(Protocol):
+    def sustainable_per_s(self, composition: Composition) -> float: ...
+
+    def run(self, contender: Contender, repetition: int, rate: Rate | None) -> Measurement: ...
+
+
+def conduct(experiment: Experiment, folder: Path, tell: Callable[[str], None]) -> Finding:
+    """Runs what is not there yet, and writes ``results.json`` and the plots. ``tell`` gets a line before every run.
+
+    Raises: RecomposeError when something in it cannot run, or what is there cannot be compared.
+    """
+    store = Store(folder, experiment)
+    choices = compositions_of(experiment)
+    driver = _driver(experiment, choices)
+    turns = _turns(experiment, contenders(experiment, choices))
+    runs = list(_runs(experiment, store, driver, turns, choices, tell))
+    found = results(experiment, runs, store.metadata, _known_sustainable(store))
+    (folder / "results.json").write_text(json.dumps(found.as_json(), indent=1, allow_nan=False))
+    images = plots(experiment, runs)
+    for name, png in images.items():
+        (folder / f"{name}.png").write_bytes(png)
+    return Finding(experiment, found, images)
+
+
+def seconds_of(experiment: Experiment) -> float:
+    """What is left of an experiment on real workers, about; one in virtual time takes a moment."""
+    if experiment.driver == "simulated":
+        return 2.0
+    count = len(contenders(experiment, compositions_of(experiment))) * experiment.repetitions
+    return count * (experiment.duration_s + 5.0)
+
+
+def _driver(experiment: Experiment, choices: Sequence[Composition]) -> Driver:
+    return (VirtualDriver if experiment.driver == "simulated" else LiveDriver)(experiment, choices)
+
+
+def _turns(experiment: Experiment, who: Sequence[Contender]) -> list[tuple[Contender, int]]:
+    """All contenders once, then all again: a slow hour of the machine hits them alike."""
+    return [(contender, repetition) for repetition in range(experiment.repetitions) for contender in who]
+
+
+def _runs(
+    experiment: Experiment, store: Store, driver: Driver, turns: Sequence[tuple[Contender, int]],
+    choices: Sequence[Composition], tell: Callable[[str], None],
+) -> Iterator[Measurement]:  # fmt: skip
+    rate: Rate | None = None
+    for number, (contender, repetition) in enumerate(turns, 1):
+        run = store.get(contender.name, repetition)
+        if run is None:
+            left_s = (len(turns) - number + 1) * seconds_of(experiment) / len(turns)
+            tell(f"{experiment.title}: {contender.name}, {number} of {len(turns)}, about {left_s:.0f} s left")
+            rate = rate or experiment.input.rate(_sustainable(experiment, store, driver, choices))
+            run = driver.run(contender, repetition, rate)
+            store.put(run)
+        yield run
+
+
+def _sustainable(experiment: Experiment, store: Store, driver: Driver, choices: Sequence[Composition]) -> float:
+    """Measured once an experiment, also over an interruption: all its runs must see the same input."""
+    if not experiment.input.share:
+        return 0.0
+    if not isinf(known := _known_sustainable(store)):
+        return known
+    name = experiment.input.composition
+    composition = next((each for each in choices if each.name == name), None)
+    if composition is None:
+        raise RecomposeError(f"{experiment.app} has no composition {name!r} to measure what it sustains")
+    found = driver.sustainable_per_s(composition)
+    _sustainable_file(store).write_text(json.dumps({"composition": name, "items_per_s": found}))
+    return found
+
+
+def _sustainable_file(store: Store) -> Path:
+    return store.folder / "sustainable.json"
+
+
+def _known_sustainable(store: Store) -> float:
+    """Infinite where it was not measured."""
+    place = _sustainable_file(store)
+    return float(json.loads(place.read_text())["items_per_s"]) if place.exists() else inf

@@ -1,0 +1,137 @@
+"""Runs of an experiment in virtual time: real dispatcher and manager, given stage costs, any number of cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import ceil
+from statistics import fmean
+
+from apps.rates import Fixed, Rate
+from compositions.batching import Batching
+from compositions.model import Composition
+from compositions.settings import overridden
+from control.decisions import Decision
+from lab.experiments.contender import Contender, Measurement, Point, Seen, measurement_of
+from lab.experiments.spec import Experiment
+from lab.simulation.machine import Machine
+from lab.simulation.scenario import Happening, Scenario, SimulatedStage
+from lab.simulation.simulation import simulate
+from lab.simulation.trace import Left, Moment
+from profiler.slo import SloStatus
+from service.runner.validation.settings import RunSettings
+
+FLOOD_PER_S = 1e5
+"""More than anything takes: how fast a composition is when it never waits for items."""
+
+
+class Scenarios:
+    """Of one experiment. Raises: SettingsError for settings that there are not."""
+
+    def __init__(self, experiment: Experiment, compositions: Sequence[Composition]) -> None:
+        self._experiment, self._compositions = experiment, tuple(compositions)
+        self._settings = overridden(RunSettings(), experiment.settings)
+
+    def of(self, contender: Contender, repetition: int, rate: Rate | None) -> Scenario:
+        """A run of ``contender``; without a ``rate`` items are always there."""
+        experiment, fixed = self._experiment, contender.composition
+        return Scenario(
+            stages=self._stages,
+            compositions=(fixed,) if fixed else self._compositions,
+            slo=experiment.objective,
+            rate=rate or Fixed(FLOOD_PER_S),
+            duration_s=experiment.duration_s,
+            machine=Machine(cores=experiment.cores),
+            strategy=contender.strategy or "static",
+            settings=self._settings.manager,
+            dispatcher=self._settings.dispatcher,
+            first=fixed or next((c for c in self._compositions if c.name == experiment.first), None),
+            happenings=tuple(self._happenings(fixed)),
+            seed=experiment.seed + repetition,
+            items=contender.items,
+        )
+
+    def flooded(self, composition: Composition, duration_s: float) -> Scenario:
+        """``composition`` when there is always an item."""
+        return replace(self.of(Contender(composition.name, composition=composition), 0, None), duration_s=duration_s)
+
+    @property
+    def _stages(self) -> tuple[SimulatedStage, ...]:
+        return tuple(
+            SimulatedStage(name, cost.ms / 1e3, cost.cv, cost.wait_share, cost.factors)
+            for name, cost in self._experiment.profile.items()
+        )
+
+    def _happenings(self, fixed: Composition | None) -> Iterator[Happening]:
+        if fixed is not None:
+            yield Happening(0.0, "pin", name=fixed.name)
+        for at_s, items in self._experiment.input.batch_steps:
+            yield Happening(at_s, "batch", batching=Batching(items))
+
+
+SAMPLE_S = 0.5
+CALIBRATE_S, CALIBRATE_FROM_S = 20.0, 5.0
+KNOWN = {SloStatus.MET: True, SloStatus.VIOLATED: False, SloStatus.INFEASIBLE: False}
+
+
+class VirtualDriver:
+    def __init__(self, experiment: Experiment, compositions: Sequence[Composition]) -> None:
+        self._experiment, self._scenarios = experiment, Scenarios(experiment, compositions)
+
+    def sustainable_per_s(self, composition: Composition) -> float:
+        """Throughput when there is always an item."""
+        trace = simulate(self._scenarios.flooded(composition, CALIBRATE_S))
+        counted = sum(item.at_s > CALIBRATE_FROM_S for item in trace.delivered)
+        return counted / (CALIBRATE_S - CALIBRATE_FROM_S)
+
+    def run(self, contender: Contender, repetition: int, rate: Rate | None) -> Measurement:
+        experiment = self._experiment
+        trace = simulate(self._scenarios.of(contender, repetition, rate))
+        delivered = trace.delivered[: contender.items]
+        over_s = delivered[-1].at_s if len(delivered) == contender.items else experiment.duration_s
+        late = [item for item in delivered if item.at_s > experiment.warm_up_s]
+        latency_ms = fmean((item.at_s - item.arrived_s) * 1e3 for item in late) if late else None
+        switches = trace.switches_between(0, over_s)
+        trials = sum(decision.trials for decision in trace.decisions if decision.at_s <= over_s)
+        samples = _samples(delivered, trace.moments, rate or _unknown, over_s)
+        seen = Seen(samples, latency_ms, switches, trials)
+        return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
+
+    def decisions(self, contender: Contender, rate: Rate | None) -> Sequence[Decision]:
+        """What is decided in a run, and what is tried for it."""
+        return simulate(self._scenarios.of(contender, 0, rate)).decisions
+
+
+def _unknown(_: float) -> None:
+    """What an always full source offers."""
+
+
+def _samples(
+    left: Sequence[Left], ticks: Sequence[Moment], rate: Callable[[float], float | None], over_s: float
+) -> list[Point]:
+    samples = []
+    delivered, moments = iter(left), iter(ticks)
+    item, moment = next(delivered, None), next(moments, None)
+    seen = moment
+    for number in range(1, ceil(over_s / SAMPLE_S) + 1):
+        at_s = number * SAMPLE_S
+        latencies = []
+        while item is not None and item.at_s <= at_s:
+            latencies.append((item.at_s - item.arrived_s) * 1e3)
+            item = next(delivered, None)
+        while moment is not None and moment.at_s <= at_s:
+            seen, moment = moment, next(moments, None)
+        if seen is None:
+            continue
+        samples.append(
+            Point(
+                at_s=at_s,
+                rate_per_s=rate(at_s),
+                throughput_per_s=len(latencies) / SAMPLE_S,
+                latency_ms=sum(latencies) / len(latencies) if latencies else None,
+                composition=seen.composition,
+                workers=seen.workers,
+                met=KNOWN.get(seen.slo_status),
+            )
+        )
+    return samples

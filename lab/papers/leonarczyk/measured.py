@@ -1,0 +1,71 @@
+"""A cost law measured on a real app (``lab.benchmarks.military_server --law``), in place of the assumed one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from compositions.errors import RecomposeError
+from lab.papers.leonarczyk.plant import CostLaw, Pipeline
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Times = tuple[Annotated[float, Field(ge=0)], ...]
+
+
+class LawFile(BaseModel):
+    """What the file says; what else is in it is for its readers."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    about: dict[str, str] = {}
+    """Machine, date, composition."""
+    loads: tuple[Share, ...] = Field(min_length=2)
+    """0: the easiest tuples, 1: the hardest."""
+    a_ms: Times
+    """What a bundle of each load takes, from source to sink,"""
+    b_ms: Times
+    """and what each of its tuples adds."""
+    cv: Share = 0.03
+    drift_cv: Share = 0.1
+    in_flight: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if not len(self.loads) == len(self.a_ms) == len(self.b_ms):
+            counts = f"{len(self.loads)}, {len(self.a_ms)} and {len(self.b_ms)}"
+            raise ValueError(f"loads, a_ms and b_ms have {counts} values; must be as many")
+        if any(first >= second for first, second in pairwise(self.loads)):
+            raise ValueError(f"loads are {self.loads}; must rise")
+        return self
+
+
+def read_law(path: Path, as_ms: float = 1.0) -> Pipeline:
+    """The pipeline that a file tells of; ``as_ms``: what a millisecond of it is to be in virtual time.
+
+    A controller knows times as shares of its target alone, so that another target is the same as another unit.
+
+    Raises: RecomposeError when the file cannot be read or is no law.
+    """
+    try:
+        found = LawFile.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RecomposeError(
+            f"{path}: {error.strerror}; give a file of lab.benchmarks.military_server --law"
+        ) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RecomposeError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from error
+    law = CostLaw(
+        tuple(a * as_ms for a in found.a_ms), tuple(b * as_ms for b in found.b_ms), found.loads,
+        cv=found.cv, drift_cv=found.drift_cv, origin=_origin(found.about),
+    )  # fmt: skip
+    return Pipeline(law, found.in_flight)
+
+
+def _origin(about: dict[str, str]) -> str:
+    told = [about[name] for name in ("machine", "date") if name in about]
+    return "measured" + (f" ({', '.join(told)})" if told else "")

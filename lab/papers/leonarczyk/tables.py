@@ -1,0 +1,176 @@
+"""Tables 5.1 to 5.5 of Leonarczyk 2024 as Markdown: ours beside the published values, per cent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from lab.papers.claims import markdown
+from lab.papers.leonarczyk import published
+from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Row, Setup
+from lab.papers.leonarczyk.published import THRESHOLDS
+
+Value = Callable[[Row], float]
+
+
+def batched_hit(row: Row) -> float:
+    return row.figures.batched_hit
+
+
+def itemized_hit(row: Row) -> float:
+    return row.figures.itemized_hit
+
+
+def mad_distance(row: Row) -> float:
+    return row.figures.mad_distance
+
+
+def sd_distance(row: Row) -> float:
+    return row.figures.sd_distance
+
+
+FIGURES: Mapping[str, tuple[Value, bool]] = {
+    "batched_hit": (batched_hit, True),
+    "itemized_hit": (itemized_hit, True),
+    "mad_distance": (mad_distance, False),
+    "sd_distance": (sd_distance, False),
+}
+"""Each with whether more is better."""
+_REPEATED = ((batched_hit, True), (itemized_hit, True), (mad_distance, False))
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best setup of a controller in one figure, and its mean over the repetitions."""
+
+    setup: Setup
+    value: float
+
+
+class Rows:
+    """Of a whole grid; to be asked for the best."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._of: dict[tuple[str, float], dict[Setup, list[Row]]] = {}
+        for row in rows:
+            self._of.setdefault((row.setup.controller, row.threshold), {}).setdefault(row.setup, []).append(row)
+
+    def means(self, controller: str, threshold: float, value: Value) -> dict[Setup, float]:
+        """Over the repetitions, by setup."""
+        return {setup: fmean(map(value, rows)) for setup, rows in self._of[controller, threshold].items()}
+
+    def best(self, controller: str, threshold: float, value: Value, highest: bool = True) -> Best:
+        means = self.means(controller, threshold, value)
+        setup = (max if highest else min)(means, key=lambda each: means[each])
+        return Best(setup, means[setup])
+
+    def of(self, controller: str) -> Iterator[Row]:
+        """Of every threshold."""
+        for (name, _), setups in self._of.items():
+            if name == controller:
+                for rows in setups.values():
+                    yield from rows
+
+
+def of_the_reachable(rows: Rows, reachable: Row) -> str:
+    """Itemized hits at 5 % beside those of a clairvoyant, in all and by pattern."""
+    hits = {name: rows.best(name, THRESHOLDS[0], itemized_hit).value for name in PUBLISHED}
+    best = max(hits, key=lambda name: hits[name])
+    ours = next(row for row in rows.of(OURS) if row.threshold == THRESHOLDS[0])
+    setup = rows.best(best, THRESHOLDS[0], itemized_hit).setup
+    theirs = next(row for row in rows.of(best) if row.setup == setup and row.threshold == THRESHOLDS[0])
+    names = list(reachable.by_pattern)
+    lines = [
+        [label, *(_percent(each.itemized_hit) for each in (row.figures, *(row.by_pattern[name] for name in names)))]
+        for label, row in (("a clairvoyant", reachable), (f"`{OURS}`", ours), (f"`{best}`, best of the six", theirs))
+    ]
+    return markdown(["itemized hit", "all", *names], lines)
+
+
+def hits(rows: Rows) -> str:
+    """Table 5.1, with PID's part of table 5.5."""
+    shown = [("batched", batched_hit, published.BATCHED_HIT), ("itemized", itemized_hit, published.ITEMIZED_HIT)]
+    return _best_table(rows, shown, highest=True)
+
+
+def distances(rows: Rows) -> str:
+    """Table 5.4, with PID's part of table 5.5."""
+    shown = [("MAD", mad_distance, published.MAD_DISTANCE), ("SD", sd_distance, published.SD_DISTANCE)]
+    return _best_table(rows, shown, highest=False)
+
+
+def _best_table(
+    rows: Rows, shown: Sequence[tuple[str, Value, Mapping[str, tuple[float, ...]]]], *, highest: bool
+) -> str:
+    head = ["threshold", "controller"]
+    for name, _, _ in shown:
+        head += [name, "published", "with"]
+    lines = []
+    for place, threshold in enumerate(THRESHOLDS):
+        for controller in (*PUBLISHED, OURS):
+            cells = [f"{threshold:.0%}", f"`{controller}`"]
+            for _, value, there in shown:
+                best = rows.best(controller, threshold, value, highest)
+                cells += [_percent(best.value), _there(there.get(controller), place), best.setup.told or "defaults"]
+            lines.append(cells)
+    return markdown(head, lines)
+
+
+def best_setups(rows: Rows, controller: str) -> list[Setup]:
+    """Those that are best at 5 % in what table 5.2 and the claims look at."""
+    return [rows.best(controller, THRESHOLDS[0], *each).setup for each in _REPEATED]
+
+
+def deviations(rows: Rows, repeated: Sequence[Row]) -> str:
+    """Table 5.2, which has the deviations of hits alone: of the ``repeated`` runs of the setups best in ``rows``."""
+    head = ["controller", "batched", "σ published", "itemized", "σ published", "MAD"]
+    return markdown(head, [_again(rows, repeated, name) for name in (*PUBLISHED, OURS)])
+
+
+def _again(rows: Rows, repeated: Sequence[Row], controller: str) -> list[str]:
+    cells = [
+        _mean_and_deviation([value(row) for row in repeated if row.setup == setup])
+        for (value, _), setup in zip(_REPEATED, best_setups(rows, controller), strict=True)
+    ]
+    there = published.HIT_DEVIATION.get(controller)
+    return [f"`{controller}`", cells[0], _there(there, 0), cells[1], _there(there, 1), cells[2]]
+
+
+def _mean_and_deviation(values: Sequence[float]) -> str:
+    return f"{_percent(fmean(values))} ± {_percent(stdev(values))}"
+
+
+def patterns(rows: Rows) -> str:
+    """Table 5.3; ``pid`` and ours are not in it there."""
+    names = ("increasing", "spike", "decreasing", "binary", "wave")
+    lines = []
+    for controller in (*PUBLISHED, OURS):
+        own = list(rows.of(controller))
+        there = published.BY_PATTERN.get(controller, {})
+        means = {name: fmean(row.by_pattern[name].itemized_hit for row in own) for name in names}
+        lines.append([f"`{controller}`", *(f"{_percent(means[n])} ({there.get(n, '–')})" for n in names)])
+    return markdown(["controller", *(f"{name} (published)" for name in names)], lines)
+
+
+def gains(rows: Rows) -> str:
+    """Table 5.5: which gains of PID are best."""
+    lines = []
+    for place, threshold in enumerate(THRESHOLDS):
+        for name, value, there, highest in (
+            ("batched", batched_hit, published.BATCHED_HIT, True),
+            ("itemized", itemized_hit, published.ITEMIZED_HIT, True),
+            ("MAD", mad_distance, published.MAD_DISTANCE, False),
+            ("SD", sd_distance, published.SD_DISTANCE, False),
+        ):
+            best = rows.best("pid", threshold, value, highest)
+            lines.append([f"{threshold:.0%}", name, _percent(best.value), f"{there['pid'][place]:g}", best.setup.told])
+    return markdown(["threshold", "figure", "ours", "published", "with"], lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}"
+
+
+def _there(values: tuple[float, ...] | None, place: int) -> str:
+    return "–" if values is None else f"{values[place]:g}"

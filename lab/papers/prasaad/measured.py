@@ -1,0 +1,56 @@
+"""Pipelines of the TPCx-BB queries, with costs and selectivities measured by ``lab.benchmarks.query_costs``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from compositions.errors import RecomposeError
+from compositions.model import StageKind
+from lab.papers.prasaad.operators import Operator
+
+CV = 0.3
+"""Of a tuple's time, which was not measured one by one: a look at the clock takes as long as a light stage."""
+
+
+class Measured(BaseModel):
+    """One stage."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    kind: StageKind
+    cost_us: Annotated[float, Field(gt=0)]
+    selectivity: Annotated[float, Field(ge=0)]
+    partitions: Annotated[int, Field(ge=1)]
+
+    def operator(self) -> Operator:
+        return Operator(self.name, self.kind, self.cost_us / 1e6, self.selectivity, self.partitions, CV)
+
+
+class CostFile(BaseModel):
+    """What the file says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    about: dict[str, str] = {}
+    """Machine, date."""
+    queries: dict[str, tuple[Measured, ...]] = Field(min_length=1)
+
+    @property
+    def pipelines(self) -> Mapping[str, list[Operator]]:
+        return {name: [stage.operator() for stage in stages] for name, stages in self.queries.items()}
+
+
+def read_costs(path: Path) -> CostFile:
+    """Raises: RecomposeError when the file cannot be read or says something else."""
+    try:
+        return CostFile.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RecomposeError(f"{path}: {error.strerror}; give a file of lab.benchmarks.query_costs --out") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise RecomposeError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

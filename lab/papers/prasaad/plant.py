@@ -1,0 +1,262 @@
+"""A pipeline of operators, with any scheduler, worklists and number of workers; a core a worker.
+
+An idle worker asks the scheduler, stays at the operator for its allotment, and asks again. Nothing here is left to
+chance: in virtual time same arguments give the same trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import get_args
+
+from compositions.batch_settings import SchedulerSettings
+from compositions.errors import RecomposeError, shown
+from lab.papers.prasaad.operators import Operator
+from lab.papers.prasaad.station import Given, Sending, Station, Work
+from lab.papers.prasaad.timeline import Timeline, VirtualTime
+from lab.papers.prasaad.worklists import QueueName
+from runtime.scheduling import make_scheduler
+from runtime.scheduling.book import Book, Queue, Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the pipeline is run, and what running it costs beside the operators."""
+
+    scheduler: str = "ct"
+    queue: QueueName = "hybrid"
+    workers: int = 16
+    settings: SchedulerSettings = field(default_factory=SchedulerSettings)
+    sending: Sending = "non-blocking"
+    bundle: int = 1
+    """Tuples that a worker takes at a time, and sends together."""
+    ring_slots: int = 1024
+    ask_s: float = 0.0
+    """A question to the scheduler."""
+    take_s: float = 0.0
+    """To get tuples from a worklist, however many."""
+    send_s: float = 0.0
+    """To send one output on, by whoever has the flag or the lock."""
+    crowding: float = 0.0
+    """What each further worker at an operator adds to its time for a tuple, as a share: they share its worklist, its
+    ring and its memory. The paper names it (section 7.1) and gives no figure."""
+
+    def __post_init__(self) -> None:
+        """Raises: RecomposeError for what would tell figures of nothing: no worker leaves no output."""
+        counts = {"workers": self.workers, "bundle": self.bundle, "ring_slots": self.ring_slots}
+        for name, count in counts.items():
+            if type(count) is not int or count < 1:
+                raise RecomposeError(f"{name} is {shown(count)}; it must be a whole number, 1 or more")
+        costs = {"ask_s": self.ask_s, "take_s": self.take_s, "send_s": self.send_s, "crowding": self.crowding}
+        for name, cost in costs.items():
+            if not 0 <= cost < inf:
+                raise RecomposeError(f"{name} is {shown(cost)}; it must be a number, 0 or more")
+        if self.sending not in (ways := get_args(Sending)):
+            raise RecomposeError(f"sending is {shown(self.sending)}; it must be {' or '.join(ways)}")
+
+
+@dataclass(slots=True)
+class _Worker:
+    number: int
+    at: int | None = None
+    """Operator; None: idle."""
+    began_s: float = 0.0
+    budget: int = 0
+    """Tuples of its turn that are left."""
+    tuples: int = 0
+    outputs: int = 0
+    busy_s: float = 0.0
+    work: Work | None = None
+    given: list[Given] = field(default_factory=list)
+
+    @property
+    def turn(self) -> tuple[int, Work]:
+        """The operator, and what it has taken there."""
+        if self.at is None or self.work is None:
+            raise AssertionError(f"worker {self.number} is idle")
+        return self.at, self.work
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a run was like."""
+
+    begun_s: list[float]
+    """When each input was taken by a worker."""
+    outputs: list[tuple[float, int, int]] = field(default_factory=list)
+    """What left: when, of which input, and the value."""
+    busy_s: list[float] = field(default_factory=list)
+    """Worker time at tuples, an operator each."""
+    most_waiting: list[int] = field(default_factory=list)
+    """Longest worklist of each operator."""
+    fronts: list[tuple[float, int]] = field(default_factory=list)
+    """When all that came of so many first inputs was through the last operator, or gone before it."""
+
+    @property
+    def front(self) -> int:
+        return self.fronts[-1][1] if self.fronts else 0
+
+
+class Plant:
+    """One run. Raises: SchedulerError, RecomposeError when ``setup`` names something that there is not."""
+
+    def __init__(self, operators: Sequence[Operator], setup: Setup, time: Timeline | None = None) -> None:
+        self._setup = setup
+        self._time = VirtualTime() if time is None else time
+        self.stations = [Station(operator, setup.queue, setup.ring_slots) for operator in operators]
+        self._most = [operator.most_workers(setup.workers) for operator in operators]
+        self._at = [0] * len(operators)
+        """Workers at each."""
+        self._scheduler = make_scheduler(setup.scheduler, setup.settings)
+        self._book = Book(len(operators), setup.settings)
+        self._workers = [_Worker(number) for number in range(setup.workers)]
+        self._idle = list(reversed(self._workers))
+        self._arrived = 0
+
+    def run(self, inputs: Sequence[int], rate_per_s: float | None = None, until_s: float = float("inf")) -> Trace:
+        """``inputs`` arrive evenly, or are all there; to the end, or until then."""
+        self.trace = Trace([0.0] * len(inputs))
+        self.trace.busy_s = [0.0] * len(self.stations)
+        self.trace.most_waiting = [0] * len(self.stations)
+        arriving = iter(enumerate(inputs))
+        if rate_per_s is None:
+            for origin, value in arriving:
+                self._put(0, origin, value)
+        else:
+            self._time.plan(0.0, "arrive", None)
+        self._employ()
+        while (happening := self._time.next(until_s)) is not None:
+            if happening.worker is not None:
+                worker = self._workers[happening.worker]
+                self._done(worker) if happening.step == "done" else self._sent(worker)
+            elif rate_per_s is not None and (following := next(arriving, None)) is not None:
+                self._put(0, *following)
+                self._time.plan((following[0] + 1) / rate_per_s, "arrive", None)
+            if self._idle:
+                self._employ()
+        return self.trace
+
+    def _put(self, at: int, origin: int, value: int) -> None:
+        station = self.stations[at]
+        station.put(origin, value)
+        if at == 0:
+            self._arrived += 1
+        if station.worklist.waiting > self.trace.most_waiting[at]:
+            self.trace.most_waiting[at] = station.worklist.waiting
+
+    # --- turns ------------------------------------------------------------------------------------------------------
+
+    def _employ(self) -> None:
+        """Idle workers ask, one after the other, until there is nothing to do for one of them."""
+        while self._idle:
+            queues = [self._queue(at) for at in range(len(self.stations))]
+            if not any(queue.ready for queue in queues):
+                return
+            looks = self._book.looks(self._time.now_s, queues)
+            at = self._scheduler.choose(looks)
+            if at is None:
+                return
+            worker = self._idle.pop()
+            self._at[at] += 1
+            worker.at, worker.began_s, worker.budget = at, self._time.now_s, self._scheduler.allotment(looks[at])
+            worker.tuples, worker.outputs, worker.busy_s = 0, 0, 0.0
+            if not self._take(worker, self._setup.ask_s):
+                raise AssertionError(f"{self.stations[at].operator.name} was said to be ready")
+
+    def _queue(self, at: int) -> Queue:
+        station = self.stations[at]
+        return Queue(station.worklist.waiting, station.ready(), self._at[at], self._most[at])
+
+    def _take(self, worker: _Worker, before_s: float = 0.0) -> bool:
+        """The next tuples of its turn, if there are any."""
+        assert worker.at is not None, "an idle worker has no turn"
+        station = self.stations[worker.at]
+        work = station.take(worker.number, min(self._setup.bundle, max(1, worker.budget)))
+        if work is None:
+            return False
+        if worker.at == 0:
+            for entry in work.entries:
+                self.trace.begun_s[entry.origin] = self._time.now_s
+        others = self._at[worker.at] - 1
+        work.seconds *= 1 + self._setup.crowding * others
+        worker.work = work
+        self._time.plan(self._time.now_s + before_s + self._setup.take_s + work.seconds, "done", worker.number)
+        return True
+
+    def _done(self, worker: _Worker) -> None:
+        """Its tuples are run: what came of them is to be sent."""
+        at, work = worker.turn
+        station = self.stations[at]
+        worker.given = station.run(work)
+        worker.tuples += len(work.entries)
+        worker.budget -= len(work.entries)
+        worker.outputs += sum(len(given.values) for given in worker.given)
+        worked_s = self._time.worked_s(worker.number, work.seconds)
+        worker.busy_s += worked_s
+        self.trace.busy_s[at] += worked_s
+        if self._setup.sending == "lock" and station.held:
+            station.in_line.append(worker.number)
+            return
+        self._keep(worker, station)
+
+    def _go_on(self, worker: _Worker) -> None:
+        """What it ran is out of its hands: the next of its turn, or another turn."""
+        at, work = worker.turn
+        station = self.stations[at]
+        bound = station.worklist.done(worker.number, work.entries)
+        if (bound or worker.budget > 0) and self._take(worker):
+            return
+        station.worklist.left(worker.number)
+        visit = Visit(worker.began_s, self._time.now_s, worker.tuples, worker.outputs, worker.busy_s)
+        self._at[at] -= 1
+        self._book.note(at, visit)
+        worker.at = worker.work = None
+        self._idle.append(worker)
+
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    def _keep(self, worker: _Worker, station: Station) -> None:
+        """Into the ring; then it sends what is ready, unless somebody does."""
+        station.keep(worker.turn[1].entries, worker.given)
+        if station.held:
+            self._go_on(worker)
+        else:
+            station.held = True
+            self._send(worker, station)
+
+    def _send(self, worker: _Worker, station: Station) -> None:
+        """All that is ready; a slot that is filled meanwhile is seen, for each is looked at again."""
+        while station.ring.ready:
+            if seconds := self._setup.send_s * len(station.ring.peek().values):
+                self._time.plan(self._time.now_s + seconds, "sent", worker.number)
+                return
+            self._hand_on(station)
+        station.held = False
+        self._go_on(worker)
+        if station.in_line:
+            following = self._workers[station.in_line.popleft()]
+            self._keep(following, station)
+
+    def _sent(self, worker: _Worker) -> None:
+        station = self.stations[worker.turn[0]]
+        self._hand_on(station)
+        self._send(worker, station)
+
+    def _hand_on(self, station: Station) -> None:
+        """The next unit of the ring, to the next operator or out."""
+        origin, values = station.leave()
+        following = self.stations.index(station) + 1
+        for value in values:
+            if following < len(self.stations):
+                self._put(following, origin, value)
+            else:
+                self.trace.outputs.append((self._time.now_s, origin, value))
+        self._note_front()
+
+    def _note_front(self) -> None:
+        oldest = (station.oldest for station in self.stations)
+        front = min((origin for origin in oldest if origin is not None), default=self._arrived)
+        if front > self.trace.front:
+            self.trace.fronts.append((self._time.now_s, front))

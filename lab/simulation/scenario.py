@@ -1,0 +1,109 @@
+"""The scenario of a simulated run: stage costs, arrivals of the items, and events such as a lost worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from apps.rates import Fixed, Rate
+from compositions.batching import Batching
+from compositions.model import Composition, Stage, all_sequential
+from control.decisions import Mode
+from control.settings import Settings
+from lab.simulation.machine import Machine
+from lab.simulation.pilot import Pilot
+from lab.simulation.source import Arrivals
+from profiler.slo import Slo
+from profiler.snapshot import Announcement, LatencyFrom
+from runtime.dispatch.settings import DispatcherSettings
+from service.runner.loop import TICK_S
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedStage:
+    """What a stage costs. ``factors``: from a time on (s), its service time is multiplied; linear in between."""
+
+    name: str
+    service_s: float
+    cv: float = 0.0
+    wait_share: float = 0.0
+    """Share of the service time spent waiting for something other than a core."""
+    factors: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something done to the running app at a time."""
+
+    at_s: float
+    action: Literal["lose_worker", "slo", "compositions", "pin", "auto", "observe", "batch", "announce", "cores"]
+    slo: Slo | None = None
+    compositions: tuple[Composition, ...] = ()
+    name: str | None = None
+    announcement: Announcement | None = None
+    batching: Batching = field(default_factory=Batching)
+    cores: int = 0
+    """That are left to the workers from now on: others take the rest, and nobody says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Everything a simulated run depends on; the same scenario gives the same trace."""
+
+    stages: tuple[SimulatedStage, ...]
+    compositions: tuple[Composition, ...]
+    slo: Slo | None = None
+    rate: Rate = field(default_factory=lambda: Fixed(10.0))
+    duration_s: float = 60.0
+    machine: Machine = field(default_factory=Machine)
+    strategy: str = "model"
+    mode: Mode = Mode.AUTO
+    settings: Settings = field(default_factory=Settings)
+    dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
+    first: Composition | None = None
+    """``None``: all stages sequential."""
+    arrivals: Literal["paced", "poisson"] = "paced"
+    batching: Batching = field(default_factory=lambda: Batching(items=1))
+    """How many items travel together: by count or age, for simulated items weigh nothing."""
+    happenings: tuple[Happening, ...] = ()
+    seed: int = 0
+    until_settled_s: float | None = None
+    """End early once nothing but "no change" was said for so long."""
+    items: int | None = None
+    """End early once so many are delivered."""
+    pilot: Callable[[], Pilot] | None = None
+    """Makes who decides instead of the strategy, anew for each run."""
+    tick_s: float = TICK_S
+    """Between two turns of the manager, which are most of the price of a run: of one that decides nothing many
+    seconds."""
+
+    @property
+    def app_stages(self) -> tuple[Stage, ...]:
+        return tuple(Stage(stage.name) for stage in self.stages)
+
+    @property
+    def opening(self) -> Composition:
+        """All stages sequential, under the name it has among the compositions if it is there, unless another is set."""
+        if self.first is not None:
+            return self.first
+        plain = all_sequential(self.app_stages)
+        return next((each for each in self.compositions if each.shape == plain.shape), plain)
+
+    @property
+    def stream(self) -> Arrivals:
+        return Arrivals(self.rate, self.arrivals == "paced", self.seed + 1)
+
+    @property
+    def from_due(self) -> bool:
+        """Judged by what was due, not by what was read."""
+        return self.settings.measuring.latency_from is LatencyFrom.DUE
+
+
+def steps(values: Sequence[tuple[float, float]]) -> Rate:
+    """A rate that jumps: (from time s, items/s), times rising from 0."""
+
+    def rate(at_s: float) -> float:
+        return next((per_s for from_s, per_s in reversed(values) if from_s <= at_s), values[0][1])
+
+    return rate

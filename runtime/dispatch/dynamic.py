@@ -1,0 +1,46 @@
+"""Workers of a dynamic composition, which go from group to group; the scheduler chooses the next group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compositions.batch_settings import SchedulerSettings
+from compositions.dynamic import Dyn
+from runtime.scheduling import SCHEDULERS, make_scheduler
+from runtime.scheduling.book import Book, Measured, Queue, Visit
+
+
+class Roaming:
+    """The measurements of the groups, and the scheduler that uses them. Counts items: each is one in every group,
+    whatever came of it."""
+
+    def __init__(self, dyn: Dyn, groups: int) -> None:
+        self._settings = dyn.settings
+        self._scheduler = make_scheduler(dyn.scheduler, self._settings)
+        self._otherwise = make_scheduler("lp", self._settings)
+        self._book = Book(groups, self._settings)
+
+    @property
+    def slice_s(self) -> float:
+        """A worker stays at a group for so long, if there is work."""
+        return self._settings.slice_s
+
+    def note(self, group: int, since_s: float, until_s: float, items: int, busy_s: float) -> None:
+        """A task is done."""
+        self._book.note(group, Visit(since_s, until_s, items, items, busy_s))
+
+    def choose(self, now_s: float, queues: Sequence[Queue]) -> int | None:
+        """The group that an idle worker is to go to; None: it is to wait.
+
+        While nobody works a scheduler may not make all wait: a stage that keeps the order may have much in its list and
+        need what is before it, of which ``qst`` and ``kanban`` would say that it has enough behind it.
+        """
+        looks = self._book.looks(now_s, queues)
+        found = self._scheduler.choose(looks)
+        if found is not None or any(look.workers for look in looks):
+            return found
+        return self._otherwise.choose(looks)
+
+
+PARTS: tuple[type, ...] = (Roaming, Dyn, Book, Measured, SchedulerSettings, *SCHEDULERS.values())
+"""All that it is made of."""

@@ -1,0 +1,142 @@
+"""Stages that keep a state: each sees the started items in order. A stateful one gets the state that the item before
+left; the states of a partitioned one stay with its workers (:mod:`runtime.dispatch.keyed.partitions`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from compositions.model import Stage, StageKind
+from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
+from runtime.dispatch.events import TaskDone, WorkerId
+from runtime.dispatch.instructions import KeyedTask
+from runtime.dispatch.keyed.partitions import Loads, Partitions
+from runtime.dispatch.keyed.split import Assembly, Part
+from runtime.dispatch.keys import Mosaic, Payload, Routes, StatesByKey
+from runtime.dispatch.ledger import Change, Ledger, StageStates
+from runtime.dispatch.outbox import OrderGate
+from runtime.dispatch.pipeline import GroupState, TaskInWork
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A state that has seen the items before turn ``turn``, and no other; those from ``begin`` on together."""
+
+    begin: int
+    turn: int
+    payload: Payload
+
+
+class StatefulStages:
+    """Their gates by index of the stage, in the order of the app; their states by name."""
+
+    def __init__(self, stages: Sequence[Stage], begun: Checkpoint | None = None) -> None:
+        """``begun``: how far another one had come; None: nobody will ask how far this one has."""
+        begin = begun or BEGINNING
+        ordered = [index for index, stage in enumerate(stages) if stage.keeps_state]
+        self.gates = {index: OrderGate(begin.next_turn) for index in ordered}
+        self.states: dict[str, Payload] = dict(begin.states)
+        self._versions = {
+            name: deque([Version(begin.next_turn, begin.next_turn, state)]) for name, state in begin.states.items()
+        }
+        """By stage, the oldest first: the one of what has left, and those of items that have not."""
+        self.partitioned = {
+            index: Partitions(stage.partitions, begin.keyed.get(stage.name, {}))
+            for index, stage in enumerate(stages)
+            if stage.kind is StageKind.PARTITIONED
+        }
+        self.ledger = Ledger() if begun is not None and self.partitioned else None
+        """Of the states of keys."""
+        self._told_turn = begin.next_turn
+        """Of the latest checkpoint."""
+        self._names = tuple(stage.name for stage in stages)
+
+    def open_for(self, group: GroupState, turn: int, next_stage: int) -> bool:
+        """Return whether it is this turn's at every such stage of the group from ``next_stage`` on, and no bundle of
+        another composition is in pieces there."""
+        for index in group.ordered:
+            if index >= next_stage:
+                if not self.gates[index].opens_for(turn):
+                    return False
+                keys = self.partitioned.get(index)
+                if keys is not None and keys.group not in (None, group):
+                    return False
+        return True
+
+    def from_stage(self, first: int) -> Iterable[int]:
+        """The indexes of those at or behind stage ``first``."""
+        return [index for index in self.gates if index >= first]
+
+    def needed_by(self, group: GroupState, next_stage: int) -> dict[str, Payload]:
+        """The states that a task of the group needs from that stage on."""
+        names = [self._names[index] for index in self._run(group, next_stage) if index not in self.partitioned]
+        return {name: self.states.get(name) for name in names}
+
+    def keys_needed_by(self, group: GroupState, next_stage: int, worker: WorkerId) -> KeyedTask | None:
+        """Return what ``worker`` lacks of the partitions that a task of the group may change, which are all."""
+        kept = {}
+        for index in self._run(group, next_stage):
+            if (keys := self.partitioned.get(index)) is not None:
+                every = range(keys.count)
+                kept[self._names[index]] = keys.lend(worker, every)
+        return KeyedTask(None, kept) if kept else None
+
+    def commit(self, done: TaskDone, task: TaskInWork) -> None:
+        """A result came with the states that it leaves: from now on they are the ones."""
+        bundle = task.bundle
+        end = bundle.turn + bundle.count
+        self.states.update(done.states)
+        for name, state in done.states.items():
+            self._versions.setdefault(name, deque()).append(Version(bundle.turn, end, state))
+        for name, changes in done.keyed.changes.items():
+            keys = self.partitioned[self._names.index(name)]
+            if task.picked is not None:
+                own = keys.piece(bundle, task.picked).partitions
+                assert changes.keys() <= set(own), f"of partitions {list(own)} came changes of {sorted(changes)}"
+            keys.commit(changes)
+            if self.ledger is not None and changes:
+                self.ledger.note(Change(bundle.turn, end, name, changes))
+
+    def lose(self, worker: WorkerId) -> None:
+        """What it had is gone."""
+        for keys in self.partitioned.values():
+            keys.lose(worker)
+
+    def _run(self, group: GroupState, next_stage: int) -> list[int]:
+        return [index for index in group.ordered if index >= next_stage]
+
+    def left(self, turn: int) -> None:
+        """Items before that turn are out, and nobody will ask for a state that is older."""
+        for versions in self._versions.values():
+            while len(versions) > 1 and versions[1].turn <= turn:
+                versions.popleft()
+        if self.ledger is not None:
+            self.ledger.left(turn)
+
+    def as_of(self, turn: int) -> tuple[dict[str, Payload], StageStates] | None:
+        """The states that have seen the items before that turn, which are out, and no other; of keys, those that have
+        changed since the last that were told. None: a stage has seen some before that turn together with others, or it
+        was told of a later one."""
+        cut = any(each.begin < turn < each.turn for versions in self._versions.values() for each in versions)
+        if cut or turn < self._told_turn or (self.ledger is not None and self.ledger.cut(turn)):
+            return None
+        self._told_turn = turn
+        self.left(turn)
+        states = {name: kept[0].payload for name, kept in self._versions.items() if kept[0].turn <= turn}
+        return states, {} if self.ledger is None else self.ledger.take()
+
+
+PARTS: tuple[type, ...] = (
+    Assembly,
+    Loads,
+    Mosaic,
+    OrderGate,
+    Part,
+    Partitions,
+    Routes,
+    StatefulStages,
+    StatesByKey,
+    Version,
+)
+"""What its state is made of."""

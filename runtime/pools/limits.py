@@ -1,0 +1,147 @@
+"""Limit the memory and processes of a worker. One that takes more ends, and harms no other.
+
+There are three ways, each used where it is possible. A watch in the process itself ends it with a sentence. A control
+group of its own makes the kernel hold all that the worker started to the same limit. If no group can be made, a limit
+of the process's own data fails an allocation that is too quick for the watch.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+LOOK_S = 0.2
+BEYOND = 1.1
+"""The kernel's limit as a multiple of the watch's: the watch is first, as it can say why the process ends."""
+PREFIX = "recompose-worker-"
+OVER_LIMIT = 76
+"""The exit code of a worker that took more than it may."""
+MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Holds the limits of one worker; 0: none."""
+
+    memory_mb: float = 0.0
+    processes: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.memory_mb or self.processes)
+
+
+def hold(limits: Limits, name: str) -> Callable[[], None]:
+    """Hold this process, and what it starts, to ``limits``. Return a function to call when it has mapped all that it
+    needs by itself."""
+    if not limits:
+        return lambda: None
+    grouped = _enter_group(limits)
+    threading.Thread(target=_watch, args=(limits, name), name="limits", daemon=True).start()
+    return (lambda: None) if grouped else partial(_limit_data, limits)
+
+
+def over(limits: Limits, used_mb: float, processes: int) -> str | None:
+    """Return what is too much, in words."""
+    if limits.memory_mb and used_mb > limits.memory_mb:
+        return f"it takes {used_mb:,.0f} MB of memory, and worker_memory_mb is {limits.memory_mb:,.0f}"
+    if limits.processes and processes > limits.processes:
+        return f"it has {processes} processes, and worker_processes is {limits.processes}"
+    return None
+
+
+def _watch(limits: Limits, name: str) -> None:
+    pause = threading.Event()
+    while (why := over(limits, *_taken())) is None:
+        pause.wait(LOOK_S)
+    print(f"worker {name} (pid {os.getpid()}) ends: {why}", file=sys.stderr, flush=True)
+    for pid in _family(os.getpid())[1:]:
+        with suppress(OSError):
+            os.kill(pid, 9)
+    os._exit(OVER_LIMIT)
+
+
+def _taken() -> tuple[float, int]:
+    """Return the megabytes and the number of processes of this process and all that it started."""
+    family = _family(os.getpid())
+    return sum(map(_resident_bytes, family)) / MB, len(family)
+
+
+def _family(pid: int) -> list[int]:
+    found = [pid]
+    for parent in found:
+        for children in (PROC / str(parent) / "task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, children.read_text().split())
+    return found
+
+
+def _resident_bytes(pid: int) -> int:
+    """Return its memory without what is shared with others: frames lie in memory that belongs to all."""
+    try:
+        fields = (PROC / str(pid) / "statm").read_text().split()
+    except OSError:
+        return 0
+    return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _limit_data(limits: Limits) -> None:
+    """Limit the data of this process. The kernel also counts what is mapped and not used, as stacks of threads."""
+    if not limits.memory_mb:
+        return
+    with suppress(OSError, ValueError):
+        mapped = next(int(line.split()[1]) for line in _status() if line.startswith("VmData:")) * 1024
+        most = mapped + max(0, int(limits.memory_mb * MB * BEYOND) - _resident_bytes(os.getpid()))
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
+
+
+def _status() -> list[str]:
+    return (PROC / "self" / "status").read_text().splitlines()
+
+
+def _enter_group(limits: Limits) -> bool:
+    """Enter a control group of its own, of version 1 or 2, if this user may make one; remove those of workers that are
+    gone. It limits memory alone: the kernel counts threads as processes, and a worker has some forty."""
+    most = int(limits.memory_mb * MB * BEYOND)
+    wanted = dict.fromkeys(("memory.limit_in_bytes", "memory.max"), most)
+    return bool(most) and any(_enter(parent, wanted) for parent in _own_groups())
+
+
+def _own_groups() -> Iterable[Path]:
+    try:
+        lines = (PROC / "self" / "cgroup").read_text().splitlines()
+    except OSError:  # there are none
+        return
+    for _, controllers, path in (line.split(":", 2) for line in lines):
+        if "memory" in controllers.split(","):
+            yield GROUPS / controllers / path.lstrip("/")
+        elif not controllers:
+            yield GROUPS / path.lstrip("/")
+
+
+def _enter(parent: Path, values: dict[str, int]) -> bool:
+    group = parent / f"{PREFIX}{os.getpid()}"
+    try:
+        for old in parent.glob(f"{PREFIX}*"):
+            with suppress(OSError):
+                old.rmdir()
+        group.mkdir()
+        known = {file: value for file, value in values.items() if (group / file).exists()}
+        if not known:
+            raise OSError("the controller is not there")
+        for file, value in known.items():
+            (group / file).write_text(str(value))
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError:
+        with suppress(OSError):
+            group.rmdir()
+        return False
+    return True

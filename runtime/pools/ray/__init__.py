@@ -1,0 +1,1 @@
+"""Workers as Ray actors. Only here is Ray imported."""

@@ -1,0 +1,261 @@
+"""Ray's side of the workers: one actor each. Every call may wait for Ray's head, so none is made in the loop's thread.
+
+Actors of a pool that another may follow (``orphan_s``) are detached and have names: a worker that loses its pool waits
+for so long, and the next pool of the same owner finds it, still set up.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import ray
+from ray.util import get_node_ip_address, list_named_actors
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from apps.contract import App
+from runtime.dispatch.events import WorkerId
+from runtime.housekeeping import unsettle
+from runtime.pools.limits import Limits, hold
+from runtime.pools.ray import cluster
+from runtime.pools.ray.settings import RayPoolSettings
+from runtime.pools.ray.worker import POOL_GONE, MakeApp, run_worker, set_up
+from runtime.transport.credentials import Invitation
+
+# Named workers, which may outlive the pool that started them (``orphan_s``).
+
+
+def new_name(owner: str) -> str:
+    """For a worker of ``owner``, the hosted object that has the pool."""
+    return f"{owner}/{secrets.token_hex(8)}"
+
+
+def workers_of(owner: str) -> list[Any]:
+    """Those that are alive, also of a pool that is gone."""
+    found = []
+    for name in list_named_actors():
+        if name.startswith(f"{owner}/"):
+            with suppress(ValueError):  # it has just ended
+                found.append(ray.get_actor(name))
+    return found
+
+
+def end_workers_of(owner: str) -> None:
+    """At once, also one that hangs; none where the owner is alive, as one that was started anew by now is."""
+    if not ray.is_initialized():  # to ask would start one
+        return
+    with suppress(ValueError):
+        ray.get_actor(owner)
+        return
+    for worker in workers_of(owner):
+        ray.kill(worker, no_restart=True)
+
+
+NodeId = str
+
+
+class Places:
+    """Sockets tell at once what Ray notices after seconds: a machine that lost all its workers may be gone."""
+
+    def __init__(self, suspect_s: float) -> None:
+        self._suspect_s = suspect_s
+        self._suspects: dict[NodeId, float] = {}
+        """Until when each is one."""
+
+    def lost(self, node: NodeId, left: Collection[NodeId], now_s: float) -> None:
+        """A worker on ``node`` was lost; ``left`` says where the others are."""
+        if node and node not in left:
+            self._suspects[node] = now_s + self._suspect_s
+
+    def joined(self, node: NodeId) -> None:
+        self._suspects.pop(node, None)
+
+    def choose(self, nodes: Sequence[NodeId], workers_on: Sequence[NodeId], now_s: float) -> NodeId | None:
+        """One of ``nodes`` that is above suspicion, with the fewest workers; None: it may be any."""
+        self._suspects = {node: until_s for node, until_s in self._suspects.items() if now_s < until_s}
+        trusted = [node for node in nodes if node not in self._suspects]
+        if not trusted or len(trusted) == len(nodes):
+            return None
+        return min(trusted, key=workers_on.count)
+
+
+FREE_S = 1.0
+"""A worker of a pool that is gone is taken over if it says so soon that it is free; one that hangs is killed."""
+NO_LIMITS = Limits()
+LEAVE_S = 2.0
+"""Until a detached worker that is of no use ends: its answer has to leave."""
+
+
+class Actors:
+    """Ray's actors. ``began`` and ``ended`` are called by one of Ray's threads when an actor's process has started, and
+    when it has ended, with the reason."""
+
+    def __init__(
+        self,
+        make_app: Callable[[], App],
+        stages: Sequence[str],
+        settings: RayPoolSettings,
+        began: Callable[[WorkerId], None],
+        ended: Callable[[WorkerId, str], None],
+    ) -> None:
+        self._make_app, self._stages, self._settings = make_app, stages, settings
+        self._began, self._ended = began, ended
+        self._actors: dict[WorkerId, Any] = {}
+        owner = ray.get_runtime_context().get_actor_name()
+        self._owner = owner or ""
+        self._orphan_s = settings.orphan_s if owner else 0.0
+        self._orphans: list[Any] | None = None
+        """Of the pool before; None: not looked for yet."""
+        self._orphans_until_s = 0.0
+        """They may have ended after that."""
+
+    def nodes(self) -> Mapping[NodeId, bool]:
+        """Return the machines that Ray believes alive, and whether each answers."""
+        found = cluster.nodes()
+        silent = cluster.silent(found)
+        return {node.id: node.id not in silent for node in found}
+
+    def start(self, invitation: Invitation, node: NodeId | None) -> None:
+        """On ``node``, if that is possible; Ray chooses where it is None. One that is there already is where it is."""
+        actor = self._orphan() or self._new(invitation.worker, node)
+        self._actors[invitation.worker] = actor
+        begins = actor.begin.remote().future()
+        begins.add_done_callback(lambda done: done.exception() or self._began(invitation.worker))
+        running = actor.run.remote(invitation, self._make_app, self._stages)
+        running.future().add_done_callback(partial(self._over, invitation.worker))
+
+    def _new(self, worker: WorkerId, node: NodeId | None) -> Any:
+        options: dict[str, Any] = {**self._where(node), "resources": dict(self._settings.resources)}
+        if self._orphan_s:
+            options |= {"name": new_name(self._owner), "lifetime": "detached"}
+        limits = Limits(self._settings.worker_memory_mb, self._settings.worker_processes)
+        return _WorkerActor.options(**options).remote(f"{self._owner} {worker}".lstrip(), self._orphan_s, limits)
+
+    def _orphan(self) -> Any | None:
+        if self._orphans is None:
+            self._orphans_until_s = time.monotonic() + self._orphan_s / 2
+            self._orphans = _orphans(self._owner) if self._orphan_s else []
+        if time.monotonic() >= self._orphans_until_s:
+            self._orphans.clear()
+        return self._orphans.pop() if self._orphans else None
+
+    def _where(self, node: NodeId | None) -> dict[str, Any]:
+        """An actor that needs nothing is placed by any machine, also one that is gone; one that needs some, by ours."""
+        cpus = self._settings.worker_cpus
+        if node is None:
+            return {"num_cpus": cpus}
+        affinity = NodeAffinitySchedulingStrategy(node, soft=True)
+        return {"num_cpus": max(cpus, cluster.LEAST_CPUS), "scheduling_strategy": affinity}
+
+    def kill(self, worker: WorkerId) -> None:
+        actor = self._actors.pop(worker, None)
+        if actor is not None:
+            ray.kill(actor, no_restart=True)
+
+    def _over(self, worker: WorkerId, running: Future[str | None]) -> None:
+        self._actors.pop(worker, None)
+        error = running.exception()
+        self._ended(worker, _sentence(error) if error else running.result() or "it ended by itself")
+
+
+def _orphans(owner: str) -> list[Any]:
+    """Workers of this owner's pool before that are free."""
+    found = workers_of(owner)
+    said = {actor.free.remote(): actor for actor in found}
+    soon = ray.wait(list(said), num_returns=len(said), timeout=FREE_S)[0] if said else []
+    free = [actor for answer, actor in said.items() if answer in soon and _is_free(answer)]
+    for actor in found:
+        if actor not in free:
+            ray.kill(actor, no_restart=True)
+    return free
+
+
+def _is_free(answer: Any) -> bool:
+    try:
+        return bool(ray.get(answer))
+    except ray.exceptions.RayError:
+        return False
+
+
+class _Actor:
+    """``orphan_s``: so long it waits for a pool; 0: it ends with its first one."""
+
+    def __init__(self, name: str, orphan_s: float, limits: Limits = NO_LIMITS) -> None:
+        self._name, self._orphan_s = name, orphan_s
+        self._connected = hold(limits, name)
+        self._app: tuple[bytes, App] | None = None
+        self._written: dict[str, float] = {}
+        """As ``_written_s`` says of the files that the app was made of."""
+        self._end = threading.Timer(0.0, os._exit, (0,))
+        self._end_after(orphan_s)
+
+    def __repr__(self) -> str:
+        """Who printed, where somebody listens."""
+        return self._name
+
+    def begin(self) -> None:
+        """Return as soon as the process has started."""
+
+    def free(self) -> bool:
+        """Answers when it has no pool, and waits anew for the one that asks. False: the app was edited since, and this
+        process has loaded what it was."""
+        self._end.cancel()
+        self._end_after(self._orphan_s)
+        return self._written == _written_s(self._written)
+
+    def run(self, invitation: Invitation, make_app: MakeApp, stages: Sequence[str]) -> str | None:
+        self._end.cancel()
+        why, context = None, ray.get_runtime_context()
+        try:
+            machine = get_node_ip_address(), context.get_node_id()
+            ready = self._ready if self._orphan_s else set_up
+            why = run_worker(invitation, make_app, stages, machine, ready, self._connected)
+        finally:
+            self._end_after(self._orphan_s if why == POOL_GONE else LEAVE_S)
+            unsettle()  # or the memory that it shared with the pool stayed for as long as it lives
+        if why is None or (why == POOL_GONE and not self._orphan_s):
+            ray.actor.exit_actor()
+        return why
+
+    def _ready(self, make_app: MakeApp) -> App:
+        """The one of the pool before, if that would be another of the same."""
+        made_by = pickle.dumps(make_app)
+        if self._app is None or self._app[0] != made_by:
+            self._app = made_by, set_up(make_app)
+            self._written = _written_s(_files_of(self._app[1]))
+        return self._app[1]
+
+    def _end_after(self, seconds: float) -> None:
+        """One that is not detached ends with its owner anyway."""
+        if self._orphan_s:
+            self._end = threading.Timer(seconds, os._exit, (0,))
+            self._end.daemon = True
+            self._end.start()
+
+
+def _files_of(app: App) -> list[str]:
+    """Return what is loaded of the folder where its class is."""
+    loaded = [file for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))]
+    own = getattr(sys.modules.get(type(app).__module__), "__file__", None)
+    return [file for file in loaded if own and file.startswith(os.path.dirname(own) + os.sep)]
+
+
+def _written_s(files: Iterable[str]) -> dict[str, float]:
+    """Return the time at which each was written; 0 if it is gone."""
+    return {file: os.stat(file).st_mtime if os.path.exists(file) else 0.0 for file in files}
+
+
+_WorkerActor: Any = ray.remote(max_restarts=0, max_task_retries=0)(_Actor)  # typed as what it becomes: Ray's
+
+
+def _sentence(error: BaseException) -> str:
+    return f"its actor ended: {type(error).__name__}: {str(error).strip().splitlines()[0]}"

@@ -1,0 +1,160 @@
+"""A private Ray for this machine only, on loopback with a token and a folder of its own; and the prints of its workers.
+
+Ray's defaults are made for a cluster: everything listens on all addresses, anyone with the machine's address may read
+``/metrics``, and each start leaves a folder with sockets and logs behind.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ray._raylet
+from ray._private import ray_constants, services
+from ray._private.node import Node
+from ray._private.ray_logging import global_worker_stdstream_dispatcher as _dispatcher
+
+from runtime import housekeeping
+
+# Collect what the processes that Ray starts print, on all machines, for a listener.
+#
+# By itself Ray would print it on our stdout, where results go, and without limit.
+
+Hear = Callable[[str, str], None]
+"""Takes who printed, and the line; called by a thread of Ray's."""
+
+_RAYS_OWN, _OURS = "ray_print_logs", "recompose"
+_ON_ITS_WAY_S = 1.0
+"""Ray looks for files twice a second, for lines ten times."""
+
+
+def listen(hear: Hear) -> None:
+    """From now on; Ray must have been told to pass on what is printed."""
+    _dispatcher.remove_handler(_RAYS_OWN)
+    _dispatcher.add_handler(_OURS, lambda batch: _pass_on(hear, batch))
+
+
+def hear_out() -> None:
+    """Waits until what was printed before has come, if anyone listens."""
+    if any(name == _OURS for name, _ in _dispatcher.handlers):
+        time.sleep(_ON_ITS_WAY_S)  # Ray tells nobody how far it is
+
+
+def forget() -> None:
+    _dispatcher.remove_handler(_OURS)
+
+
+def _pass_on(hear: Hear, batch: dict[str, Any]) -> None:
+    """What has no name is Ray's own."""
+    if not batch.get("actor_name"):
+        return
+    where = "" if batch["ip"] == batch["localhost"] else f" on {batch['ip']}"
+    for line in batch["lines"]:
+        hear(f"{batch['actor_name']} pid={batch['pid']}{where}", line)
+
+
+_raylet: Any = ray._raylet
+NOT_FOR_WORKERS = ("RECOMPOSE_TOKEN",)
+"""What Ray's processes, and the apps in them, do not inherit: whoever holds it commands the service."""
+NOT_NEEDED = ("start_monitor", "start_api_server")
+"""What Ray starts beside what is used of it, a process each, and waits for the second: its autoscaler, which asks a
+cloud for machines, and the server of its dashboard, which it starts without the dashboard too."""
+LOG_MONITOR = "start_log_monitor"
+"""What passes on what is printed: a process for nothing where nobody hears it."""
+AGENTS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
+"""Options of a raylet: processes that it wants beside it, for figures of the machine and for environments that tasks
+ask for. Here nobody asks, and each takes as much CPU as a worker to start."""
+PLACEHOLDER = "cat"
+"""What a raylet gets instead: it wants a process each, and ends when one ends. This one reads a pipe of the raylet's,
+takes no CPU, and ends with it."""
+AGENTS_PORTS = ("METRICS_AGENT", "METRICS_EXPORT", "DASHBOARD_AGENT_LISTEN", "RUNTIME_ENV_AGENT")
+"""A raylet waits until its agents have written these down."""
+REGISTER_S = "600"
+"""Time limit for a new Ray process to load Python, in seconds (Ray's default is a minute). On a machine that is too
+busy a process would otherwise be killed and restarted forever."""
+NO_PORT = -1
+"""What Ray's own agents write for a service that is not there."""
+TOKEN_FROM = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+"""Where Ray looks for a token before its own file."""
+
+
+@contextmanager
+def environment(*, heard: bool) -> Iterator[None]:
+    """What a Ray that is started inside inherits, and what it starts; ``heard`` is whether anyone hears what its
+    processes print. Ray reads its mode of authentication again at each start, and turns
+    the token on when nobody said anything; its switch of clusters off means addresses of loopback."""
+    taken = {name: os.environ.pop(name, None) for name in (*NOT_FOR_WORKERS, ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR)}
+    os.environ.pop("RAY_AUTH_MODE", None)
+    os.environ.setdefault("RAY_worker_register_timeout_seconds", REGISTER_S)
+    os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
+    clusters, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False  # it was read at the import
+    try:
+        with _fewer_processes(NOT_NEEDED if heard else (*NOT_NEEDED, LOG_MONITOR)):
+            yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = clusters
+        os.environ.pop(ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR)
+        os.environ.update({name: value for name, value in taken.items() if value is not None})
+
+
+@contextmanager
+def _fewer_processes(not_needed: Sequence[str]) -> Iterator[None]:
+    starts, start_process = {name: getattr(Node, name) for name in not_needed}, services.start_ray_process
+    try:
+        for name in starts:
+            setattr(Node, name, lambda *_, **__: None)
+        services.start_ray_process = partial(_start_without_agents, start_process)
+        yield
+    finally:
+        services.start_ray_process = start_process
+        for name, start in starts.items():
+            setattr(Node, name, start)
+
+
+def _start_without_agents(start: Callable[..., Any], command: Sequence[str], kind: str, *args: Any, **more: Any) -> Any:
+    if kind == ray_constants.PROCESS_TYPE_RAYLET:
+        options = dict(each.removeprefix("--").split("=", 1) for each in command if "=" in each)
+        for name in AGENTS_PORTS:
+            port_name = getattr(_raylet, f"{name}_PORT_NAME")
+            _raylet.persist_port(options["session_dir"], options["node_id"], port_name, NO_PORT)
+        command = [_with_placeholder(each) for each in command]
+    return start(command, kind, *args, **more)
+
+
+def _with_placeholder(option: str) -> str:
+    agent = next((name for name in AGENTS if option.startswith(name)), None)
+    return option if agent is None else f"{agent}{PLACEHOLDER}"
+
+
+def guard_token(home: Path | None = None, given: Mapping[str, str] = os.environ) -> None:
+    """Makes Ray's token where Ray would, readable by this user only; Ray itself leaves it to everybody."""
+    if any(name in given for name in TOKEN_FROM):
+        return
+    file = (home or Path.home()) / ".ray" / "auth_token"
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=file.parent) as made:
+        made.write(secrets.token_hex(32))
+        made.flush()
+        try:
+            os.link(made.name, file)  # whole or not at all: another process may be about to read it
+        except FileExistsError:
+            file.chmod(0o600)
+
+
+def make_folder() -> Path:
+    """A folder for Ray's sockets and logs that no other user can enter; those of processes that are gone go."""
+    base = Path(os.environ.get("RAY_TMPDIR") or "/tmp")  # not TMPDIR: a socket's path has 107 bytes at most
+    return Path(housekeeping.make_folder(base)) / "ray"
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes what ``make_folder`` made; Ray must have ended."""
+    shutil.rmtree(folder.parent, ignore_errors=True)

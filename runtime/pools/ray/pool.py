@@ -1,0 +1,269 @@
+"""The ``ray`` pool: Ray places and starts one actor per worker; items travel beside Ray, through the hub."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import ray
+from ray.util import get_node_ip_address
+
+from apps.contract import App
+from compositions.errors import RecomposeError
+from runtime.dispatch.events import Event, WorkerAnswered, WorkerId, WorkerJoined, WorkerLost, WorkerStartFailed
+from runtime.dispatch.instructions import Task
+from runtime.pools.limits import OVER_LIMIT
+from runtime.pools.processes import Process
+from runtime.pools.ray.actors import Actors, NodeId, Places
+from runtime.pools.ray.blocking_calls import BlockingCalls
+from runtime.pools.ray.language import Language
+from runtime.pools.ray.settings import RayPoolSettings, ways_of
+from runtime.transport.hub import Hub
+from runtime.transport.wire import Kind, Message
+
+# Time limits for the start of workers: the time that a machine takes to begin a process counts apart from the
+# worker's.
+
+BEGIN_TIMES = 5
+"""Ray may take so many times the limit of a start to begin the process: on a busy machine Python alone takes long."""
+
+
+class StartLimits:
+    """Watches the workers that were asked for and have not joined. All but ``began`` is for one thread."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self.by_s: dict[WorkerId, float] = {}
+        """The time by which each has to have joined. It is asked at each poll of the pool, as ``told`` is: no call if
+        it is empty."""
+        self._begun: set[WorkerId] = set()
+        self.told: deque[WorkerId] = deque()
+        """Filled by another thread."""
+
+    def ask(self, workers: Iterable[WorkerId], now_s: float) -> None:
+        """Note that they were asked for."""
+        self.by_s.update(dict.fromkeys(workers, now_s + BEGIN_TIMES * self._limit_s))
+
+    def began(self, worker: WorkerId) -> None:
+        """Note that its process is there."""
+        self.told.append(worker)
+
+    def forget(self, worker: WorkerId) -> None:
+        """Forget a worker that has joined, or will not."""
+        self.by_s.pop(worker, None)
+        self._begun.discard(worker)
+
+    def note(self, now_s: float) -> None:
+        """Count the time of those that have begun meanwhile from now on."""
+        while self.told:
+            if (worker := self.told.popleft()) in self.by_s:
+                self.by_s[worker] = now_s + self._limit_s
+                self._begun.add(worker)
+
+    @property
+    def next_s(self) -> float:
+        """Return when the first of them is late."""
+        return min(self.by_s.values(), default=math.inf)
+
+    def late(self, now_s: float) -> list[tuple[WorkerId, str]]:
+        """Return those that are late, and what is the matter."""
+        return [(worker, self._why(worker)) for worker, by_s in self.by_s.items() if now_s >= by_s]
+
+    def _why(self, worker: WorkerId) -> str:
+        limit_s = self._limit_s
+        if worker in self._begun:
+            return f"a worker was not ready within {limit_s:g} s of its process's beginning; its setup may take longer"
+        return f"Ray began no process for a worker in {BEGIN_TIMES * limit_s:g} s; the cluster may lack resources"
+
+
+__all__ = ["RayPool", "RayPoolSettings"]
+TOLD = {f"exit code {OVER_LIMIT}": "it took more than worker_memory_mb or worker_processes allows"}
+
+
+@dataclass(slots=True)
+class _Member:
+    """A worker from its request to its end."""
+
+    pid: int = 0
+    """0 until it has joined."""
+    node: NodeId = ""
+    process: Process = field(default_factory=Process)
+
+
+class RayPool:
+    """Workers are Ray actors, started from a driver or from inside an actor; Ray must be connected already.
+
+    The loop's thread makes no call to Ray: a head that is away stops no stream.
+    """
+
+    def __init__(
+        self, make_app: Callable[[], App], stages: Sequence[str], settings: RayPoolSettings | None = None
+    ) -> None:
+        """Raises: SettingsError for a setting out of range; RecomposeError without a connected Ray."""
+        if not ray.is_initialized():
+            raise RecomposeError("the ray pool needs a connected Ray; call runtime.pools.ray.cluster.connect first")
+        self._settings = settings or RayPoolSettings()
+        self._ways = ways_of(self._settings)
+        self._host: str = get_node_ip_address()
+        self._hub = Hub(unix=self._ways.unix, settings=self._settings.lobby, arena=self._settings.arena)
+        self._language = Language(stages, self._hub.accounts.codec)
+        self._actors = Actors(make_app, tuple(stages), self._settings, self._actor_began, self._actor_ended)
+        self._calls = BlockingCalls(self._hub.wake)
+        self._places = Places(self._settings.suspect_s)
+        self._starts = StartLimits(self._settings.start_timeout_s)
+        self._members: dict[WorkerId, _Member] = {}
+        self._ended: deque[tuple[WorkerId, str, bool]] = deque()
+        """Workers whose actor ended, with the reason and whether another attempt may succeed."""
+        self._numbers = itertools.count(1)
+        self._closed = False
+        self.codec = self._language.codec
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def start(self, count: int) -> None:
+        workers = [f"w{next(self._numbers)}" for _ in range(count)]
+        self._members.update((worker, _Member()) for worker in workers)
+        self._starts.ask(workers, time.monotonic())
+        self._calls.ask(self._actors.nodes, partial(self._invite, workers), partial(self._not_started, workers))
+
+    def end(self, worker: WorkerId, *, kill: bool = False) -> None:
+        member = self._remove(worker)
+        if member is None:
+            return
+        if kill or not member.pid:
+            self._kill(worker, member)
+        else:
+            self._hub.send(worker, [Message(Kind.EXIT)])
+            member.process.forget()
+
+    def send(self, worker: WorkerId, tasks: Sequence[Task]) -> None:
+        messages: list[Message] = []
+        for task in tasks:  # no comprehension: there is one as a rule, and a call of its own would be dear
+            messages.append(self._language.message(task))  # noqa: PERF401
+        self._hub.send(worker, messages)
+
+    def ask(self, worker: WorkerId, losses: int) -> None:
+        self._hub.send(worker, [Message(Kind.ALIVE, losses)])
+
+    def wait(self, until_s: float) -> Sequence[Event]:
+        waking_s = min(until_s, self._starts.next_s) if self._starts.by_s else until_s
+        timeout_s = None if waking_s == math.inf else max(0.0, waking_s - time.monotonic())
+        received = self._hub.poll(timeout_s)
+        now_s = time.monotonic()
+        events: list[Event] = []
+        for worker, message in received:
+            if worker not in self._members:
+                continue
+            if message is not None and (read := self._language.answers.get(message.kind)) is not None:
+                events.append(read(now_s, worker, message))
+            else:
+                events += self._came_or_went(now_s, worker, message)
+        if self._calls.answers:
+            self._calls.answer()
+        if self._starts.told:
+            self._starts.note(now_s)
+        if now_s >= waking_s:
+            self._ended.extend((worker, why, True) for worker, why in self._starts.late(now_s))
+        while self._ended:
+            events += self._note_end(now_s, *self._ended.popleft())
+        return events
+
+    def wake(self) -> None:
+        self._hub.wake()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        members, self._members = self._members, {}
+        leaving = self._ask_to_leave([worker for worker, member in members.items() if member.pid])
+        for worker, member in members.items():
+            if worker in leaving or not member.pid:
+                self._kill(worker, member)
+            member.process.forget()
+        self._calls.close(self._settings.leave_s)
+        self._hub.close()
+
+    # --- workers --------------------------------------------------------------------------------------------------
+
+    def _invite(self, workers: Sequence[WorkerId], nodes: Mapping[NodeId, bool]) -> None:
+        """Start the workers, now that the machines and which of them answer are known."""
+        if self._ways.network(len(nodes)):
+            self._hub.open_network(self._host)
+        for node in (node for node, answers in nodes.items() if not answers):
+            self._places.lost(node, (), time.monotonic())
+        for worker in workers:
+            if member := self._members.get(worker):
+                taken = [each.node for each in self._members.values()]
+                place = self._places.choose(list(nodes), taken, time.monotonic())
+                member.node = place or ""
+                start = partial(self._actors.start, self._hub.invite(worker), place)
+                self._calls.ask(start, otherwise=partial(self._not_started, [worker]))
+
+    def _not_started(self, workers: Sequence[WorkerId], error: Exception) -> None:
+        """As when an app cannot be pickled, or Ray was left."""
+        why = f"Ray could not start it: {type(error).__name__}: {error}"
+        self._ended.extend((worker, why, False) for worker in workers)
+
+    def _actor_began(self, worker: WorkerId) -> None:
+        self._starts.began(worker)
+        self._hub.wake()
+
+    def _actor_ended(self, worker: WorkerId, reason: str) -> None:
+        self._ended.append((worker, reason, False))
+        self._hub.wake()
+
+    def _remove(self, worker: WorkerId) -> _Member | None:
+        self._starts.forget(worker)
+        return self._members.pop(worker, None)
+
+    def _note_end(self, now_s: float, worker: WorkerId, reason: str, passing: bool = False) -> list[Event]:
+        member = self._remove(worker)
+        if member is None:
+            return []
+        how = member.process.how_ended()
+        reason = reason if how is None else f"its process ended: {TOLD.get(how, how)}"
+        self._kill(worker, member)
+        self._places.lost(member.node, [each.node for each in self._members.values() if each.pid], now_s)
+        return [WorkerLost(now_s, worker, reason) if member.pid else WorkerStartFailed(now_s, reason, passing)]
+
+    def _kill(self, worker: WorkerId, member: _Member) -> None:
+        """At once where that is possible: Ray's own way takes up to seconds when the process is stuck in C code."""
+        member.process.kill()
+        member.process.forget()
+        self._calls.ask(partial(self._actors.kill, worker))
+        self._hub.drop(worker)
+
+    def _ask_to_leave(self, workers: Sequence[WorkerId]) -> set[WorkerId]:
+        """Those that did not, in time."""
+        leaving = set(workers)
+        for worker in workers:
+            self._hub.send(worker, [Message(Kind.EXIT)])
+        leave_by_s = time.monotonic() + self._settings.leave_s
+        while leaving and time.monotonic() < leave_by_s:
+            leaving -= {worker for worker, message in self._hub.poll(0.1) if message is None}
+        return leaving
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    def _came_or_went(self, now_s: float, worker: WorkerId, message: Message | None) -> list[Event]:
+        if message is None:
+            # A worker that has not joined yet ends with an answer of its actor that says more.
+            return self._note_end(now_s, worker, "its connection closed") if self._members[worker].pid else []
+        if message.kind == Kind.ALIVE:
+            return [WorkerAnswered(now_s, worker, message.task_id)]
+        return [self._joined(now_s, worker, message)] if message.kind == Kind.READY else []
+
+    def _joined(self, now_s: float, worker: WorkerId, ready: Message) -> WorkerJoined:
+        member, here = self._members[worker], self._language.whereabouts(ready)
+        member.pid, member.node = here.pid, here.node
+        self._starts.forget(worker)
+        member.process = Process(here.pid, here.pid_space)
+        self._places.joined(here.node)
+        return WorkerJoined(now_s, worker, here.pid, here.address)

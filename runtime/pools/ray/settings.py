@@ -1,0 +1,69 @@
+"""Settings of the ``ray`` pool, each with its range and the reason for its default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from compositions.settings import check, ranged
+from runtime.arena.reference import ArenaSettings
+from runtime.transport.connection import LobbySettings
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """On which ways workers come to the hub."""
+
+    unix: bool
+    """By a unix socket, from this host."""
+    network: Callable[[int], bool]
+    """Whether they come by the network, encrypted, when the cluster has so many machines."""
+
+
+WAYS = {
+    "unix": Ways(unix=True, network=lambda nodes: False),
+    "tcp": Ways(unix=False, network=lambda nodes: True),
+    "auto": Ways(unix=True, network=lambda nodes: nodes > 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RayPoolSettings:
+    worker_cpus: float = ranged(0.0, 0, 1024)
+    """Ray CPUs that a worker reserves. 0: the cores do not cap the workers, as waiting stages want it."""
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """Custom Ray resources that a worker reserves, to keep it on certain nodes."""
+    transport: Literal["auto", "unix", "tcp"] = "auto"
+    """``unix``: this host only. ``tcp``: encrypted, for all. ``auto``: unix here, tcp for workers on other nodes."""
+    start_timeout_s: float = ranged(60.0, 0.1, 3600, "s")
+    """Maximum time from the start of a worker's process to the end of its ``setup``, in seconds. Loading a database of
+    10,000 images takes seconds. The time that Ray takes to start the process counts separately, up to five times as
+    much."""
+    leave_s: float = ranged(2.0, 0, 60, "s")
+    """How long ``close`` waits for workers to leave by themselves, before it kills them."""
+    suspect_s: float = ranged(30.0, 0, 3600, "s")
+    """For so long no worker is started on a machine whose last worker was lost, if there is another: Ray takes some
+    12 s to notice that a machine is gone, and places workers there until then."""
+    lease_s: float = ranged(30.0, 1, 3600, "s")
+    """Time for which the service leaves alone a runner that does not answer (cut off or hung), in seconds; then it is
+    replaced. A runner that has ended is replaced at once. A short cut heals, and its calls continue some seconds
+    later."""
+    orphan_s: float = ranged(30.0, 0, 3600, "s")
+    """For so long workers of a durable run outlive a runner that died: the next one takes them over, as they are set up
+    already. Longer than a runner takes to start; they keep their memory until then. 0: they end with it."""
+    worker_memory_mb: float = ranged(0.0, 0, 1e9, "MB")
+    """Maximum memory of a worker and the processes that it starts, without shared memory, in MB. A worker that exceeds
+    it ends with a message, and its item is tried again; an item that costs too many workers becomes a dead letter. 0:
+    no limit."""
+    worker_processes: int = ranged(0, 0, 1_000_000)
+    """Maximum number of processes of a worker, itself included; a worker that exceeds it ends in the same way. 0: no
+    limit."""
+    arena: ArenaSettings = field(default_factory=ArenaSettings)
+    lobby: LobbySettings = field(default_factory=LobbySettings)
+
+
+def ways_of(settings: RayPoolSettings) -> Ways:
+    """The ways that its transport stands for. Raises: SettingsError for a setting out of range."""
+    check(settings)
+    return WAYS[settings.transport]

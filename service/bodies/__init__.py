@@ -1,1 +1,0 @@
-"""What REST says and takes, typed."""

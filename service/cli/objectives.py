@@ -1,0 +1,225 @@
+"""``recompose slo``, ``announce``, ``budget`` and ``alerts``: objectives, planned loads, the machine's budget, alert
+rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import ValidationError
+from rich.console import Group, RenderableType
+
+from compositions.document.safe_yaml import read_yaml
+from compositions.errors import RecomposeError
+from profiler.budget import MOST, Budget
+from profiler.slo import Slo, Statistic, parse_slo
+from service.cli import render
+from service.cli.clients import connected, json_option, show, url_option
+from service.cli.http import Client, read, segment
+from service.cli.texts import all_together, app_argument, budget_option, each_as_usage, threshold_option
+from service.schemas.alerts import AlertsInForce, AlertsRequest
+from service.schemas.base import plain
+from service.schemas.machine import MachineShares, TermsBody
+from service.schemas.refusals import refusal
+from service.schemas.requests import AnnounceRequest, JointSlo
+from service.schemas.slo import StoredSlo
+from service.schemas.status import Status
+
+
+@click.command()
+@click.argument("app")
+@click.argument(
+    "objectives", nargs=-1, required=True, metavar="OBJECTIVE...", callback=each_as_usage(parse_slo, "OBJECTIVE")
+)
+@threshold_option
+@budget_option
+@click.option(
+    "--statistic",
+    type=click.Choice(["mean", "p50", "p95", "p99", "share"]),
+    help="Statistic of a latency (default mean).",
+)
+@url_option
+@json_option
+def slo(
+    app: str,
+    objectives: tuple[Slo, ...],
+    threshold: float,
+    budget: Budget | None,
+    statistic: Statistic | None,
+    url: str,
+    as_json: bool,
+) -> None:
+    """Sets the SLO of APP: latency=400ms, p95=400ms, share95=400ms, throughput=10/s or throughput=input_rate; several
+    are to hold together."""
+    asked = all_together([_with(each, statistic) for each in objectives], threshold, budget)
+    assert asked is not None, "click asks for one at least"
+    body = JointSlo.of(app, asked)
+    with connected(url) as client:
+        stored = client.request("POST", "/slo", json=plain(body))
+    show(stored, as_json, lambda answer: render.slo_line(read(StoredSlo, answer)))
+
+
+def _with(slo: Slo, statistic: Statistic | None) -> Slo:
+    """Where ``--statistic`` says so. Raises: click.UsageError when the objective says another."""
+    if not statistic or statistic == slo.statistic:
+        return slo
+    if slo.statistic != "mean":
+        raise click.UsageError(f"--statistic {statistic} and {slo.statistic}=… exclude each other")
+    return replace(slo, statistic=statistic)
+
+
+FORMATS = ["%H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+_AT = click.DateTime(FORMATS)
+
+
+@click.command()
+@app_argument
+@click.argument("rate_per_s", type=click.FloatRange(0, min_open=True), metavar="[RATE]", required=False)
+@click.option(
+    "--from",
+    "begins",
+    type=_AT,
+    help="Start, in local time unless it has an offset. 18:30 is the next one, or the last if nearer and not over.",
+)
+@click.option("--until", "ends", type=_AT, help="End of the load.")
+@click.option("--take-back", is_flag=True, help="Remove all planned loads.")
+@url_option
+@json_option
+def announce(
+    app: str,
+    rate_per_s: float | None,
+    begins: datetime | None,
+    ends: datetime | None,
+    take_back: bool,
+    url: str,
+    as_json: bool,
+) -> None:
+    """Says that APP is to get RATE items a second for a while: there are workers for it when it begins."""
+    given = (rate_per_s, begins, ends)
+    if take_back and any(each is not None for each in given):
+        raise click.UsageError("--take-back goes with nothing else")
+    path = f"/apps/{segment(app)}/announce"
+    asked = None if take_back else _asked(rate_per_s, begins, ends, datetime.now().astimezone())
+    with connected(url) as client:
+        status = client.request("DELETE", path) if asked is None else client.request("POST", path, json=plain(asked))
+    show(status, as_json, lambda answer: render.planned_text(read(Status, answer)))
+
+
+def _asked(rate_per_s: float | None, begins: datetime | None, ends: datetime | None, now: datetime) -> AnnounceRequest:
+    """Raises: click.UsageError."""
+    if rate_per_s is None or ends is None:
+        raise click.UsageError("say RATE and --until, such as 80 --until 18:30, or --take-back")
+    from_ = None if begins is None else _next(begins, now)
+    if from_ is not None and _begun(begins, ends, from_, now):
+        from_ = None
+    until = _next(ends, from_ or now)
+    try:
+        return AnnounceRequest.model_validate({"from": from_, "until": until, "rate_per_s": rate_per_s})
+    except ValidationError as error:
+        raise click.UsageError(refusal(error)) from error
+
+
+def _begun(begins: datetime | None, ends: datetime, coming: datetime, now: datetime) -> bool:
+    """Who says 18:30 at 18:35 means five minutes ago, unless it was over before now."""
+    if begins is None or begins.year > 1900:
+        return False
+    last = coming - timedelta(days=1)
+    return now - last < coming - now and _next(ends, last) > now
+
+
+def _next(at: datetime, after: datetime) -> datetime:
+    """Return the next time after ``after`` with this time of the day (click puts it into the year 1900)."""
+    if at.year > 1900:
+        return at.astimezone()
+    today = after.replace(hour=at.hour, minute=at.minute, second=0, microsecond=0)
+    return today if today > after else today + timedelta(days=1)
+
+
+_ACCEPTED = "accepted are ferret=2 (priority 2) and ferret=2:1 (and 1 worker in any case)"
+Terms = tuple[str, TermsBody]
+
+
+def parse_terms(text: str) -> Terms:
+    """Raises: ValueError with a sentence."""
+    app, _, given = text.partition("=")
+    priority, colon, floor = given.partition(":")
+    try:
+        figures = float(priority), float(floor) if colon else 0.0
+    except ValueError:
+        figures = 0.0, 0.0
+    if not app or not 0 < figures[0] <= 1000 or not 0 <= figures[1] <= MOST:
+        raise ValueError(f"{text!r} is not understood; {_ACCEPTED}")
+    return app, TermsBody(priority=figures[0], floor=figures[1])
+
+
+@click.command()
+@click.argument("terms", nargs=-1, metavar="[APP=PRIORITY[:FLOOR]]...", callback=each_as_usage(parse_terms, "APP"))
+@click.option("--workers", type=click.IntRange(1), help="Maximum number of workers of all apps together.")
+@click.option(
+    "--cores", type=click.FloatRange(0, min_open=True), help="Maximum number of cores that all apps together keep busy."
+)
+@click.option("--lift", is_flag=True, help="Remove the budget; each app plans for itself.")
+@url_option
+@json_option
+def budget(
+    terms: tuple[Terms, ...], workers: int | None, cores: float | None, lift: bool, url: str, as_json: bool
+) -> None:
+    """Show the budget of the machine and each app's share; options that are given replace its limits."""
+    given = {name: value for name, value in (("workers", workers), ("cores", cores)) if value is not None}
+    if lift and (given or terms):
+        raise click.UsageError("--lift goes with nothing else")
+    with connected(url) as client:
+        found = _changed(client, given, dict(terms), lift)
+    show(found, as_json, lambda answer: render.budget_table(read(MachineShares, answer)))
+
+
+def _changed(client: Client, given: dict[str, float], terms: dict[str, TermsBody], lift: bool) -> Any:
+    if lift:
+        client.request("DELETE", "/budget")
+    found = client.get("/budget")
+    if not given and not terms:
+        return found
+    present = read(MachineShares, found)
+    before = {"workers": present.workers, "cores": present.cores}
+    apps = {app: plain(each) for app, each in (present.apps | terms).items()}
+    return client.request("PUT", "/budget", json={**before, **given, "apps": apps})
+
+
+@click.command()
+@click.option(
+    "--set",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML file with rules (and webhook) that replace those in force.",
+)
+@url_option
+@json_option
+def alerts(file: Path | None, url: str, as_json: bool) -> None:
+    """Show the alert rules and the latest alerts; --set replaces the rules."""
+    asked = None if file is None else _read(file)
+    with connected(url) as client:
+        found = client.get("/alerts") if asked is None else client.request("PUT", "/alerts", json=plain(asked))
+        show(found, as_json, lambda found: _view(read(AlertsInForce, found)))
+
+
+def _read(file: Path) -> AlertsRequest:
+    """Raises: RecomposeError with the first fault and its place."""
+    try:
+        return AlertsRequest.model_validate(read_yaml(file.read_bytes()) or {})
+    except ValidationError as error:
+        raise RecomposeError(f"{file}: {refusal(error)}") from error
+
+
+def _view(found: AlertsInForce) -> RenderableType:
+    rules = render.table("about", "app", "when", title="Rules")
+    for rule in found.rules:
+        limits = plain(rule.model_dump(exclude={"about", "app"}))
+        rules.add_row(rule.about, rule.app or "each", ", ".join(f"{name} {value:g}" for name, value in limits.items()))
+    told = render.table("at", "app", "about", "", title="Alerts")
+    for alert in found.alerts:
+        told.add_row(render.clock(alert.at), alert.app, alert.about, alert.told)
+    where = f"webhook: {found.webhook or 'none'}" + (f" ({found.webhook_fault})" if found.webhook_fault else "")
+    return Group(rules, where, "", told)

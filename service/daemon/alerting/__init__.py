@@ -1,1 +1,0 @@
-"""Who is told when an app needs somebody: rules, what they find, and a webhook."""

@@ -1,1 +1,0 @@
-"""A daemon whose runners compute nothing: for tests of everything above it."""

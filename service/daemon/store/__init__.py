@@ -1,0 +1,1 @@
+"""State that survives a restart: tables in one file, readable by their owner alone."""

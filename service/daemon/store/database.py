@@ -1,0 +1,188 @@
+"""The file that survives a restart: SQLite in the state directory, for one daemon at a time.
+
+Every change is one transaction in a write-ahead log, so a daemon killed at any moment leaves a consistent file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from compositions.errors import RecomposeError
+from service.schemas.refusals import DiskFullError, NotStoredError
+
+FILE = "recompose.sqlite"
+LOCK = "lock"
+PRIVATE = 0o600
+PAGE_BYTES = 4096
+LEAST_BYTES = 64 * PAGE_BYTES
+"""Minimum free space on the disk, in bytes; with less, the state cannot be stored, or not for long."""
+log = structlog.get_logger()
+
+
+def default_directory() -> Path:
+    """The user's state directory (XDG base directories: ``$XDG_STATE_HOME``, else ``~/.local/state``)."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "recompose"
+
+
+class Database:
+    """Thread-safe. ``directory`` None keeps everything in memory, for tests and ``run``.
+
+    ``schema`` makes a new file's tables, in version ``version``. Raises: RecomposeError when the directory cannot be
+    used, another daemon has it, or what is there is no file of this version.
+    """
+
+    def __init__(self, directory: Path | None, version: int, schema: str) -> None:
+        self._lock = threading.Lock()
+        self._directory, self._where = directory, str(directory) if directory else "memory"
+        self._writes = True
+        """As far as the last attempt tells."""
+        self._claim = _claim(directory) if directory else None
+        try:
+            self._db = _open(directory / FILE if directory else None, version, schema)
+        except BaseException:
+            self._release()
+            raise
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+        self._release()
+
+    def _release(self) -> None:
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
+
+    def read(self, sql: str, args: tuple[Any, ...] = ()) -> list[Any]:
+        with self._lock:
+            return self._db.execute(sql, args).fetchall()
+
+    def trouble(self) -> str | None:
+        """Return why nothing can be written now. None: the last attempt succeeded, or a new one does, and there is
+        room."""
+        if not self._writes:
+            try:
+                with self.writing() as db:
+                    db.execute("INSERT OR REPLACE INTO meta VALUES ('tried', ?)", (os.urandom(2 * PAGE_BYTES).hex(),))
+                    db.execute("DELETE FROM meta WHERE key = 'tried'")
+            except NotStoredError as error:
+                why = "no room" if isinstance(error, DiskFullError) else "see the log"
+                return f"the state cannot be stored: {why}"
+        free = _free_bytes(self._directory)
+        return None if free is None or free >= LEAST_BYTES else "the state cannot be stored: no room on its disk"
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Run one transaction: committed at the end, or rolled back by an error.
+
+        Raises: NotStoredError, as DiskFullError if the disk is full.
+        """
+        try:
+            with self._lock, self._db:
+                yield self._db
+        except sqlite3.DatabaseError as error:
+            raise self._not_stored(error) from error
+        if not self._writes:
+            self._writes = True
+            log.info("state file written again", directory=self._where)
+
+    def _not_stored(self, error: sqlite3.DatabaseError) -> NotStoredError:
+        if self._writes:  # those who try again and again need not say it again and again
+            self._writes = False
+            log.warning("state file not written", directory=self._where, error=str(error))
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return DiskFullError(f"no room on the disk of {self._where}: nothing was changed; free some and try again")
+        return NotStoredError(f"the state file in {self._where} cannot be written ({error}): nothing was changed")
+
+
+def _free_bytes(directory: Path | None) -> int | None:
+    """Return the free bytes of the disk; None if the state is not on a disk, or if they are unknown."""
+    if directory is None:
+        return None
+    try:
+        disk = os.statvfs(directory)
+    except OSError:
+        return None
+    return disk.f_bavail * disk.f_frsize
+
+
+def _open(path: Path | None, version: int, schema: str) -> sqlite3.Connection:
+    if path is not None:
+        path.touch(mode=PRIVATE)  # SQLite would make it as the umask says; it gives its log the mode of the file
+    db = sqlite3.connect(path or ":memory:", check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        _migrate(db, path, version, schema)
+    except (sqlite3.DatabaseError, RecomposeError) as error:
+        db.close()
+        if isinstance(error, RecomposeError):
+            raise
+        raise RecomposeError(f"{path} is not a readable state file ({error}); move it away to start afresh") from error
+    return db
+
+
+def _migrate(db: sqlite3.Connection, path: Path | None, version: int, schema: str) -> None:
+    found = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if found > version:
+        raise RecomposeError(
+            f"{path} has schema version {found}, this recompose reads up to {version}; use a newer one"
+        )
+    if found == 0:
+        db.executescript(f"BEGIN; {schema} PRAGMA user_version = {version}; COMMIT;")
+
+
+def _claim(directory: Path) -> int:
+    """Locks the directory for this process; the lock ends with the process, however that ends."""
+    try:
+        make_private(directory)
+        handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
+    except OSError as error:
+        raise RecomposeError(f"state directory {directory} cannot be used: {error.strerror}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise RecomposeError(f"state directory {directory} is in use by another recompose; give --state DIR") from error
+    return handle
+
+
+OURS = ("lock", "recompose.sqlite*", "telemetry", "telemetry/**/*")
+"""What the service puts there; whatever else is in the folder stays as it is."""
+
+
+def make_private(directory: Path) -> None:
+    """Makes the folder if need be. What an earlier version made as the umask says is taken back from others as well.
+
+    Raises: OSError when it cannot be made.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.stat().st_mode & stat.S_ISVTX:
+        log.warning("state not private", path=str(directory), error="a folder for everybody")
+    else:
+        _restrict(directory)
+    for pattern in OURS:
+        for path in directory.glob(pattern):
+            _restrict(path)
+
+
+def _restrict(path: Path) -> None:
+    mode = 0o700 if path.is_dir() else 0o600
+    try:
+        if stat.S_IMODE(path.lstat().st_mode) != mode and not path.is_symlink():
+            path.chmod(mode)
+    except FileNotFoundError:
+        return  # a file of telemetry that went in the meantime
+    except PermissionError as error:  # a volume that belongs to someone else, who decides
+        log.warning("state not private", path=str(path), error=error.strerror)

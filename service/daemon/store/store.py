@@ -1,0 +1,217 @@
+"""The daemon's state, in tables, which survives a restart. Bodies are JSON text: the columns hold only search keys."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+
+from compositions.model import Composition
+from profiler.slo import Slo
+from service.daemon.store.database import Database
+from service.daemon.store.tables import (
+    DurableRuns,
+    Facts,
+    RunsTable,
+    StoredAlerts,
+    body_to_json,
+    overlay_from_json,
+    overlay_to_json,
+    slo_from_json,
+    slo_to_json,
+)
+from service.schemas.base import plain, utc_now
+from service.schemas.batching import SizeChange
+from service.schemas.decisions import Decision, QuietRun
+from service.schemas.refusals import NotStoredError
+from service.schemas.slo import AcceptedSlo
+from service.schemas.spec import RunSpec
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE slo (id INTEGER PRIMARY KEY AUTOINCREMENT, app TEXT NOT NULL UNIQUE, body TEXT NOT NULL,
+                  accepted_at TEXT NOT NULL);
+CREATE TABLE started (app TEXT PRIMARY KEY, spec TEXT NOT NULL, first_decision INTEGER NOT NULL);
+CREATE TABLE overlay (app TEXT PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE decision (app TEXT NOT NULL, id INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (app, id));
+CREATE TABLE no_change (app TEXT NOT NULL, first_at TEXT NOT NULL, last_at TEXT NOT NULL, body TEXT NOT NULL,
+                        PRIMARY KEY (app, first_at));
+"""
+LATER = """
+CREATE TABLE IF NOT EXISTS size_change (app TEXT NOT NULL, first_at TEXT NOT NULL, last_at TEXT NOT NULL,
+                                        body TEXT NOT NULL, PRIMARY KEY (app, first_at));
+"""
+"""Tables that a file of this version may have been made without; who does not know them does without."""
+HISTORY_LIMIT = 1000
+"""Decisions, and runs of no change, kept for each app."""
+Overlay = dict[str, Composition | None]
+"""Compositions changed through REST, by name; ``None`` marks one removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An app that is meant to run. Its runner counts decisions from 1; the API's ids continue at ``first_decision``."""
+
+    spec: RunSpec
+    first_decision: int
+    why: str | None = None
+    """Reason why the run continues, if it is not a start of the service. Not stored."""
+
+    @property
+    def alone(self) -> Started:
+        """Return it without objective and compositions, which are stored by themselves: a change of these is one write,
+        not two."""
+        return replace(self, spec=self.spec.but(slo=None, compositions=()), why=None)
+
+
+class DaemonStore:
+    """The daemon's memory. Thread-safe. ``directory`` None keeps everything in memory, for tests and ``run``."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._database = Database(directory, SCHEMA_VERSION, SCHEMA)
+        self._quiet_runs = RunsTable(self._database, "no_change", HISTORY_LIMIT)
+        self._size_changes = RunsTable(self._database, "size_change", HISTORY_LIMIT)
+        self.facts = Facts(self._database)
+        self.durable_runs = DurableRuns(self.facts)
+        self.trouble = self._database.trouble
+        self.alerts = StoredAlerts(self.facts)
+        self.instance = self._instance()
+
+    def _instance(self) -> str:
+        """Names this state directory, so that daemons sharing a Ray cluster find only their own runners."""
+        with self._database.writing() as db:
+            db.execute(LATER)
+        if (known := self.facts.get("instance")) is not None:
+            return known
+        self.facts.put("instance", named := uuid.uuid4().hex[:12])
+        return named
+
+    def close(self) -> None:
+        self._database.close()
+
+    # --- SLOs ---
+
+    def put_slo(self, app: str, slo: Slo) -> AcceptedSlo:
+        """Sets or replaces the SLO of ``app``; each gets a new id."""
+        accepted_at = utc_now()
+        with self._database.writing() as db:
+            db.execute("DELETE FROM slo WHERE app = ?", (app,))
+            cursor = db.execute(
+                "INSERT INTO slo (app, body, accepted_at) VALUES (?, ?, ?)", (app, slo_to_json(slo), accepted_at)
+            )
+        return AcceptedSlo(int(cursor.lastrowid or 0), app, slo, accepted_at)
+
+    def slo(self, app: str) -> AcceptedSlo | None:
+        return next((stored for stored in self.slos() if stored.app == app), None)
+
+    def slos(self) -> list[AcceptedSlo]:
+        rows = self._database.read("SELECT id, app, body, accepted_at FROM slo ORDER BY app")
+        return [AcceptedSlo(row[0], row[1], slo_from_json(row[2]), row[3]) for row in rows]
+
+    def put_back_slo(self, app: str, accepted: AcceptedSlo | None) -> None:
+        """Restore the objective under its old id; None: there was none."""
+        with self._database.writing() as db:
+            db.execute("DELETE FROM slo WHERE app = ?", (app,))
+            if accepted is not None:
+                row = (accepted.id, app, slo_to_json(accepted.slo), accepted.accepted_at)
+                db.execute("INSERT INTO slo (id, app, body, accepted_at) VALUES (?, ?, ?, ?)", row)
+
+    def remove_slo(self, app: str) -> None:
+        self.put_back_slo(app, None)
+
+    # --- apps that are meant to run ---
+
+    def put_started(self, app: str, started: Started) -> None:
+        with self._database.writing() as db:
+            db.execute(
+                "INSERT INTO started VALUES (?, ?, ?) ON CONFLICT (app) DO UPDATE SET"
+                " spec = excluded.spec, first_decision = excluded.first_decision",
+                (app, body_to_json(started.spec), started.first_decision),
+            )
+            self.durable_runs.put(db, started.spec)
+
+    def started(self) -> dict[str, Started]:
+        rows = self._database.read("SELECT app, spec, first_decision FROM started ORDER BY app")
+        return {row[0]: Started(RunSpec.model_validate_json(row[1]), row[2]) for row in rows}
+
+    def remove_started(self, app: str) -> None:
+        with self._database.writing() as db:
+            db.execute("DELETE FROM started WHERE app = ?", (app,))
+
+    # --- compositions changed through REST ---
+
+    def put_overlay(self, app: str, overlay: Mapping[str, Composition | None]) -> None:
+        body = overlay_to_json(overlay)
+        with self._database.writing() as db:
+            db.execute(
+                "INSERT INTO overlay VALUES (?, ?) ON CONFLICT (app) DO UPDATE SET body = excluded.body", (app, body)
+            )
+
+    def overlay(self, app: str) -> Overlay:
+        rows = self._database.read("SELECT body FROM overlay WHERE app = ?", (app,))
+        return overlay_from_json(rows[0][0]) if rows else {}
+
+    # --- history ---
+
+    def put_decisions(self, app: str, decisions: Iterable[Decision]) -> None:
+        """Adds decisions, or replaces those whose outcome has become known; unchanged ones cost no write."""
+        rows = [(app, decision.id, json.dumps(plain(decision))) for decision in decisions]
+        with self._database.writing() as db:
+            db.executemany(
+                "INSERT INTO decision VALUES (?, ?, ?) ON CONFLICT (app, id) DO UPDATE SET body = excluded.body"
+                " WHERE body != excluded.body",
+                rows,
+            )
+            db.execute(
+                "DELETE FROM decision WHERE app = ?1 AND id <= (SELECT max(id) FROM decision WHERE app = ?1) - ?2",
+                (app, HISTORY_LIMIT),
+            )
+
+    def put_quiet_runs(self, app: str, runs: Iterable[QuietRun]) -> None:
+        """Adds or extends runs of "no change" (``first_at`` names a run)."""
+        self._quiet_runs.put(app, runs)
+
+    def put_size_changes(self, app: str, changes: Iterable[SizeChange]) -> None:
+        """Adds or extends them, as above."""
+        self._size_changes.put(app, changes)
+
+    def decisions(self, app: str, limit: int, before: str | None = None, through: int | None = None) -> list[Decision]:
+        """The newest decisions, newest first: of all, of those before a time, or of those up to an id."""
+        sql = (
+            "SELECT body FROM decision WHERE app = ?1 AND (?2 IS NULL OR json_extract(body, '$.at') < ?2)"
+            " AND (?3 IS NULL OR id <= ?3) ORDER BY id DESC LIMIT ?4"
+        )
+        return [Decision.model_validate_json(row[0]) for row in self._database.read(sql, (app, before, through, limit))]
+
+    def quiet_runs(self, app: str, limit: int, before: str | None = None) -> list[QuietRun]:
+        """The runs of no change that were said last, the latest first."""
+        return [QuietRun.model_validate_json(body) for body in self._quiet_runs.latest(app, limit, before)]
+
+    def size_changes(self, app: str, limit: int, before: str | None = None) -> list[SizeChange]:
+        """The latest, the latest first."""
+        return [SizeChange.model_validate_json(body) for body in self._size_changes.latest(app, limit, before)]
+
+    def last_decision_id(self, app: str) -> int:
+        """0 when there is none."""
+        return int(self._database.read("SELECT coalesce(max(id), 0) FROM decision WHERE app = ?", (app,))[0][0])
+
+
+log = structlog.get_logger()
+
+
+@contextmanager
+def undone_by_failure(put_back: Callable[[], None]) -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        try:
+            put_back()
+        except NotStoredError as error:  # the disk filled up between the two: the log is the only one left to tell
+            log.warning("a failed change could not be undone in the state file", error=str(error))
+        raise

@@ -1,1 +1,0 @@
-"""What survives a restart: tables in one file, readable by their owner alone."""

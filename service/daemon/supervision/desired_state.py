@@ -1,0 +1,192 @@
+"""The desired state of a run: stored first, then sent to the runner as the changes that it lacks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from compositions.model import Composition
+from compositions.settings import overridden
+from control.decisions import Mode, State
+from runtime.pools.ray.settings import RayPoolSettings
+from service.daemon.store.store import DaemonStore, Started, undone_by_failure
+from service.daemon.supervision.runner_slot import RunnerSlot
+from service.runner.durable.debts import debt_in, journal_path
+from service.runner.rpc.requests import (
+    Change,
+    ReadSpec,
+    SetBatching,
+    SetCompositions,
+    SetInput,
+    SetMode,
+    SetPlannedLoads,
+    SetSlo,
+    changed,
+)
+from service.schemas.refusals import NotStoredError
+from service.schemas.spec import RunSpec, new_run
+from service.schemas.status import Status
+
+
+def differences(has: RunSpec, wanted: RunSpec) -> Iterator[Change]:
+    """Yield the changes, in this order, that make a run of ``has`` one of ``wanted``."""
+    if wanted.slo != has.slo:
+        yield SetSlo(wanted.slo)
+    if wanted.input != has.input:
+        yield SetInput(wanted.input)
+    if wanted.batching != has.batching:
+        yield SetBatching(wanted.batching)
+    if wanted.announced != has.announced:
+        yield SetPlannedLoads(wanted.announced)
+    if wanted.compositions != has.compositions:
+        yield SetCompositions(wanted.compositions)
+    if (wanted.mode, _pinned(wanted)) != (has.mode, _pinned(has)):
+        yield SetMode(wanted.mode, _pinned(wanted))
+
+
+def _pinned(spec: RunSpec) -> str | None:
+    """Otherwise the composition is no more than where to begin."""
+    return spec.composition if spec.mode is Mode.PINNED else None
+
+
+def holding(new: Sequence[Composition], in_use: Mapping[str, Composition]) -> tuple[Composition, ...]:
+    """``new``, but what is in use stays as it runs: nothing else may be called by its name while it does."""
+    return tuple(({each.name: each for each in new} | dict(in_use)).values())
+
+
+SERVICE_RESTARTED = "the service was started again, and its runner had ended with it"
+Tell = Callable[[Change], None]
+"""Asks the runner. Raises: what it refuses, or UnavailableError."""
+
+
+class DesiredState:
+    """The spec of one app's run, for its present runner and the next. Thread-safe: changes happen one by one."""
+
+    def __init__(self, started: Started, store: DaemonStore) -> None:
+        self.app = started.spec.app
+        self._spec, self._first_decision = started.spec, started.first_decision
+        self._why = started.why or SERVICE_RESTARTED
+        """Why a run that has begun before goes on with a first runner of ours."""
+        self._store = store
+        self._past_start = False
+        """A runner before it cannot take requests."""
+        self._in_step = False
+        self._stored: Started | None = None
+        """As far as this object did it."""
+        self._forgotten = False
+        self._lock = threading.RLock()
+
+    @property
+    def spec(self) -> RunSpec:
+        return self._spec
+
+    @property
+    def in_step(self) -> bool:
+        """True if the runner was told all changes; false until its start is over."""
+        return self._in_step
+
+    @property
+    def lease_s(self) -> float:
+        """The time for which a silent runner is left alone, in seconds."""
+        return overridden(RayPoolSettings(), {k: v for k, v in self._spec.settings.items() if k == "lease_s"}).lease_s
+
+    @property
+    def owes(self) -> bool:
+        """True if the journal holds undelivered data, or cannot be read."""
+        spec = self._spec
+        if spec.durable.durability == "none" or spec.durable.journals is None or spec.origin.run is None:
+            return False
+        return debt_in(journal_path(spec.durable.journals, spec.app, spec.origin.run)) is not None
+
+    def renew(self, died: str | None) -> RunSpec:
+        """The next runner has serial numbers of its own, unless the run is durable; ``died``: why the one before did,
+        as far as is known."""
+        with self._lock:
+            before, origin = self._spec, self._spec.origin
+            goes_on = origin.run is not None and before.durable.durability != "none"
+            epoch, why = (origin.epoch + 1, died or self._why) if origin.run else (origin.epoch, origin.started_again)
+            run = origin.run if goes_on else new_run()
+            self._spec = before.but(origin=replace(origin, run=run, epoch=epoch, started_again=why))
+            return self._spec
+
+    def begin(self, first_decision: int) -> RunSpec:
+        """Return the spec that the next runner is started with; its decisions continue at ``first_decision``."""
+        with self._lock:
+            self._past_start, self._in_step, self._first_decision = False, False, first_decision
+            self._store_again()
+            return self._spec
+
+    def change(self, change: Change, tell: Tell) -> None:
+        """Stores it for restarts, then tells it, at once or when the runner is past its start: what is answered holds.
+
+        Raises: NotStoredError, or as ``tell``; then nothing was changed.
+        """
+        with self._lock:
+            before = self._spec
+            self._keep(changed(before, change))
+            with undone_by_failure(lambda: self._put_back(before)):
+                if self._past_start:
+                    tell(change)
+
+    def reconcile(self, status: Status, slot: RunnerSlot) -> None:
+        """Tell the runner in ``slot``, which is past its start, the changes that it does not have yet. Raises: as its
+        port.
+
+        The next runner begins with the composition that was good for this one, unless a user pinned one.
+        """
+        with self._lock:
+            self._past_start = True
+            if not self._in_step:
+                self._bring_in_step(status, slot)
+            if self._spec.mode is not Mode.PINNED and status.state is State.STABLE and status.composition is not None:
+                self._spec = self._spec.but(composition=status.composition.name)
+            self._store_again()
+
+    def _bring_in_step(self, status: Status, slot: RunnerSlot) -> None:
+        """Whatever came between: its start, a daemon that was away, a change that may or may not have reached it."""
+        has = slot.ask(ReadSpec())
+        active = status.composition.name if status.composition is not None else None
+        in_use = {each.name: each for each in has.compositions if each.name == active}
+        origin = replace(has.origin, kept_up=self._spec.origin.kept_up)
+        self._spec = self._spec.but(origin=origin)
+        self._spec = changed(self._spec, SetCompositions(holding(self._spec.compositions, in_use)))
+        for change in differences(has, self._spec):
+            slot.ask(change)
+        self._in_step = True
+
+    def forget(self) -> None:
+        """The next daemon will not run it. Raises: NotStoredError."""
+        with self._lock:
+            self._store.remove_started(self.app)
+            self._forgotten = True
+
+    def settle(self) -> None:
+        """Forget what a run was of that is over and owes nothing: no start will go on with it."""
+        spec = self._spec
+        if spec.origin.run is None or self.owes:
+            return
+        try:
+            self._store.durable_runs.remove(spec.app, spec.origin.run)
+        except NotStoredError:  # costs a row
+            return
+
+    def _keep(self, spec: RunSpec) -> None:
+        """Raises: NotStoredError, and then the spec is as before."""
+        wanted = Started(spec, self._first_decision).alone
+        if wanted != self._stored and not self._forgotten:
+            self._store.put_started(self.app, wanted)
+            self._stored = wanted
+        self._spec = spec
+
+    def _put_back(self, before: RunSpec) -> None:
+        """A call without an answer may have been carried out all the same."""
+        self._in_step = False
+        self._keep(before)
+
+    def _store_again(self) -> None:
+        """What cannot be stored now is tried again at the next status."""
+        try:
+            self._keep(self._spec)
+        except NotStoredError:
+            return

@@ -1,0 +1,137 @@
+"""The history of an app across runners: copied decisions, and the last known state of a runner."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.runner_slot import RunnerSlot
+from service.runner.rpc.requests import ReadDecisions, ReadHistory, ReadNoChanges, ReadResults, ReadSizes, ReadStatus
+from service.runner.rpc.window import Window
+from service.schemas.base import utc_now
+from service.schemas.decisions import Decision
+from service.schemas.refusals import NotStoredError
+from service.schemas.results import Result
+from service.schemas.spec import RunSpec
+from service.schemas.status import Sample, Status
+
+QUIET_RUNS_EVERY_S = 5.0
+"""Runs of "no change" and of sizes grow all the time; they are stored this often, and when someone asks."""
+LATE_DECISIONS = 3
+"""How many known decisions are read again: their drain, gap and outcome come after them."""
+PAGE = 1000
+QUIET_RUNS = 50
+
+
+class HistoryPuller:
+    """A runner counts its decisions from 1; stored ids continue after ``first_decision``. Thread-safe."""
+
+    def __init__(self, app: str, slot: RunnerSlot, store: DaemonStore, first_decision: int) -> None:
+        self._app, self._slot, self._store = app, slot, store
+        self._first_decision = first_decision
+        self._seen = 0
+        self._quiet_runs_due_s = float("-inf")
+        self._lock = threading.Lock()
+
+    def begin_anew(self, spec: RunSpec, *, told: bool = False) -> int:
+        """The ids of the runner of ``spec`` go on behind all that are stored: behind the one returned. That there is
+        another runner is a decision too, unless it was ``told`` before."""
+        with self._lock:
+            if spec.origin.started_again is not None and not told:
+                self._note_start(spec)
+            self._first_decision = self._store.last_decision_id(self._app)
+            self._seen = 0
+            return self._first_decision
+
+    def _note_start(self, spec: RunSpec) -> None:
+        number = self._store.last_decision_id(self._app) + 1
+        try:
+            self._store.put_decisions(self._app, [Decision.to_start_again(number, utc_now(), spec)])
+        except NotStoredError:  # costs history, not the stream
+            return
+
+    def pull(self, now_s: float) -> None:
+        """Copy what is due. Raises: as the runner's port."""
+        self.pull_decisions()
+        if now_s >= self._quiet_runs_due_s:
+            self._quiet_runs_due_s = now_s + QUIET_RUNS_EVERY_S
+            self.pull_quiet_runs()
+            self.pull_sizes()
+
+    def pull_all(self) -> None:
+        self.pull_decisions()
+        self.pull_quiet_runs()
+        self.pull_sizes()
+
+    def pull_decisions(self) -> None:
+        """New ones, and the latest known ones again."""
+        with self._lock:
+            found = self._slot.ask(ReadDecisions(max(self._seen - LATE_DECISIONS, 0), PAGE))
+            try:
+                self._put(found)
+            except NotStoredError:  # costs history, not the stream; what the runner still has is read again
+                return
+
+    def _put(self, found: Sequence[Decision]) -> None:
+        if found:
+            base = self._first_decision
+            self._store.put_decisions(self._app, [each.numbered(each.id + base) for each in found])
+            self._seen = max(self._seen, found[-1].id)
+
+    def pull_quiet_runs(self) -> None:
+        found = self._slot.ask(ReadNoChanges(QUIET_RUNS))
+        try:
+            self._store.put_quiet_runs(self._app, found)
+        except NotStoredError:  # as above
+            return
+
+    def pull_sizes(self) -> None:
+        found = self._slot.ask(ReadSizes(QUIET_RUNS))
+        try:
+            self._store.put_size_changes(self._app, found)
+        except NotStoredError:  # as above
+            return
+
+
+RESULTS_KEPT = 10_000
+"""Results that can still be read after the end of a run."""
+HISTORY_KEPT_S = 900.0
+"""Samples of a run's end that can still be read after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    status: Status | None = None
+    """Of late, while it is up; its last when the run has ended."""
+    results: tuple[Result, ...] = ()
+    """Filled when the run has ended, as is ``history``."""
+    history: tuple[Sample, ...] = ()
+
+    @property
+    def out(self) -> int:
+        """Items that had left when it was last looked at."""
+        if self.status is None:
+            return 0
+        items = self.status.items
+        return items.delivered + items.failed + items.shed
+
+    @property
+    def unfinished(self) -> int:
+        """Items that were accepted and not out when it was last looked at."""
+        return 0 if self.status is None else max(0, self.status.items.accepted - self.out)
+
+    def window(self, run: str | None) -> Window:
+        """Return the results of ``run`` that can still be read; none of a run that is not remembered."""
+        if self.status is None or self.status.origin.run != run:
+            return Window(run)
+        given = self.status.items.accepted if self.results else None
+        return Window(run, self.results, self.out, given)
+
+    @classmethod
+    def of(cls, slot: RunnerSlot) -> Remembered:
+        """Read from the runner everything that is asked for after its end. Raises: as the runner's port."""
+        results = slot.ask(ReadResults(None, RESULTS_KEPT))
+        history = slot.ask(ReadHistory(HISTORY_KEPT_S))
+        return cls(slot.ask(ReadStatus()), tuple(results), tuple(history))

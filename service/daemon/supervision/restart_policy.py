@@ -1,0 +1,312 @@
+"""The restart policy of a runner: when to start it, observe it, wait for it or give it up.
+
+Pure: states and facts in, states out.
+
+Starting ──came up──▶ Up ──run finished──▶ Ended
+ ▲ ▲  │                │ ├─ silent: hung or cut off, until its lease is over
+ │ │  │                │ └─ a user stops it ──▶ Stopping ──▶ Ended
+ └─┼──┤ queued, put off│
+   │  └── died ────────┤  refused, or died too often, and owes nothing ──▶ Failed
+   └── died, lease over┘
+
+The facts are: what the runner answered last and when, how it looks from here (``Vital``), for how long a silent one is
+left alone (its lease), how often it was started, and whether its run owes something. A silent runner is one of three:
+*cut off* (its machine does not answer either), *hung* (its machine answers, it does not), or *dead*. Only a dead one is
+replaced at once. One of the others is replaced when its lease is over: the journal's epoch keeps what it may still do
+out of a durable run, and it ends itself when it learns that it was replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import ClassVar
+
+from service.runner.rpc.vital import Vital
+
+LOOK_S = 0.5
+"""The time between two looks at a runner; the same call notices that it is dead."""
+BACK_OFF_S = (0.0, 1.0, 2.0, 4.0, 8.0)
+"""The waits before the restarts of a runner that died; after the last the app has failed, if its run owes nothing."""
+HEALTHY_S = 60.0
+"""After a runner that lived this long, or got on with a durable run, the next one has fresh attempts."""
+POSTPONED_S = (5.0, 5.0, 10.0, 20.0, 30.0)
+"""The waits before an attempt that was put off is made again: it costs a process. The last holds for all others."""
+OWING_S = (15.0, 30.0, 60.0)
+"""The same waits for a run that would have failed, and owes something."""
+TURN_S = 0.25
+"""The time between two questions whether it is the app's turn to start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deaths:
+    """Counts what went wrong so far."""
+
+    in_a_row: int = 0
+    """Deaths since a runner was last healthy."""
+    restarts: int = 0
+    """Restarts since the app was started."""
+    reason: str | None = None
+    """The reason of the last death, or of the failure."""
+
+
+# --- states of the runner of a started app ---
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """It is to be brought up, not before ``due_s``."""
+
+    word: ClassVar[str] = "starting"
+    due_s: float
+    deaths: Deaths = Deaths()
+    blocked: str | None = None
+    """The reason why the attempt before was put off."""
+    put_off: int = 0
+    """The number of attempts in a row that were put off."""
+    ahead: int = 0
+    """The number of apps that start before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    word: ClassVar[str] = "up"
+    since_s: float
+    deaths: Deaths = Deaths()
+    heard_s: float | None = None
+    """The time when it last answered, while it is silent; None: it answers."""
+    silent: Vital | None = None
+    """Its look from here while it is silent."""
+    got_on: bool = False
+    """True if it got on with the run of the one before: items are out that were not when that one died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """A user stops it: it may still be asked."""
+
+    word: ClassVar[str] = "stopping"
+    deaths: Deaths = Deaths()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """It ended by itself, or because a user stopped it."""
+
+    word: ClassVar[str] = "ended"
+    deaths: Deaths = Deaths()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It was given up; ``deaths.reason`` says why."""
+
+    word: ClassVar[str] = "failed"
+    deaths: Deaths = Deaths()
+
+
+Condition = Starting | Up | Stopping | Ended | Failed
+
+
+# --- what happens to it; ``now_s`` in seconds of any steady clock ---
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """Others start first."""
+
+    now_s: float
+    ahead: int
+
+
+@dataclass(frozen=True, slots=True)
+class CameUp:
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """It answered what it was asked. ``got_on``: as in ``Up``."""
+
+    got_on: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A call was not answered, or with an error of the runner's own."""
+
+    heard_s: float
+    """The time when the call began: the runner may have been well until then."""
+    now_s: float
+    reason: str
+    vital: Vital
+    lease_s: float
+    owes: bool = False
+    """As in ``Died``; it matters only where the runner is given up (``gives_up``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The runner died, or the attempt to bring one up failed."""
+
+    now_s: float
+    reason: str
+    owes: bool = False
+    """True if its run is durable, and its journal has data that went nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The spec cannot run, or the run failed by itself; another attempt may well end the same way."""
+
+    now_s: float
+    reason: str
+    owes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """It cannot be brought up now, and not for a fault of its own; that costs none of its attempts."""
+
+    now_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """A user stops it, or the daemon ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The run is over, or was stopped."""
+
+
+Event = Queued | CameUp | Answered | Silent | Died | Refused | Postponed | StopAsked | Finished
+
+
+def after(condition: Condition, event: Event) -> Condition:
+    """Return the condition that follows. What ended or failed stays so; what is being stopped can only end."""
+    match condition, event:
+        case ((Ended() | Failed()), _):
+            return condition
+        case _, Finished():
+            return Ended(condition.deaths)
+        case _, StopAsked():
+            return Stopping(condition.deaths)
+        case Stopping(), _:
+            return condition
+        case Starting(), Queued(now_s, ahead):
+            return replace(condition, due_s=now_s + TURN_S, ahead=ahead)
+        case Starting(deaths=deaths), CameUp(now_s):
+            return Up(now_s, deaths)
+        case _, Postponed(now_s, reason):
+            before = condition.put_off if isinstance(condition, Starting) else 0
+            return Starting(now_s + _nth(POSTPONED_S, before), condition.deaths, reason, before + 1)
+        case _, Refused(now_s, reason, owes):
+            return _owing(condition, now_s, reason) if owes else Failed(replace(condition.deaths, reason=reason))
+        case _, Died(now_s, reason, owes):
+            return _again(condition, now_s, reason, owes)
+        case Up(), Answered(got_on):
+            return replace(condition, heard_s=None, silent=None, got_on=condition.got_on or got_on)
+        case Up(), Silent():
+            return _silent(condition, event)
+    return condition
+
+
+def gives_up(condition: Condition, event: Silent) -> bool:
+    """Return whether a silent runner is followed by another: it is dead, or its lease is over."""
+    return event.vital is Vital.DEAD or event.now_s - _heard_s(condition, event) >= event.lease_s
+
+
+def _heard_s(condition: Condition, event: Silent) -> float:
+    known = condition.heard_s if isinstance(condition, Up) else None
+    return event.heard_s if known is None else known
+
+
+def _silent(condition: Up, event: Silent) -> Condition:
+    if not gives_up(condition, event):
+        return replace(condition, heard_s=_heard_s(condition, event), silent=event.vital)
+    if event.vital is Vital.DEAD:
+        return _again(condition, event.now_s, event.reason, event.owes)
+    how = "hung: it has answered nothing" if event.vital is Vital.REACHABLE else "cut off: nothing was heard of it"
+    reason = f"the runner is {how} for {event.lease_s:g} s (lease_s); {event.reason}"
+    return _again(condition, event.now_s, reason, event.owes)
+
+
+def _again(condition: Condition, now_s: float, reason: str, owes: bool) -> Condition:
+    """Return another attempt after a back-off, or the end of all attempts."""
+    before = _in_a_row(condition, now_s)
+    if before < len(BACK_OFF_S):
+        return Starting(now_s + BACK_OFF_S[before], Deaths(before + 1, condition.deaths.restarts + 1, reason))
+    if owes:
+        return _owing(condition, now_s, reason)
+    return Failed(replace(condition.deaths, reason=f"the runner died {before + 1} times; last: {reason}"))
+
+
+def _owing(condition: Condition, now_s: float, reason: str) -> Starting:
+    """Return another attempt, however often it went wrong: what was acknowledged is still to be delivered."""
+    before = _in_a_row(condition, now_s)
+    deaths = Deaths(before + 1, condition.deaths.restarts + 1, reason)
+    return Starting(now_s + _nth(OWING_S, before), deaths, reason, before + 1)
+
+
+def _in_a_row(condition: Condition, now_s: float) -> int:
+    """Return the number of deaths before this one since a runner was last healthy."""
+    healthy = isinstance(condition, Up) and (condition.got_on or now_s - condition.since_s >= HEALTHY_S)
+    return 0 if healthy else condition.deaths.in_a_row
+
+
+def _nth(waits_s: tuple[float, ...], number: int) -> float:
+    """Return the wait of that number; the last one holds for all further ones."""
+    return waits_s[min(number, len(waits_s) - 1)]
+
+
+class Upkeep(Enum):
+    """Names what there is to do."""
+
+    WAIT = "wait"
+    BRING_UP = "bring up"
+    LOOK = "look"
+    NONE = "none"
+
+
+def upkeep(condition: Condition, now_s: float) -> Upkeep:
+    match condition:
+        case Starting(due_s):
+            return Upkeep.BRING_UP if now_s >= due_s else Upkeep.WAIT
+        case Up():
+            return Upkeep.LOOK
+    return Upkeep.NONE
+
+
+def delay_s(condition: Condition, now_s: float) -> float | None:
+    """Return the seconds until the next turn; None when there will be none."""
+    match condition:
+        case Starting(due_s):
+            return max(due_s - now_s, 0.0)
+        case Up():
+            return LOOK_S
+    return None
+
+
+def put_off(condition: Condition) -> str | None:
+    """Return why the last attempt was put off, if it was."""
+    return condition.blocked if isinstance(condition, Starting) else None
+
+
+def waits_for(condition: Condition) -> str | None:
+    """Return what its start waits for, in words."""
+    if not isinstance(condition, Starting) or condition.blocked is not None or not condition.ahead:
+        return put_off(condition)
+    return f"{condition.ahead} {'app starts' if condition.ahead == 1 else 'apps start'} first"
+
+
+def fails_to_start(condition: Condition) -> bool:
+    """Return whether the attempts before this one went wrong, for whatever reason."""
+    return isinstance(condition, Starting) and (condition.put_off > 0 or condition.deaths.in_a_row > 1)
+
+
+def is_silent(condition: Condition) -> bool:
+    """Return whether it did not answer when it was asked last."""
+    return isinstance(condition, Up) and condition.silent is not None

@@ -1,0 +1,133 @@
+"""The slot of one app's runner at a host: at most one runner, under a name that outlives the daemon; and the queue of
+starts.
+
+A few apps start at a time: twenty at once would take each other's cores until none is ready in time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
+from service.daemon.supervision.hosts import Host
+from service.runner.rpc.port import ANSWER_S, RunnerPort
+from service.runner.rpc.requests import Request
+from service.runner.rpc.vital import Vital
+from service.schemas.spec import RunSpec
+
+AT_ONCE = 4
+"""Starts under way: enough that one waits for Ray or a disk while another computes."""
+HOLD_S = 60.0
+"""A start that takes longer counts no more: an app that builds a database keeps no other waiting."""
+
+
+class StartQueue:
+    """Admits starts in the order in which they were asked for, a few at a time. Thread-safe; no call blocks."""
+
+    def __init__(self, at_once: int = AT_ONCE, clock: Callable[[], float] = time.monotonic) -> None:
+        self._at_once, self._clock = at_once, clock
+        self._waiting: list[str] = []
+        self._under_way: dict[str, float] = {}
+        """Since when."""
+        self._lock = threading.Lock()
+
+    def ahead(self, app: str) -> int:
+        """The number of apps that start before ``app``; 0: it may start now, and counts until it leaves."""
+        with self._lock:
+            if app in self._under_way:
+                return 0
+            now_s = self._clock()
+            busy = sum(now_s - since_s < HOLD_S for since_s in self._under_way.values())
+            if app not in self._waiting:
+                self._waiting.append(app)
+            before = self._waiting.index(app)
+            if busy + before >= self._at_once:
+                return busy + before
+            self._waiting.remove(app)
+            self._under_way[app] = now_s
+            return 0
+
+    def leave(self, app: str) -> None:
+        """It is up, or does not start for now."""
+        with self._lock:
+            self._under_way.pop(app, None)
+            if app in self._waiting:
+                self._waiting.remove(app)
+
+
+A = TypeVar("A")
+log = structlog.get_logger()
+
+
+class RunnerSlot:
+    """``attach``: the first runner may be one that an earlier daemon left. Used from several threads."""
+
+    def __init__(self, name: str, host: Host, queue: StartQueue | None = None, *, attach: bool = False) -> None:
+        self._name, self._host, self._attach = name, host, attach
+        self._queue = queue or StartQueue()
+        self._runner: RunnerPort | None = None
+        self._left = False
+        """For the last time: a runner that is on its way has nowhere to go."""
+
+    def find(self) -> bool:
+        """Takes over the runner that was left here; the first call only."""
+        attach, self._attach = self._attach, False
+        if attach:
+            self._try(self._find)
+        return attach and self._runner is not None
+
+    def _find(self) -> None:
+        self._runner = self._host.find(self._name)
+
+    def ahead(self) -> int:
+        """The number of starts that come first; 0: this one may begin, until ``started``."""
+        return self._queue.ahead(self._name)
+
+    def started(self) -> None:
+        """Leave the queue: the start is over, however it went."""
+        self._queue.leave(self._name)
+
+    def spawn(self, spec: RunSpec) -> None:
+        """A new runner, not started. Raises: RecomposeError when the spec is refused; ConnectionError."""
+        self._runner = self._host.spawn(self._name, spec, lambda: self._left)
+
+    def ask(self, request: Request[A], timeout_s: float = ANSWER_S) -> A:
+        """Raises: as the runner's port; ConnectionError when there is no runner."""
+        runner = self._runner
+        if runner is None:
+            raise ConnectionError("there is no runner")
+        return runner.ask(request, timeout_s=timeout_s)
+
+    def vital(self) -> Vital:
+        """Return how its runner looks from here; one of which nothing can be known is cut off."""
+        runner = self._runner
+        if runner is None:
+            return Vital.DEAD
+        try:
+            return runner.vital()
+        except Exception as error:
+            log.debug("runner out of reach", name=self._name, error=str(error))
+            return Vital.CUT_OFF
+
+    def clear(self) -> None:
+        """Ends the runner at once, if there is one. One that is cut off ends itself when it learns of its successor."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            self._try(runner.kill)
+
+    def leave(self) -> None:
+        """Clear the slot for the last time: workers that wait for another runner end too."""
+        self._left = True
+        self.started()
+        self.clear()
+        self._try(lambda: self._host.sweep(self._name))
+
+    def _try(self, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except Exception as error:  # it was dead already, or its host is gone
+            log.debug("runner out of reach", name=self._name, error=str(error))

@@ -1,0 +1,53 @@
+"""A thread that repeats a task until there is no next turn."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import structlog
+
+AFTER_ERROR_S = 2.0
+"""The time until the turn after one that failed."""
+log = structlog.get_logger()
+TurnOnce = Callable[[], float | None]
+"""Takes a turn; seconds until the next, None when it was the last."""
+
+
+class Ticker:
+    """Takes turns in a thread of that name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, turn: TurnOnce) -> None:
+        self._thread = threading.Thread(target=self._run, args=(turn,), name=self._name, daemon=True)
+        self._thread.start()
+
+    def _run(self, turn: TurnOnce) -> None:
+        delay_s: float | None = 0.0
+        while delay_s is not None and not self._ending.wait(delay_s):
+            delay_s = self._guarded(turn)
+
+    def _guarded(self, turn: TurnOnce) -> float | None:
+        """A turn that fails is an error of ours; were it the last one, nobody would watch any more."""
+        try:
+            return turn()
+        except Exception:
+            log.exception("turn failed", thread=self._name, consequence=f"another one follows in {AFTER_ERROR_S:g} s")
+            return AFTER_ERROR_S
+
+    def end(self) -> None:
+        """No further turn begins; returns at once."""
+        self._ending.set()
+
+    @property
+    def ending(self) -> bool:
+        return self._ending.is_set()
+
+    def join(self, timeout_s: float) -> None:
+        """Waits for the turn under way."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)

@@ -1,0 +1,316 @@
+"""Watch one started app: bring its runner up, observe it, and bring it up again when it dies.
+
+``step`` is one turn of the watch and returns when the next is due, so tests turn it by hand with a clock of their own.
+Observations go to ``restart_policy``, which decides what follows.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import structlog
+
+from compositions.errors import NotNow, RecomposeError
+from control.decisions import State
+from service.daemon.supervision import restart_policy as policy
+from service.daemon.supervision.desired_state import DesiredState
+from service.daemon.supervision.history import HistoryPuller, Remembered
+from service.daemon.supervision.restart_policy import Condition, Ended, Failed, Starting, Stopping, Up, Upkeep
+from service.daemon.supervision.runner_slot import RunnerSlot
+from service.daemon.supervision.ticker import Ticker
+from service.runner.rpc.port import ANSWER_S
+from service.runner.rpc.requests import Change, ReadSpec, ReadStatus, Request, Start, Stop
+from service.runner.rpc.vital import Vital
+from service.schemas.refusals import NotStoredError, UnavailableError
+from service.schemas.status import Status
+
+A = TypeVar("A")
+log = structlog.get_logger()
+
+STATUS_EVERY_S = 2.0
+"""Active composition and end of the run are looked at this often."""
+START_S = 60.0
+"""Until a runner that was built has begun: it only starts a thread, on a machine that may be busy."""
+PROBE_S = 2.0
+"""Until a silent runner is taken to be silent still."""
+END_S = 1.5
+"""What a stop with a limit of its own waits beyond it: then what is left is killed."""
+
+
+class Watchdog:
+    """Watches the runner in ``slot``. Thread-safe."""
+
+    def __init__(
+        self,
+        wanted: DesiredState,
+        slot: RunnerSlot,
+        history: HistoryPuller,
+        ticker: Ticker,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.desired, self.history = wanted, history
+        self.remembered = Remembered()
+        self.app = wanted.app
+        self._slot, self._ticker, self._clock = slot, ticker, clock
+        self._condition: Condition = Starting(clock())
+        self._status_due_s = clock()
+        self._out_before = 0
+        """Items of a durable run that were out when its present runner began."""
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._found = False
+        """Whether the present runner is of an earlier daemon, which told the log of it so far."""
+        self._unbegun = False
+        """Whether a runner that was found may not have heard that it is to begin."""
+
+    @property
+    def condition(self) -> Condition:
+        return self._condition
+
+    # --- the watch ---
+
+    def start(self) -> None:
+        """Watches from a thread of its own until ``stop``."""
+        self._ticker.start(self.step)
+
+    def step(self) -> float | None:
+        """Take one turn. Return the seconds until the next, or None when there is nothing left to watch."""
+        match policy.upkeep(self._condition, self._clock()):
+            case Upkeep.BRING_UP:
+                self._bring_up()
+            case Upkeep.LOOK:
+                self._look()
+        return policy.delay_s(self._condition, self._clock())
+
+    def _bring_up(self) -> None:
+        found = self._found = self._slot.find()
+        if not found and (ahead := self._slot.ahead()):
+            self._happened(policy.Queued(self._clock(), ahead))
+            return
+        self._happened(self._attempt(found))
+        self._status_due_s = self._clock()
+        if self._ticker.ending:
+            self._slot.leave()
+
+    def _attempt(self, found: bool) -> policy.Event:
+        try:
+            if not found:
+                self._spawn()
+            self._begin_run(found)
+        except NotNow as error:
+            return policy.Postponed(self._clock(), str(error))
+        except RecomposeError as error:
+            return policy.Refused(self._clock(), str(error), self.desired.owes)
+        except Exception as error:
+            return policy.Died(self._clock(), f"{type(error).__name__}: {error}", self.desired.owes)
+        return policy.CameUp(self._clock())
+
+    def _begin_run(self, found: bool) -> None:
+        """One that was found may have been built and no more; whether it answers is then a matter of its lease."""
+        self._unbegun = False
+        try:
+            self._slot.ask(Start(), ANSWER_S if found else START_S)
+        except TimeoutError:
+            if not found:
+                raise
+            self._unbegun = True
+
+    def _spawn(self) -> None:
+        """The attempts after one that was put off are the same start, and told once."""
+        put_off = policy.put_off(self._condition)
+        self._out_before = self.remembered.out
+        anew = self.desired.renew(self._why_again() or put_off)
+        first_decision = self.history.begin_anew(anew, told=put_off is not None)
+        self._slot.spawn(self.desired.begin(first_decision))
+
+    def _why_again(self) -> str | None:
+        """Why the runner before died, and what went with it, as far as is known."""
+        reason, lost = self._condition.deaths.reason, self.remembered.unfinished
+        if reason is None or not lost or self.desired.spec.durable.durability != "none":
+            return reason
+        return f"{reason}; of what it had accepted {lost:,} {'item was' if lost == 1 else 'items were'} not out yet"
+
+    def _look(self) -> None:
+        began_s = self._clock()
+        try:
+            if policy.is_silent(self._condition):
+                self._slot.ask(ReadSpec(), PROBE_S)
+            self.history.pull(began_s)
+            if began_s >= self._status_due_s:
+                self._status_due_s = began_s + STATUS_EVERY_S
+                self._reconcile()
+        except Exception as error:
+            reason, vital = f"{type(error).__name__}: {error}", self._slot.vital()
+            silent = policy.Silent(began_s, self._clock(), reason, vital, self.desired.lease_s)
+            owes = policy.gives_up(self._condition, silent) and self.desired.owes  # which opens the journal
+            self._happened(replace(silent, owes=owes))
+        else:
+            durable = self.desired.spec.durable.durability != "none"  # another begins anew, and gets as far each time
+            self._happened(policy.Answered(durable and self.remembered.out > self._out_before))
+
+    def _reconcile(self) -> None:
+        """Remembers what a restart needs, and sees the end of the run."""
+        status = self._slot.ask(ReadStatus())
+        if self.remembered.status is not None or not self._found:
+            _tell_losses(self.remembered.status, status)
+        self.remembered = replace(self.remembered, status=status)
+        match status.state:
+            case State.STARTING:
+                if self._unbegun:
+                    self._begin_run(True)
+                self._status_due_s = self._clock()
+                return
+            case State.FAILED if self.desired.owes:
+                reason = status.health.failure or "no reason is known"
+                self._happened(policy.Refused(self._clock(), reason, owes=True))
+            case State.STOPPED | State.FAILED:
+                self._note_end(status.state)
+            case _:
+                self.desired.reconcile(status, self._slot)
+        self._slot.started()
+
+    def _note_end(self, state: State) -> None:
+        try:
+            self.desired.forget()
+        except NotStoredError:
+            return  # kept until it is stored that it has ended: else the next daemon would run it again
+        self._retire()
+        log.info("run ended", app=self.app, state=state)
+
+    def _happened(self, event: policy.Event) -> None:
+        with self._lock:
+            if self._ticker.ending:
+                return
+            before, self._condition = self._condition, policy.after(self._condition, event)
+        match before, self._condition:
+            case ((Ended() | Failed()), _):
+                return
+            case _, (Ended() | Failed()):
+                self._slot.leave()
+                self.desired.settle()
+            case Up(), Starting():
+                self._slot.clear()
+                self._slot.started()
+            case Starting(), Starting() if not isinstance(event, policy.Queued):
+                self._slot.clear()
+                self._slot.started()
+        _tell(self.app, before, self._condition, self.remembered.status)
+
+    # --- what others ask of it ---
+
+    def change(self, change: Change) -> None:
+        """Raises: NotStoredError, or as ``ask``; then nothing was changed."""
+        self.desired.change(change, self._tell_if_up)
+
+    def _tell_if_up(self, change: Change) -> None:
+        if isinstance(self._condition, Up):
+            self.ask(change)
+
+    def ask(self, request: Request[A], timeout_s: float = ANSWER_S) -> A:
+        """Raises: what the runner refuses, or UnavailableError when it does not answer."""
+        if not isinstance(self._condition, Up | Stopping):
+            raise UnavailableError(f"the runner of {self.app} is {self._condition.word}; try again in a moment")
+        try:
+            return self._slot.ask(request, timeout_s)
+        except RecomposeError:
+            raise
+        except Exception as error:
+            raise UnavailableError(f"the runner of {self.app} does not answer ({type(error).__name__})") from error
+
+    def stop(self, how: Stop | None = None, patience_s: float = ANSWER_S) -> None:
+        """Ends the watch, then the runner, as ``how`` says (default: within 30 s, after its last item); one that has
+        not ended ``patience_s`` after its limit is killed. A stop under way is hurried by another one."""
+        how = how or Stop()
+        with self._lock:
+            self._ticker.end()
+            before, self._condition = self._condition, policy.after(self._condition, policy.StopAsked())
+        if isinstance(before, Stopping):
+            self._hurry(how, patience_s)
+            return
+        if isinstance(before, Up):
+            self._stop_runner(how, patience_s)
+        self._slot.leave()
+        self.desired.settle()
+        self._condition = policy.after(self._condition, policy.Finished())
+        self._stopped.set()
+        self._ticker.join(ANSWER_S)
+
+    def _hurry(self, how: Stop, patience_s: float) -> None:
+        """Whoever stops it already does the rest: reads its last results, for which it has time, and frees it."""
+        rest_s = ANSWER_S
+        try:
+            self._slot.ask(how, how.timeout_s + patience_s)
+        except Exception as error:
+            rest_s = END_S
+            log.warning("runner did not stop by itself", app=self.app, error=str(error))
+        if not self._stopped.wait(rest_s):
+            self._slot.clear()
+            self._stopped.wait(ANSWER_S)
+
+    def _stop_runner(self, how: Stop, patience_s: float) -> None:
+        try:
+            self._slot.ask(how, how.timeout_s + patience_s)
+            self._retire()
+        except Exception as error:  # a runner that cannot stop by itself is killed
+            log.warning("runner did not stop by itself", app=self.app, error=str(error))
+        else:
+            _tell_failure(self.remembered.status)
+
+    def _retire(self) -> None:
+        """Keeps what is asked for after the end, then frees the runner."""
+        self.history.pull_all()
+        self.remembered = Remembered.of(self._slot)
+        self._happened(policy.Finished())
+
+
+def _tell_failure(status: Status | None) -> None:
+    """What went wrong at the end, as items that were given up: when the daemon ends, nobody can ask any more."""
+    if status is not None and status.health.failure:
+        log.error("run failed", app=status.app, reason=status.health.failure)
+
+
+def _tell_losses(before: Status | None, status: Status) -> None:
+    """Workers that died since the last look, with what becomes of their work."""
+    same = before is not None and (before.origin.run, before.origin.epoch) == (status.origin.run, status.origin.epoch)
+    known = before.health.losses or [] if before is not None and same else []
+    logged = max((each.number for each in known), default=0)
+    for each in status.health.losses or []:
+        if each.number > logged:
+            log.warning(
+                "worker died",
+                **{"app": status.app, "worker": each.id, "pid": each.pid, "node": each.node, "reason": each.reason},
+                consequence="its tasks run again on others, and another worker is started",
+            )
+
+
+def _where(status: Status | None) -> dict[str, object]:
+    """The runner that is known last."""
+    runner = None if status is None else status.health.runner
+    return {} if runner is None else {"pid": runner.pid, "node": runner.node}
+
+
+def _tell(app: str, before: Condition, condition: Condition, status: Status | None) -> None:
+    deaths = condition.deaths
+    match before, condition:
+        case _ if condition == before:
+            return
+        case _, Starting(blocked=str(why)):
+            if policy.put_off(before) != why:
+                log.warning("runner cannot start now and is tried again", app=app, reason=why)
+        case Up(silent=None), Up(silent=Vital() as how):
+            log.warning("runner does not answer", app=app, seen=how.value)
+        case Up(silent=Vital()), Up(silent=None):
+            log.info("runner answers again", app=app)
+        case Up(), Up():
+            return
+        case _, Up():
+            log.info("runner up", app=app, attempt=deaths.in_a_row)
+        case _, Starting() if deaths.restarts > before.deaths.restarts:
+            known = {**_where(status), "reason": deaths.reason, "attempt": deaths.in_a_row}
+            log.warning("runner died", app=app, **known, consequence="another one is started")
+        case _, Failed():
+            log.error("app failed", app=app, reason=deaths.reason)

@@ -1,1 +1,0 @@
-"""Batch controllers compared in virtual time (docs/decisions/0023-batch-controllers.md)."""

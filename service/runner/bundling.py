@@ -1,0 +1,190 @@
+"""The bundle size of a run: the requested one, and the one in force."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from compositions.batching import Asked, Batching, BundleLimits
+from compositions.model import Composition
+from control.bundles.batch_control import Circumstances, Steering, control_for
+from control.bundles.bundle_size import PATIENCE_SHARE, SINGLE, Grain, SizeRuns, grain_of
+from control.manager import Manager
+from datapipe.sources.schedule import Offer
+from profiler.snapshot import Demand, SizeLeftOpen, Snapshot
+from runtime.dispatch.outcomes import Delivered, TaskTimed
+from runtime.dispatch.views import DispatcherView
+from service.runner.loop import Bundler
+from service.schemas.batching import BatchingStatus, Held, SizeChange
+
+PAYS_FOR_S = 5.0
+"""So long after bundles paid the last time they are taken to pay: a controller is not to come and go with noise."""
+BEYOND_RULE = 4
+"""A law that was learned in noise may ask for anything; the rule rests on means of many seconds. Fewer items than it
+says help nobody: bundles go when a worker is free, and are as small as what has come by then."""
+
+
+class Inlet(Protocol):
+    """The place where bundles are closed."""
+
+    def set_batching(self, limits: BundleLimits) -> None:
+        """Set the limits of the next bundle and those after it."""
+
+    def offered_per_s(self, now_s: float) -> float | None:
+        """The input rate; None: items are always there."""
+
+    def offer(self) -> Offer:
+        """Return the offered load, and how much of it waits."""
+
+
+class Bundling(Bundler):
+    """Owned by the loop's thread. What the active composition says of itself comes before what was asked for the app.
+
+    ``first``: the composition that the run begins with.
+    """
+
+    def __init__(self, source: Inlet, asked: Batching, first: Composition) -> None:
+        self._source, self._asked, self._active = source, asked, first
+        self._target_s: float | None = None
+        self._left_open = self.grain = SINGLE
+        """What the rule says, and what is in use."""
+        self._paid_s = -math.inf
+        """When hops last showed beside the work."""
+        self._steering: Steering | None = None
+        self._now_s = 0.0
+        self.runs = SizeRuns()
+        self._hold(self._fixed() or SINGLE)
+
+    @property
+    def in_force(self) -> Batching:
+        return self._active.batch or self._asked
+
+    @property
+    def sizes(self) -> list[int]:
+        """The sizes in use so far, in the order of their first use."""
+        return self.runs.used
+
+    @property
+    def limit(self) -> int:
+        """Items that may travel together where so many wait: a controller that is ours goes there when they do."""
+        ours = self._steering is not None and self._steering.control.name == "slo-batch"
+        return max(self.grain.items, self._left_open.items) if ours else self.grain.items
+
+    def tell(self, demand: Demand) -> Demand:
+        """Return ``demand`` with the maximum bundle size in the present composition and in others."""
+        return replace(demand, bundle_limit=self.limit, size_left_open=self._size_left_open())
+
+    def _size_left_open(self) -> SizeLeftOpen | None:
+        if self._asked.items is not None or (self._asked.control is not None and self._target_s is not None):
+            return None
+        times = 1.0 if self._active.batch else max(1.0, self.limit / self._left_open.items)
+        return SizeLeftOpen(self._target_s, times)
+
+    @property
+    def controller(self) -> Asked:
+        """The controller that chooses the size now."""
+        if self._steering is not None:
+            return self._steering.control.name
+        return "auto" if self.in_force.items is None else "fixed"
+
+    @property
+    def status(self) -> BatchingStatus:
+        settings = None if self._steering is None else self._steering.settings
+        held = Held(self.controller, settings, self.grain.items, self.grain.reason)
+        return BatchingStatus.of(self.in_force, held)
+
+    def changes(self, limit: int, at: Callable[[float], str], run: str | None) -> list[SizeChange]:
+        """The latest changes of the size in this ``run``, oldest first."""
+        return [SizeChange.of(each, at, run) for each in list(self.runs.kept)[-limit:]]
+
+    def set(self, asked: Batching) -> None:
+        """Set the requested size for the next bundle and those after it; a size that is left open stays until
+        ``decide``."""
+        self._asked = asked
+        self._choose(Grain(self.grain.items, "as before, until it is looked at again"))
+
+    def decide(self, snapshot: Snapshot, view: DispatcherView, manager: Manager) -> None:
+        """Looks at what runs and, where the size was left open, at what was measured."""
+        self._now_s, self._target_s = snapshot.now_s, _latency_target_s(manager)
+        now, before = view.composition, self._active
+        if (now.grouping, now.dyn) != (before.grouping, before.dyn):
+            self._steering = None  # what a bundle costs is another thing now
+        self._active = view.composition
+        self._left_open = grain_of(snapshot.stages, view.composition, snapshot.hop_s, self._target_s)
+        if self._left_open.pays and self._source.offered_per_s(snapshot.now_s) is not None:
+            self._paid_s = snapshot.now_s
+        self._choose(self._left_open)
+        if self._steering is not None:
+            self._steering.hop_s = snapshot.hop_s
+
+    def admitted(self, first: int, items: int, now_s: float) -> None:
+        """A bundle went on its way, with the serial number of its first item."""
+        steering = self._steering
+        if steering is None or not steering.due(now_s):
+            return
+        before, behind = steering.choice, self._source.offer().behind
+        rate = self._source.offered_per_s(now_s) if self.in_force.linger_ms else None
+        choice = steering.admitted(first, items, Circumstances(now_s, rate, behind))
+        borne = self._borne(choice.items, behind)
+        if choice is not before or borne != self.grain.items:
+            self._now_s = now_s
+            self._hold(Grain(borne, choice.reason))
+
+    def timed(self, task: TaskTimed) -> None:
+        if self._steering is not None:
+            self._steering.timed(task)
+
+    def delivered(self, out: Delivered) -> None:
+        if self._steering is not None:
+            self._steering.delivered(out)
+
+    def _choose(self, left_open: Grain) -> None:
+        control = control_for(self.in_force, self._target_s, pays=self._now_s - self._paid_s < PAYS_FOR_S)
+        if control is None:
+            self._steering = None
+            self._hold(self._fixed() or self._without_target(left_open))
+        elif self._steering is None or self._steering.control != control:
+            begin = left_open.items if self.in_force.control is None else control.settings.sizes.first
+            self._steering = Steering(control, begin)
+            self._hold(Grain(self._borne(self._steering.choice.items, 0), self._steering.choice.reason))
+
+    def _borne(self, items: int, behind: int) -> int:
+        """A controller that nobody named goes from what the rule says to so many times that, and where more items than
+        that are ``behind`` to a quarter of them: these are late already, and larger bundles are what catches up."""
+        if self.in_force.control is not None:
+            return items
+        rule = self._left_open.items
+        pile = 1 << max((behind // BEYOND_RULE).bit_length() - 1, 0)  # in powers of two, so that it rests
+        return min(max(items, rule), max(BEYOND_RULE * rule, pile))
+
+    def _fixed(self) -> Grain | None:
+        items = self.in_force.items
+        if items is None:
+            return None
+        return Grain(
+            items, "as asked for" if self._active.batch is None else f"composition {self._active.name} has it so"
+        )
+
+    def _without_target(self, left_open: Grain) -> Grain:
+        """A controller that has nothing to aim at leaves the size to the rule."""
+        asked = self.in_force.control
+        if asked is None or self._target_s is not None:
+            return left_open
+        told = f"{asked.name} needs a latency objective, and there is none; until then as auto has it: "
+        return replace(left_open, reason=told + left_open.reason)
+
+    def _hold(self, grain: Grain) -> None:
+        self.grain = grain
+        self.runs.note(self._now_s, self.controller, grain.items, grain.reason)
+        limits = self.in_force.limits(grain.items)
+        if self.in_force.items is None and self._target_s is not None:
+            limits = replace(limits, linger_s=min(limits.linger_s, PATIENCE_SHARE * self._target_s))
+        self._source.set_batching(limits)
+
+
+def _latency_target_s(manager: Manager) -> float | None:
+    """Return what each item is held to; None where it is not."""
+    target_ms = None if manager.objective is None else manager.objective.item_target_ms
+    return None if target_ms is None else target_ms / 1e3

@@ -1,0 +1,188 @@
+"""The one thread that writes a journal: whatever has come meanwhile is stored together (group commit)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from compositions.errors import RecomposeError
+from datapipe.sources.push import BufferFull
+from runtime.dispatch.keys import KeyStates
+from runtime.dispatch.ledger import StageStates
+from service.runner.durable.journal import Journal
+from service.runner.durable.values import Commit, Pushed
+
+RETRY_S = 0.5
+"""Between two attempts to store what could not be stored."""
+Accept = Callable[[Sequence[Any]], None]
+"""Gets what was pushed once it is stored, in the order of the serial numbers."""
+
+
+@dataclass(slots=True)
+class _Ticket:
+    values: tuple[Any, ...]
+    items: Sequence[Any]
+    first: Future[int] = field(default_factory=Future)
+
+
+class GroupWriter:
+    """The writer of a journal, with a thread that starts with the first write. All methods may be called from any
+    thread.
+
+    ``next_serial``: serial number of the next item that is pushed.
+    """
+
+    def __init__(self, journal: Journal, next_serial: int, accept: Accept) -> None:
+        self._journal, self._accept, self._next_serial = journal, accept, next_serial
+        self._changed = threading.Condition()
+        self._tickets: list[_Ticket] = []
+        self._waiting: Commit | None = None
+        self._stored: list[Commit] = []
+        self._closing = False
+        self._thread: threading.Thread | None = None
+        self._wake: Callable[[], None] = lambda: None
+        self.busy = False
+        """A commit is on its way."""
+        self.fault: str | None = None
+        """Why nothing can be stored now."""
+        self.failed: str | None = None
+        """Why nothing can be stored any more."""
+
+    def push(self, values: tuple[Any, ...], items: Sequence[Any]) -> int:
+        """Stores items as they came; returns the serial number of the first. Raises: BufferFull when there is no room
+        on the disk; RecomposeError when nothing can be stored any more."""
+        ticket = _Ticket(values, items)
+        with self._changed:
+            if self._over:
+                raise RecomposeError(self.failed or "the app is stopping and takes no more items")
+            self._tickets.append(ticket)
+            self._begin()
+        return ticket.first.result()
+
+    def submit(self, commit: Commit) -> None:
+        """Queue a commit, to be stored together with what waits already."""
+        with self._changed:
+            self.busy = True
+            if not self._over:
+                self._waiting = commit if self._waiting is None else _joined(self._waiting, commit)
+                self._begin()
+
+    def tell(self, wake: Callable[[], None]) -> None:
+        """``wake`` is called when something was stored, or cannot be."""
+        self._wake = wake
+
+    def stored(self) -> list[Commit]:
+        """Return the commits that were stored since the last call."""
+        with self._changed:
+            stored, self._stored = self._stored, []
+            return stored
+
+    def close(self) -> None:
+        """Store what can be stored, then close the journal."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        self._journal.close()
+
+    @property
+    def _over(self) -> bool:
+        """Nothing more is taken; what was before may still be on its way."""
+        return self._closing or self.failed is not None
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
+    # --- its thread -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while self.failed is None:
+            tickets, commit = self._next()
+            if self._closing and not tickets and commit is None:
+                return
+            try:
+                self._store(tickets, commit)
+            except OSError as error:
+                self._hold_back(tickets, commit, str(error))
+            except Exception as error:
+                self._fail(tickets, error)
+            self._wake()
+
+    def _next(self) -> tuple[list[_Ticket], Commit | None]:
+        """Return what is to be stored. After a fault it is tried again with the next push, or some time later, and
+        be there nothing: only so it is known to be over."""
+        with self._changed:
+            if self.fault is None:
+                self._changed.wait_for(lambda: self._tickets or self._waiting or self._closing)
+            else:
+                self._changed.wait_for(lambda: self._tickets or self._closing, RETRY_S)
+            return self._take()
+
+    def _take(self) -> tuple[list[_Ticket], Commit | None]:
+        tickets, commit = self._tickets, self._waiting
+        self._tickets, self._waiting = [], None
+        return tickets, commit
+
+    def _store(self, tickets: list[_Ticket], commit: Commit | None) -> None:
+        pushed, next_serial = [], self._next_serial
+        for ticket in tickets:
+            pushed.append(Pushed(next_serial, ticket.values))
+            next_serial = pushed[-1].end
+        self._journal.store(commit, pushed)
+        self._next_serial = next_serial
+        for ticket, each in zip(tickets, pushed, strict=True):
+            self._accept(ticket.items)
+            ticket.first.set_result(each.first)
+        with self._changed:
+            self.fault = None
+            self.busy = self._waiting is not None
+            if commit is not None:
+                self._stored.append(commit)
+
+    def _hold_back(self, tickets: list[_Ticket], commit: Commit | None, why: str) -> None:
+        """Nothing was stored: who pushes is told at once, what left waits and is tried again."""
+        self._refuse(tickets, BufferFull(f"{why}; nothing was taken, try again later"))
+        with self._changed:
+            self.fault = why
+            if commit is not None:
+                self._waiting = commit if self._waiting is None else _joined(commit, self._waiting)
+            if self._closing:
+                self._waiting = None
+
+    def _fail(self, tickets: list[_Ticket], error: Exception) -> None:
+        with self._changed:
+            self.failed = str(error) if isinstance(error, RecomposeError) else f"the journal failed: {error!r}"
+            self._refuse([*tickets, *self._tickets], RecomposeError(self.failed))
+            self._tickets = []
+
+    def _refuse(self, tickets: list[_Ticket], why: RecomposeError) -> None:
+        for ticket in tickets:
+            if not ticket.first.done():  # of those that are stored together some may have been taken
+                ticket.first.set_exception(why)
+
+
+def _joined(earlier: Commit, later: Commit) -> Commit:
+    """Join two commits: progress is that of the later one; changed states, positions and delivered results are those of
+    both."""
+    point = replace(later.checkpoint, keyed=_over(earlier.checkpoint.keyed, later.checkpoint.keyed))
+    positions = {**earlier.positions, **later.positions}
+    return replace(later, checkpoint=point, positions=positions, left=earlier.left + later.left)
+
+
+def _over(earlier: StageStates, later: StageStates) -> StageStates:
+    """Return what has changed in either."""
+    if not earlier or not later:
+        return later or earlier
+    stages = earlier.keys() | later.keys()
+    return {stage: _joined_states(earlier.get(stage, {}), later.get(stage, {})) for stage in stages}
+
+
+def _joined_states(earlier: Mapping[int, KeyStates], later: Mapping[int, KeyStates]) -> Mapping[int, KeyStates]:
+    return {each: {**earlier.get(each, {}), **later.get(each, {})} for each in earlier.keys() | later.keys()}

@@ -1,0 +1,231 @@
+"""The journal of one run: what was pushed, how far the run has come, what left. One file (``journal_file``)."""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import reduce
+from operator import xor
+from pathlib import Path
+from typing import Any
+
+from datapipe.sources.portions import Position
+from runtime.dispatch.checkpoint import Checkpoint
+from runtime.dispatch.ledger import StageStates
+from service.runner.durable.journal_file import RECORD_BYTES, JournalFile, check, damaged, written
+from service.runner.durable.keyed import KeyedLog
+from service.runner.durable.values import Commit, Damaged, Left, Pushed, Resumption, loaded, mark, sealed, unsealed
+
+KEPT_RESULTS = 2000
+"""At least so many of the latest results stay, where results are kept: as many as the window of the API."""
+
+
+_UNKNOWN = object()
+"""Is no state."""
+SOURCE = ""
+"""Name of the source among the stages with keyed state: a partition is a key, and its position is the state."""
+
+
+class Records:
+    """The records of one table: each stands for consecutive serial numbers; the oldest go first."""
+
+    def __init__(self, table: str, extent: Callable[[Any], tuple[int, int]]) -> None:
+        """``extent``: first serial number of a record's body, and how many it stands for."""
+        self._table, self._extent = table, extent
+        self._known: deque[tuple[int, int]] = deque()
+        """First serial number, and how many."""
+
+    def load(self, db: sqlite3.Connection) -> list[Any]:
+        """Return all records, the oldest first. Raises: Damaged."""
+        rows = db.execute(f"SELECT first, count, body FROM {self._table} ORDER BY first").fetchall()
+        self._known = deque((first, count) for first, count, _ in rows)
+        bodies = [unsealed(body) for _, _, body in rows]
+        if [self._extent(body) for body in bodies] != list(self._known):
+            raise Damaged("a record stands for other items than when it was written")
+        return bodies
+
+    def add(self, db: sqlite3.Connection, first: int, count: int, body: Any) -> None:
+        what = f"what is to be stored of item {first}" if count == 1 else f"what is to be stored of {count} items"
+        written(db, f"INSERT INTO {self._table} VALUES (?, ?, ?)", (first, count, sealed(body)), what)
+
+    def note(self, first: int, count: int) -> None:
+        """It was stored."""
+        self._known.append((first, count))
+
+    def forget(self, db: sqlite3.Connection, before: int) -> None:
+        """Delete the records whose serial numbers are all below ``before``."""
+        oldest = next((first for first, count in self._known if first + count > before), before)
+        if self._known and self._known[0][0] < oldest:
+            db.execute(f"DELETE FROM {self._table} WHERE first < ?", (oldest,))
+
+    def forgot(self, before: int) -> None:
+        """Note that the deletion was stored."""
+        while self._known and sum(self._known[0]) <= before:
+            self._known.popleft()
+
+
+class Journal:
+    """The journal of one run, for one thread at a time. Raises: as :class:`JournalFile`."""
+
+    def __init__(self, path: Path, run: str, epoch: int, *, sync: bool = True) -> None:
+        self._file = JournalFile(path, run, epoch, sync=sync)
+        self._pushed, self._results, self._keyed = (
+            Records("pushed", _of_pushed),
+            Records("result", _of_left),
+            KeyedLog(),
+        )
+        self._moving: Mapping[str, Position | None] = {}
+        """Positions that an earlier version stored as a whole; the first commit stores them in the present form."""
+        self._states: Mapping[str, Any] = {}
+        """As this journal stored them last."""
+        self._stages: frozenset[str] = frozenset()
+        """Of which a state is stored."""
+        try:
+            with self._file.taking_over() as db:
+                self.found = self._load(db)
+        except BaseException as error:
+            self._file.close()
+            if isinstance(error, Damaged):
+                raise damaged(path, str(error)) from error
+            raise
+
+    def _load(self, db: sqlite3.Connection) -> Resumption:
+        left = tuple(Left(*each) for record in self._results.load(db) for each in record)
+        pushed = tuple(Pushed(*each) for each in self._pushed.load(db))
+        row = db.execute("SELECT body FROM progress").fetchone()
+        if row is None:
+            return Resumption(pushed=pushed)
+        delivered, failed, shed, self._moving, wanted, marked = progress_of(row[0])
+        states = {stage: unsealed(body) for stage, body in db.execute("SELECT stage, body FROM state")}
+        keyed, self._stages = self._keyed.load(db), frozenset(states)
+        if marked is not None and marked != self._mark(self._stages):
+            raise Damaged("a state stands under another stage's name than when it was written")
+        point = Checkpoint(delivered, failed, shed, states)
+        known = {partition: loaded(at) for partition, at in keyed.pop(SOURCE, {}).items()}
+        positions = {partition: at for partition, at in {**self._moving, **known}.items() if at is not None}
+        return Resumption(point, positions, left, pushed, wanted, keyed)
+
+    def _mark(self, stages: Iterable[str]) -> int:
+        """Return a mark that identifies the owners of the stored states."""
+        return reduce(xor, map(mark, stages), self._keyed.mark)
+
+    def store(self, commit: Commit | None, pushed: Iterable[Pushed] = ()) -> None:
+        """Store all of it or nothing; with neither argument, check that writing is possible. Raises: Fenced; NotNow."""
+        pushed = tuple(pushed)
+        with self._file.writing() as db:
+            for each in pushed:
+                self._pushed.add(db, each.first, len(each.values), (each.first, each.values))
+            if commit is not None:
+                self._put(db, commit)
+            elif not pushed:
+                db.execute("UPDATE holder SET epoch = epoch")  # writes a page and changes nothing
+        for each in pushed:
+            self._pushed.note(each.first, len(each.values))
+        if commit is not None:
+            self._note(commit)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _put(self, db: sqlite3.Connection, commit: Commit) -> None:
+        point = commit.checkpoint
+        for stage, state in point.states.items():
+            if self._states.get(stage, _UNKNOWN) is not state:
+                row = stage, sealed(state)
+                written(db, "INSERT OR REPLACE INTO state VALUES (?, ?)", row, f"the state of stage {stage}")
+        self._keyed.put(db, {**point.keyed, **_by_key({**self._moving, **commit.positions})})
+        marked = self._mark(self._stages | point.states.keys())
+        progress = point.delivered, point.failed, point.shed, dict[str, Position](), commit.wanted, marked
+        db.execute("INSERT OR REPLACE INTO progress VALUES (1, ?)", (sealed(progress),))
+        self._pushed.forget(db, point.next_serial)
+        if commit.left:
+            for record in _records(commit.left):
+                self._results.add(db, *_of_left(record), [tuple(each) for each in record])
+            self._results.forget(db, _forgotten(commit))
+
+    def _note(self, commit: Commit) -> None:
+        self._moving = {}
+        self._states = commit.checkpoint.states
+        self._stages |= self._states.keys()
+        self._keyed.note()
+        self._pushed.forgot(commit.checkpoint.next_serial)
+        if commit.left:
+            for record in _records(commit.left):
+                self._results.note(*_of_left(record))
+            self._results.forgot(_forgotten(commit))
+
+
+def owed(path: Path) -> str | None:
+    """Return the undelivered data of an ended run; None: there is none, and everything can be read. Raises:
+    sqlite3.Error, Damaged, RecomposeError for data that cannot be read, such as those of a later version."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
+        if db.execute("SELECT count(*) FROM pushed").fetchone()[0]:
+            return "items that never left"
+        row = db.execute("SELECT body FROM progress").fetchone()
+        delivered, failed, shed, _, wanted, _ = progress_of(row[0]) if row is not None else (0, 0, 0, {}, None, None)
+        if wanted is not None and wanted < delivered + failed + shed:
+            return "results that its sink never got"
+        check(db, path)
+        return None
+
+
+def progress_of(body: bytes) -> tuple[int, int, int, Mapping[str, Any], int | None, int | None]:
+    """Delivered, failed, shed, positions, wanted, the mark of whose the states are; the last two are not in journals
+    from before they were stored."""
+    delivered, failed, shed, positions, *rest = unsealed(body)
+    wanted, marked = (*rest, None, None)[:2]
+    return delivered, failed, shed, positions, wanted, marked
+
+
+def _by_key(positions: Mapping[str, Position | None]) -> StageStates:
+    """Return the changed positions as changed states of keys."""
+    states = {partition: None if at is None else pickle.dumps(at) for partition, at in positions.items()}
+    return {SOURCE: {0: states}} if states else {}
+
+
+def _records(left: Sequence[Left]) -> Iterator[list[Left]]:
+    """Group results into records of up to ``RECORD_BYTES``, with at least one item each."""
+    record: list[Left] = []
+    size_bytes = 0
+    for each in left:
+        for part in _parts(each):
+            if record and size_bytes + part.size_bytes > RECORD_BYTES:
+                yield record
+                record, size_bytes = [], 0
+            record.append(part)
+            size_bytes += part.size_bytes
+    if record:
+        yield record
+
+
+def _parts(left: Left) -> Iterator[Left]:
+    """Split results into parts no larger than a record may be, estimated by the mean size of their items."""
+    most = max(1, len(left.values) * RECORD_BYTES // max(1, left.size_bytes))
+    if most >= len(left.values):
+        yield left
+        return
+    each_bytes = left.size_bytes // len(left.values)
+    for begin in range(0, len(left.values), most):
+        values = left.values[begin : begin + most]
+        yield Left(left.first + begin, values, left.error, each_bytes * len(values))
+
+
+def _of_left(left: Sequence[tuple[Any, ...]]) -> tuple[int, int]:
+    """As they are in a record, too."""
+    (first, *_), (last, values, *_) = left[0], left[-1]
+    return first, last + len(values) - first
+
+
+def _of_pushed(body: tuple[int, Sequence[Any]]) -> tuple[int, int]:
+    first, values = body
+    return first, len(values)
+
+
+def _forgotten(commit: Commit) -> int:
+    """Results below need not stay."""
+    first, count = _of_left(commit.left)
+    latest = first + count - KEPT_RESULTS
+    return latest if commit.wanted is None else min(latest, commit.wanted)

@@ -1,0 +1,203 @@
+"""Detect if something that was stored in the write-ahead log of a journal is no longer there.
+
+SQLite reads its log up to the first frame whose check sum is wrong, and does not report what is behind it: a
+transaction that a crash cut short ends the same way. Where a process was killed, the index of the log has the number of
+frames that were stored (``log_index``). Where the index has no answer, as in a copy without it or after power was lost,
+transactions behind the damaged place show that no crash cut the log there; behind the last one there is none. The
+format: https://sqlite.org/fileformat2.html#walformat
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+HEADER_BYTES, FRAME_HEADER_BYTES = 32, 24
+ORDERS = {0x377F0682: "<u4", 0x377F0683: ">u4"}
+"""In which order of bytes check sums take words, by the number that the file begins with."""
+BLOCK_FRAMES = 2048
+"""Are looked at together: of pages of 4 KB some 8 MB."""
+UNSURE = 1
+"""So many transactions in a row behind the place may be none: one that was given up (no room, no power) may have left
+its end there. What several left that were given up one after the other is no row: each was written over the one
+before, and the sums of what stuck out do not go on from what is before it."""
+Words = NDArray[np.uint32]
+
+
+class Look(NamedTuple):
+    """The content of a log. ``salts`` None: its header is damaged, and SQLite takes none of it."""
+
+    salts: bytes | None
+    taken: int
+    """Frames, the first ones, that are as they were written."""
+    behind: int
+    """Ends of transactions of this log behind them: as many as are in a row."""
+
+
+def log_damage(journal: Path, *, synced: bool) -> str | None:
+    """Return what was stored in its log and will not be found by SQLite; None where that is not sure. To be asked
+    before SQLite opens the journal. Reads, and no more. Looks twice, as another process may be writing.
+
+    ``synced``: each transaction waited for the disk. Else the log may have holes once power was lost, and what is
+    behind them was not promised.
+    """
+    log, index_file = (journal.with_name(journal.name + suffix) for suffix in ("-wal", "-shm"))
+    for _ in range(2):
+        index = log_index(index_file)
+        look = look_at(log)
+        if look is None:
+            return None
+        is_still = index is not None and log_index(index_file) == index
+        how = (_missing(look, index) if is_still else None) or (_behind(look) if synced else None)
+        if how is None:
+            return None
+    return how
+
+
+def _missing(look: Look, index: LogIndex | None) -> str | None:
+    if index is None or look.taken >= index.frames or look.salts not in (None, index.salts):
+        return None
+    return f"of {index.frames} pages that were stored in its log the first {look.taken} are as they were written"
+
+
+def _behind(look: Look) -> str | None:
+    if look.behind <= UNSURE:
+        return None
+    return f"{look.behind} transactions of its log are behind a page that is not as it was written"
+
+
+class _Header(NamedTuple):
+    """``right`` False: it is not as it was written, and SQLite takes none of the frames."""
+
+    page_bytes: int
+    salts: Words
+    """Are in each frame of this log; what an earlier one left behind it has others."""
+    order: str
+    sums: Words
+    right: bool
+
+
+def look_at(log: Path) -> Look | None:
+    """Return the content of the log; None if there is none, or if it was begun anew meanwhile."""
+    try:
+        file = log.open("rb")
+    except FileNotFoundError:
+        return None
+    with file:
+        stored = file.read(HEADER_BYTES)
+        header = _header(stored) if len(stored) == HEADER_BYTES else None
+        if header is None:
+            return Look(None, 0, 0)
+        before, taken, rows, whole = header.sums, header.right, np.zeros(1, np.int64), 0
+        frame_bytes = FRAME_HEADER_BYTES + header.page_bytes
+        while len(block := file.read(frame_bytes * BLOCK_FRAMES)) >= frame_bytes:
+            count = len(block) // frame_bytes
+            frames = np.frombuffer(block, np.uint8, count * frame_bytes).reshape(count, frame_bytes)
+            heads = _words(frames[:, :FRAME_HEADER_BYTES], ">u4")
+            ours = (heads[:, 2:4] == header.salts).all(axis=1)
+            right, goes_on = _sums_are_right(frames, heads[:, 4:6], before, header.order)
+            end = _first(~(ours & right)) if taken else 0
+            before, taken, whole = heads[-1, 4:6], end == count, whole + end
+            in_row = np.bincount(np.cumsum(~goes_on[end:]), ours[end:] & (heads[end:, 1] != 0), 1).astype(np.int64)
+            rows = np.array([max(rows[:-1], default=0), rows[-1] + in_row[0], *in_row[1:]])
+        file.seek(0)
+        if file.read(HEADER_BYTES) != stored:
+            return None
+        return Look(stored[16:24] if header.right else None, whole, int(max(rows)))
+
+
+def _first(marks: NDArray[np.bool_]) -> int:
+    return int(marks.argmax()) if marks.any() else len(marks)
+
+
+def _header(stored: bytes) -> _Header | None:
+    """None: it does not say how long a frame is."""
+    words = _words(np.frombuffer(stored, np.uint8)[np.newaxis], ">u4")[0]
+    page_bytes, order = int(words[2]), ORDERS.get(int(words[0]), "<u4")
+    if not 512 <= page_bytes <= 65536 or page_bytes % 8:
+        return None
+    summed = _words(np.frombuffer(stored, np.uint8)[np.newaxis, :24], order)
+    right = bool((_sums(summed, np.zeros((1, 2), np.uint32))[0] == words[6:8]).all())
+    return _Header(page_bytes, words[4:6], order, words[6:8], right)
+
+
+def _sums_are_right(
+    frames: NDArray[np.uint8], stored: Words, before: Words, order: str
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return for each frame if the sum of those before it is right (``before`` of the first); and whether it was
+    written behind the one before it, which may have another sum by now."""
+    words = _words(np.concatenate((frames[:, :8], frames[:, FRAME_HEADER_BYTES:]), axis=1), order)
+    sums = _sums(words, np.vstack((before, stored[:-1])))
+    right: NDArray[np.bool_] = (sums == stored).all(axis=1)
+    if right.all():
+        return right, right
+    return right, right | (_sums(words, np.vstack((before, sums[:-1]))) == stored).all(axis=1)
+
+
+def _sums(words: Words, before: Words) -> Words:
+    """Check sums of rows of words that go on from ``before``: for each pair of words s0 += x0 + s1, s1 += x1 + s0,
+    modulo 2³². All rows at once."""
+    first, second = before.T.copy()
+    columns = np.ascontiguousarray(words.T)
+    for even, odd in zip(columns[::2], columns[1::2], strict=True):
+        first += even + second
+        second += odd + first
+    return np.stack((first, second), axis=1)
+
+
+def _words(rows: NDArray[np.uint8], order: str) -> Words:
+    return np.ascontiguousarray(rows).view(order).astype(np.uint32)
+
+
+# Read the index of a write-ahead log, SQLite's file ``-shm``: the number of frames that were stored in the log.
+#
+# After each transaction that SQLite stored, it writes there how many frames the log has by then, and trusts it as long
+# as a process has the journal open: the first that opens it begins it anew from the log. A process that is killed
+# leaves it as it was, in the memory of the operating system. The format, above all its head, is published and does not
+# change: https://sqlite.org/walformat.html#the_wal_index_file_format
+
+HEAD = struct.Struct("=IIIBBHII2I8s2I")
+"""Version, unused, changes, whether it is set up, order of check sums, bytes of a page, frames, pages of the database,
+sum of the last frame, salts, sum of this. In the order of bytes of the machine; the salts as they are in the log."""
+VERSION = 3007000
+SUMMED_BYTES = 40
+
+
+class LogIndex(NamedTuple):
+    """``frames`` of the log with these ``salts`` were stored."""
+
+    frames: int
+    salts: bytes
+
+
+def log_index(path: Path) -> LogIndex | None:
+    """None: it says nothing that is sure. Both copies of its head have to be alike, their sum right, and the file of a
+    process of this machine since it started: one that is from before lost power may be newer than its log."""
+    try:
+        written_s = path.stat().st_mtime
+        with path.open("rb") as file:
+            first, second = file.read(HEAD.size), file.read(HEAD.size)
+    except OSError:
+        return None
+    if len(second) < HEAD.size or first != second or not psutil.boot_time() < written_s <= time.time():
+        return None
+    version, _, _, is_set_up, _, _, frames, _, _, _, salts, *sums = HEAD.unpack(first)
+    if version != VERSION or is_set_up != 1 or tuple(sums) != _sums_of_head(first[:SUMMED_BYTES]):
+        return None
+    return LogIndex(frames, salts)
+
+
+def _sums_of_head(head: bytes) -> tuple[int, int]:
+    """As of the log's frames, in the order of bytes of the machine."""
+    words = struct.unpack(f"={len(head) // 4}I", head)
+    first = second = 0
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) % 2**32
+        second = (second + odd + first) % 2**32
+    return first, second

@@ -1,0 +1,1 @@
+"""Handlers of requests to a runner: before, during and after its run."""

@@ -1,0 +1,286 @@
+"""The loop of a running app: observe, estimate, decide, apply; with the estimates of its switches. The same in real
+time and in the simulation."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from compositions.model import Composition
+from control.decisions import CallOff, ResetWindow, SwitchTo
+from control.journal import Journal, OutputGaps, SwitchRecord
+from control.manager import Manager, TickResult
+from profiler.drain import DrainEstimator
+from profiler.drain_kinds import Conditions, DrainSample, InFlight, ScheduleSample
+from profiler.drain_samples import SizeLaws
+from profiler.monitor import Monitor, Running
+from profiler.service_time import stage_costs
+from profiler.snapshot import Snapshot
+from runtime.dispatch.events import SwitchStyle
+from runtime.dispatch.outcomes import (
+    Delivered,
+    Outcome,
+    Shed,
+    StartFailed,
+    SwitchEnded,
+    SwitchOverdue,
+    TaskTimed,
+    WorkersChanged,
+)
+from runtime.dispatch.views import DispatcherView
+from runtime.engine import Engine
+
+LOSSES_KEPT = 20
+TICK_S = 0.25
+"""The manager looks four times a second."""
+
+Sink = Callable[[Delivered | Shed], None]
+
+
+class Bundler:
+    """Decides how many items travel together; this one leaves it as it is."""
+
+    def decide(self, snapshot: Snapshot, view: DispatcherView, manager: Manager) -> None:
+        """Decide at every turn of the manager."""
+
+    def timed(self, task: TaskTimed) -> None:
+        """A task came back."""
+
+    def delivered(self, out: Delivered) -> None:
+        """Items left."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """The settings of the loop: how it measures and switches."""
+
+    cores: float
+    """Cores that the workers may use."""
+    style: SwitchStyle = SwitchStyle.SEAMLESS
+    drain_sample: DrainSample = field(default_factory=ScheduleSample)
+    seen_at_once: bool = True
+    """What leaves the dispatcher can be seen from then on; else somebody says when (``ControlLoop.seen``)."""
+    tick_s: float = TICK_S
+    """Between two turns of the manager."""
+
+
+@dataclass(slots=True)
+class WorkerFailures:
+    """Failures of workers."""
+
+    start_failure: StartFailed | None = None
+    """The last failed start; None since a worker joined."""
+    count: int = 0
+    """Number of lost workers."""
+    losses: deque[WorkersChanged] = field(default_factory=lambda: deque(maxlen=LOSSES_KEPT))
+    """The latest lost workers."""
+
+    def lost(self, loss: WorkersChanged) -> None:
+        self.count += 1
+        self.losses.append(loss)
+
+
+class ControlLoop:
+    """Carries outcomes to the monitor, snapshots to the manager, and its commands to the engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        monitor: Monitor,
+        manager: Manager,
+        settings: LoopSettings,
+        sink: Sink = lambda _: None,
+        bundler: Bundler | None = None,
+    ) -> None:
+        self.engine = engine
+        self.monitor = monitor
+        self.manager = manager
+        self.journal = Journal()
+        self.handovers = Handovers(self.journal, settings.cores, settings.drain_sample)
+        self.snapshot: Snapshot | None = None
+        self.result: TickResult | None = None
+        self.failures = WorkerFailures()
+        self.tap: Callable[[Outcome], None] | None = None
+        """Is shown every outcome; for telemetry."""
+        self._settings = settings
+        self._sink, self._bundler = sink, bundler or Bundler()
+        self._next_tick_s = engine.now_s
+        self._stable_since_s = engine.now_s
+
+    def step(self, until_s: float) -> list[Outcome]:
+        """Waits for something to happen until ``until_s`` at the latest, and ticks when it is time."""
+        outcomes = self.engine.advance(min(until_s, self._next_tick_s))
+        for outcome in outcomes:
+            self._observe(outcome)
+        now_s = self.engine.now_s
+        if self.snapshot is not None and self.monitor.rate_jumped(self.snapshot.input.set_per_s):
+            self.look_now()
+        if now_s >= self._next_tick_s:
+            self._next_tick_s = max(self._next_tick_s + self._settings.tick_s, now_s)
+            self.tick(now_s)
+        return outcomes
+
+    def look_now(self) -> None:
+        """Something was asked of the manager that need not wait for its turn: the next step begins one."""
+        self._next_tick_s = min(self._next_tick_s, self.engine.now_s)
+
+    def tick(self, now_s: float) -> None:
+        """Take one turn of the manager."""
+        view = self.engine.view()
+        self.snapshot = self._snapshot(now_s, view)
+        self.handovers.sample(view, self.snapshot)
+        self._bundler.decide(self.snapshot, view, self.manager)
+        self.result = self.manager.tick(now_s, self.snapshot)
+        self.journal.record(self.result.decision)
+        for decision in self.manager.hindsights():
+            self.journal.record_hindsight(decision)
+        for command in self.result.commands:
+            if isinstance(command, SwitchTo):
+                self._switch(command, self.snapshot)
+            elif isinstance(command, CallOff):
+                self.engine.call_off(command.reason)
+            elif isinstance(command, ResetWindow):
+                self.monitor.reset_window(now_s)
+
+    def seen(self, at_s: float, out: Delivered) -> None:
+        """Whoever waits for these items can see them from now on: their latency ends here."""
+        if out.error is None:
+            self.monitor.record_deliveries(at_s, out.arrived_s, out.started_s, out.since_s)
+
+    # --- observe ----------------------------------------------------------------------------------------------------
+
+    def _observe(self, outcome: Outcome) -> None:
+        if self.tap is not None:
+            self.tap(outcome)
+        if isinstance(outcome, TaskTimed):
+            self.monitor.record_timings(outcome.at_s, outcome.timings, outcome.items)
+            self.handovers.record_size(outcome)
+            self._bundler.timed(outcome)
+            if outcome.hop_s is not None:
+                self.monitor.record_hop(outcome.hop_s, outcome.node)
+        elif isinstance(outcome, Delivered):
+            self._delivered(outcome)
+        elif isinstance(outcome, Shed):
+            self._sink(outcome)
+        elif isinstance(outcome, SwitchEnded):
+            self._switched(outcome)
+        elif isinstance(outcome, SwitchOverdue):
+            self.handovers.drain.overdue()
+        elif isinstance(outcome, WorkersChanged):
+            if outcome.lost:
+                self.failures.lost(outcome)
+                self.manager.workers_lost(outcome.at_s, outcome.reason)
+            self.failures.start_failure = None if outcome.joined else self.failures.start_failure
+        elif isinstance(outcome, StartFailed):
+            self.failures.start_failure = outcome
+
+    def _delivered(self, out: Delivered) -> None:
+        self.handovers.gaps.delivered(out.at_s, out.composition)
+        self._bundler.delivered(out)
+        if self._settings.seen_at_once:
+            self.seen(out.at_s, out)
+        self._sink(out)
+
+    def _switched(self, ended: SwitchEnded) -> None:
+        self.handovers.end(ended)
+        if ended.error is not None:
+            self.manager.switch_failed(ended.error, called_off=ended.called_off)
+            if ended.called_off:  # there is something else to do
+                self.look_now()
+        else:
+            self._stable_since_s = ended.at_s
+            self.monitor.reset_window(ended.at_s)
+
+    # --- estimate ---------------------------------------------------------------------------------------------------
+
+    def _snapshot(self, now_s: float, view: DispatcherView) -> Snapshot:
+        running = Running(
+            view.composition.name,
+            view.switching,
+            self._stable_since_s,
+            view.queued,
+            view.in_flight,
+            len(view.workers),
+            self._settings.cores,
+            Counter(worker.node for worker in view.workers),
+        )
+        return self.monitor.snapshot(now_s, running)
+
+    # --- apply ------------------------------------------------------------------------------------------------------
+
+    def _switch(self, command: SwitchTo, snapshot: Snapshot) -> None:
+        expected = self.handovers.begin(command.composition, self.engine.view(), snapshot)
+        self.engine.switch(
+            command.composition,
+            self._settings.style,
+            drain_estimate_s=expected.drain_bound_s or 0.0,
+            drain_mean_s=expected.drain_mean_s or 0.0,
+            first_result_s=expected.first_result_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The estimate of a switch that begins, in seconds; the drain is None if too little is known."""
+
+    drain_mean_s: float | None
+    drain_bound_s: float | None
+    first_result_s: float
+    """How long the new composition takes from its first item in to its first result out."""
+
+
+class Handovers:
+    """Drain estimates and output gaps; every switch is entered in the journal."""
+
+    def __init__(self, journal: Journal, cores: float, drain_sample: DrainSample) -> None:
+        self.drain = DrainEstimator()
+        self.gaps = OutputGaps()
+        self._journal = journal
+        self._cores = cores
+        self._drain_sample = drain_sample
+        self._sizes = SizeLaws()
+        self._record = SwitchRecord(None, None)
+
+    def record_size(self, task: TaskTimed) -> None:
+        """Learn how processing time grows with the size of a payload."""
+        stages = tuple(timing.stage for timing in task.timings)
+        each_s = sum(timing.wall_s for timing in task.timings) / task.items
+        self._sizes.add(stages, task.size_bytes // task.items, each_s)
+
+    def sample(self, view: DispatcherView, snapshot: Snapshot) -> None:
+        """Estimate how long a drain would take that began now, unless there is one."""
+        if not view.switching:
+            now = self._conditions(snapshot)
+            self.drain.sample(self._drain_sample.sample(_left(view), now) if now and view.in_flight else None)
+
+    def begin(self, composition: Composition, view: DispatcherView, snapshot: Snapshot) -> Expected:
+        """A switch to ``composition`` begins."""
+        now = self._conditions(snapshot)
+        sample_s = self._drain_sample.at_switch(_left(view), now) if now and view.in_flight else None
+        expected = self.drain.begin(sample_s)
+        mean_s, bound_s = (expected.srtt_s, expected.bound_s) if expected else (None, None)
+        self._record = SwitchRecord(mean_s, bound_s)
+        self.gaps.switch_begins(self._record)
+        costs = stage_costs(snapshot.stages, self._cores)
+        work_s = snapshot.bundle_items * sum(cost.service_s for cost in costs.values())
+        return Expected(mean_s, bound_s, work_s + snapshot.hop_s * len(composition.groups))
+
+    def end(self, ended: SwitchEnded) -> None:
+        """The switch is over; after one that failed the estimates go on."""
+        self.drain.end(ended.drain_actual_s)
+        self._journal.record_switch(self._record, ended)
+        self.gaps.switch_ended()
+        if ended.error is None:
+            self.drain.restart()
+
+    def _conditions(self, snapshot: Snapshot) -> Conditions | None:
+        """Those under which items are drained; None where too little is known."""
+        if not snapshot.stages:
+            return None
+        costs = stage_costs(snapshot.stages, self._cores)
+        return Conditions(costs, self._cores, snapshot.hop_s, self._sizes, self.drain.calibration)
+
+
+def _left(view: DispatcherView) -> InFlight:
+    return InFlight(view.composition, view.in_flight, view.pending)

@@ -1,0 +1,14 @@
+"""The state of a runner that does not answer, as seen from outside."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Vital(Enum):
+    REACHABLE = "reachable"
+    """The machine answers, so if there is no answer the runner itself is the cause."""
+    CUT_OFF = "cut off"
+    """The machine does not answer; the runner may be well."""
+    DEAD = "dead"
+    """The process has ended, or Ray considers it or its machine lost."""

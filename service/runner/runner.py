@@ -1,0 +1,254 @@
+"""One running app in a thread of its own, behind ``RunnerPort``: its life from start to end, and its failures."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from math import inf
+from tempfile import NamedTemporaryFile
+from time import monotonic
+from typing import TypeVar
+
+import structlog
+
+from compositions.errors import RecomposeError
+from runtime.dispatch.event_log import DispatcherError, EventLog
+from service.runner.handlers.answers import AtRest, answers_of
+from service.runner.handlers.status import RunnerStatus
+from service.runner.rpc.mailbox import Answers, Mailbox
+from service.runner.rpc.port import ANSWER_S
+from service.runner.rpc.requests import (
+    Change,
+    Handler,
+    Push,
+    PushMany,
+    ReadSpec,
+    ReadStatus,
+    Request,
+    SetPlannedLoads,
+    Start,
+    Stop,
+    Taken,
+    changed,
+)
+from service.runner.rpc.vital import Vital
+from service.runner.telemetry.record import record_of
+from service.runner.validation.checked import NO_OVERRIDES, CheckedSpec, Overrides
+from service.runner.validation.resolution import follows_itself
+from service.runner.wiring.assembly import assemble
+from service.runner.wiring.run import Run
+from service.schemas.spec import RunSpec, new_run
+
+START_FAILURES = 3
+"""After so many workers in a row could not start, with none alive, the app has failed."""
+NAMED = 5
+"""Serial numbers that are named where items were given up."""
+
+
+def failure_text(error: Exception, app: str) -> str:
+    """A sentence where the error is one for users, else the stack. An error of the dispatcher names the file that plays
+    it again."""
+    if isinstance(error, RecomposeError) and not isinstance(error, DispatcherError):
+        return str(error)
+    stack = "".join(traceback.format_exception(error)).rstrip()
+    return f"{stack}\n{_kept(error.log, app)}" if isinstance(error, DispatcherError) else stack
+
+
+def _kept(log: EventLog, app: str) -> str:
+    """The log has no payloads in it, and still only its owner may read it (mode 0600)."""
+    try:
+        with NamedTemporaryFile("w", prefix=f"recompose-{app}-", suffix=".events.jsonl", delete=False) as file:
+            file.writelines(f"{line}\n" for line in log.lines())
+    except OSError as error:
+        return f"The events that led to it could not be written: {error}"
+    return f"The events that led to it are in {file.name}; runtime.dispatch.replay plays them again."
+
+
+def check(run: Run) -> None:
+    """Raises: RecomposeError when the run cannot go on."""
+    broken, waits = run.loop.failures.start_failure, run.checked.spec.origin.kept_up
+    given_up = broken is not None and broken.consecutive >= START_FAILURES and not (broken.passing and waits)
+    if broken is not None and given_up and not run.loop.engine.view().workers:
+        raise RecomposeError(f"workers cannot start: {broken.reason}")
+    for failed in (run.sink.failed, run.checkpointer.failed):
+        if failed is not None:
+            raise RecomposeError(failed)
+
+
+def check_drained(run: Run) -> None:
+    """Raises: RecomposeError when items were accepted and are not delivered."""
+    if run.undelivered:
+        raise RecomposeError(_given_up(run.undelivered))
+
+
+def _given_up(serials: range) -> str:
+    shown = ", ".join(str(serial) for serial in serials[:NAMED])
+    more = f" and {len(serials) - NAMED} more" if len(serials) > NAMED else ""
+    return (
+        f"the time to drain was over with {len(serials)} accepted items not delivered, serial numbers {shown}{more}; "
+        "give them again, or give the stop more time"
+    )
+
+
+A = TypeVar("A")
+
+STEP_S = 0.25
+"""Longest step of the loop; whatever happens ends it early."""
+CLOSE_S = 10.0
+"""What a stop waits beyond its drain for workers to end."""
+
+
+@dataclass(slots=True)
+class _End:
+    """The requested end of a run; of several stops the tightest holds."""
+
+    told: threading.Event = field(default_factory=threading.Event)
+    drain: bool = True
+    drain_until_s: float = inf
+    telling: threading.Lock = field(default_factory=threading.Lock)
+
+    def tell(self, drain: bool, timeout_s: float) -> None:
+        with self.telling:
+            self.drain = self.drain and drain
+            self.drain_until_s = min(self.drain_until_s, monotonic() + timeout_s)
+        self.told.set()
+
+    @property
+    def due(self) -> bool:
+        """What is still in flight is given up."""
+        return self.told.is_set() and (not self.drain or monotonic() > self.drain_until_s)
+
+
+class Runner:
+    """A running app. All public methods may be called from any thread. Raises: RecomposeError for a spec that cannot
+    run."""
+
+    def __init__(self, spec: RunSpec, overrides: Overrides = NO_OVERRIDES) -> None:
+        self.spec = spec = spec if spec.origin.run else spec.but(origin=replace(spec.origin, run=new_run()))
+        self._checked = CheckedSpec(spec, overrides)
+        self._results = overrides.results
+        self._log = structlog.get_logger().bind(app=spec.app)
+        if idle := follows_itself(spec):
+            self._log.warning(idle)
+        self._status = RunnerStatus()
+        self._mailbox = Mailbox()
+        self._run: Run | None = None
+        resting = AtRest(self._checked, self._status, self._mailbox).handlers()
+        self._at_once = Answers(*self._handlers(), *resting)
+        self._unstarted = threading.Lock()
+        self._end = _End()
+        self._ended = threading.Event()
+        self._killed = False
+        self._thread = threading.Thread(target=self._live, name=f"loop-{spec.app}", daemon=True)
+
+    # --- the port ---------------------------------------------------------------------------------------------------
+
+    def ask(self, request: Request[A], *, timeout_s: float = ANSWER_S) -> A:
+        """Answer a request; see :class:`service.runner.rpc.port.RunnerPort`. ``Stop`` takes its own time."""
+        if self._killed:
+            raise ConnectionError("the runner was killed")
+        at_once = self._at_once  # read once: another takes its place when the run begins
+        answer = at_once.answer(request) if request in at_once else self._mailbox.ask(request, timeout_s)
+        if isinstance(request, Change):
+            self.spec = changed(self.spec, request)
+        return answer
+
+    def vital(self) -> Vital:
+        return Vital.DEAD if self._killed else Vital.REACHABLE
+
+    def kill(self) -> None:
+        if not self._killed:
+            self._killed = True
+            self._stop(Stop(drain=False, timeout_s=0.0))
+
+    def at(self, node: str) -> None:
+        """It runs on the machine with this address."""
+        self._status.node = node
+
+    def wait(self, timeout_s: float) -> bool:
+        """True when the run has ended."""
+        return self._ended.wait(timeout_s)
+
+    def _handlers(self) -> tuple[Handler, ...]:
+        """Return the handlers of requests that need no loop."""
+        return (
+            Start.by(self._start),
+            ReadSpec.by(lambda _: self.spec),
+            Stop.by(self._stop),
+            Push.by(lambda request: self._checked.pushes.put(request.value)),
+            PushMany.by(lambda request: Taken(*self._checked.pushes.put_all(request.values), self.spec.origin.run)),
+        )
+
+    def _start(self, _: Start) -> None:
+        if self._unstarted.acquire(blocking=False):
+            self._thread.start()
+
+    def _stop(self, request: Stop) -> None:
+        self._end.tell(request.drain, request.timeout_s)
+        if self._run is not None:
+            self._run.wake()
+        if self._thread.ident is not None:
+            self._ended.wait(request.timeout_s + CLOSE_S)
+
+    # --- the loop's thread ------------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        try:
+            with self._reporting(), ExitStack() as closing:
+                closing.callback(self._checked.close)
+                with self._reporting():
+                    self._conduct(closing)
+                self._status.close()
+        finally:
+            self._status.end()
+            self._ended.set()
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """The last place that can tell what went wrong: the state says failed, the log says why."""
+        try:
+            yield
+        except Exception as error:
+            self._fail(failure_text(error, self.spec.app))
+
+    def _fail(self, reason: str) -> None:
+        self._status.failure = self._status.failure or reason
+        self._log.error("run failed", reason=reason)
+
+    def _conduct(self, closing: ExitStack) -> None:
+        self._run = run = assemble(self._checked, self._results)
+        closing.callback(run.close)
+        record = record_of(self.spec, run)
+        closing.callback(record.close)
+        answers = answers_of(run, record, self._status)
+        answers.answer(SetPlannedLoads(run.announced))
+        self._mailbox.open(answers, run.wake)
+        closing.callback(self._mailbox.close)
+        self._at_once = Answers(*self._handlers())
+        run.loop.engine.start()
+        self._turn(run, lambda: record.record(run, lambda: answers.answer(ReadStatus())))
+
+    def _turn(self, run: Run, note: Callable[[], None]) -> None:
+        ends_at_s = inf if self.spec.ending.duration_s is None else monotonic() + self.spec.ending.duration_s
+        while not (self._end.due or run.over):
+            self._mailbox.serve()
+            if self._end.told.is_set() or monotonic() >= ends_at_s:
+                run.intake.stop(drain=self._end.drain)
+            run.feed()
+            run.step(run.loop.engine.now_s + STEP_S)
+            self._look(run)
+            note()
+        if self._end.drain:
+            check_drained(run)
+
+    def _look(self, run: Run) -> None:
+        """Raises: RecomposeError when the run cannot go on."""
+        status = self._status
+        if run.loop.result is not None and run.intake.reading:
+            status.state = run.loop.result.state
+        check(run)
+        if run.intake.failure is not None and status.failure is None:
+            self._fail(f"the source failed: {run.intake.failure}")

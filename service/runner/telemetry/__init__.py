@@ -1,0 +1,1 @@
+"""Records of a run: samples, summary, telemetry."""

@@ -1,0 +1,166 @@
+"""Record a run while it is under way: its clock, its samples, its summary, its telemetry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from compositions.wording import figure
+from control.manager import TickResult
+from control.objectives import Objective
+from profiler.slo import SloHits, SloStatus, Verdict
+from profiler.snapshot import Snapshot
+from service.runner.telemetry.history import History
+from service.runner.telemetry.usage import Usage
+from service.runner.wiring.run import Run
+from service.schemas.base import ms, rounded, time_text
+from service.schemas.results import CheckedItems, Reached, Summary
+from service.schemas.spec import RunSpec
+from service.schemas.status import Sample, Status
+
+if TYPE_CHECKING:
+    from service.runner.telemetry.telemetry import Telemetry
+
+
+class RunningSummary:
+    """Kept up to date once a tick."""
+
+    def __init__(self) -> None:
+        self._hits = SloHits()
+        self._used: list[str] = []
+        self._first_s: float | None = None
+        self._last: Snapshot | None = None
+
+    @property
+    def slo_met_share(self) -> float | None:
+        """Share of the seconds with a verdict in which the SLO was met."""
+        return rounded(self._hits.time_share)
+
+    def record(self, snapshot: Snapshot, result: TickResult) -> bool:
+        """Takes the last tick; False when it was taken before."""
+        if snapshot is self._last:
+            return False
+        self._last = snapshot
+        self._first_s = snapshot.now_s if self._first_s is None else self._first_s
+        if snapshot.composition not in self._used:
+            self._used.append(snapshot.composition)
+        met = SloStatus.VIOLATED if result.slo_status is SloStatus.INFEASIBLE else result.slo_status
+        self._hits.add_second(snapshot.now_s, Verdict(met, "as of the tick"))
+        return True
+
+    def view(self, run: Run, failure: str | None) -> Summary:
+        view, journal, sink = run.loop.engine.view(), run.loop.journal, run.sink
+        last = self._last
+        demand = run.intake.demand()
+        elapsed_s = last.now_s - self._first_s if last and self._first_s is not None else None
+        return Summary(
+            app=run.checked.spec.app,
+            run=run.checked.spec.origin.run,
+            elapsed_s=rounded(elapsed_s),
+            objectives=_reached(run.loop.manager.objective, last),
+            items=CheckedItems(lost=sink.lost, misordered=sink.misordered, **dict(run.items)),
+            composition=view.composition.name,
+            compositions_used=list(self._used),
+            bundle_sizes=list(run.bundling.sizes),
+            switches=journal.switch_count,
+            decisions=len(journal.decisions),
+            settle_s=[round(decision.duration_s, 3) for decision in journal.decisions],
+            throughput_per_s=rounded(_throughput_per_s(run)),
+            latency_ms=ms(last.latency.mean_s) if last and last.latency else None,
+            offered=demand.offered,
+            admitted=demand.admitted,
+            missed=demand.missed,
+            lag_s=rounded(demand.lag_s),
+            slo_met_share=self.slo_met_share,
+            slo_status=run.loop.result.slo_status if run.loop.result else None,
+            workers=view.composition.workers,
+            first_error=sink.first_error,
+            unwritten=sink.unwritten,
+            failure=failure,
+        )
+
+
+def _reached(objective: Objective | None, last: Snapshot | None) -> list[Reached]:
+    """Return the values reached in the last window, one for each objective."""
+    latency = last.latency if last else None
+    found = []
+    for part in objective.parts if objective is not None else ():
+        value = part.value(last.throughput_per_s if last else None, latency.at(part.quantile) if latency else None)
+        told = "not measured" if value is None else part.described(value)
+        if part.slo.statistic == "share" and latency and (within := latency.within(part.wanted_s or 0.0)) is not None:
+            told = f"{figure(100 * within, 4)} % of the items; {told}"
+        found.append(Reached(objective=part.slo.asked, value=told))
+    return found
+
+
+def _throughput_per_s(run: Run) -> float | None:
+    """Without the start, and without what came after the last result."""
+    began_s, last_s = run.intake.began_s, run.sink.last_s
+    if began_s is None or last_s is None or last_s <= began_s:
+        return None
+    return run.items.delivered / (last_s - began_s)
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """``epoch_s``: the wall clock at 0 of the loop's clock, seconds since 1970."""
+
+    epoch_s: float
+
+    @classmethod
+    def now(cls) -> WallClock:
+        """Return the clock of a loop that counts in ``time.monotonic``."""
+        return cls(time() - monotonic())
+
+    def text(self, at_s: float) -> str:
+        """RFC 3339, UTC, to the millisecond."""
+        return time_text(self.epoch_s + at_s)
+
+    def micros(self, at_s: float) -> int:
+        """Microseconds since 1970."""
+        return round((self.epoch_s + at_s) * 1e6)
+
+
+class Record:
+    """Belongs to the loop's thread."""
+
+    def __init__(self, clock: WallClock, telemetry: Telemetry | None = None) -> None:
+        self.clock, self.telemetry = clock, telemetry
+        self.history = History()
+        self.summary = RunningSummary()
+        self.usage = Usage()
+
+    def record(self, run: Run, status: Callable[[], Status]) -> None:
+        """Takes what is new after a step; ``status`` is asked for when a sample is due."""
+        loop = run.loop
+        result, snapshot = loop.result, loop.snapshot
+        if result is None or snapshot is None:
+            return
+        if run.intake.reading:
+            now_s = monotonic()
+            self.history.record(now_s, lambda: Sample.of(status(), self.clock.text(now_s)))
+        if self.summary.record(snapshot, result):
+            self.usage.record(snapshot.now_s, loop.engine.view().workers)
+            run.sink.flush()
+            if self.telemetry is not None:
+                self.telemetry.tick(loop, snapshot, result)
+
+    def close(self) -> None:
+        if self.telemetry is not None:
+            self.telemetry.close()
+
+
+def record_of(spec: RunSpec, run: Run) -> Record:
+    """Return the record of a run, with telemetry if any is to be written."""
+    clock = WallClock.now()
+    if spec.ending.telemetry is None:
+        return Record(clock)
+    from datapipe.telemetry.writer import Origin  # imported here: a run without telemetry needs no Arrow
+    from service.runner.telemetry.telemetry import Telemetry
+
+    assert spec.origin.run is not None, "a runner has given it a name"
+    telemetry = Telemetry(spec.ending.telemetry, Origin(spec.app, spec.origin.run, spec.origin.epoch), clock.epoch_s)
+    run.loop.tap = telemetry.observe
+    return Record(clock, telemetry)

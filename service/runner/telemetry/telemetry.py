@@ -1,0 +1,243 @@
+"""Write telemetry of a running app: items as they leave, the manager's ticks, decisions and switches.
+
+Runs in the loop's thread and does as little there as it can; columns are made in the writer's thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from control.decisions import Decision
+from control.journal import SwitchRecord
+from control.manager import TickResult
+from datapipe.telemetry.schema import INSTANT, STAGE
+from datapipe.telemetry.writer import Keep, Origin, TelemetryWriter, WriterSettings
+from profiler.service_time import bottlenecks
+from profiler.snapshot import Snapshot
+from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
+from service.runner.loop import ControlLoop
+from service.runner.telemetry.timings import Timings
+from service.schemas import decisions as bodies
+from service.schemas.base import ms, plain, time_text
+from service.schemas.figures import Latency
+from service.schemas.spec import TelemetrySpec
+from service.schemas.status import TelemetryStatus
+
+LATE = 3
+"""How many known decisions and switches are looked at again: outcome and gap come after them."""
+
+
+class Telemetry:
+    """The telemetry of the runner that ``origin`` names. ``epoch_s``: the wall clock at 0 of the loop's clock."""
+
+    def __init__(self, spec: TelemetrySpec, origin: Origin, epoch_s: float) -> None:
+        self._timings = Timings()
+        self._target_us: int | None = None
+        self._threshold: float | None = None
+        self._known: dict[tuple[str, int], Record] = {}
+        settings = WriterSettings(keep=Keep(spec.keep_days, spec.keep_mb))
+        self._writer = TelemetryWriter(Path(spec.folder), origin, columns(epoch_s), settings)
+        self._rows = Rows(origin.run, epoch_s)
+
+    # --- in the loop's thread ---------------------------------------------------------------------------------------
+
+    def observe(self, outcome: Outcome) -> None:
+        """Record one outcome of the dispatcher. This is the hot path."""
+        if isinstance(outcome, TaskTimed):
+            self._timings.add(outcome.serial, outcome.items, outcome.timings)
+        elif isinstance(outcome, Delivered):
+            fate = "delivered" if outcome.error is None else "failed"
+            self._left(outcome, outcome.since_s, outcome.composition, fate)
+        elif isinstance(outcome, Shed):
+            self._left(outcome, outcome.arrived_s, "", "shed")
+
+    def _left(self, out: Delivered | Shed, since_s: Sequence[float], composition: str, fate: str) -> None:
+        # Plain values: the garbage collector does not look at them again while they wait.
+        common = (out.at_s, composition, fate, out.count, self._target_us, self._threshold)
+        parts = self._timings.pop(out.serial, out.count)
+        if len(parts) == 1:
+            self._writer.put("items", (out.serial, since_s, out.arrived_s, *common, parts[0][1]), out.count)
+            return
+        begin = 0
+        for count, timings in parts:
+            end = begin + count
+            times = (out.serial + begin, since_s[begin:end], out.arrived_s[begin:end])
+            self._writer.put("items", (*times, *common, timings), count)
+            begin = end
+
+    def tick(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> None:
+        """Record one turn of the manager."""
+        objective = loop.manager.objective
+        target_ms = None if objective is None else objective.item_target_ms
+        self._target_us = None if target_ms is None else round(target_ms * 1e3)
+        self._threshold = None if objective is None or target_ms is None else objective.slo.threshold
+        self._writer.put("snapshots", self._rows.snapshot(loop, snapshot, result))
+        self._news("decisions", [self._rows.decision(loop, each) for each in list(loop.journal.decisions)[-LATE:]])
+        first = loop.journal.switch_total - len(loop.journal.switches) + 1
+        numbered = list(enumerate(loop.journal.switches, first))[-LATE:]
+        self._news("switches", [self._rows.switch(number, each) for number, each in numbered])
+
+    def _news(self, kind: str, records: Sequence[Record]) -> None:
+        """Puts those that are new or say something new. The first field is the number."""
+        for record in records:
+            if self._known.get((kind, record[0])) != record:
+                self._known[kind, record[0]] = record
+                self._known.pop((kind, record[0] - LATE), None)
+                self._writer.put(kind, record)
+
+    def status(self) -> TelemetryStatus:
+        return TelemetryStatus.model_validate(self._writer)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+Record = tuple[Any, ...]
+
+
+class Rows:
+    """Makes the rows of one ``run``; their fields are those of the constants below. ``epoch_s``: the wall clock at 0 of
+    the loop's clock."""
+
+    def __init__(self, run: str, epoch_s: float) -> None:
+        self._run, self._epoch_s = run, epoch_s
+
+    def snapshot(self, loop: ControlLoop, snapshot: Snapshot, result: TickResult) -> Record:
+        objective, demand = loop.manager.objective, snapshot.demand
+        tagged = bottlenecks(snapshot.stages)
+        stages = [(s.name, s.service_time_s * 1e3, s.cpu_time_s * 1e3, s.name in tagged) for s in snapshot.stages]
+        rate = snapshot.input_rate_per_s
+        told = Latency.of(snapshot.latency, objective.slo.share_asked if objective else None)
+        return (
+            self._micros(snapshot.now_s), snapshot.composition, str(result.state), snapshot.switching,
+            snapshot.input_rate_per_s, demand.delivered_per_s if demand else snapshot.throughput_per_s,
+            told.mean, told.p95,
+            snapshot.queued, snapshot.in_flight, snapshot.workers_alive,
+            objective and objective.slo.metric, objective and objective.target(rate),
+            objective and objective.bound(rate), str(result.slo_status),
+            ms(loop.handovers.drain.status().estimate_s), stages,
+            demand and demand.offered_per_s, demand and demand.admitted_per_s, demand and demand.missed,
+            demand and demand.lag_s, told.p50, told.p99, told.share,
+        )  # fmt: skip
+
+    def decision(self, loop: ControlLoop, decision: Decision) -> Record:
+        told = bodies.Decision.of(loop.journal.with_switches(decision), self._at, self._run)
+        body = json.dumps(plain(told), allow_nan=False)
+        head = (decision.id, self._micros(decision.at_s), str(decision.trigger))
+        return (*head, decision.from_name, decision.to_name, decision.reason, body)
+
+    def switch(self, number: int, record: SwitchRecord) -> Record:
+        ended = record.ended
+        assert ended is not None, "the journal notes a switch when it has ended"
+        figures = (record.gap_s, record.drain_mean_s, record.drain_estimate_s, ended.drain_actual_s)
+        head = (number, self._micros(ended.at_s), ended.from_name, ended.to_name, str(ended.style))
+        return (*head, *map(ms, figures), ended.error)
+
+    def _micros(self, at_s: float) -> int:
+        return round((self._epoch_s + at_s) * 1e6)
+
+    def _at(self, at_s: float) -> str:
+        return time_text(self._epoch_s + at_s)
+
+
+Table = dict[str, Any]
+"""Values by the name of their column."""
+Columns = Callable[[Sequence[Record]], Table]
+
+
+def columns(epoch_s: float) -> dict[str, Columns]:
+    """Return what makes columns of records, by kind of row. ``epoch_s``: the wall clock at 0 of the clock of items."""
+    return {
+        "items": Items(epoch_s).columns,
+        "snapshots": _snapshot_columns,
+        "decisions": _rows(DECISION_FIELDS),
+        "switches": _rows(SWITCH_FIELDS),
+    }
+
+
+class Items:
+    """Makes columns of items that left. A record stands for consecutive items: first serial number, when each was due,
+    when each was read, when they left, and the fields that they share."""
+
+    def __init__(self, epoch_s: float) -> None:
+        self._epoch_s = epoch_s
+
+    def columns(self, records: Sequence[Record]) -> Table:
+        first, due, read, delivered, *common, timings = zip(*records, strict=True)
+        counts = np.array([len(times) for times in read])
+        compositions, fates, batch, targets, thresholds = (_repeated(values, counts) for values in common)
+        return {
+            "serial": pa.array(np.repeat(np.array(first) - _starts(counts), counts) + np.arange(counts.sum())),
+            "arrived": self._instants(list(chain.from_iterable(due))),
+            "read": self._instants(list(chain.from_iterable(read))),
+            "delivered": self._instants(np.repeat(np.array(delivered), counts)),
+            "composition": compositions.cast(pa.string()),
+            "outcome": fates.cast(pa.string()),
+            "batch": batch.cast(pa.int32()),
+            "target_us": targets.cast(pa.int64()),
+            "threshold": thresholds.cast(pa.float64()),
+            "stages": _stage_lists(timings, counts),
+        }
+
+    def _instants(self, seconds: Any) -> Any:
+        micros = np.rint((np.asarray(seconds) + self._epoch_s) * 1e6).astype(np.int64)
+        return pa.array(micros, pa.int64()).cast(INSTANT)
+
+
+def _starts(counts: Any) -> Any:
+    """Return where each run begins among all its items."""
+    return np.cumsum(counts) - counts
+
+
+def _repeated(values: Sequence[Any], counts: Any) -> Any:
+    return pa.array(values).take(pa.array(np.repeat(np.arange(len(values)), counts)))
+
+
+def _stage_lists(timings: Sequence[Sequence[Any]], counts: Any) -> Any:
+    """One list of stages for each item, made of flat columns: an object for each would cost more than all the rest."""
+    flat = list(chain.from_iterable(timings))
+    stages = [pa.array(flat[0::3], pa.string()), _nanos(flat[1::3]), _nanos(flat[2::3])]
+    of_runs = np.array([len(shares) // 3 for shares in timings])
+    of_items = np.repeat(of_runs, counts)
+    offsets = np.concatenate(([0], np.cumsum(of_items))).astype(np.int32)
+    # Of each entry: which of its run's stages it is, and where those begin in the flat columns.
+    entries = np.arange(offsets[-1]) + np.repeat(np.repeat(_starts(of_runs), counts) - offsets[:-1], of_items)
+    values = pa.StructArray.from_arrays([column.take(pa.array(entries)) for column in stages], fields=list(STAGE))
+    return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def _nanos(seconds: Sequence[float]) -> Any:
+    return pa.array(np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64))
+
+
+DECISION_FIELDS = ("id", "at", "trigger", "from", "to", "reason", "body")
+SWITCH_FIELDS = (
+    "number", "at", "from", "to", "style", "gap_ms", "drain_mean_ms", "drain_estimate_ms", "drain_actual_ms", "error",
+)  # fmt: skip
+SNAPSHOT_FIELDS = (
+    "at", "composition", "state", "switching", "input_rate_per_s", "throughput_per_s", "latency_mean_ms",
+    "latency_p95_ms", "queued", "in_flight", "workers", "slo_metric", "slo_target", "slo_bound", "slo_status",
+    "drain_estimate_ms", "stages", "offered_per_s", "admitted_per_s", "missed", "lag_s",
+    "latency_p50_ms", "latency_p99_ms", "latency_share_ms",
+)  # fmt: skip
+SNAPSHOT_STAGE_FIELDS = ("stage", "service_ms", "cpu_ms", "bottleneck")
+
+
+def _rows(fields: Sequence[str]) -> Columns:
+    def columns(records: Sequence[Record]) -> Table:
+        return dict(zip(fields, map(list, zip(*records, strict=True)), strict=True))
+
+    return columns
+
+
+def _snapshot_columns(records: Sequence[Record]) -> Table:
+    columns = _rows(SNAPSHOT_FIELDS)(records)
+    columns["stages"] = [[dict(zip(SNAPSHOT_STAGE_FIELDS, s, strict=True)) for s in row] for row in columns["stages"]]
+    return columns

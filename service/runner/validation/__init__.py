@@ -1,0 +1,1 @@
+"""Validate a spec before anything starts: source, compositions, settings."""

@@ -1,0 +1,159 @@
+"""A validated spec: everything in it that could not run was refused; its source is open, or its link to Spark is
+made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from apps.contract import App
+from compositions.errors import RecomposeError
+from compositions.model import Composition, Stage, all_sequential
+from compositions.settings import overridden
+from control.settings import Settings
+from control.strategies import check_takes, make_strategy
+from control.strategies.base import Strategy
+from datapipe.source_kinds import open_source
+from datapipe.sources.sources import Source
+from profiler.snapshot import LatencyFrom
+from runtime.dispatch.events import SwitchStyle
+from service.runner.validation.durable import open_durable, push_door
+from service.runner.validation.resolution import NO_OVERRIDES, Overrides, choices_for, rate_of
+from service.runner.validation.settings import for_this_machine
+from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
+
+if TYPE_CHECKING:
+    from datapipe.spark.link import SparkLink
+    from datapipe.spark.messages import StreamSource, TableSink
+
+__all__ = ["NO_OVERRIDES", "CheckedSpec", "Overrides"]
+
+
+class CheckedSpec:
+    """Raises: RecomposeError for whatever in the spec cannot run, before anything starts."""
+
+    def __init__(self, spec: RunSpec, overrides: Overrides = NO_OVERRIDES) -> None:
+        self.spec = spec
+        self.make_app = overrides.maker(spec)
+        self.app = self.make_app()
+        self.stages = tuple(self.app.stages)
+        self.settings = overridden(for_this_machine(), spec.settings)
+        self.strategy = make_strategy(spec.method.strategy)
+        check_takes(spec.method.strategy, spec.slo)
+        self.latency_from = _latency_from(spec, self.strategy)
+        self.compositions = spec.compositions or choices_for(self.app)
+        self.first = _first(spec, self.stages, self.compositions)
+        _ = spec.batching.batching  # refuses what does not go together
+        self.rate = rate_of(spec.input, spec.apps_dirs)
+        self.link = open_link(spec, self.app)
+        self.source = overrides.source() or source_of(spec.source, self.app, self.link)
+        self.stored = open_durable(spec, self.source)
+        self.pushes = push_door(spec.source.kind, self.app, self.source, self.stored)
+
+    def close(self) -> None:
+        """Close everything that is open, whether there was a run or not."""
+        self.source.close()
+        if self.stored is not None:
+            self.stored.writer.close()
+
+    @property
+    def style(self) -> SwitchStyle:
+        """The way in which one composition follows another."""
+        return self.spec.method.switch_style or self.strategy.style
+
+    @property
+    def manager_settings(self) -> Settings:
+        """The manager's settings, with this run's start of latency and style of switches."""
+        settings = self.settings.manager
+        measuring = replace(settings.measuring, latency_from=self.latency_from)
+        return replace(settings, measuring=measuring, style=self.style)
+
+
+def _latency_from(spec: RunSpec, strategy: Strategy) -> LatencyFrom:
+    """As told; else as the strategy has it."""
+    return LatencyFrom(spec.method.latency_from) if spec.method.latency_from else strategy.latency_from
+
+
+def _first(spec: RunSpec, stages: tuple[Stage, ...], known: Sequence[Composition]) -> Composition:
+    """The named one; else the one that runs every stage by itself, for the most accurate profile.
+
+    Raises: RecomposeError for a name that is not known.
+    """
+    name, sequential = spec.composition, all_sequential(stages)
+    for composition in known:
+        if composition.name == name or (name is None and composition.shape == sequential.shape):
+            return composition
+    if name is None:
+        return sequential
+    names = ", ".join(composition.name for composition in known)
+    raise RecomposeError(f"unknown composition {name!r}; {spec.app} has {names}")
+
+
+def source_of(spec: SourceSpec, app: App, link: SparkLink | None) -> Source:
+    """Raises: RecomposeError for a source that gives no items."""
+    if spec.of.driven and link is not None:
+        return link
+    return open_source(app, spec.kind, spec.path, clock=monotonic, loop=spec.loop, options=spec.options)
+
+
+def open_link(spec: RunSpec, app: App) -> SparkLink | None:
+    """The link, not started yet; None when neither source nor sink is Spark's.
+
+    Raises: NoJava; RecomposeError for a source whose fields do not fit together, a transform that cannot be read, a
+    sink folder that cannot be a table.
+    """
+    if spec.source.fault is not None:
+        raise RecomposeError(spec.source.fault)
+    is_stream = spec.source.of.driven
+    wanted = spec.sink if spec.sink is not None and spec.sink.kind == "spark" else None
+    if not is_stream and wanted is None:
+        return None
+    from datapipe.spark.link import SparkLink, new_query
+    from datapipe.spark.messages import Setup
+    from datapipe.spark.session import java_home
+
+    java_home()
+    sink = _sink(wanted) if wanted is not None else None
+    source = _source(spec.source) if is_stream else None
+    checkpoint = spec.source.checkpoint or (f"{sink.path}/_checkpoint" if sink and source else None)
+    setup = Setup(spec.app, source, sink, checkpoint, once=not spec.source.loop, query=new_query())
+    return SparkLink(setup, app.from_json, clock=monotonic)
+
+
+def _source(spec: SourceSpec) -> StreamSource:
+    from datapipe.spark.messages import StreamSource
+
+    transform = _text_of(spec.transform) if spec.transform else None
+    return StreamSource(str(spec.format), spec.path, _texts(spec.options), transform)
+
+
+def _sink(spec: SinkSpec) -> TableSink:
+    from datapipe.spark.messages import TableSink
+
+    return TableSink(_place(spec.path), spec.format, _texts(spec.options), spec.schema_)
+
+
+def _texts(options: Mapping[str, str | bool | float]) -> dict[str, str]:
+    """As Spark takes them: numbers and booleans as in JSON."""
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in options.items()}
+
+
+def _text_of(file: str) -> str:
+    try:
+        return Path(file).expanduser().read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise RecomposeError(f"transform {file!r} cannot be read ({error}); give a file with an SQL query") from error
+
+
+def _place(path: str) -> str:
+    """An absolute path, as the driver may run elsewhere. Raises: RecomposeError where a file stands."""
+    if "://" in path:
+        return path
+    place = Path(path).expanduser().absolute()
+    if place.exists() and not place.is_dir():
+        raise RecomposeError(f"sink path {str(place)!r} is a file; give a folder")
+    return str(place)

@@ -1,0 +1,120 @@
+"""Resolve the names of a spec: the app, its compositions and its input rate; or what a program gives in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
+
+from apps import registry
+from apps.carried import built_with, classes_of_main
+from apps.contract import App
+from apps.rates import Rate
+from compositions.document import loader
+from compositions.enumeration import own_list
+from compositions.errors import CompositionError, Fault
+from compositions.model import Composition
+from datapipe.sources.rate_spec import from_spec
+from datapipe.sources.sources import GivenItems, Source
+from profiler.slo import FASTEST, INPUT_RATE
+from runtime.quota import available_cores
+from service.schemas.spec import InputSpec, RunSpec
+
+
+class Released(Protocol):
+    """Results that may go, of items with consecutive serial numbers."""
+
+    first: int
+    values: Sequence[Any]
+    error: str | None
+    several: bool
+    texts: Sequence[str] | None
+    """Of the values as JSON, where they were made."""
+
+    def items(self) -> Iterable[dict[str, Any]]:
+        """Yield ``serial`` and ``value``, ``values`` or ``error`` of each item."""
+
+
+class Table(Protocol):
+    """A further destination of results. It may ask for a pause: it keeps the results that it could not store yet."""
+
+    @property
+    def has_room(self) -> bool: ...
+
+    @property
+    def failed(self) -> str | None: ...
+
+    def start(self) -> None: ...
+
+    def take(self, results: Released) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """Parts of a run that a program in the same process gives; what is None is as the spec names it."""
+
+    app: type[App] | None = None
+    items: Iterable[Any] | None = None
+    results: Table | None = None
+
+    def maker(self, spec: RunSpec) -> Callable[[], App]:
+        """Makes an instance, here and in workers."""
+        if self.app is not None:
+            return partial(built_with, classes_of_main(self.app), self.app, dict(spec.options))
+        return partial(registry.create, spec.app, dict(spec.options), [Path(each) for each in spec.apps_dirs])
+
+    def source(self) -> Source | None:
+        return None if self.items is None else GivenItems(self.items, clock=monotonic)
+
+
+NO_OVERRIDES = Overrides()
+
+
+def rate_of(input: InputSpec, apps_dirs: Sequence[str]) -> Rate | None:
+    """Return the input rate; None: unpaced. Raises: RecomposeError for an invalid rate.
+
+    Only modules in ``apps_dirs`` can be named: a user who may set a rate must not be able to call whatever is
+    installed.
+    """
+    return from_spec(input.rate, partial(registry.module_named, apps_dirs=[Path(each) for each in apps_dirs]))
+
+
+def follows_itself(spec: RunSpec) -> str | None:
+    """Return why an objective of the input rate is meaningless in this run; None if it has a meaning.
+
+    Items of an app's data set, of files and of a script are read as fast as the app accepts them, unless a rate is set.
+    """
+    asked = spec.slo is not None and any(each.target == INPUT_RATE for each in spec.slo.each)
+    if not asked or spec.source.kind != "replay" or rate_of(spec.input, spec.apps_dirs) is not None:
+        return None
+    return (
+        f"throughput={INPUT_RATE} asks for nothing here: the source has no rate of its own and is read as fast as "
+        f"the app accepts items; set a rate, or ask for {FASTEST}"
+    )
+
+
+__all__ = ["available_cores", "choices_for", "shipped"]
+
+
+def shipped(app: type[App]) -> tuple[Composition, ...]:
+    """The compositions in the app's own file, or in the one shipped. Raises: CompositionError, with the file."""
+    path = registry.compositions_file(app)
+    if path is None:
+        return ()
+    try:
+        return tuple(loader.load(path.read_bytes(), {app.name: app.stages}).compositions)
+    except CompositionError as error:
+        raise CompositionError([Fault(f"{path}", str(fault)) for fault in error.faults]) from error
+
+
+def choices_for(app: App, known: Sequence[Composition] | None = None) -> tuple[Composition, ...]:
+    """Return the compositions of ``known`` (default: shipped) that fit this instance, whose options may have changed
+    its stages."""
+    stages = tuple(stage.name for stage in app.stages)
+    found = shipped(type(app)) if known is None else known
+    return tuple(each for each in found if each.stages == stages) or own_list(app.stages, available_cores())

@@ -1,0 +1,1 @@
+"""Assemble a run: its intake, its loop, its pool and its outputs."""

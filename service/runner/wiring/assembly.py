@@ -1,0 +1,153 @@
+"""Build the parts of a run from a validated spec: pool, manager, loop, source and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic, time
+
+import numpy as np
+
+from apps.contract import App
+from compositions.model import concurrencies
+from control.choices import Choices
+from control.decisions import Mode
+from control.forecast.load.arrivals import BIN_S, KEPT, Array
+from control.manager import Manager
+from datapipe.sources.source_thread import SourceLimits, SourceThread
+from profiler.monitor import Monitor
+from profiler.snapshot import LatencyFrom
+from runtime.dispatch.checkpoint import Checkpoint
+from runtime.dispatch.dispatcher import Dispatcher
+from runtime.engine import Engine
+from runtime.pools.keyed import routing
+from runtime.pools.local import LocalPool, PickleCodec
+from runtime.pools.port import Codec, WorkerPool
+from runtime.pools.ray.settings import RayPoolSettings
+from service.runner.bundling import Bundling
+from service.runner.loop import Bundler, ControlLoop, LoopSettings, Sink
+from service.runner.validation.checked import CheckedSpec
+from service.runner.validation.resolution import Table, available_cores
+from service.runner.wiring.durability import begin_of, checkpointer_of, sink_writer_of, way_out
+from service.runner.wiring.intake import Intake
+from service.runner.wiring.run import Run
+from service.runner.wiring.sink import ResultSink
+from service.schemas.spec import RunSpec
+
+
+def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
+    """Starts nothing but what the app's ``prepare`` does, which may take long, and the thread of a sink. ``results``
+    gets them, where a program wants them itself."""
+    checked.app.prepare()
+    spec = checked.spec
+    names = [stage.name for stage in checked.stages]
+    pool, codec = POOLS[spec.pool](checked.make_app, names, checked.settings.of_pool(checked.stored is not None))
+    begin = begin_of(checked, codec)
+    sink_writer = sink_writer_of(checked, begin.next_serial, pool.wake)
+    table = sink_writer or checked.link or results
+    sink = ResultSink(checked.app, codec.decode, spec.ending.out_path, spec.ending.dead_letters_path, table)
+    with ExitStack() as undoing:
+        undoing.callback(sink.close)
+        source = SourceThread(
+            checked.source,
+            checked.rate,
+            clock=monotonic,
+            wake=pool.wake,
+            encode=routing(checked.app, codec.encode),
+            limits=_limits(checked, begin.next_serial),
+        )
+        bundling = Bundling(source, spec.batching.batching, checked.first)
+        checkpointer = checkpointer_of(checked, codec, sink, begin, sink_writer, pool.wake)
+        loop = loop_of(checked, pool, codec, way_out(checkpointer, sink), bundling, begin)
+        workers = 1 if begin.next_serial else checked.first.workers  # what goes on is late already: the first begins
+        intake = Intake(source, loop.engine, loop.monitor, bundling, workers, lambda: checked.pushes.waiting)
+        intake.admitted, checkpointer.seen = checkpointer.admitted, loop.seen
+        undoing.pop_all()
+        return Run(
+            checked,
+            intake,
+            bundling,
+            sink,
+            loop,
+            checkpointer,
+            sink_writer,
+            pool.wake,
+            checked.compositions,
+            checked.spec.announced,
+        )
+
+
+def _limits(checked: CheckedSpec, done: int) -> SourceLimits:
+    """``done``: items that a runner before this one delivered. Judged from the read on, a source makes up for nothing
+    that the frequency of SPBench would not."""
+    items = None if checked.spec.ending.items is None else max(0, checked.spec.ending.items - done)
+    if checked.latency_from is LatencyFrom.READ:
+        return SourceLimits(items=items)
+    return SourceLimits(items=items, catch_up_s=checked.settings.input.catch_up_s)
+
+
+MakeApp = Callable[[], App]
+PoolMaker = Callable[[MakeApp, Sequence[str], RayPoolSettings], tuple[WorkerPool, Codec]]
+"""From what makes an app instance, the names of its stages, and settings; threads need none of these."""
+
+
+def _local(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) -> tuple[WorkerPool, Codec]:
+    return LocalPool(make_app), PickleCodec()
+
+
+def _ray(make_app: MakeApp, stages: Sequence[str], settings: RayPoolSettings) -> tuple[WorkerPool, Codec]:
+    from runtime.pools.ray.pool import RayPool  # imported here: a local run needs no Ray
+
+    pool = RayPool(make_app, list(stages), settings)
+    return pool, pool.codec
+
+
+POOLS: Mapping[str, PoolMaker] = {"local": _local, "ray": _ray}
+
+
+_ENOUGH = 20
+"""Bins below which there is nothing to learn from."""
+
+
+def past_load(spec: RunSpec) -> Array:
+    """Items/s in each bin of the last ten minutes until now, oldest first; none of a run that begins, or whose
+    telemetry is not written. What came last may not have been written before its runner died: NaN."""
+    if spec.origin.started_again is None or spec.ending.telemetry is None:
+        return np.zeros(0)
+    from datapipe.telemetry.past import arrivals_between  # imported here: most runs need no Arrow
+
+    now_s = time()
+    counts = arrivals_between(Path(spec.ending.telemetry.folder), spec.app, now_s - KEPT * BIN_S, now_s, BIN_S)
+    rates = np.trim_zeros(counts, "f") / BIN_S  # what is before its first item is no lull
+    if len(rates) < _ENOUGH:
+        return np.zeros(0)
+    return np.concatenate((rates, np.full(KEPT - len(counts), np.nan)))
+
+
+def manager_of(checked: CheckedSpec) -> Manager:
+    """Build the manager, with the requested mode and objective, and with the past load."""
+    spec, choices = checked.spec, Choices(checked.stages, checked.compositions, checked.first)
+    manager = Manager(checked.manager_settings, checked.strategy, choices, spec.mode, spec.slo)
+    if spec.mode is Mode.PINNED:
+        manager.set_mode(spec.mode, spec.composition)
+    manager.warm(past_load(spec))
+    return manager
+
+
+def loop_of(
+    checked: CheckedSpec, pool: WorkerPool, codec: Codec, sink: Sink, bundler: Bundler, begin: Checkpoint
+) -> ControlLoop:
+    """Build the loop on ``pool``, whose payloads are those of ``codec``; outcomes go to ``sink``. ``begin``: progress
+    of an earlier runner."""
+    spec, cores = checked.spec, available_cores()
+    settings = replace(checked.settings.dispatcher, overload=spec.overload)
+    begun = None if checked.stored is None else begin
+    engine = Engine(Dispatcher(checked.stages, checked.first, settings, codec.size_bytes, begin=begun), pool)
+    monitor = Monitor(
+        checked.settings.monitor, [stage.name for stage in checked.stages], cores, concurrencies(checked.stages)
+    )
+    seen_at_once = spec.durable.durability != "exactly-once"
+    how = LoopSettings(cores, checked.style, checked.settings.drain.made, seen_at_once)
+    return ControlLoop(engine, monitor, manager_of(checked), how, sink, bundler)

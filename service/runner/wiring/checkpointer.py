@@ -1,0 +1,281 @@
+"""Make a run durable, in its loop's thread: choose what to store and when, and release results when they may go.
+
+There is one class for each kind of durability; a ``Commit`` is stored as a whole, by another thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from datapipe.sources.portions import Marks, Position, Positioned, part_of
+from datapipe.sources.sources import Source
+from runtime.dispatch.checkpoint import Checkpoint
+from runtime.dispatch.keys import Payload
+from runtime.dispatch.outcomes import Delivered, Shed
+from service.runner.durable.group_writer import GroupWriter
+from service.runner.durable.values import Commit, Left, Resumption
+from service.runner.wiring.result_buffer import ResultBatch
+
+MOST_HELD_ITEMS = 20_000
+"""Results that wait to be stored before no more items are taken."""
+MOST_HELD_BYTES = 64 * 2**20
+"""The same limit in bytes; the first one reached applies."""
+Release = Callable[[ResultBatch], None]
+Seen = Callable[[float, Delivered], None]
+"""Is told from when on what left can be seen."""
+Checkpoints = Callable[[int], Checkpoint | None]
+
+
+class Checkpointer:
+    """Keeps nothing: results go at once."""
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+        self.seen: Seen = lambda at_s, out: None
+        """Is told where results do not go at once."""
+
+    def admitted(self, first: int, marks: Marks | None) -> None:
+        """Items from serial number ``first`` on came in."""
+
+    def left(self, out: Delivered | Shed) -> None:
+        """It left the dispatcher; its results follow by ``take``."""
+
+    def take(self, run: ResultBatch) -> None:
+        """Results left the dispatcher."""
+        self._release(run)
+
+    def turn(self, now_s: float, checkpoint: Checkpoints) -> None:
+        """Take a turn after each step of the loop. ``checkpoint``: the progress of the stream at that serial number, or
+        somewhat behind it."""
+
+    def close(self) -> None:
+        """The run is over, and the sink has what it will ever get of it."""
+
+    @property
+    def wake_at_s(self) -> float:
+        """The latest time of the next turn."""
+        return math.inf
+
+    @property
+    def has_room(self) -> bool:
+        return True
+
+    @property
+    def idle(self) -> bool:
+        """True if everything that left is stored, as far as it is to be."""
+        return True
+
+    @property
+    def fault(self) -> str | None:
+        """Why nothing can be stored now."""
+        return None
+
+    @property
+    def failed(self) -> str | None:
+        """Why nothing can be stored any more."""
+        return None
+
+
+class Tracker:
+    """The positions of the source by serial number."""
+
+    def __init__(self) -> None:
+        self._ahead: deque[tuple[int, Marks]] = deque()
+
+    def admitted(self, first: int, marks: Marks) -> None:
+        self._ahead.append((first, marks))
+
+    def behind(self, next_serial: int) -> dict[str, Position | None]:
+        """Return the source positions after all delivered items, as far as they were not reported before. None: the
+        partition has ended."""
+        changed: dict[str, Position | None] = {}
+        while self._ahead and self._ahead[0][0] < next_serial:
+            first, marks = self._ahead[0]
+            changed.update(part_of(marks, 0, next_serial - first))
+            self._ahead.popleft()
+            if (end := first + len(marks)) > next_serial:
+                self._ahead.appendleft((next_serial, part_of(marks, next_serial - first, end - first)))
+                break
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointerParts:
+    """The parts that a checkpointer works with."""
+
+    writer: GroupWriter
+    source: Source
+    decode: Callable[[Payload], Any]
+    """A state of a stage."""
+    found: Resumption
+    """How far the runner before this one had come."""
+    until: Callable[[], int] | None
+    """Results of items below are where they go for good; None: there is no such place."""
+
+
+class RestartCheckpointer(Checkpointer):
+    """Results go at once, and how far the run has come is stored now and then: what left since comes again."""
+
+    EVERY_S = 0.2
+
+    def __init__(self, release: Release, parts: CheckpointerParts) -> None:
+        super().__init__(release)
+        self._writer, self._source, self._decode = parts.writer, parts.source, parts.decode
+        self._tracker, self._until = Tracker(), parts.until
+        self._states: dict[str, tuple[Payload, Any]] = {}
+        """As they were decoded last."""
+        self._told = self._left = parts.found.checkpoint.next_serial
+        """Of the serial numbers that left, those before are to be stored; and all."""
+        self._latest = Commit(parts.found.checkpoint, wanted=parts.found.wanted)
+        """That was given to be stored."""
+        self._ready: Commit | None = None
+        """To be stored when the sink has what left."""
+        self._next_s = self._prepared_s = -math.inf
+
+    def admitted(self, first: int, marks: Marks | None) -> None:
+        if marks:
+            self._tracker.admitted(first, marks)
+
+    def take(self, run: ResultBatch) -> None:
+        self._left = run.first + len(run.values)
+        super().take(run)
+
+    def turn(self, now_s: float, checkpoint: Checkpoints) -> None:
+        for commit in self._writer.stored():
+            self._stored(commit, now_s)
+        if self._ready is None and self._left > self._told and not self._writer.busy and now_s >= self._next_s:
+            self._prepare(checkpoint(self._left), now_s)
+        if self._ready is not None and self._may_store(self._ready):
+            self._submit(self._ready)
+            self._ready = None
+
+    def _may_store(self, commit: Commit) -> bool:
+        """What left is where it goes for good: it comes again otherwise."""
+        return self._until is None or self._until() >= commit.checkpoint.next_serial
+
+    def _prepare(self, point: Checkpoint | None, now_s: float) -> None:
+        self._next_s = now_s + self.EVERY_S
+        if point is None or point.next_serial <= self._told:  # a part of one bundle has left: a later turn can
+            return
+        self._prepared_s = now_s
+        states = {stage: self._value(stage, payload) for stage, payload in point.states.items()}
+        positions = self._tracker.behind(point.next_serial)
+        self._told = point.next_serial
+        self._ready = Commit(replace(point, states=states), positions, self._to_keep(point.next_serial))
+
+    def _submit(self, commit: Commit) -> None:
+        self._latest = replace(commit, wanted=self._wanted)
+        self._writer.submit(self._latest)
+
+    @property
+    def _wanted(self) -> int | None:
+        return None if self._until is None else self._until()
+
+    def close(self) -> None:
+        """Whoever looks into the journal later is to know what the sink never got."""
+        if self._latest.wanted != self._wanted:
+            told = replace(self._latest.checkpoint, keyed={})
+            self._submit(replace(self._latest, checkpoint=told, positions={}, left=()))
+
+    def _to_keep(self, until: int) -> tuple[Left, ...]:
+        return ()
+
+    def _stored(self, commit: Commit, now_s: float) -> None:
+        known = {partition: at for partition, at in commit.positions.items() if at is not None}
+        if known and isinstance(self._source, Positioned):
+            self._source.commit(known)
+
+    def _value(self, stage: str, payload: Payload) -> Any:
+        if stage not in self._states or self._states[stage][0] is not payload:
+            self._states[stage] = payload, None if payload is None else self._decode(payload)
+        return self._states[stage][1]
+
+    @property
+    def wake_at_s(self) -> float:
+        due = self._left > self._told and self._ready is None and not self._writer.busy
+        return self._next_s if due else math.inf
+
+    @property
+    def has_room(self) -> bool:
+        return self._writer.fault is None
+
+    @property
+    def idle(self) -> bool:
+        return self._left == self._told and self._ready is None and not self._writer.busy
+
+    @property
+    def fault(self) -> str | None:
+        return self._writer.fault
+
+    @property
+    def failed(self) -> str | None:
+        return self._writer.failed
+
+
+class ExactlyOnceCheckpointer(RestartCheckpointer):
+    """Results are stored with how far the run has come, and go when they are: nobody saw one that comes again."""
+
+    EVERY_S = 0.005
+    """At the most. Between two commits passes as long as the earlier one took: more results share what a slow disk or
+    a busy machine makes dear."""
+
+    def __init__(self, release: Release, parts: CheckpointerParts) -> None:
+        super().__init__(release, parts)
+        self._held: deque[ResultBatch] = deque()
+        """Not submitted yet."""
+        self._on_its_way: deque[ResultBatch] = deque()
+        self._held_items = self._held_bytes = 0
+        """Of both."""
+        self._unseen: deque[Delivered] = deque()
+        """What left and is not stored, without its values."""
+
+    def left(self, out: Delivered | Shed) -> None:
+        if isinstance(out, Delivered):
+            self._unseen.append(replace(out, payload=None))
+
+    def take(self, run: ResultBatch) -> None:
+        self._left = run.first + len(run.values)
+        self._held.append(run)
+        self._held_items += len(run.values)
+        self._held_bytes += run.size_bytes
+
+    def _may_store(self, commit: Commit) -> bool:
+        """The sink gets it when it is."""
+        return True
+
+    def _to_keep(self, until: int) -> tuple[Left, ...]:
+        """Results of items below ``until``; those behind are stored, and seen, with a later checkpoint."""
+        going = []
+        while self._held and self._held[0].first < until:
+            going.append(self._held.popleft())
+        assert not going or going[-1].first + len(going[-1].values) <= until, "what leaves together is stored together"
+        self._on_its_way += going
+        return tuple(Left(run.first, run.values, run.error, run.size_bytes) for run in going)
+
+    def _stored(self, commit: Commit, now_s: float) -> None:
+        super()._stored(commit, now_s)
+        for left in commit.left:
+            self._held_items -= len(left.values)
+            self._held_bytes -= left.size_bytes
+            self._release(self._on_its_way.popleft())
+        self._next_s = now_s + min(self.EVERY_S, now_s - self._prepared_s)
+        while self._unseen and self._unseen[0].serial < commit.checkpoint.next_serial:
+            self.seen(now_s, self._unseen.popleft())
+
+    @property
+    def has_room(self) -> bool:
+        return super().has_room and self._held_items < MOST_HELD_ITEMS and self._held_bytes < MOST_HELD_BYTES
+
+    @property
+    def idle(self) -> bool:
+        return super().idle and not self._held_items
+
+
+CHECKPOINTERS: Mapping[str, type[RestartCheckpointer]] = {
+    "restart": RestartCheckpointer,
+    "exactly-once": ExactlyOnceCheckpointer,
+}

@@ -1,1 +1,0 @@
-"""Who answers what is asked of a run, before, during and after it."""

@@ -1,1 +1,0 @@
-"""How a runner is asked: requests, the port, the mailbox, the window of results."""

@@ -1,1 +1,0 @@
-"""What a spec comes to before anything starts: source, compositions, settings."""

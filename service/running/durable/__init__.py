@@ -1,1 +1,0 @@
-"""What outlives a runner: how far it had come, what was pushed and is not out, and what left."""

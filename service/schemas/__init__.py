@@ -1,0 +1,1 @@
+"""Typed bodies of REST requests and answers."""

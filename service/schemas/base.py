@@ -1,0 +1,149 @@
+"""Common parts of all bodies: conversion to JSON, units, and the one text form of a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    model_serializer,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from compositions.wording import without_users
+
+Clock = Callable[[float], str]
+"""Seconds of a loop's clock to the text of a time."""
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+"""RFC 3339, in UTC, to the millisecond, with ``Z``."""
+Told = Annotated[str, AfterValidator(without_users), PlainSerializer(without_users)]
+"""The reason of a failure, in words that an app or a library may have chosen; users and passwords are removed from its
+addresses."""
+_ANY = TypeAdapter(Any)
+Data = dict[str, Any]
+"""JSON data, or fields by name."""
+
+
+class Answer(BaseModel):
+    """A frozen body. It may grow fields: whoever reads one keeps those that it does not know.
+
+    What is set is served, null where it was not measured; a field that was not given is left out. Its validator is
+    built at first use: a command or a runner uses a few bodies of the many that it imports.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, defer_build=True, from_attributes=True)
+
+
+T = TypeVar("T")
+_TOPIC = object()
+Topic = Annotated[T, _TOPIC]
+"""Marks a field of ``FlatOnTheWire`` whose own fields stand beside it in JSON."""
+
+
+class FlatOnTheWire(BaseModel):
+    """A model with fields nested by topic in Python, and flat in JSON, in JSON schemas and in keyword arguments."""
+
+    @classmethod
+    def _topics(cls) -> dict[str, set[str]]:
+        """Return the names of the fields of each topic."""
+        topics = {name: field.annotation for name, field in cls.model_fields.items() if _TOPIC in field.metadata}
+        return {name: set(topic.__annotations__) for name, topic in topics.items() if topic is not None}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nest(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        nested = dict(data)
+        for name, fields in cls._topics().items():
+            if inside := {field: nested.pop(field) for field in fields & nested.keys()}:
+                nested[name] = inside
+        return nested
+
+    @model_serializer(mode="wrap")
+    def _flatten(self, serialize: SerializerFunctionWrapHandler) -> Data:
+        flat: Data = serialize(self)
+        for name in self._topics():
+            flat |= flat.pop(name, {})
+        return flat
+
+    if not TYPE_CHECKING:  # users' scripts read the flat names; our own code, which is checked, names the topic
+
+        def __getattr__(self, name: str) -> Any:
+            for topic, fields in self._topics().items():
+                if name in fields:
+                    return getattr(getattr(self, topic), name)
+            return super().__getattr__(name)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(_flattened(schema, cls._topics()))
+
+
+def _flattened(schema: Any, topics: Collection[str]) -> Any:
+    """Return the core schema of a model with the fields of its topics in their place."""
+    if schema["type"] != "model-fields":
+        inner = {key: value for key, value in schema.items() if key != "serialization"}
+        return {**inner, "schema": _flattened(schema["schema"], topics)}
+    flat: Data = {}
+    for name, field in schema["fields"].items():
+        flat |= _fields(field) if name in topics else {name: field}
+    return {**schema, "fields": flat}
+
+
+def _fields(schema: Any) -> Data:
+    while schema["type"] != "model-fields":
+        schema = schema["schema"]
+    fields: Data = schema["fields"]
+    return fields
+
+
+def plain(body: object) -> Any:
+    """JSON data of a body, or of a list of bodies: the fields that are set, by their names in the API."""
+    return _ANY.dump_python(body, mode="json", by_alias=True, exclude_unset=True)
+
+
+def json_of(body: object) -> str:
+    """The text of what ``plain`` makes, at a third of the cost; NaN and infinities are null. Raises: ValueError for a
+    lone surrogate."""
+    return _ANY.dump_json(body, by_alias=True, exclude_unset=True, ensure_ascii=True).decode("ascii")
+
+
+def ms(seconds: float | None) -> float | None:
+    """Milliseconds, three decimals; None stays None."""
+    return None if seconds is None else round(seconds * 1e3, 3)
+
+
+def rounded(value: float | None) -> float | None:
+    """Four decimals; None stays None."""
+    return None if value is None else round(value, 4)
+
+
+def time_text(epoch_s: float) -> str:
+    """The text of an instant, seconds since 1970."""
+    return _text(datetime.fromtimestamp(epoch_s, UTC))
+
+
+def utc_now() -> str:
+    """The text of this instant."""
+    return _text(datetime.now(UTC))
+
+
+def read_time(text: str) -> datetime:
+    """Return the time of any RFC 3339 text, including those of earlier versions (``+00:00``). Raises: ValueError."""
+    return datetime.fromisoformat(text)
+
+
+def _text(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,242 @@
+"""Apps and compositions in answers: the active one, those that can be chosen, and predictions under other
+circumstances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from math import isfinite
+from typing import Any, Literal
+
+from apps.contract import App
+from compositions.capacity.prediction import Prediction
+from compositions.dynamic import Dyn, SchedulerName
+from compositions.model import Composition
+from compositions.notation import format_notation
+from control.decisions import State
+from control.forecast.expect import Unmeasured, expect
+from control.what_if import Option, Outlook
+from control.what_if import StageTime as Measured
+from profiler.snapshot import Snapshot
+from service.schemas.base import Answer, ms, rounded
+from service.schemas.batching import Batch
+
+
+class StageInfo(Answer):
+    name: str
+    kind: str
+    batch: bool = False
+    columns: list[tuple[str, str]] = []
+    """Names and Arrow types of what a batch stage gets."""
+    concurrency: int = 1
+    """Calls that wait at a time in one worker."""
+
+
+class AppInfo(Answer):
+    name: str
+    description: str
+    stages: list[StageInfo]
+    compositions: list[str]
+    options: dict[str, Any]
+    """Their JSON schema."""
+    input_classes: dict[str, int] = {}
+    """Amounts of input by name, in items: what ``--items`` of the command line may be."""
+    running: bool
+    state: State
+
+    @classmethod
+    def of(cls, app: type[App], compositions: Sequence[Composition], state: State) -> AppInfo:
+        return cls(
+            name=app.name,
+            description=app.description,
+            stages=[StageInfo.model_validate(stage) for stage in app.stages],
+            compositions=[composition.name for composition in compositions],
+            options=app.options_model.model_json_schema(),
+            input_classes=dict(app.input_classes),
+            running=state not in (State.STOPPED, State.FAILED),
+            state=state,
+        )
+
+
+class Group(Answer):
+    stages: list[str]
+    pattern: Literal["seq", "par"]
+    replicas: int
+
+
+class Roaming(Answer):
+    """Workers that go from group to group."""
+
+    workers: int
+    scheduler: SchedulerName
+    settings: dict[str, int | float | str] = {}
+    """All that the scheduler takes, as they are in force."""
+
+    @classmethod
+    def of(cls, dyn: Dyn | None) -> Roaming | None:
+        if dyn is None:
+            return None
+        return Roaming(workers=dyn.workers, scheduler=dyn.scheduler, settings=dyn.in_force)
+
+
+class ActiveComposition(Answer):
+    name: str
+    notation: str
+    workers: int
+    groups: list[Group]
+    batch: Batch | None = None
+    """How many items travel together while it is active; null: as is asked for the app."""
+    dyn: Roaming | None = None
+    """Null: workers are bound to a group. Else ``replicas`` of a group are the most that may be at it."""
+
+    @classmethod
+    def of(cls, composition: Composition) -> ActiveComposition:
+        return ActiveComposition(
+            name=composition.name,
+            notation=format_notation(composition),
+            workers=composition.workers,
+            groups=[Group.model_validate(group) for group in composition.groups],
+            batch=None if composition.batch is None else Batch.of(composition.batch),
+            dyn=Roaming.of(composition.dyn),
+        )
+
+
+class _OfApp(Answer):
+    app: str
+
+
+class Choice(ActiveComposition, _OfApp):
+    """A composition that can be chosen. Predictions are null if there is no profile."""
+
+    active: bool
+    predicted_throughput_per_s: float | None
+    predicted_latency_ms: float | None
+    predicted_bundle_items: float | None = None
+    """Items that travel together at most."""
+
+    @classmethod
+    def offered(
+        cls, app: str, composition: Composition, active: bool = False, told: Prediction | None = None
+    ) -> Choice:
+        """``told``: what the profile of the running app says of it."""
+        return cls(
+            app=app,
+            active=active,
+            predicted_throughput_per_s=rounded(told.throughput_per_s) if told else None,
+            predicted_latency_ms=ms(told.latency_s) if told else None,
+            predicted_bundle_items=rounded(told.bundle_items) if told else None,
+            **dict(ActiveComposition.of(composition)),
+        )
+
+    @classmethod
+    def all_of(
+        cls, app: str, offered: Sequence[Composition], active: Composition, snapshot: Snapshot | None
+    ) -> list[Choice]:
+        """Return the compositions of a running app, with the forecast that its strategy starts from."""
+        found = None if snapshot is None else expect(offered, snapshot)
+        told = repeat(None) if found is None or isinstance(found, Unmeasured) else found
+        pairs = zip(offered, told, strict=False)
+        return [cls.offered(app, each, each.name == active.name, said) for each, said in pairs]
+
+
+class Possibility(ActiveComposition):
+    """A composition under other circumstances; null: not known, or (latency) without end."""
+
+    predicted_throughput_per_s: float | None
+    predicted_latency_ms: float | None
+    predicted_p95_ms: float | None = None
+    overloaded: bool | None = None
+    limited_by: list[str] | None = None
+    """Stages of the group with the least capacity, or ``cores``."""
+    meets: bool | None = None
+    active: bool
+    throughput_per_s_range: tuple[float, float] | None = None
+    """From times as crowded as now, at the upper end of what their means are known to, to free ones at the lower."""
+    latency_ms_range: tuple[float, float | None] | None = None
+    """The same, least first; the most is null where the queue grows."""
+
+
+class StageTime(Answer):
+    """The time that a stage takes per item: as measured now, without other workers on its core, and on the CPU
+    alone."""
+
+    name: str
+    service_time_ms: float
+    free_time_ms: float
+    cpu_time_ms: float
+
+
+class WhatIf(Answer):
+    app: str
+    cores: int | float | None
+    replicas: int | None
+    input_rate_per_s: float | None
+    choice: str | None
+    """What the manager would do first."""
+    reason: str
+    compositions: list[Possibility]
+    left_out: int
+    crowding: float | None = None
+    """Busy workers that share a core now; 1 where the cores are not the limit. It is taken off the times before other
+    cores are asked about."""
+    stages: list[StageTime] | None = None
+
+
+SHOWN = 500
+"""Rows in an answer; what is left out is counted."""
+
+
+def what_if_body(app: str, found: Outlook) -> WhatIf:
+    return WhatIf(
+        app=app,
+        cores=found.cores,
+        replicas=found.question.replicas,
+        input_rate_per_s=found.input_rate_per_s,
+        choice=found.chosen,
+        reason=found.reason,
+        compositions=[_possibility(option) for option in found.options[:SHOWN]],
+        left_out=max(len(found.options) - SHOWN, 0),
+        crowding=rounded(found.crowding),
+        stages=[_stage(each) for each in found.stages],
+    )
+
+
+def _stage(told: Measured) -> StageTime:
+    times = {"service_time_ms": told.measured_s, "free_time_ms": told.free_s, "cpu_time_ms": told.cpu_s}
+    return StageTime(name=told.name, **{name: round(value * 1e3, 3) for name, value in times.items()})
+
+
+def _possibility(option: Option) -> Possibility:
+    composition, told = option.composition, option.prediction
+    return Possibility(
+        predicted_throughput_per_s=rounded(told.throughput_per_s) if told else None,
+        predicted_latency_ms=_finite_ms(told.latency_s) if told else None,
+        predicted_p95_ms=_finite_ms(told.p95_s) if told else None,
+        overloaded=told.overloaded if told else None,
+        limited_by=_limits(composition, told) if told else None,
+        meets=option.meets,
+        active=option.active,
+        throughput_per_s_range=_rates(option),
+        latency_ms_range=_latencies(option),
+        **dict(ActiveComposition.of(composition)),
+    )
+
+
+def _rates(option: Option) -> tuple[float, float] | None:
+    worst, best = option.worst, option.best
+    return (
+        None if worst is None or best is None else (round(worst.throughput_per_s, 4), round(best.throughput_per_s, 4))
+    )
+
+
+def _latencies(option: Option) -> tuple[float, float | None] | None:
+    least_ms = _finite_ms(option.best.latency_s) if option.best else None
+    return None if least_ms is None or option.worst is None else (least_ms, _finite_ms(option.worst.latency_s))
+
+
+def _limits(composition: Composition, told: Prediction) -> list[str]:
+    return ["cores"] if told.limited_by == "cores" else list(composition.groups[told.bottleneck_group].stages)
+
+
+def _finite_ms(seconds: float | None) -> float | None:
+    return ms(seconds) if seconds is not None and isfinite(seconds) else None

@@ -1,0 +1,268 @@
+"""The measured parts of a status: stages, latency, items, drain, workers, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from compositions.model import Stage
+from control.journal import OutputGaps
+from profiler.drain import DrainStatus
+from profiler.monitor import LATENCY_BOUNDS_S
+from profiler.service_time import bottlenecks
+from profiler.snapshot import LatencyStats, Snapshot
+from profiler.stats import Histogram
+from runtime.dispatch.views import DispatcherView, WorkerView
+from service.schemas.base import Answer, Time, ms, rounded, time_text
+from service.schemas.spec import PlannedLoad
+
+
+class StageStatus(Answer):
+    name: str
+    kind: str
+    samples: int
+    bottleneck: bool
+    service_time_ms: float | None
+    cpu_time_ms: float | None
+    cv: float | None
+    p50_ms: float | None = None
+    """Of the service time; with ``p95_ms`` once it was measured."""
+    p95_ms: float | None = None
+
+    @classmethod
+    def unmeasured(cls, stage: Stage) -> StageStatus:
+        unknown = {"service_time_ms": None, "cpu_time_ms": None, "cv": None}
+        return cls(name=stage.name, kind=stage.kind.value, samples=0, bottleneck=False, **unknown)
+
+    @classmethod
+    def all_of(cls, stages: Sequence[Stage], snapshot: Snapshot | None) -> list[StageStatus]:
+        """Every stage, filled in where there is a profile."""
+        tagged = bottlenecks(snapshot.stages) if snapshot else ()
+        return [cls._of(stage, snapshot, stage.name in tagged) for stage in stages]
+
+    @classmethod
+    def _of(cls, stage: Stage, snapshot: Snapshot | None, bottleneck: bool) -> StageStatus:
+        profile = snapshot.stage(stage.name) if snapshot else None
+        if profile is None:
+            return cls.unmeasured(stage)
+        return cls(
+            name=stage.name,
+            kind=stage.kind.value,
+            samples=profile.samples,
+            bottleneck=bottleneck,
+            service_time_ms=ms(profile.service_time_s),
+            cpu_time_ms=ms(profile.cpu_time_s),
+            cv=rounded(profile.cv),
+            p50_ms=ms(profile.p50_s),
+            p95_ms=ms(profile.p95_s),
+        )
+
+
+class Latency(Answer):
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    share: float | None = None
+    """Within which the share of the items is that the SLO asks for; null where it asks for none."""
+
+    @classmethod
+    def of(cls, stats: LatencyStats | None, share: float | None = None) -> Latency:
+        if stats is None:
+            return cls(mean=None, p50=None, p95=None, p99=None)
+        return cls(
+            mean=ms(stats.mean_s),
+            p50=ms(stats.p50_s),
+            p95=ms(stats.p95_s),
+            p99=ms(stats.p99_s),
+            share=None if share is None else ms(stats.at(share)),
+        )
+
+
+class LatencyHistogram(Answer):
+    """Latencies of all items that this runner delivered, measured from when an item was due or arrived."""
+
+    le_s: list[float]
+    """Bucket bounds in seconds."""
+    counts: list[int]
+    """Number of items within each bound; the last is the number of all items."""
+    sum_s: float
+
+    @classmethod
+    def of(cls, counted: Histogram) -> LatencyHistogram:
+        return cls(le_s=list(LATENCY_BOUNDS_S), counts=list(counted.counts), sum_s=round(counted.sum, 6))
+
+
+class Demand(Answer):
+    """The load that was asked for and admitted, and how well it was served beside the window's latency."""
+
+    latency_from_read_ms: Latency | None = None
+    """Latency from the moment an item was read."""
+    offered_per_s: float | None = None
+    """Rate of items that are due or arrive by themselves, even if the source cannot keep up."""
+    admitted_per_s: float | None = None
+    delivered_per_s: float | None = None
+    """Rate over the whole window; ``throughput_per_s`` begins anew with a switch or another objective."""
+    missed: int | None = None
+    """Number of items that were due and never read: the source was held back for longer than it makes up for."""
+    lag_s: float | None = None
+    """Time since the next item to be read was due."""
+    latency_histogram: LatencyHistogram | None = None
+    slo_met_share: float | None = None
+    """Share of the seconds with a verdict in which the SLO was met."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot | None, counted: Histogram, slo_met_share: float | None) -> Demand:
+        demand, histogram = snapshot.demand if snapshot else None, LatencyHistogram.of(counted)
+        if snapshot is None or demand is None:
+            return cls(latency_histogram=histogram, slo_met_share=slo_met_share)
+        return cls(
+            delivered_per_s=rounded(demand.delivered_per_s),
+            latency_from_read_ms=Latency.of(snapshot.read_latency),
+            offered_per_s=rounded(demand.offered_per_s),
+            admitted_per_s=rounded(demand.admitted_per_s),
+            missed=demand.missed,
+            lag_s=rounded(demand.lag_s),
+            latency_histogram=histogram,
+            slo_met_share=slo_met_share,
+        )
+
+
+class Budget(Answer):
+    """Bytes of payload, and how many there may be."""
+
+    used: int
+    allowed: int
+
+
+class Budgets(Answer):
+    """The memory of items: waiting for a worker, started and not out, and results that can still be read."""
+
+    admission: Budget
+    started: Budget
+    results: Budget
+
+
+class Items(Answer):
+    accepted: int
+    delivered: int
+    failed: int
+    shed: int
+
+    @classmethod
+    def of(cls, view: DispatcherView, unwritten: int = 0) -> Items:
+        """Count as failed the ``unwritten`` items, whose results could not be written to the sink."""
+        delivered, failed = view.delivered - unwritten, view.failed + unwritten
+        return Items(accepted=view.accepted, delivered=delivered, failed=failed, shed=view.shed)
+
+
+class Drain(Answer):
+    estimate_ms: float | None
+    srtt_ms: float | None
+    rttvar_ms: float | None
+    last_actual_ms: float | None
+    last_error_ratio: float | None
+    count: int
+
+    @classmethod
+    def unmeasured(cls) -> Drain:
+        return cls.of(DrainStatus(None, None, None, None, None, 0))
+
+    @classmethod
+    def of(cls, drain: DrainStatus) -> Drain:
+        return cls(
+            estimate_ms=ms(drain.estimate_s),
+            srtt_ms=ms(drain.srtt_s),
+            rttvar_ms=ms(drain.rttvar_s),
+            last_actual_ms=ms(drain.last_actual_s),
+            last_error_ratio=rounded(drain.last_error_ratio),
+            count=drain.count,
+        )
+
+
+class Worker(Answer):
+    id: str
+    pid: int
+    node: str
+    group: int | None
+    outstanding: int
+    restarts: int
+    cpu_cores: float | None = None
+    """Of late; known where it is on the runner's host, as ``memory_bytes`` is."""
+    memory_bytes: int | None = None
+
+    @classmethod
+    def of(cls, worker: WorkerView) -> Worker:
+        return cls(
+            id=worker.worker,
+            pid=worker.pid,
+            node=worker.node,
+            group=worker.group,
+            outstanding=worker.outstanding,
+            restarts=worker.restarts,
+        )
+
+
+class LostWorker(Answer):
+    """A worker that died, or was killed because its task hung."""
+
+    number: int
+    """Number of the loss, counted by the present runner."""
+    at: Time
+    id: str
+    pid: int
+    node: str
+    reason: str
+    """How its process ended, if known: a signal or an exit code."""
+
+
+class Cost(Answer):
+    """The resources that the run uses."""
+
+    cores: int | float
+    """Number of cores that the workers may use: those of the runner's machine, or its control group's quota if that is
+    less."""
+    workers: int
+    """In use: bound to a group."""
+    spares: int
+    """Warm, without work."""
+    worker_s: float
+    """Worker-seconds in use since the runner began."""
+    cpu_s: float | None
+    """CPU time of the workers since then; null where none is on the runner's host, as ``cpu_cores`` is."""
+    cpu_cores: float | None
+    """Cores that they keep busy at the moment."""
+    others_cores: float | None = None
+    """Of the cores that the runner may use, as many as are busy with something else, its own process included."""
+
+
+class Gaps(Answer):
+    """Between outputs, outside of switches, in milliseconds."""
+
+    p50: float | None
+    p99: float | None
+    max: float | None
+
+    @classmethod
+    def of(cls, gaps: OutputGaps) -> Gaps:
+        return cls(p50=ms(gaps.steady_s(50)), p99=ms(gaps.steady_s(99)), max=ms(gaps.steady_s(100)))
+
+
+class ComingBody(Answer):
+    """A load that is to come, or has come, as somebody said."""
+
+    from_: Annotated[Time, Field(alias="from")]
+    until: Time
+    rate_per_s: float
+
+    @classmethod
+    def of(cls, coming: PlannedLoad) -> Self:
+        began, ends = time_text(coming.from_epoch_s), time_text(coming.until_epoch_s)
+        return cls(from_=began, until=ends, rate_per_s=coming.rate_per_s)
+
+    @classmethod
+    def all_of(cls, coming: Iterable[PlannedLoad], now_epoch_s: float) -> list[Self]:
+        """Return the planned loads that are not over."""
+        return [cls.of(each) for each in coming if each.until_epoch_s > now_epoch_s]

@@ -1,0 +1,243 @@
+"""Bodies of requests. Unknown fields are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AwareDatetime,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
+
+from control.decisions import Mode
+from control.strategies import StrategyName
+from datapipe.source_kinds import KindName
+from profiler.slo import FASTEST, INPUT_RATE, MAX_TARGET, MAX_TOGETHER, Slo, SloError, Statistic, Target, together
+from runtime.dispatch.events import SwitchStyle
+from service.schemas.slo import BudgetBody
+from service.schemas.spec import (
+    WHOLE,
+    BatchingSpec,
+    DurabilityName,
+    Frozen,
+    InputSpec,
+    Number,
+    RunSpec,
+    SinkSpec,
+    SourceSpec,
+)
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Threshold = Annotated[Number, Field(ge=0, le=1, description="Ratio beyond the target that counts as a violation.")]
+
+
+def _throughput_target(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_TARGET
+    if value not in (INPUT_RATE, FASTEST) and not number:
+        raise ValueError(f'must be items/s above 0 and at most {MAX_TARGET:,.0f}, "{INPUT_RATE}" or "{FASTEST}"')
+    return float(value) if number else value
+
+
+_TARGET_SCHEMA = {
+    "anyOf": [
+        {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_TARGET},
+        {"type": "string", "enum": [INPUT_RATE, FASTEST]},
+    ]
+}
+ThroughputTarget = Annotated[Target, PlainValidator(_throughput_target), WithJsonSchema(_TARGET_SCHEMA)]
+
+
+class LatencyObjective(Frozen):
+    metric: Literal["latency"]
+    target: Annotated[Number, Field(gt=0, le=MAX_TARGET, description="Milliseconds.")]
+    threshold: Threshold = 0.2
+    statistic: Statistic = "mean"
+    share: Annotated[Number, Field(ge=0.5, le=0.999)] | None = Field(
+        default=None, description="With statistic share: so many of the items within the target; null: 0.95."
+    )
+
+    @model_validator(mode="after")
+    def _share_is_for_share(self) -> Self:
+        if self.share is not None and self.statistic != "share":
+            raise ValueError("share is for statistic 'share'")
+        return self
+
+    @classmethod
+    def of(cls, slo: Slo) -> LatencyObjective:
+        given = {} if slo.share is None else {"share": slo.share}
+        return LatencyObjective(
+            metric="latency", target=float(slo.target), threshold=slo.threshold, statistic=slo.statistic, **given
+        )
+
+    def slo(self) -> Slo:
+        share = None if self.share is None else float(self.share)
+        return Slo(self.metric, float(self.target), float(self.threshold), self.statistic, share)
+
+
+class ThroughputObjective(Frozen):
+    metric: Literal["throughput"]
+    target: ThroughputTarget
+    threshold: Threshold = 0.2
+
+    @classmethod
+    def of(cls, slo: Slo) -> ThroughputObjective:
+        return ThroughputObjective(metric="throughput", target=slo.target, threshold=slo.threshold)
+
+    def slo(self) -> Slo:
+        return Slo(self.metric, self.target, float(self.threshold))
+
+
+class LatencySlo(LatencyObjective):
+    app: str
+
+
+class ThroughputSlo(ThroughputObjective):
+    app: str
+
+
+_OF: Mapping[str, Callable[[Slo], LatencyObjective | ThroughputObjective]] = {
+    "latency": LatencyObjective.of,
+    "throughput": ThroughputObjective.of,
+}
+
+
+class JointSlo(Frozen):
+    """All objectives of an app at once, within the budget."""
+
+    app: str
+    objectives: Annotated[
+        list[Annotated[LatencyObjective | ThroughputObjective, Field(discriminator="metric")]],
+        Field(min_length=1, max_length=MAX_TOGETHER, description="Each kind of figure once."),
+    ]
+    budget: BudgetBody | None = None
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        try:
+            self.slo()
+        except SloError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @classmethod
+    def of(cls, app: str, slo: Slo) -> JointSlo:
+        """Return the request for ``slo``, whether it is one objective or several."""
+        given = {} if slo.budget is None else {"budget": BudgetBody.of(slo.budget)}
+        return cls(app=app, objectives=[_OF[each.metric](each) for each in slo.each], **given)
+
+    def slo(self) -> Slo:
+        budget = None if self.budget is None else self.budget.budget()
+        return together([each.slo() for each in self.objectives], budget)
+
+
+def _form(value: Any) -> str:
+    named = value if isinstance(value, dict) else vars(value) if isinstance(value, Frozen) else {}
+    return "together" if "objectives" in named else "one"
+
+
+SloRequest = Annotated[
+    Annotated[LatencySlo | ThroughputSlo, Field(discriminator="metric"), Tag("one")]
+    | Annotated[JointSlo, Tag("together")],
+    Discriminator(_form),
+]
+"""One objective, or several together."""
+
+
+class AnnounceRequest(Frozen):
+    """A load that is to come."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    from_: AwareDatetime | None = Field(default=None, alias="from", description="When it begins; null: now.")
+    until: AwareDatetime
+    rate_per_s: Annotated[Number, Field(gt=0, le=1_000_000)]
+
+    @model_validator(mode="after")
+    def _ends_after_it_begins(self) -> Self:
+        if self.from_ is not None and self.until <= self.from_:
+            raise ValueError(f"until must be after from, {self.from_.isoformat()}")
+        return self
+
+
+def _source(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+Source = Annotated[SourceSpec, BeforeValidator(_source, json_schema_input_type=SourceSpec | KindName)]
+"""With nothing but its kind, the kind alone."""
+
+
+class StartRequest(Frozen):
+    """A start body. All fields have defaults: the app's own data set, unpaced, adapted by strategy ``model``."""
+
+    options: dict[str, Any] = Field(default_factory=dict, description="The app's own options; see GET /apps.")
+    source: Source = SourceSpec()
+    sink: SinkSpec | None = Field(
+        default=None,
+        description="A table that Spark writes, or another place (docs/connect); null: results in the API only.",
+    )
+    input: InputSpec = InputSpec()
+    batching: BatchingSpec = BatchingSpec()
+    overload: Literal["block", "shed"] = "block"
+    composition: str | None = Field(default=None, description="The first one; null: all stages sequential.")
+    mode: Mode = Mode.AUTO
+    strategy: StrategyName = "model"
+    switch_style: SwitchStyle | None = Field(
+        default=None,
+        description="How one composition follows another: with a drain whatever has changed (as the papers have it), "
+        "or without a gap, and in place where only numbers of replicas change; null: as the strategy has it.",
+    )
+    latency_from: Literal["due", "read"] | None = Field(
+        default=None,
+        description="What an item's latency counts from where the SLO is judged: when it was due, or when it was read "
+        "(as the papers measure); null: as the strategy has it.",
+    )
+    settings: dict[str, int | Number | str] = Field(
+        default_factory=dict,
+        description="Of this run, by name: catch_up_s, shared_memory, scaling_factor …; one that is unknown or out of "
+        "range is refused with those that there are.",
+    )
+    durability: DurabilityName = Field(
+        default="none",
+        description="What outlives a runner that dies: nothing; or what was acknowledged, how far the source was read "
+        "and states, so that what left in the last moments may leave again (restart), or leaves once (exactly-once).",
+    )
+    journal_sync: bool = Field(
+        default=True,
+        description="With a durability, whether a commit waits for the disk; false: for the operating system only. "
+        "Whatever process dies, nothing is lost by that; a machine that loses power forgets the last moments.",
+    )
+    items: Annotated[int, Field(strict=True, gt=0, le=10**12), WHOLE] | None = None
+    duration_s: Annotated[Number, Field(gt=0, le=1e9)] | None = None
+
+    def spec(self, app: str) -> RunSpec:
+        """Return the spec of a run of ``app``."""
+        asked = {name: value for name, value in self if name in StartRequest.model_fields}
+        return RunSpec.model_validate({"app": app, **asked})
+
+
+class StopRequest(Frozen):
+    """The way in which an app is stopped."""
+
+    drain: bool = Field(default=True, strict=True, description="Deliver what was accepted first; false: give it up.")
+    timeout_s: Annotated[Number, Field(ge=0, le=86_400)] | None = Field(
+        default=None,
+        description="Maximum time for it, in seconds; what is in flight then is given up, and the app has ended within "
+        "2 s more. null: 600.",
+    )
+    force: bool = Field(
+        default=False, strict=True, description="End the runner and its workers at once; nothing is drained."
+    )
+
+
+class ModeRequest(Frozen):
+    mode: Mode
+    composition: str | None = Field(default=None, description="With mode pinned; null pins the active one.")

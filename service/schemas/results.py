@@ -1,0 +1,95 @@
+"""Results, answers to pushed items, and the summary of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiler.slo import SloStatus
+from service.schemas.base import Answer, Told
+from service.schemas.figures import Items
+
+
+class Result(Answer):
+    """A result with ``value``, or with ``error`` if a dead letter took its place. An item of several values has a row
+    for each, one of none has no row."""
+
+    serial: int
+    part: int | None = None
+    """From 0, of an item for which a stage gave any number of values; others have none."""
+    value: Any = None
+    error: str | None = None
+    run: str | None = None
+    """Of the serial number; where results are read. Files have none: they are equal for every run of equal input."""
+
+
+class Accepted(Answer):
+    serial: int
+    run: str | None
+    """Of the serial number, as in the result."""
+
+
+class AcceptedMany(Answer):
+    serials: list[int]
+    """Of the items, in their order. They have gaps where others pushed meanwhile."""
+    run: str | None
+    """Of the serial numbers, as in the results."""
+
+
+class CheckedItems(Items):
+    """Counts of items, with those of what must never happen, derived from the serial numbers of the results."""
+
+    lost: int
+    misordered: int
+
+
+class AskedFor(Answer):
+    """The offered load, and what became of it."""
+
+    offered: int | None = None
+    """Items that were due, or came by themselves, until the input ended."""
+    admitted: int | None = None
+    """Of these, what was taken in."""
+    missed: int | None = None
+    """Of these, what was due for longer than a source that was held back makes up for, and never read."""
+    lag_s: float | None = None
+    """How long the next item had been due when the input ended; 0 when none was."""
+
+
+class Reached(Answer):
+    objective: str
+    """The objective in words: ``p95 latency ≤ 400 ms``"""
+    value: str
+    """The measured value: ``312 ms``; for a share also how many items were within the target."""
+
+
+class Summary(AskedFor):
+    """The summary of a run. Only ``failure`` is known of one that never began."""
+
+    app: str | None = None
+    run: str | None = None
+    """As in the telemetry."""
+    elapsed_s: float | None = None
+    objectives: list[Reached] = []
+    """The objectives, and the values reached at the end."""
+    items: CheckedItems | None = None
+    composition: str | None = None
+    compositions_used: list[str] = []
+    bundle_sizes: list[int] = []
+    """How many items could travel together, in the order of first use."""
+    switches: int = 0
+    decisions: int = 0
+    settle_s: list[float] = []
+    throughput_per_s: float | None = None
+    """From the moment the workers were there to the last result."""
+    latency_ms: float | None = None
+    """Mean, at the end."""
+    slo_met_share: float | None = None
+    slo_status: SloStatus | None = None
+    """As of the last turn of the manager."""
+    workers: int | None = None
+    """Of the last composition."""
+    first_error: str | None = None
+    """Of the first item that failed, with its traceback."""
+    unwritten: int = 0
+    """Items that failed because their result is no JSON data."""
+    failure: Told | None = None

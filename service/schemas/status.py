@@ -1,0 +1,318 @@
+"""The body of ``GET /status/{app}``, nested by topic and flat in JSON; and the sample of it that the history keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import time
+from typing import TypedDict, Unpack
+
+from apps.contract import App
+from control.decisions import Mode, State
+from profiler.slo import SloStatus
+from service.schemas.alerts import Alert
+from service.schemas.base import Answer, FlatOnTheWire, Time, Told, Topic, utc_now
+from service.schemas.batching import BatchingStatus
+from service.schemas.compositions import ActiveComposition
+from service.schemas.decisions import Decision, Switch
+from service.schemas.figures import (
+    Budgets,
+    ComingBody,
+    Cost,
+    Demand,
+    Drain,
+    Gaps,
+    Items,
+    Latency,
+    LostWorker,
+    StageStatus,
+    Worker,
+)
+from service.schemas.machine import GrantBody
+from service.schemas.slo import SloInForce
+from service.schemas.spec import DurabilityName, RunSpec
+
+
+class TelemetryStatus(Answer):
+    """Records written, lost and waiting, and why the last ones were lost."""
+
+    written: int
+    lost: int
+    buffered: int
+    fault: str | None
+
+
+class SparkStatus(Answer):
+    """The link to Spark's driver."""
+
+    driver_pid: int | None
+    restarts: int
+    batch: int | None
+    """The micro-batch that is read; null where the source is not Spark's."""
+    rows_taken: int
+    rows_refused: int
+    results_kept: int
+
+
+BLOCKED_BY = ("workers", "source", "journal", "sink", "backlog", "stages")
+"""Parts that may block a stream. Workers: there are too few. Source: it cannot be read. Journal, sink: they cannot be
+written. Backlog: more is due than there is room for. Stages: no stage finishes an item."""
+
+
+class RunnerBody(Answer):
+    """The runner's location."""
+
+    pid: int
+    node: str
+    """Address of the runner's machine; ``local`` in the service's own process."""
+    since: Time
+
+
+class Origin(Answer):
+    """The origin of the present runner, or of the last one."""
+
+    run: str | None = None
+    """Identifier of the run: of its serial numbers, results, decisions and telemetry."""
+    epoch: int | None = None
+    """Number of the runner since the app was started."""
+    began_at: Time | None = None
+    started_again: str | None = None
+    """Reason why it is not the first runner; null if it is."""
+    durability: DurabilityName = "none"
+    """The data that outlives a runner."""
+
+    @classmethod
+    def of(cls, spec: RunSpec, began_at: str) -> Origin:
+        """Return the origin of the runner of ``spec``, which is there."""
+        origin, durability = spec.origin, spec.durable.durability
+        return cls(
+            run=origin.run,
+            epoch=origin.epoch,
+            started_again=origin.started_again,
+            durability=durability,
+            began_at=began_at,
+        )
+
+
+class Requested(Answer):
+    """The requested state of the app, and whether its objective is met."""
+
+    mode: Mode
+    slo: SloInForce | None
+    slo_status: SloStatus
+    batching: BatchingStatus | None = None
+    """Bundle size: the requested one and the one in use."""
+    announced: list[ComingBody] | None = None
+    """Planned loads that are not over."""
+
+    @classmethod
+    def of(cls, spec: RunSpec) -> Requested:
+        """Return what ``spec`` asks for, where nothing is known of the outcome."""
+        slo = SloInForce.of(spec.slo, None) if spec.slo else None
+        return cls(
+            mode=spec.mode,
+            slo=slo,
+            slo_status=SloStatus.UNKNOWN if slo else SloStatus.NONE,
+            batching=BatchingStatus.of(spec.batching.batching),
+            announced=ComingBody.all_of(spec.announced, time()),
+        )
+
+
+class Changes(Answer):
+    """Decisions of the manager, and switches between compositions."""
+
+    switches: int
+    resizes: int | None = None
+    """Number of switches in place, which changed nothing but numbers of replicas."""
+    last_decision: Decision | None
+    last_switch: Switch | None = None
+    output_gap_ms: Gaps | None = None
+    no_change: str | None = None
+    """Reason why the manager changed nothing at its last turn."""
+
+
+class RunnerHealth(Answer):
+    """Failures of the runner and of its workers, and what blocks the stream."""
+
+    failure: Told | None = None
+    """Reason why the app failed, or why its runner had to be started again."""
+    runner_pid: int | None = None
+    runner: RunnerBody | None = None
+    restarts: int | None = None
+    """Number of workers started in place of lost ones."""
+    losses: list[LostWorker] | None = None
+    """The latest workers that died, oldest first."""
+    held_up: Told | None = None
+    """Sentences about what blocks the stream: too few workers for the groups, a source that waits for room."""
+    held_up_by: list[str] | None = None
+    """Those of ``BLOCKED_BY`` that block the stream."""
+
+    def failed(self, reason: str) -> RunnerHealth:
+        """Return a copy with this failure."""
+        return self.model_copy(update={"failure": reason})
+
+
+class Resources(Answer):
+    """Memory, cores and connections that the run uses, and its share of the machine."""
+
+    in_flight_by_stage: dict[str, int] | None = None
+    """Number of items by the next stage that they need."""
+    budgets: Budgets | None = None
+    grant: GrantBody | None = None
+    """Share of the machine's budget; null: there is no budget."""
+    cost: Cost | None = None
+    telemetry: TelemetryStatus | None = None
+    spark: SparkStatus | None = None
+
+
+class Supervision(Answer):
+    """The daemon's knowledge of an app."""
+
+    alerts: list[Alert] | None = None
+    """Active alerts."""
+    runner_restarts: int = 0
+
+
+class StatusChanges(TypedDict, total=False):
+    """The fields that ``Status.but`` replaces."""
+
+    state: State
+    stages: list[StageStatus]
+    items: Items
+    drain: Drain
+    updated_at: Time
+    requested: Requested
+    origin: Origin
+    demand: Demand
+    changes: Changes
+    health: RunnerHealth
+    supervision: Supervision
+
+
+class Status(FlatOnTheWire, Answer):
+    """The status of one app. Fields that only its runner knows are left out while the runner is not up."""
+
+    app: str
+    state: State
+    composition: ActiveComposition | None
+    input_rate_per_s: float | None
+    throughput_per_s: float | None
+    latency_ms: Latency
+    """Latency from when an item was due, or arrived, to its delivery."""
+    stages: list[StageStatus]
+    queued: int
+    in_flight: int
+    items: Items
+    drain: Drain
+    workers: list[Worker]
+    updated_at: Time
+    requested: Topic[Requested]
+    changes: Topic[Changes]
+    origin: Topic[Origin] = Origin()
+    demand: Topic[Demand] = Demand()
+    health: Topic[RunnerHealth] = RunnerHealth()
+    resources: Topic[Resources] = Resources()
+    supervision: Topic[Supervision] = Supervision()
+
+    def but(self, **changes: Unpack[StatusChanges]) -> Status:
+        """Return a copy with these fields replaced."""
+        return self.model_copy(update=dict(changes))
+
+
+def resting(
+    app: type[App], state: State, spec: RunSpec, last_decision: Decision | None, health: RunnerHealth | None = None
+) -> Status:
+    """Return the status of an app whose runner is not up: whatever only a runner knows is null or left out."""
+    return Status(
+        app=app.name,
+        state=state,
+        composition=None,
+        input_rate_per_s=None,
+        throughput_per_s=None,
+        latency_ms=Latency.of(None),
+        stages=[StageStatus.unmeasured(stage) for stage in app.stages],
+        queued=0,
+        in_flight=0,
+        items=Items(accepted=0, delivered=0, failed=0, shed=0),
+        drain=Drain.unmeasured(),
+        workers=[],
+        updated_at=utc_now(),
+        requested=Requested.of(spec),
+        changes=Changes(switches=0, last_decision=last_decision),
+        origin=Origin(
+            run=spec.origin.run,
+            epoch=None if spec.origin.run is None else spec.origin.epoch,
+            started_again=spec.origin.started_again,
+            durability=spec.durable.durability,
+        ),
+        health=health or RunnerHealth(),
+    )
+
+
+class SampledLatency(Answer):
+    mean: float | None
+    p95: float | None
+    p50: float | None = None
+    p99: float | None = None
+    share: float | None = None
+    """Within which the share of the items is that the SLO asks for."""
+
+
+class Rates(Answer):
+    """The course of an app's rates, in columns of one length."""
+
+    app: str
+    at: list[Time]
+    offered_per_s: list[float | None]
+    delivered_per_s: list[float | None]
+
+    @classmethod
+    def of(cls, app: str, samples: Sequence[Sample]) -> Rates:
+        offered = [_first(each.offered_per_s, each.input_rate_per_s) for each in samples]
+        delivered = [_first(each.delivered_per_s, each.throughput_per_s) for each in samples]
+        return cls(app=app, at=[each.at for each in samples], offered_per_s=offered, delivered_per_s=delivered)
+
+
+def _first(figure: float | None, other: float | None) -> float | None:
+    return other if figure is None else figure
+
+
+class Sample(Answer):
+    """The figures of a status that charts are drawn from."""
+
+    at: Time
+    composition: str | None
+    slo_status: SloStatus
+    slo: SloInForce | None
+    input_rate_per_s: float | None
+    throughput_per_s: float | None
+    latency_ms: SampledLatency
+    service_time_ms: dict[str, float | None]
+    """By stage."""
+    bundle_size: int | None = None
+    """Items that may travel together."""
+    offered_per_s: float | None = None
+    delivered_per_s: float | None = None
+    queued: int | None = None
+    workers: int | None = None
+    """In use."""
+    cpu_cores: float | None = None
+    """That the workers keep busy."""
+
+    @classmethod
+    def of(cls, status: Status, at: str) -> Sample:
+        return cls(
+            bundle_size=status.requested.batching.size if status.requested.batching else None,
+            offered_per_s=status.demand.offered_per_s,
+            delivered_per_s=status.demand.delivered_per_s,
+            queued=status.queued,
+            workers=status.composition.workers if status.composition else None,
+            cpu_cores=status.resources.cost.cpu_cores if status.resources.cost else None,
+            at=at,
+            composition=status.composition.name if status.composition else None,
+            slo_status=status.requested.slo_status,
+            slo=status.requested.slo,
+            input_rate_per_s=status.input_rate_per_s,
+            throughput_per_s=status.throughput_per_s,
+            latency_ms=SampledLatency.model_validate(status.latency_ms),
+            service_time_ms={stage.name: stage.service_time_ms for stage in status.stages},
+        )

@@ -1,0 +1,162 @@
+"""What a service on the near machine makes of a runner on the far one, from which it is cut off for a while:
+``hosts.py python supervised.py SCENE`` prints figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+from hosts import FAR, NEAR, cut, of_far
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from apps import registry
+from runtime.pools.ray import cluster
+from service import logs
+from service.daemon.daemon import Daemon
+from service.daemon.store.store import DaemonStore
+from service.daemon.supervision.ray_host import RayHost
+from service.runner.rpc.requests import ReadResults, Stop
+from service.schemas.requests import StartRequest
+from service.schemas.spec import InputSpec, RunSpec
+from service.schemas.status import Status
+
+APP = "synthetic"
+PATIENCE_S = 120.0
+SHORT_S, LONG_S, LEASE_S = 10.0, 60.0, 15.0
+RATE_PER_S = 20.0
+
+
+class Service:
+    """With one app, whose first runner is on the far machine."""
+
+    def __init__(self, folder: Path, durability: str, lease_s: float) -> None:
+        self.host = RayHost(os.environ["RAY_ADDRESS"])
+        base = RunSpec(app="", journals=str(folder))
+        self.daemon = Daemon({APP: registry.find(APP)}, self.host, DaemonStore(None), base)
+        self.daemon.restore()
+        with _first_on(FAR):
+            how = {"durability": durability, "settings": {"lease_s": lease_s}, "options": {"compute": "wait"}}
+            request = StartRequest(input=InputSpec(rate_per_s=RATE_PER_S), **how)
+            self.daemon.apps.start(request.spec(APP))
+            self.wait_for(lambda status: status.items.delivered >= 20)
+        found = self.status().health.runner
+        assert found is not None
+        assert found.node == FAR
+        self.first = found.pid
+
+    def status(self) -> Status:
+        return self.daemon.observation.status(APP)
+
+    def wait_for(self, what: Callable[[Status], object]) -> Status:
+        give_up_s = time.monotonic() + PATIENCE_S
+        while not what(status := self.status()):
+            if time.monotonic() > give_up_s:
+                raise TimeoutError(f"it did not come within {PATIENCE_S:g} s: {status.state}, {status.health.failure}")
+            time.sleep(0.2)
+        return status
+
+    def close(self) -> None:
+        self.daemon.apps.stop(APP, Stop(drain=False, timeout_s=0.0))
+        self.daemon.close(drain=False)
+        self.host.close()
+
+
+@contextmanager
+def service(durability: str, lease_s: float) -> Iterator[Service]:
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))  # both machines see it
+    made = Service(folder, durability, lease_s)
+    try:
+        yield made
+    finally:
+        made.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _first_on(address: str) -> Iterator[None]:
+    """Where Ray would have any machine take it."""
+    (node,) = [node.id for node in cluster.nodes() if node.address == address]
+    strategy = NodeAffinitySchedulingStrategy(node, soft=False)
+    before = cluster._where
+    cluster._where = lambda: {"num_cpus": cluster.LEAST_CPUS, "scheduling_strategy": strategy}
+    try:
+        yield
+    finally:
+        cluster._where = before
+
+
+def briefly(durability: str) -> dict[str, Any]:
+    """Cut for less than the lease: nothing comes of it."""
+    with service(durability, 30.0) as served:
+        before = served.status()
+        cut(True)
+        time.sleep(SHORT_S)
+        cut(False)
+        joined_s = time.monotonic()
+        served.wait_for(lambda status: status.items.delivered > before.items.delivered + RATE_PER_S * SHORT_S / 2)
+        time.sleep(3.0)
+        after = served.status()
+        assert after.health.runner is not None
+        return {
+            "same_runner": after.health.runner.pid == served.first,
+            "same_run": (after.origin.run, after.origin.epoch) == (before.origin.run, before.origin.epoch),
+            "killed": after.supervision.runner_restarts,
+            "seen_again_s": time.monotonic() - joined_s - 3.0,
+        }
+
+
+def long() -> dict[str, Any]:
+    """Cut for longer than the lease: another runner on the near machine, and none is left on the far one."""
+    with service("exactly-once", LEASE_S) as served:
+        before = served.status()
+        old = of_far(served.first)
+        cut(True)
+        cut_s = time.monotonic()
+        after = served.wait_for(
+            lambda status: status.origin.epoch == 2 and status.items.delivered > before.items.delivered + 20
+        )
+        again_s = time.monotonic() - cut_s
+        assert after.health.runner is not None
+        time.sleep(max(0.0, LONG_S - again_s))
+        cut(False)
+        gone_s = _gone_within_s(old)
+        later = served.status()
+        window = served.daemon.observation.results(APP, ReadResults(None, 2000))
+        return {
+            "again_after_lease_s": again_s - LEASE_S,
+            "node": after.health.runner.node,
+            "near": NEAR,
+            "epoch": later.origin.epoch,
+            "zombie_gone_s": gone_s,
+            "in_order": [row.serial for row in window] == list(range(window[0].serial, window[0].serial + len(window))),
+        }
+
+
+def _gone_within_s(pid: int) -> float:
+    began_s = time.monotonic()
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > began_s + PATIENCE_S:
+            raise TimeoutError(f"process {pid} of the far machine is still there")
+        time.sleep(0.2)
+    return time.monotonic() - began_s
+
+
+SCENES: dict[str, Callable[[], dict[str, Any]]] = {
+    "briefly-none": lambda: briefly("none"),
+    "briefly-exactly-once": lambda: briefly("exactly-once"),
+    "long": long,
+}
+
+if __name__ == "__main__":
+    logs.configure("info", console=False)
+    print(json.dumps(SCENES[sys.argv[1]]()), flush=True)
+    os._exit(0)  # Ray of the rig ends with its machines

@@ -1,0 +1,75 @@
+"""When a process that Ray is lost to leaves: from facts, no Ray."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from runtime.pools.ray.cluster import Node
+from runtime.pools.ray.guard import AWAY_S, Facts, Verdict, answering
+from service.daemon.supervision.ray_host import Machines
+
+WELL = Facts(True)
+
+
+def test_a_head_that_is_away_is_given_up_after_a_while_and_not_when_it_comes_back_before() -> None:
+    verdict = Verdict("10.0.0.1:6379")
+    for again in range(3):
+        began_s = again * 1000.0
+        assert verdict.of(Facts(False), began_s) is None
+        assert verdict.of(Facts(False), began_s + AWAY_S - 1) is None
+        assert verdict.of(WELL, began_s + AWAY_S) is None
+    assert verdict.of(Facts(False), 5000.0) is None
+    assert verdict.of(Facts(False), 5000.0 + AWAY_S) == "Ray's head at 10.0.0.1:6379 has not answered for 45 s"
+
+
+def test_a_head_of_another_cluster_and_a_raylet_that_ended_are_not_waited_for() -> None:
+    assert "was started anew" in str(Verdict("h:1").of(Facts(True, same_cluster=False), 0.0))
+    assert Verdict("h:1").of(Facts(False, raylet_lives=False), 0.0) == "Ray's raylet on this machine has ended"
+
+
+def test_who_was_replaced_leaves_when_it_can_know() -> None:
+    verdict = Verdict("h:1")
+    assert verdict.of(Facts(False, replaced=True), 0.0) is None
+    assert "another runner took its place" in str(verdict.of(Facts(True, replaced=True), 1.0))
+
+
+def test_who_takes_a_connection_answers_and_nobody_else() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as there, closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        addresses = {"there": there.getsockname(), "refuses": bound.getsockname(), "away": ("192.0.2.1", 9)}
+        assert answering(addresses, timeout_s=0.3) == {"there"}
+    assert answering({}) == set()
+
+
+def test_a_host_whose_name_does_not_resolve_does_not_answer() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as there:
+        addresses = {"nameless": ("no-such-host.invalid", 9), "there": there.getsockname()}
+        assert answering(addresses, timeout_s=0.3) == {"there"}
+
+
+@pytest.fixture
+def talkative() -> Iterator[None]:
+    """Lines of level info are heard, whatever an earlier test in this process has set up."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
+    yield
+    structlog.configure(**before)
+
+
+@pytest.mark.usefixtures("talkative")
+def test_a_machine_that_is_lost_is_a_line_at_warning() -> None:
+    machines, near, far = Machines(), Node("n1", "10.0.0.1", 2), Node("n2", "10.0.0.2", 4)
+    with capture_logs() as logs:
+        machines.compare({"n1": near, "n2": far})
+        machines.compare({"n1": near})
+        machines.compare({"n1": near, "n2": far})
+    (lost,) = (line for line in logs if line["log_level"] == "warning")
+    assert (lost["event"], lost["node"]) == ("machine lost", "10.0.0.2")
+    assert "other machines" in lost["consequence"]

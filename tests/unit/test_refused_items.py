@@ -1,0 +1,220 @@
+"""What an app does not take, whatever it raises: a refusal of that one item, which costs no other one anything."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps import registry
+from apps.contract import App
+from compositions.errors import RecomposeError
+from compositions.model import Stage, StageKind
+from datapipe.sources.inbox import Inbox, Letter
+from datapipe.sources.portions import Refused
+from service.runner.rpc.requests import Push, PushMany, ReadResults, ReadStatus, Start, Stop
+from service.runner.runner import Runner
+from service.schemas.results import Result
+from service.schemas.spec import RunSpec, SourceSpec
+
+PATIENCE_S = 30.0
+DEEP = "[" * 2000 + "]" * 2000
+pytestmark = pytest.mark.logs_errors("epoch 2 goes on with run r")
+
+
+class Whole(App):
+    """Counts its items in order, one bundle after the other; ``hold`` keeps them."""
+
+    name = "whole"
+    stages = (Stage("show"), Stage("count", StageKind.STATEFUL))
+    hold = threading.Event()
+
+    def show(self, value: Any) -> Any:
+        assert self.hold.wait(PATIENCE_S)
+        return value
+
+    def count(self, value: Any, state: int | None) -> tuple[Any, int]:
+        return [(state or 0) + 1, value], (state or 0) + 1
+
+
+class Doubles(Whole):
+    def from_json(self, value: Any) -> Any:
+        value["n"] *= 2
+        return value
+
+
+class Pops(Whole):
+    def from_json(self, value: Any) -> Any:
+        return value.pop("id")
+
+
+class Gets(Whole):
+    def from_json(self, value: Any) -> Any:
+        return value.get("x")
+
+
+class Names(Whole):
+    def from_json(self, value: Any) -> Any:
+        return value["name"].strip()
+
+
+class Numbers(Whole):
+    def from_json(self, value: Any) -> Any:
+        if value == 3:
+            raise ValueError("three is none any more")
+        return value
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runner]]:
+    """Runs of an app, which all end with the test."""
+    monkeypatch.setattr(Whole, "hold", threading.Event())
+    made: list[Runner] = []
+
+    def started(app: type[App], epoch: int = 1, **how: Any) -> Runner:
+        monkeypatch.setattr(registry, "create", lambda *_: app())
+        spec = {"source": SourceSpec(kind="push"), "durability": "exactly-once", **how}
+        journals = str(tmp_path / "journals")
+        runner = Runner(RunSpec(app="whole", run="r", epoch=epoch, journals=journals, pool="local", **spec))
+        made.append(runner)
+        runner.ask(Start())
+        return runner
+
+    yield started
+    Whole.hold.set()
+    for runner in made:
+        runner.kill()
+
+
+def results(runner: Runner, count: int) -> list[Result]:
+    until_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until_s:
+        found = runner.ask(ReadResults(None, 1000, "r"))
+        if len(found) >= count:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"{len(found)} of {count} results; {runner.ask(ReadStatus())}")
+
+
+@pytest.mark.parametrize(("app", "out"), [(Doubles, {"id": 7, "n": 2}), (Pops, 7)])
+def test_what_was_pushed_is_stored_as_it_came(start: Callable[..., Runner], app: type[App], out: Any):
+    assert start(app).ask(Push({"id": 7, "n": 1})) == 0
+    second = start(app, 2)
+    Whole.hold.set()
+    assert [row.value for row in results(second, 1)] == [[1, out]]
+
+
+@pytest.mark.parametrize("size", ["1", "8"])
+@pytest.mark.parametrize(
+    ("app", "lines", "errors"),
+    [
+        (Whole, ["1", DEEP, "2"], ["recursion", "whole does not take this message (a.jsonl before "]),
+        (Whole, ["1", "nonsense", "2"], ["Expecting value"]),
+        (Gets, ['{"x":1}', "[]", '{"x":2}'], ["AttributeError: 'list' object has no attribute 'get'"]),
+    ],
+    ids=["nested", "no JSON", "AttributeError"],
+)
+def test_a_message_that_the_app_refuses_is_a_dead_letter_and_the_stream_goes_on(
+    start: Callable[..., Runner], tmp_path: Path, app: type[App], lines: list[str], errors: list[str], size: str
+):
+    Whole.hold.set()
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text("\n".join(lines) + "\n")
+    source = SourceSpec(kind="folder", path=str(folder), loop=True)
+    runner = start(app, source=source, batching={"items": int(size), "linger_ms": 50})
+    first, dead, last = results(runner, 3)
+    assert [first.value, last.value] == [[1, 1], [2, 2]]
+    for each in errors:
+        assert each in str(dead.error)
+    second = start(app, 2, source=source)
+    (folder / "b.jsonl").write_text(lines[-1] + "\n")
+    assert [row.value for row in results(second, 4)][3:] == [[3, 2]], "and none of them came again"
+
+
+def test_a_refused_item_among_many_takes_no_room_for_good(start: Callable[..., Runner]):
+    Whole.hold.set()
+    runner = start(Names)
+    for _ in range(70):
+        told = runner.ask(PushMany(({"name": "x"}, {"name": 7})))
+        assert len(told.serials) == 1
+        assert "AttributeError: 'int' object has no attribute 'strip'" in str(told.refusal)
+    assert len(results(runner, 70)) == 70
+    with pytest.raises(RecomposeError, match="AttributeError"):
+        runner.ask(Push({"name": 7}))
+    assert runner.ask(Push({"name": "b"})) == 70
+    runner.ask(Stop(drain=True, timeout_s=PATIENCE_S), timeout_s=2 * PATIENCE_S)
+    assert runner.wait(0)
+
+
+def test_what_cannot_be_stored_is_refused(start: Callable[..., Runner]):
+    runner = start(Whole)
+    with pytest.raises(RecomposeError, match=r"this item, a list, cannot be stored: .*; it must be what pickle takes"):
+        runner.ask(Push([threading.Lock()]))
+
+
+def test_items_of_a_journal_that_an_edited_app_refuses_are_dead_letters(start: Callable[..., Runner]):
+    first = start(Whole)
+    assert first.ask(PushMany((1, 2, 3, 4))).serials == [0, 1, 2, 3]
+    Whole.hold.clear()
+    second = start(Numbers, 2)
+    assert second.ask(Push(5)) == 4
+    Whole.hold.set()
+    rows = results(second, 5)
+    assert [row.value for row in rows if row.error is None] == [[1, 1], [2, 2], [3, 4], [4, 5]]
+    why = "three is none any more (item 2, which an earlier runner accepted)"
+    assert rows[2].error == f"whole does not take this item: {why}"
+
+
+class StagedBox:
+    """Gives these bodies, and notes what it is told."""
+
+    def __init__(self, *bodies: bytes) -> None:
+        self.bodies = list(bodies)
+        self.told: list[tuple[str, bytes]] = []
+
+    def open(self) -> None: ...
+
+    def poll(self, most: int, wait_s: float) -> Sequence[Letter]:
+        bodies, self.bodies = (self.bodies, []) if most else ([], self.bodies)
+        return [Letter("queue q", body, number) for number, body in enumerate(bodies)]
+
+    def acknowledge(self, letters: Sequence[Letter]) -> None:
+        self.told += [("taken", letter.body[:8]) for letter in letters]
+
+    def refuse(self, letter: Letter) -> None:
+        self.told.append(("refused", letter.body[:8]))
+
+    def close(self) -> None: ...
+
+
+def test_a_queue_is_told_of_each_message_once_it_is_stored_as_it_came():
+    box = StagedBox(b'{"id": 1, "n": 5}', DEEP.encode(), b"[]", b'{"id": 2}')
+    inbox = Inbox(Pops(), box, time.monotonic)
+    stored: list[Any] = []
+
+    def store(values: tuple[Any, ...], arrivals: Sequence[Any]) -> None:
+        assert not box.told
+        stored.extend(values)
+        inbox.buffer.extend(arrivals)
+
+    inbox.by_way_of(store)
+    items: list[Any] = []
+    while len(items) < 4:
+        portion = inbox.read(10, time.monotonic() + PATIENCE_S)
+        assert portion is not None
+        items += portion.values
+    inbox.close()
+    while inbox.read(1, 0.0) is not None:
+        pass
+    assert [item for item in items if not isinstance(item, Refused)] == [1, 2]
+    assert "TypeError" in items[2].why or "AttributeError" in items[2].why
+    assert [kind for kind, _ in box.told] == ["taken", "refused", "refused", "taken"]
+    again = pickle.loads(pickle.dumps(stored))
+    assert [again[0], again[3]] == [{"id": 1, "n": 5}, {"id": 2}]
+    assert all(isinstance(each, Refused) for each in again[1:3])

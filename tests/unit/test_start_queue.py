@@ -1,0 +1,66 @@
+"""Many apps start a few at a time, in the order in which they asked, and a slow one keeps no other waiting for long."""
+
+from __future__ import annotations
+
+from test_watchdog import Bench
+
+from runtime.pools.ray.pool import BEGIN_TIMES, StartLimits
+from service.daemon.supervision.restart_policy import waits_for
+from service.daemon.supervision.runner_slot import HOLD_S, StartQueue
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_few_start_at_a_time_in_the_order_in_which_they_asked() -> None:
+    queue = StartQueue(2, Clock())
+    assert [queue.ahead(app) for app in "abcde"] == [0, 0, 2, 3, 4]
+    assert [queue.ahead(app) for app in "edcba"] == [4, 3, 2, 0, 0], "who asks again keeps its place"
+    queue.leave("a")
+    assert [queue.ahead(app) for app in "edc"] == [3, 2, 0]
+    queue.leave("d")
+    queue.leave("b")
+    assert queue.ahead("e") == 0
+
+
+def test_a_start_that_takes_long_counts_no_more() -> None:
+    clock = Clock()
+    queue = StartQueue(1, clock)
+    assert (queue.ahead("slow"), queue.ahead("next")) == (0, 1)
+    clock.now_s = HOLD_S
+    assert queue.ahead("next") == 0
+    assert queue.ahead("slow") == 0, "it goes on itself"
+
+
+def test_the_limit_of_a_start_counts_from_the_beginning_of_the_process() -> None:
+    limits = StartLimits(10.0)
+    limits.ask(["w1", "w2"], 0.0)
+    assert limits.next_s == 10.0 * BEGIN_TIMES
+    limits.began("w1")
+    limits.note(45.0)
+    assert [limits.late(54.9), limits.next_s] == [[("w2", limits.late(54.9)[0][1])], 50.0]
+    assert "Ray began no process for a worker in 50 s" in limits.late(54.9)[0][1]
+    limits.forget("w2")
+    ((worker, why),) = limits.late(55.0)
+    assert worker == "w1"
+    assert "was not ready within 10 s of its process's beginning" in why
+    limits.forget("w1")
+    limits.began("w1")
+    limits.note(60.0)
+    assert limits.late(1e9) == []
+
+
+def test_apps_that_a_service_brings_back_queue_as_those_that_are_started() -> None:
+    queue = StartQueue(1, Clock())
+    benches = [Bench(attach=True, queue=queue, name=name) for name in ("one", "two")]
+    for bench in benches:
+        bench.step()
+    assert [len(bench.host.runners) for bench in benches] == [1, 0]
+    assert waits_for(benches[1].watchdog.condition) == "1 app starts first"
+    benches[0].step(2.0)  # it is up
+    benches[1].step(2.0)
+    assert len(benches[1].host.runners) == 1

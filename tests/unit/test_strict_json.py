@@ -1,0 +1,98 @@
+"""JSON of strangers: what is refused, and that the work to refuse it grows linearly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compositions.document.loader import load
+from compositions.document.positions import Positions
+from compositions.errors import CompositionError, Fault
+from compositions.model import Stage
+from service.api import strict_json
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(VALUES, st.booleans())
+def test_what_is_json_is_read_as_by_python(value: Any, escaped: bool) -> None:
+    text = json.dumps(value, ensure_ascii=escaped)
+    assert strict_json.parse(text.encode("utf-8", "surrogatepass")) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "telling"),
+    [
+        ('{"a": 1, "a": 2}', "'a' is given twice"),
+        ('[{"b": {"x": 0, "y": 1, "x": 2}}]', "'x' is given twice"),
+        ("[" * 66 + "]" * 66, "deeper than 64"),
+        ('{"a":' * 65 + "1" + "}" * 65, "deeper than 64"),
+        ("[" * 500_000, "deeper than 64"),
+        ('"\\ud800"', "lone surrogate"),
+        ('{"\\udc00": 1}', "lone surrogate"),
+        ("[NaN]", "NaN is not JSON"),
+        ("1e999", "too large a number"),
+        ("9" * 5000, "number that cannot be read"),
+        ("[1,]", "not JSON"),
+    ],
+)
+def test_what_is_refused(text: str, telling: str) -> None:
+    with pytest.raises(strict_json.JsonRefusedError, match=telling):
+        strict_json.parse(text.encode())
+
+
+def test_as_deep_as_is_accepted() -> None:
+    assert strict_json.parse(b"[" * 64 + b"]" * 64) is not None
+
+
+class Counted(str):
+    """A key that counts how often it is compared with another."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def comparisons(count: int) -> int:
+    """Return how many comparisons it takes to find the last of ``count`` keys repeated."""
+    Counted.compared = 0
+    pairs = [(Counted(number), None) for number in (*range(count), count - 1)]
+    with pytest.raises(strict_json.JsonRefusedError, match=f"'{count - 1}' is given twice"):
+        strict_json._object(pairs)
+    return Counted.compared
+
+
+def test_a_repeated_key_is_found_in_linear_time() -> None:
+    assert comparisons(4000) < 3 * comparisons(2000) + 20
+
+
+def test_faults_of_a_document_are_located_by_reading_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "".join(f"  - {{name: n{number}, notation: Foo}}\n" for number in range(50))
+    text = f"app: a\ncompositions:\n{lines}"
+    with pytest.raises(CompositionError) as refused:
+        load(text, {"a": [Stage("s")]})
+    positions, composed = Positions(text), _counted(monkeypatch)
+    assert [positions.line_of(fault) for fault in refused.value.faults] == list(range(3, 53))
+    assert positions.line_of(Fault("compositions[0].none", "x")) == 3
+    assert len(composed) == 1
+
+
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    calls: list[object] = []
+    from compositions.document import positions
+
+    compose: Callable[..., Any] = positions.yaml.compose
+    monkeypatch.setattr(positions.yaml, "compose", lambda *args, **more: calls.append(args) or compose(*args, **more))
+    return calls

@@ -1,0 +1,186 @@
+"""A webhook's answer, a sink's and an alert's: its status counts, whatever else the server sends and however slowly."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from compositions.errors import RecomposeError
+from datapipe.sinks import webhook
+from datapipe.sinks.port import Row
+from service.daemon import alerts as alerting
+from service.schemas.alerts import Alert
+from service.schemas.base import utc_now
+
+Serve = Callable[[socket.socket], None]
+MANY = 400
+"""Megabytes of an answer that nobody needs."""
+
+
+@pytest.fixture
+def server() -> Iterator[Callable[[Serve], str]]:
+    """Answer each connection's first request as asked. Gives the URL."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    threads: list[threading.Thread] = []
+
+    def begin(serve: Serve) -> str:
+        def run() -> None:
+            while True:
+                with suppress(ConnectionError, TimeoutError):
+                    try:
+                        connection, _ = listener.accept()
+                    except OSError:
+                        return
+                    with connection:
+                        connection.settimeout(20.0)
+                        read_request(connection)
+                        serve(connection)
+
+        threads.append(threading.Thread(target=run, daemon=True))
+        threads[-1].start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}/"
+
+    yield begin
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    for thread in threads:
+        thread.join(30.0)
+
+
+def read_request(connection: socket.socket) -> None:
+    """To its end: to close a connection with something unread resets it, and an answer on its way may be lost."""
+    with connection.makefile("rb") as request:
+        head = list(iter(request.readline, b"\r\n"))
+        lengths = [line.split(b":")[1] for line in head if line.lower().startswith(b"content-length")]
+        request.read(int(lengths[0]))
+
+
+def no_gzip(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok")
+
+
+def large(connection: socket.socket) -> None:
+    connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {MANY << 20}\r\n\r\n".encode())
+    for _ in range(MANY):
+        connection.sendall(bytes(1 << 20))
+
+
+def endless(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        connection.sendall(bytes(1 << 20))
+
+
+def dripping_body(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+    for _ in range(1000):
+        connection.sendall(b"x")
+        time.sleep(0.1)
+
+
+def dripping_head(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    for number in range(1000):
+        connection.sendall(f"X-{number}: x\r\n".encode())
+        time.sleep(0.1)
+
+
+def early_hints(connection: socket.socket) -> None:
+    for _ in range(1000):
+        connection.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+        time.sleep(0.1)
+
+
+def cut(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nx")
+
+
+def refusing(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nno")
+
+
+STATUS_GIVEN = [no_gzip, large, endless, dripping_body, cut]
+NO_STATUS = [dripping_head, early_hints]
+
+
+def peak_mb() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+@pytest.mark.parametrize("serve", STATUS_GIVEN, ids=lambda each: each.__name__)
+def test_a_sink_takes_the_status_and_leaves_the_body(
+    serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook, "ANSWER_S", 1.0)
+    sink = webhook.Webhook(server(serve), "r", 1)
+    before = peak_mb()
+    sink.begin(0, 0)
+    for serial in range(2):
+        sink.write(serial + 1, [Row(serial, None, "1", None)])
+    sink.close()
+    assert peak_mb() - before < MANY / 4
+
+
+@pytest.mark.parametrize("serve", NO_STATUS, ids=lambda each: each.__name__)
+def test_an_answer_without_a_status_in_time_is_none(
+    serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook, "ANSWER_S", 0.5)
+    sink = webhook.Webhook(server(serve), "r", 1)
+    sink.begin(0, 0)
+    with pytest.raises(OSError, match=r"webhook 127.0.0.1 does not answer: no status within 0.5 s"):
+        sink.write(1, [Row(0, None, "1", None)])
+    sink.close()
+
+
+def test_a_refusal_that_cannot_be_decoded_is_a_refusal(server: Callable[[Serve], str]) -> None:
+    sink = webhook.Webhook(server(refusing), "r", 1)
+    sink.begin(0, 0)
+    with pytest.raises(RecomposeError, match="answers item 0 with 404"):
+        sink.write(1, [Row(0, None, "1", None)])
+    sink.close()
+
+
+@pytest.mark.parametrize("serve", [*STATUS_GIVEN, *NO_STATUS, refusing], ids=lambda each: each.__name__)
+def test_an_alert_is_posted_in_the_same_way(
+    serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alerting, "PATIENCE_S", 0.5)
+    before = peak_mb()
+    posts = alerting.Webhook(waits_s=())
+    alert = Alert(app="a", about="backlog", raised=True, told="much", at=utc_now())
+    expected = {refusing: "the webhook answered 404"}
+    none = "no answer from the webhook (ReadTimeout)" if serve in NO_STATUS else None
+    assert posts._delivered(server(serve), alert) == expected.get(serve, none)
+    assert peak_mb() - before < MANY / 4
+
+
+def test_connections_are_used_again_while_answers_are_short() -> None:
+    """One connection for two items: only what is too long to be read costs one."""
+    connections = 0
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        nonlocal connections
+        connection, _ = listener.accept()
+        connections += 1
+        with connection:
+            for _ in range(2):
+                read_request(connection)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    posts = webhook.Posts(5.0)
+    assert [posts.post(httpx.URL(f"http://127.0.0.1:{listener.getsockname()[1]}/"), {}) for _ in range(2)] == [200, 200]
+    posts.close()
+    thread.join(10.0)
+    listener.close()
+    assert connections == 1
