@@ -3,8 +3,8 @@ from operator import add
 
 from apps.contract import App, Outputs
 from apps.event_time import END, Clock, KeyedWindows, Pane, Sessions, Windowing
-from apps.input.traces import parse_arrivals
 from compositions.model import Stage, StageKind
+from datapipe.sources.rate_spec import parse_arrivals
 
 PARTS = 8
 CLOCK = Clock(behind=60, every=600)

@@ -28,5 +28,5 @@ def count(word: Word, seen: dict[str, int] | None) -> tuple[dict[str, object], d
 
 app = pipeline(words, loud, (Stage("count", StageKind.STATEFUL), count), name="shout")
 
-for result in run(app, source=["to be", "or not", "to be"], slo="p95<=400ms"):
+for result in run(app, source=["to be", "or not", "to be"], slo="p95=400ms"):
     print(result.serial, result.value)
