@@ -1,0 +1,118 @@
+"""``recompose gym``: policies over loads that move, in virtual time."""
+
+from __future__ import annotations
+
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from lab.gym.contest import Contest, Result
+    from lab.gym.suite import Pair, Part
+
+QUICK_POLICIES, QUICK_S = "model,square-root-merged,hpa", 600.0
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _names(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...]:
+    return _listed(text or "")
+
+
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command()
+@click.option("--policies", callback=_names, help="Names, or a file and a class in it, as in policy.py:MyPolicy.")
+@click.option("--suite", "part", type=click.Choice(["training", "test"]), default="training", show_default=True)
+@click.option("--loads", callback=_names, help="Groups of pairs, or names of them; all of the part without this.")
+@click.option("--trace", "traces", multiple=True, type=_FILE, help="Recorded arrivals, instead of the suite's loads.")
+@click.option("--app", "apps", multiple=True, type=_FILE, help="Recorded costs of an app, instead of the suite's.")
+@click.option("--exact", is_flag=True, help="Play a trace at its own times and rate.")
+@click.option(
+    "--busy", type=click.FloatRange(0.01), default=4.0, show_default=True, help="Workers that a trace keeps busy."
+)
+@click.option("--cost-factor", type=click.FloatRange(0.0001), default=1.0, show_default=True, help="Of an app's costs.")
+@click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True)
+@click.option("--duration", "duration_s", type=click.FloatRange(60, 86_400), help="Virtual seconds of each run.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("gym"), show_default=True)
+@click.option("--quick", is_flag=True, help="Two pairs and three policies for ten minutes; to see that it works.")
+def gym(
+    policies: tuple[str, ...],
+    part: str,
+    loads: tuple[str, ...],
+    traces: tuple[Path, ...],
+    apps: tuple[Path, ...],
+    exact: bool,
+    busy: float,
+    cost_factor: float,
+    seeds: int,
+    duration_s: float | None,
+    out: Path,
+    quick: bool,
+) -> None:
+    """Judge policies on changing loads, in virtual time.
+
+    Writes report.html, report.md, runs.csv and a picture of each load. What is measured, and how: docs/research/gym.md.
+    """
+    from lab.gym.contest import Contest  # imported here: the simulation takes a moment to load
+    from lab.gym.players import PLAYERS
+    from lab.gym.suite import HOUR_S, QUICK, chosen, of_users
+
+    names = policies or (_listed(QUICK_POLICIES) if quick else tuple(PLAYERS))
+    length_s = duration_s or (QUICK_S if quick else HOUR_S)
+    if traces or apps:
+        pairs = of_users(traces, apps, exact=exact, busy=busy, factor=cost_factor, duration_s=length_s, seed=0)
+    else:
+        pairs = chosen(cast("Part", part), loads or (QUICK if quick else ()), length_s, seeds)
+    _conduct(Contest(names, pairs), pairs, out)
+
+
+def _conduct(contest: Contest, pairs: tuple[Pair, ...], out: Path) -> None:
+    from lab.gym.report import HEADS, standings, write
+    from service.cli import render
+
+    console = render.console(stderr=True)
+    console.print(f"{len(contest.policies) * len(pairs)} runs in virtual time, after the bounds of {len(pairs)} pairs")
+    results: list[Result] = []
+
+    def tell(each: Result) -> None:
+        results.append(each)
+        said = "holds" if each.score.holds else f"does not hold ({each.score.worst_window:.3f} in the worst window)"
+        console.print(
+            f"{each.pair.name}: {each.policy}: {said}, {each.score.cost:.2f} workers, bound {each.bound.floor:.2f}"
+        )
+
+    try:
+        results = list(contest.play(tell))
+    except KeyboardInterrupt:
+        if not results:
+            raise
+        console.print(f"interrupted after {len(results)} runs; these are reported")
+    table = Table(*HEADS)
+    for row in standings(results):
+        table.add_row(*row.cells())
+    render.console().print(table)
+    click.echo(str(write(out, results, _facts(results))))
+
+
+def _facts(results: list[Result]) -> dict[str, str]:
+    from lab.gym.plant import VERSION
+    from lab.gym.suite import SPLIT
+
+    pairs = {each.pair for each in results}
+    return {
+        "runs": str(len(results)),
+        "pairs": str(len(pairs)),
+        "duration": ", ".join(sorted({f"{pair.duration_s:g} s" for pair in pairs})),
+        "plant": str(VERSION),
+        "split": str(SPLIT),
+        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }

@@ -1,0 +1,192 @@
+"""Write the results of the gym: tables, every run as CSV, and a picture for each load."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from datapipe.report.style import BANDS, OFFERED
+from lab.gym.contest import PICTURE_STEP_S, Result
+from lab.gym.plant import VERSION
+
+matplotlib.use("Agg")
+STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1c2430}
+table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .8rem;text-align:right;
+border-bottom:1px solid #d5dae1}td:first-child,th:first-child{text-align:left}img{width:100%}"""
+EXPLAINED = (
+    "Holds: share of the (app, load) pairs in which, in every window of five minutes, the share of items in time was "
+    "what the objective asks for. Cost: workers alive by what they cost, over those of the cheapest schedule that a "
+    "search in hindsight found, median over the pairs that hold; beside it over the floor, below which no schedule "
+    "can be. In time: share of all items. Worst minute: the least share of one, median. Changes: an hour, median."
+)
+HEADS = ("policy", "holds", "cost / best found", "cost / floor", "in time", "worst minute", "changes / h")
+_DRAWN = 4
+"""Policies in a picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A policy over several pairs, each of which counts the same."""
+
+    policy: str
+    holds: float
+    over_best: float
+    """Of the pairs in which it holds; infinite if there is none."""
+    over_floor: float
+    in_time: float
+    worst_minute: float
+    changes_per_h: float
+
+    def cells(self) -> tuple[str, ...]:
+        over = ["–" if math.isinf(each) else f"{each:.2f}" for each in (self.over_best, self.over_floor)]
+        shares = f"{self.in_time:.3f}", f"{self.worst_minute:.2f}", f"{self.changes_per_h:.0f}"
+        return (self.policy, f"{self.holds:.2f}", *over, *shares)
+
+
+def standings(results: Sequence[Result]) -> tuple[Standing, ...]:
+    """Return a row for each policy: who holds most first, then who pays least."""
+    rows = [
+        _standing(name, [each for each in results if each.policy == name])
+        for name in dict.fromkeys(each.policy for each in results)
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.holds, row.over_best, -row.in_time)))
+
+
+def _standing(policy: str, own: Sequence[Result]) -> Standing:
+    held = [each for each in own if each.score.holds]
+    return Standing(
+        policy,
+        len(held) / len(own),
+        median(each.over_best for each in held) if held else math.inf,
+        median(each.over_floor for each in held) if held else math.inf,
+        fmean(each.score.in_time for each in own),
+        median(each.score.worst_minute for each in own),
+        median(each.score.changes_per_h for each in own),
+    )
+
+
+def write(folder: Path, results: Sequence[Result], facts: Mapping[str, str]) -> Path:
+    """Write ``report.html``, ``report.md``, ``runs.csv`` and the pictures; return the page. Raises: OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "runs.csv").write_text(as_csv(results), encoding="utf-8")
+    (folder / "report.md").write_text(as_markdown(results, facts), encoding="utf-8")
+    pictures = {}
+    for pair in dict.fromkeys(each.pair for each in results):
+        pictures[pair.name] = pair.name.replace("/", "-") + ".svg"
+        drawn = picture([each for each in results if each.pair == pair], results)
+        (folder / pictures[pair.name]).write_bytes(drawn)
+    page = folder / "report.html"
+    page.write_text(_as_html(results, facts, pictures), encoding="utf-8")
+    return page
+
+
+def as_csv(results: Sequence[Result]) -> str:
+    """Return every run, with its bound."""
+    text = io.StringIO()
+    rows = [
+        {
+            **{"pair": each.pair.name, "group": each.pair.group, "part": each.pair.part, "policy": each.policy},
+            **{key: round(value, 4) for key, value in asdict(each.score).items()},
+            **{"floor": each.bound.floor, "found": each.bound.found, "schedule": each.bound.schedule},
+        }
+        for each in results
+    ]
+    table = csv.DictWriter(text, list(rows[0]) if rows else ["pair"], lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return text.getvalue()
+
+
+def as_markdown(results: Sequence[Result], facts: Mapping[str, str]) -> str:
+    """Return the tables: over all pairs, by group, and each pair."""
+    told = "\n".join(f"- {name}: {value}" for name, value in facts.items())
+    parts = [f"## {title}\n\n{_rows(rows)}" for title, rows in _tables(results).items()]
+    return "\n\n".join(["# The gym", EXPLAINED, told, *parts]) + "\n"
+
+
+def _tables(results: Sequence[Result]) -> dict[str, list[tuple[str, ...]]]:
+    def table(chosen: Sequence[Result]) -> list[tuple[str, ...]]:
+        return [HEADS, *(row.cells() for row in standings(chosen))]
+
+    groups = dict.fromkeys(each.pair.group for each in results)
+    by_group = {f"Group {group}": table([each for each in results if each.pair.group == group]) for group in groups}
+    return {"All pairs": table(results), **by_group, "Pair by pair": _by_pair(results)}
+
+
+def _by_pair(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    """For each policy its cost over the best found, in brackets where the objective does not hold."""
+    pairs = list(dict.fromkeys(each.pair for each in results))
+    found = {(each.policy, each.pair): each for each in results}
+    rows: list[tuple[str, ...]] = [("policy", *(pair.name for pair in pairs))]
+    for policy in dict.fromkeys(each.policy for each in results):
+        cells = []
+        for pair in pairs:
+            each = found.get((policy, pair))
+            shown = "" if each is None else f"{each.over_best:.2f}"
+            cells.append(shown if each is None or each.score.holds else f"({shown})")
+        rows.append((policy, *cells))
+    return rows
+
+
+def _rows(rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [rows[0], ("---", *["---:"] * (len(rows[0]) - 1)), *rows[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _as_html(results: Sequence[Result], facts: Mapping[str, str], pictures: Mapping[str, str]) -> str:
+    head = f'<meta charset="utf-8"><title>Recompose: the gym</title><style>{STYLE}</style>'
+    told = ", ".join(f"{name} {value}" for name, value in facts.items())
+    tables = "".join(f"<h2>{escape(title)}</h2>{_html(rows)}" for title, rows in _tables(results).items())
+    drawn = "".join(
+        f'<h3>{escape(name)}</h3><img alt="{escape(name)}" src="{file}">' for name, file in pictures.items()
+    )
+    body = f"<h1>The gym</h1><p>{escape(EXPLAINED)}</p><p>Plant {VERSION}. {escape(told)}</p>{tables}{drawn}"
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>'
+
+
+def _html(rows: Sequence[tuple[str, ...]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows[1:])
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def picture(own: Sequence[Result], results: Sequence[Result]) -> bytes:
+    """Return a picture of one pair as SVG: load, workers alive, late items and decisions on one time axis.
+
+    It shows the policies that stand best over all results.
+    """
+    best = [row.policy for row in standings(results)][:_DRAWN]
+    shown = [each for name in best for each in own if each.policy == name]
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    axes: Any = figure.subplots(4, 1, sharex=True, height_ratios=[2, 3, 2, 1])
+    due_s = own[0].pair.play().work.due_s
+    counts = np.bincount((due_s // PICTURE_STEP_S).astype(np.int64)) / PICTURE_STEP_S
+    axes[0].plot(PICTURE_STEP_S / 60 * np.arange(len(counts)), counts, color=OFFERED, linewidth=0.8)
+    axes[0].set_ylabel("items/s")
+    for row, each in enumerate(shown):
+        colour, course = BANDS[(2 * row) % len(BANDS)], each.course
+        at_min = PICTURE_STEP_S / 60 * np.arange(len(course.alive))
+        axes[1].step(at_min, course.alive, where="post", color=colour, linewidth=0.9, label=each.policy)
+        axes[2].step(np.arange(len(course.late)), course.late, where="post", color=colour, linewidth=0.9)
+        axes[3].plot([c.at_s / 60 for c in course.changes], [row] * len(course.changes), "|", color=colour)
+    axes[1].axhline(own[0].bound.floor, color="#888", linewidth=0.7, linestyle=":")
+    axes[1].set_ylabel("workers alive")
+    axes[1].legend(loc="upper right", fontsize="small", frameon=False)
+    axes[2].set_ylabel("late / min")
+    axes[3].set_ylabel("decisions")
+    axes[3].set_yticks(range(len(shown)), [each.policy for each in shown], fontsize="small")
+    axes[3].set_xlabel("minutes")
+    file = io.BytesIO()
+    figure.savefig(file, format="svg")
+    return file.getvalue()
