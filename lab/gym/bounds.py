@@ -44,12 +44,12 @@ def bound_of(play: Play) -> Bound:
 def searched(play: Play) -> Bound:
     """Search for the bound of a play."""
     found = search(play)
-    return Bound(floor_of(play).cost, found.cost, found.name, found.fixed)
+    return Bound(floor_of(play), found.cost, found.name, found.fixed)
 
 
 def digest(play: Play) -> str:
     """Return what tells a play from all others."""
-    told = repr((VERSION, play.stages, play.machine, play.bound_s, play.share, play.duration_s))
+    told = repr((VERSION, play.stages, play.machine, play.bound_s, play.share, play.duration_s, play.opening))
     sums = hashlib.sha256(told.encode())
     for array in (play.work.due_s, play.work.cpu_s, play.work.wait_s):
         sums.update(array.round(9).tobytes())

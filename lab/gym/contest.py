@@ -13,9 +13,10 @@ import numpy as np
 from compositions.errors import RecomposeError
 from lab.gym.bounds import Bound, bound_of
 from lab.gym.model import Floats, Play
-from lab.gym.player import Change, play_run
+from lab.gym.player import play_run
 from lab.gym.players import player
 from lab.gym.score import Score, late_by_minute, score_of
+from lab.gym.steering import Change
 from lab.gym.suite import Pair
 
 PICTURE_STEP_S = 10

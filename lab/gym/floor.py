@@ -16,46 +16,43 @@ They follow the excess of late items, round by round: they decide how close the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from lab.gym.model import Floats, Ints, Play, Windows, windows_of
+
+Choices = npt.NDArray[np.uint8]
 
 _QUANTA = 2
 """Into so many the work of one worker in a step is cut."""
 _MOST_LEFT = 200
 """Quanta of work; what exceeds them is forgotten, which lowers the floor."""
-_ROUNDS = 16
+_STARTS = (10.0, 1000.0)
+"""Prices to begin with, over the work of an item: a smooth load needs low ones, an outage with catch-up high ones."""
+_ROUNDS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """The least cost, and the workers at work in each step by which the easier problem reaches it."""
-
-    cost: float
-    """Workers alive, by what they cost, on average over the judged time."""
-    workers: Ints
-    step_s: float
-    from_s: float
-
-
-def floor_of(play: Play, *, inflated: float = 1.0, rounds: int = _ROUNDS) -> Floor:
-    """Return the floor of a play; with ``inflated`` times the work it is a plan with some room, and no floor."""
+def floor_of(play: Play) -> float:
+    """Return the floor of a play: workers alive, by what they cost, on average over the judged time."""
     windows = windows_of(play)
-    problem = _Problem(play, windows, inflated)
-    prices = np.full(len(windows.starts_s), 2.0 * problem.mean_s)
-    best, workers = -math.inf, np.zeros(problem.steps, dtype=np.int64)
-    for number in range(rounds):
-        value, plan, late = problem.solve(prices)
-        if value > best:
-            best, workers = value, plan
+    alone = _work_alone(play, windows)
+    if any(stage.price for stage in play.stages):
+        return alone
+    problem = _Problem(play, windows)
+    return max(alone, *(_ascended(problem, start) / windows.judged_s for start in _STARTS))
+
+
+def _ascended(problem: _Problem, start: float) -> float:
+    prices = np.full(len(problem.allowed), start * problem.mean_s)
+    best = -math.inf
+    for number in range(_ROUNDS):
+        value, late = problem.solve(prices)
+        best = max(best, value)
         excess = np.clip((late - problem.allowed) / np.maximum(1.0, problem.allowed), -1.0, 2.0)
         prices = prices * np.exp(0.7 / (1 + number / 4) * excess)
-    priced = any(stage.price for stage in play.stages)
-    cost = max(0.0 if priced else best / windows.judged_s, _work_alone(play, windows))
-    return Floor(cost, workers, problem.step_s, windows.starts_s[0])
+    return best
 
 
 def _work_alone(play: Play, windows: Windows) -> float:
@@ -71,69 +68,88 @@ def _work_alone(play: Play, windows: Windows) -> float:
 class _Problem:
     """The easier problem of a play, for one price a late item in each window."""
 
-    def __init__(self, play: Play, windows: Windows, inflated: float) -> None:
+    def __init__(self, play: Play, windows: Windows) -> None:
         machine, from_s = play.machine, windows.starts_s[0]
         self.step_s = min(max(0.25, play.bound_s / 4), max(machine.start_s / 2, 0.05))
         self.steps = math.ceil(windows.judged_s / self.step_s)
         self.start_cost = max(0.0, machine.start_s - 2 * self.step_s)
         self.allowed: Floats = np.floor((1 - play.share) * windows.items + 1e-9)
-        self._most = machine.most_workers
         waits = bool(play.work.wait_s.any())
         fastest = machine.most_workers if waits else min(machine.cores, machine.most_workers)
         judged = windows.of_item >= 0
-        work_s = inflated * (play.work.cpu_s + play.work.wait_s).sum(axis=1)[judged] / max(machine.speeds)
+        work_s = (play.work.cpu_s + play.work.wait_s).sum(axis=1)[judged] / max(machine.speeds)
         self.mean_s = float(work_s.mean()) if work_s.size else 0.0
         upto = np.floor(np.cumsum(work_s) / (self.step_s / _QUANTA) + 1e-9).astype(np.int64)
         came = np.minimum(((play.work.due_s[judged] - from_s) / self.step_s).astype(np.int64), self.steps - 1)
         arrived = np.zeros(self.steps, dtype=np.int64)
         np.maximum.at(arrived, came, upto)
         arrived = np.maximum.accumulate(arrived)
-        self._new = np.diff(arrived, prepend=0).tolist()
+        self._new = np.diff(arrived, prepend=0)
         due = came + math.ceil(play.bound_s / self.step_s)
         self._window = windows.of_item[judged]
         """Of each item that is checked, and below: when, and how much may be left then."""
         kept = due < self.steps
         self._window, due, upto = self._window[kept], due[kept], upto[kept]
         self._left = arrived[due] - upto
-        self._checked = np.searchsorted(due, np.arange(self.steps + 1)).tolist()
-        served = np.minimum(np.arange(self._most + 1), fastest) * _QUANTA
-        self._after = np.arange(_MOST_LEFT + 1)[None, :] - served[:, None]
+        self._checked = np.searchsorted(due, np.arange(self.steps + 1))
+        self._served = np.minimum(np.arange(machine.most_workers + 1), fastest) * _QUANTA
 
-    def solve(self, prices: Floats) -> tuple[float, Ints, Floats]:
-        """Return the dual value in worker-seconds, a plan that reaches it, and its late items by window."""
-        counts = np.arange(self._most + 1, dtype=np.float64)[:, None]
-        left = np.arange(_MOST_LEFT + 1)
-        ahead = np.zeros((self._most + 1, _MOST_LEFT + 1))
-        chosen = np.zeros((self.steps, *ahead.shape), dtype=np.uint8)
-        rows = np.arange(self._most + 1, dtype=np.uint8)[:, None]
+    def solve(self, prices: Floats) -> tuple[float, Floats]:
+        """Return the dual value in worker-seconds, and the late items by window of the plan that reaches it."""
         item_prices = prices[self._window]
-        for step in range(self.steps - 1, -1, -1):
-            begin, end = self._checked[step], self._checked[step + 1]
-            if end > begin:
-                over = left[:, None] > self._left[begin:end]
-                ahead = ahead + over @ item_prices[begin:end]
-            after = np.clip(self._after + self._new[step], 0, _MOST_LEFT)
-            cost = self.step_s * counts + np.take_along_axis(ahead, after, axis=1)
-            fewer = np.minimum.accumulate(cost, axis=0)
-            raised = cost + self.start_cost * counts
-            more = np.minimum.accumulate(raised[::-1], axis=0)[::-1]
-            which_fewer = np.maximum.accumulate(np.where(cost <= fewer, rows, 0), axis=0)
-            which_more = np.minimum.accumulate(np.where(raised <= more, rows, 255)[::-1], axis=0)[::-1]
-            more = more - self.start_cost * counts
-            chosen[step] = np.where(more < fewer, which_more, which_fewer)
-            ahead = np.minimum(fewer, more)
-        first = int(np.argmin(ahead[:, 0] - self.step_s * counts[:, 0]))
+        ahead, chosen = _planned(
+            self._new, self._left, item_prices, self._checked, self._served, self.step_s, self.start_cost
+        )
+        counts = np.arange(len(self._served))
+        first = int(np.argmin(ahead[:, 0] - self.step_s * counts))
         value = float(ahead[first, 0]) - self.step_s * first - float(prices @ self.allowed)
-        return value, *self._follow(chosen, first)
+        over = _late(chosen, self._new, self._left, self._checked, self._served, first)
+        late: Floats = np.bincount(self._window, weights=over, minlength=len(self.allowed)).astype(np.float64)
+        return value, late
 
-    def _follow(self, chosen: npt.NDArray[np.uint8], first: int) -> tuple[Ints, Floats]:
-        plan, late = np.zeros(self.steps, dtype=np.int64), np.zeros(len(self.allowed))
-        workers, left = first, 0
-        for step in range(self.steps):
-            workers = int(chosen[step, workers, left])
-            left = int(np.clip(self._after[workers, left] + self._new[step], 0, _MOST_LEFT))
-            plan[step] = workers
-            begin, end = self._checked[step], self._checked[step + 1]
-            for item in range(begin, end):
-                late[self._window[item]] += left > self._left[item]
-        return plan, late
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _planned(
+    new: Ints, may_be_left: Ints, prices: Floats, checked: Ints, served: Ints, step_s: float, start_cost: float
+) -> tuple[Floats, Choices]:
+    """Return the least cost from the first step on, by workers before it and quanta left, and the workers of each step
+    by the same two: backward induction, with the minima over fewer and over more workers kept as running ones."""
+    steps, most = len(new), len(served)
+    ahead, before = np.zeros((most, _MOST_LEFT + 1)), np.zeros((most, _MOST_LEFT + 1))
+    chosen = np.zeros((steps, most, _MOST_LEFT + 1), dtype=np.uint8)
+    cost, fewer, which_fewer = np.zeros(most), np.zeros(most), np.zeros(most, dtype=np.uint8)
+    for step in range(steps - 1, -1, -1):
+        for item in range(checked[step], checked[step + 1]):
+            ahead[:, max(0, may_be_left[item] + 1) :] += prices[item]
+        for left in range(_MOST_LEFT + 1):
+            least, which = np.inf, 0
+            for workers in range(most):
+                after = min(max(left - served[workers] + new[step], 0), _MOST_LEFT)
+                cost[workers] = step_s * workers + ahead[workers, after]
+                if cost[workers] <= least:
+                    least, which = cost[workers], workers
+                fewer[workers], which_fewer[workers] = least, which
+            least, which = np.inf, 0
+            for workers in range(most - 1, -1, -1):
+                raised = cost[workers] + start_cost * workers
+                if raised <= least:
+                    least, which = raised, workers
+                more = least - start_cost * workers
+                before[workers, left] = min(more, fewer[workers])
+                chosen[step, workers, left] = which if more < fewer[workers] else which_fewer[workers]
+        ahead, before = before, ahead
+    return ahead, chosen
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _late(chosen: Choices, new: Ints, may_be_left: Ints, checked: Ints, served: Ints, workers: int) -> Floats:
+    """Follow the choices, and return 1 for each checked item that is late."""
+    late = np.zeros(len(may_be_left))
+    left = 0
+    for step in range(len(new)):
+        workers = int(chosen[step, workers, left])
+        left = min(max(left - served[workers] + new[step], 0), _MOST_LEFT)
+        for item in range(checked[step], checked[step + 1]):
+            if left > may_be_left[item]:
+                late[item] = 1.0
+    return late

@@ -1,32 +1,41 @@
 """Search for the cheapest schedule that holds the objective, with the load and all costs known beforehand.
 
-Two kinds are searched on the plant itself: one composition all the time, and the plan of the floor with some room, by
-the share that work is inflated by; each with the stages merged as far as may be, and apart. Both are bisected, as more
-workers hold what fewer do. What is found can be carried out, so it is what a policy's cost is compared with; the floor
-says how much better anything could be.
+Three kinds are tried on the plant itself, each by bisection over one number, as more workers hold what fewer do:
+
+- one composition all the time;
+- a plan: in each step so many workers as finish what is due from then on by its deadlines, times a room for what the
+  plan cannot know of queues;
+- the square-root rule, with the safety that suits this load best.
+
+What is found can be carried out, so it is what a policy's cost is compared with; the floor says how much better
+anything could be. A policy that is cheaper than what was found shows that the search can be improved, not that the
+policy cheats.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from compositions.model import Composition
-from lab.gym.floor import Floor, floor_of
-from lab.gym.model import Groups, Play, compose
+from lab.gym.model import Floats, Groups, Play, compose
 from lab.gym.player import play_run
+from lab.gym.policies.forms import MakePolicy, apart, merged
 from lab.gym.policies.port import Given, Measured, Policy
+from lab.gym.policies.square_root import SquareRoot, SquareRootSettings
 from lab.gym.score import score_of
 
-_ROOM = (1.05, 1.15, 1.25, 1.4, 1.6, 1.9)
-"""By so much the work is inflated for a plan."""
-_ROUNDS = 6
-"""Of prices, for a plan: it need not be the best one."""
-_AHEAD_S = 1.0
-"""A plan is followed so much earlier than workers take to start, and its peaks are kept so long."""
+_ROOM = (0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.65, 1.8, 2.0, 2.3, 2.7)
+"""Room of a plan."""
+_BETA = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0, 1.3, 1.7, 2.2)
+"""Workers beyond the load, in square roots of the load."""
+_STEP_S = 0.25
+_HORIZON = 20
+"""A plan looks this many bounds ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,52 +51,46 @@ class Found:
 
 def search(play: Play) -> Found:
     """Return the cheapest of all that is tried."""
-    fixed = [(*_cheapest_fixed(play, groups), groups) for groups in dict.fromkeys((play.merged, play.apart))]
-    cost, name, groups = min(fixed, key=lambda found: found[0])
-    return Found(*min((cost, name), _cheapest_plan(play, groups)), fixed=cost)
+    forms = tuple(dict.fromkeys((play.merged, play.apart)))
+    fixed = [(_cheapest_fixed(play, groups), groups) for groups in forms]
+    (cost, name), groups = min(fixed, key=lambda found: found[0])
+    form = apart if groups == play.apart else merged
+    others = [
+        _cheapest(
+            play, _ROOM, lambda room: partial(_Plan, play=play, groups=groups, room=room), "plan, {:g} × the need"
+        ),
+        _cheapest(
+            play,
+            _BETA,
+            lambda beta: form(partial(SquareRoot, settings=SquareRootSettings(beta=beta))),
+            "square root, β {:g}",
+        ),
+    ]
+    return Found(*min((cost, name), *others), fixed=cost)
 
 
 def _cheapest_fixed(play: Play, groups: Groups) -> tuple[float, str]:
-    least, most = len(groups), play.machine.most_workers
+    counts = range(len(groups), play.machine.most_workers + 1)
+    cost, name = _cheapest(play, counts, lambda count: partial(_Fixed, composition=shared(play, groups, count)), "{:g}")
+    return cost, name if math.isinf(cost) else shared(play, groups, int(name)).name
+
+
+def _cheapest(play: Play, numbers: Sequence[float], make: Callable[..., MakePolicy], name: str) -> tuple[float, str]:
+    """Return the cheapest of these that holds, of numbers of which each holds if a smaller one does."""
     best = (math.inf, "none")
+    least, most = 0, len(numbers) - 1
     while least <= most:
-        middle = most if math.isinf(best[0]) else (least + most) // 2
-        composition = shared(play, groups, middle)
-        cost = _cost(play, lambda _, fixed=composition: fixed)  # type: ignore[misc]
-        if cost == math.inf and math.isinf(best[0]):
-            break  # not even with all workers
-        best, least, most = (
-            (best, middle + 1, most) if cost == math.inf else ((cost, composition.name), least, middle - 1)
-        )
+        middle = (least + most) // 2
+        cost = _cost(play, make(numbers[middle]))
+        if cost < best[0]:
+            best = (cost, name.format(numbers[middle]))
+        least, most = (middle + 1, most) if math.isinf(cost) else (least, middle - 1)
     return best
-
-
-def _cheapest_plan(play: Play, groups: Groups) -> tuple[float, str]:
-    best = (math.inf, "none")
-    low, high = 0, len(_ROOM) - 1
-    while low <= high:
-        middle = (low + high) // 2
-        cost = _cost(play, _following(play, groups, floor_of(play, inflated=_ROOM[middle], rounds=_ROUNDS)))
-        low, high = (middle + 1, high) if cost == math.inf else (low, middle - 1)
-        best = min(best, (cost, f"plan with {_ROOM[middle]:g} times the work, in {len(groups)} groups"))
-    return best
-
-
-def _following(play: Play, groups: Groups, plan: Floor) -> Callable[[float], Composition]:
-    span = math.ceil((play.machine.start_s + 2 * _AHEAD_S) / plan.step_s)
-    padded = np.concatenate([plan.workers, np.full(span, plan.workers[-1])])
-    ahead = np.lib.stride_tricks.sliding_window_view(padded, span).max(axis=1)
-
-    def composition(at_s: float) -> Composition:
-        step = int((at_s + _AHEAD_S - plan.from_s) / plan.step_s)
-        return shared(play, groups, int(ahead[min(max(step, 0), len(ahead) - 1)]))
-
-    return composition
 
 
 def shared(play: Play, groups: Groups, workers: int) -> Composition:
     """Return the composition in which groups share so many workers by their work, each at least one."""
-    work = dict(zip((stage.name for stage in play.stages), _work(play), strict=True))
+    work = dict(zip((stage.name for stage in play.stages), _work_s(play).sum(axis=0).tolist(), strict=True))
     stateful = {stage.name for stage in play.stages if stage.stateful}
     loads = [math.inf if stateful & set(group) else sum(work[stage] for stage in group) for group in groups]
     replicas = [1] * len(groups)
@@ -99,23 +102,79 @@ def shared(play: Play, groups: Groups, workers: int) -> Composition:
     return compose(groups, tuple(replicas))
 
 
-def _work(play: Play) -> list[float]:
-    return [float(each) for each in (play.work.cpu_s + play.work.wait_s).sum(axis=0)]
+def _work_s(play: Play) -> Floats:
+    """Return the time that a worker of mean speed takes, a row an item, a column a stage."""
+    return play.work.cpu_s / float(np.mean(play.machine.speeds)) + play.work.wait_s
 
 
-def _cost(play: Play, composition: Callable[[float], Composition]) -> float:
-    """Return what it costs to follow; infinite if the objective does not hold."""
+class _Fixed(Policy):
+    def __init__(self, given: Given, composition: Composition) -> None:
+        self._composition = composition
 
-    class Following(Policy):
-        def __init__(self, given: Given) -> None:
-            self._at_s = 0.0
+    def observe(self, measured: Measured) -> None:
+        """Nothing: it never changes."""
 
-        def observe(self, measured: Measured) -> None:
-            self._at_s = measured.at_s
+    def decide(self) -> Composition:
+        return self._composition
 
-        def decide(self) -> Composition:
-            return composition(self._at_s)
 
-    run = play_run(play, Following, gives_up=True)
-    score = score_of(run)
+class _Plan(Policy):
+    """Follow the need of each group, earlier by the start of a worker, and more where items wait all the same."""
+
+    def __init__(self, given: Given, play: Play, groups: Groups, room: float) -> None:
+        names = [stage.name for stage in play.stages]
+        work_s = _work_s(play)
+        start_steps = math.ceil(play.machine.start_s / _STEP_S)
+        self._groups, self._most = groups, given.workers
+        self._single = [bool(set(group) & set(given.stateful)) for group in groups]
+        self._counts: list[Floats] = []
+        for group in groups:
+            need = room * _need(play, work_s[:, [names.index(stage) for stage in group]].sum(axis=1))
+            ahead = _windowed_max(np.ceil(need - 1e-9), start_steps + 4)
+            # A gap that is shorter than a start is not worth one: it costs as much to stay.
+            self._counts.append(-_windowed_max(-_windowed_max(ahead, start_steps)[::-1], start_steps)[::-1])
+        self._item_s = float(work_s.sum(axis=1).mean())
+        self._bound_s = play.bound_s
+        self._turn = Measured(0.0, 0.0, 0, None, 0, ())
+
+    def observe(self, measured: Measured) -> None:
+        self._turn = measured
+
+    def decide(self) -> Composition:
+        step = min(int(self._turn.at_s / _STEP_S), len(self._counts[0]) - 1)
+        more = int(self._turn.backlog * self._item_s / self._bound_s)
+        replicas = [
+            1 if one else max(1, int(counts[step]) + more)
+            for one, counts in zip(self._single, self._counts, strict=True)
+        ]
+        while sum(replicas) > self._most and max(replicas) > 1:
+            replicas[replicas.index(max(replicas))] -= 1
+        return compose(self._groups, tuple(replicas))
+
+
+def _need(play: Play, work_s: Floats) -> Floats:
+    """Return for each step the workers by which all that is due from it on is finished by its deadlines.
+
+    What is due within a time after the step has until the bound after that time.
+    """
+    steps = math.ceil(play.duration_s / _STEP_S)
+    due = np.minimum((play.work.due_s / _STEP_S).astype(np.int64), steps - 1)
+    came_s = np.concatenate([[0.0], np.cumsum(np.bincount(due, weights=work_s, minlength=steps))])
+    need = np.zeros(steps)
+    for ahead in np.unique(np.geomspace(1, max(2, _HORIZON * play.bound_s / _STEP_S), 24).astype(np.int64)):
+        until = np.minimum(np.arange(steps) + ahead, steps)
+        need = np.maximum(need, (came_s[until] - came_s[:-1]) / (ahead * _STEP_S + play.bound_s))
+    return need
+
+
+def _windowed_max(values: Floats, steps: int) -> Floats:
+    """Return the greatest of each value and so many after it."""
+    padded = np.concatenate([values, np.full(steps, values[-1])])
+    greatest: Floats = np.lib.stride_tricks.sliding_window_view(padded, steps + 1).max(axis=1)
+    return greatest
+
+
+def _cost(play: Play, make: MakePolicy) -> float:
+    """Return what it costs; infinite if the objective does not hold."""
+    score = score_of(play_run(play, make, gives_up=True))
     return score.cost if score.holds else math.inf

@@ -34,6 +34,8 @@ class _Worker:
     """Which of its task's stages it is at."""
     entered_s: float = 0.0
     """When it came to that stage."""
+    held_s: float = 0.0
+    """The clock of ``_Sharing.held_s`` when it began to compute, and afterwards the time on a core that this took."""
     timings: list[StageTiming] = field(default_factory=list)
     holds: deque[_Worker] | None = None
     """The queue of the stage that it has a server of."""
@@ -44,11 +46,15 @@ class _Worker:
 
 
 class _Sharing:
-    """Those that compute, on a clock that counts the seconds of a core that each of them has got so far."""
+    """Those that compute, on a clock that counts the work that each of them has done so far."""
 
     def __init__(self) -> None:
         self.got_s = 0.0
-        self.rate = 1.0
+        """Seconds of work."""
+        self.held_s = 0.0
+        """Seconds on a core: more than that of work, where the memory's bandwidth is short."""
+        self.rate = self.core = 1.0
+        """Of both clocks."""
         self.count = 0
         self._ends: list[tuple[float, int, _Worker, int]] = []
         self._order = itertools.count()
@@ -56,6 +62,7 @@ class _Sharing:
     def begin(self, worker: _Worker, cpu_s: float) -> None:
         worker.step += 1
         worker.computes = self
+        worker.held_s = self.held_s
         self.count += 1
         end_s = self.got_s + cpu_s / worker.speed
         heapq.heappush(self._ends, (end_s, next(self._order), worker, worker.step))
@@ -169,13 +176,14 @@ class Plant:
         if elapsed_s > 0 and not math.isinf(at_s):
             for sharing in (self._plain, self._moving):
                 sharing.got_s += elapsed_s * sharing.rate
+                sharing.held_s += elapsed_s * sharing.core
             self._now_s = at_s
 
     def _share(self) -> None:
         """Set how fast those go that compute."""
         busy = self._plain.count + self._moving.count
         core = min(1.0, self._cores / busy) if busy else 1.0
-        self._plain.rate = core
+        self._plain.rate = self._plain.core = self._moving.core = core
         self._moving.rate = min(core, 1.0 / self._bandwidth) if self._bandwidth > 1 else core
 
     def _take(self, taken: int) -> None:
@@ -239,7 +247,7 @@ class Plant:
     def _compute(self, worker: _Worker) -> Event | None:
         task = worker.tasks[0]
         index, stage = self._stages[task.stages[worker.stage]]
-        cpu_s = sum(self._cpu_s[serial][index] for serial in range(task.serial, task.serial + task.items))
+        cpu_s = _total(self._cpu_s, task, index)
         if not worker.stage:
             cpu_s += self._machine.hop_cpu_s
         (self._moving if stage.bandwidth else self._plain).begin(worker, cpu_s)
@@ -251,6 +259,7 @@ class Plant:
         assert worker.computes is not None, "who stops computes"
         stage = self._stages[worker.tasks[0].stages[worker.stage]][1]
         worker.computes.count -= 1
+        worker.held_s = worker.computes.held_s - worker.held_s
         worker.computes = None
         self._bandwidth = self._bandwidth - stage.bandwidth if self._moving.count else 0.0
         self._share()
@@ -260,7 +269,7 @@ class Plant:
         self._stop(worker)
         task = worker.tasks[0]
         index = self._stages[task.stages[worker.stage]][0]
-        wait_s = sum(self._wait_s[serial][index] for serial in range(task.serial, task.serial + task.items))
+        wait_s = _total(self._wait_s, task, index)
         if not wait_s:
             return self._stage_done(worker)
         worker.step += 1
@@ -271,8 +280,7 @@ class Plant:
     def _stage_done(self, worker: _Worker) -> Event | None:
         task = worker.tasks[0]
         name = task.stages[worker.stage]
-        index = self._stages[name][0]
-        cpu_s = sum(self._cpu_s[serial][index] for serial in range(task.serial, task.serial + task.items))
+        cpu_s = worker.held_s if worker.stage else max(0.0, worker.held_s - self._machine.hop_cpu_s / worker.speed)
         worker.timings.append(StageTiming(name, self._now_s - worker.entered_s, cpu_s))
         self._release(worker)
         return self._next_stage(worker)
@@ -289,3 +297,10 @@ class Plant:
             self._compute(other)
         else:
             self._free[name] += 1
+
+
+def _total(costs_s: Sequence[Sequence[float]], task: Task, stage: int) -> float:
+    """Return what a stage takes for all items of a task."""
+    if task.items == 1:
+        return costs_s[task.serial][stage]
+    return sum(costs_s[serial][stage] for serial in range(task.serial, task.serial + task.items))

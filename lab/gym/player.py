@@ -7,25 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compositions.enumeration import own_list
-from compositions.model import Composition, concurrencies
-from control.choices import Choices
-from control.decisions import SwitchTo
-from control.manager import Manager, TickResult
-from control.settings import Measuring, Settings
-from control.strategies import make_strategy
+from compositions.model import Composition
 from lab.gym.model import Floats, Play, compose, windows_of
 from lab.gym.plant import Plant
 from lab.gym.policies.port import Given, Policy
-from lab.gym.steering import Steered, given_of
-from profiler.monitor import Monitor, MonitorSettings
-from profiler.slo import Slo
-from profiler.snapshot import Announcement, Demand
+from lab.gym.steering import ByPolicy, ByStrategy, Change, Steering, given_of
+from profiler.snapshot import Demand
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from service.runner.loop import ControlLoop, LoopSettings
 
 STEP_S = 1.0
 """Between two samples of the picture."""
@@ -42,15 +33,6 @@ class Strategy:
 
 Player = Strategy | Callable[[Given], Policy]
 """Who decides: a strategy of the product, or a policy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of the composition that was begun."""
-
-    at_s: float
-    composition: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,30 +67,16 @@ class _Playing:
     def __init__(self, play: Play, player: Player) -> None:
         self._play = play
         self._plant = Plant(play.work, play.stages, play.machine)
-        stages, machine = play.app_stages, play.machine
-        merged = isinstance(player, Strategy) and player.first == "merged"
-        groups = play.merged if merged else play.apart
-        first = compose(groups, (1,) * len(groups) if merged else play.opening or (1,) * len(groups))
-        monitor = Monitor(MonitorSettings(), [stage.name for stage in stages], machine.cores, concurrencies(stages))
-        settings = Settings()
+        first = _first(play, player)
         if isinstance(player, Strategy):
-            strategy = make_strategy(player.name)
-            settings = Settings(measuring=Measuring(latency_from=strategy.latency_from), style=strategy.style)
-            self.engine = Engine(Dispatcher(stages, first, DispatcherSettings()), self._plant)
-            listed = own_list(stages, machine.most_workers / 2)
-            slo = Slo("latency", 1e3 * play.bound_s, statistic="share", share=play.share)
-            manager = Manager(settings, strategy, Choices(stages, listed, first), slo=slo)
-            manager.announce([Announcement(each.from_s, each.until_s, each.rate_per_s) for each in play.announced])
-            self._steered = None
+            self.engine = Engine(Dispatcher(play.app_stages, first, DispatcherSettings()), self._plant)
+            self._steering: Steering = ByStrategy(play, player.name, self.engine, first, self._take)
         else:
             policy = player(given_of(play))
             warm = DispatcherSettings(spares=0, idle_worker_s=policy.WARM_S)
-            self.engine = Engine(Dispatcher(stages, first, warm), self._plant)
-            manager = self._steered = Steered(settings, Choices(stages, (), first), play, policy, self.engine.view)
-        self._loop = ControlLoop(self.engine, monitor, manager, LoopSettings(machine.cores, settings.style), self._take)
-        if self._steered is not None:
-            self._loop.tap = self._steered.note
-        self._source = _Source(play, self.engine, monitor)
+            self.engine = Engine(Dispatcher(play.app_stages, first, warm), self._plant)
+            self._steering = ByPolicy(play, policy, self.engine, first, self._take)
+        self._source = _Source(play, self.engine, self._steering)
         self._latency_s = np.full(len(play.work), np.inf)
         self._next_serial, self._in_order = 0, True
         windows = windows_of(play)
@@ -116,26 +84,23 @@ class _Playing:
         self._may_be_late = (np.floor((1 - play.share) * windows.items + 1e-9)).tolist()
         self.failed = False
         """More items of a window were late than may be."""
-        self._prices = {stage.name: stage.price for stage in play.stages}
+        self._prices = {stage.name: stage.price for stage in play.stages if stage.price}
         steps = int(play.duration_s / STEP_S)
         self._alive, self._extra = np.zeros(steps), np.zeros(steps)
         self._sampled = 0
-        self._changes: list[Change] = []
-        self._turn: TickResult | None = None
         self.engine.start()
 
     def step(self) -> None:
         due_s = self._source.feed()
         sample_s = self._sampled * STEP_S
-        self._loop.step(min(due_s, sample_s, self._play.duration_s))
-        self._note_change()
+        self._steering.step(min(due_s, sample_s, self._play.duration_s))
         if self.engine.now_s >= sample_s and self._sampled < len(self._alive):
             self._sample()
 
     def ended(self) -> Run:
         windows = windows_of(self._play)
         alive_s = self._plant.alive_s(windows.starts_s[0], windows.end_s)
-        changes = tuple(self._changes)
+        changes = tuple(self._steering.changes)
         return Run(self._play, self._latency_s, self._alive, self._extra, alive_s, changes, self._in_order)
 
     def _take(self, item: Delivered | Shed) -> None:
@@ -146,49 +111,46 @@ class _Playing:
             self._next_serial = serial + 1
             latency_s = item.at_s - since_s
             self._latency_s[serial] = latency_s
-            if self._steered is not None:
-                self._steered.left(latency_s)
             if latency_s > self._play.bound_s and (window := self._window[serial]) >= 0:
                 self._may_be_late[window] -= 1
                 self.failed = self.failed or self._may_be_late[window] < 0
 
-    def _note_change(self) -> None:
-        result = self._loop.result
-        if result is None or result is self._turn:
-            return
-        self._turn = result
-        for command in result.commands:
-            if isinstance(command, SwitchTo):
-                self._changes.append(Change(self.engine.now_s, command.composition.name, result.decision.reason))
-
     def _sample(self) -> None:
-        view = self.engine.view()
         self._alive[self._sampled] = self._plant.alive
-        self._extra[self._sampled] = sum(self._price(view.composition, worker.group) for worker in view.workers)
+        if self._prices:
+            view = self.engine.view()
+            self._extra[self._sampled] = sum(self._price(view.composition, worker.group) for worker in view.workers)
         self._sampled += 1
 
     def _price(self, composition: Composition, group: int | None) -> int:
-        return 0 if group is None else sum(self._prices[stage] for stage in composition.groups[group].stages)
+        return 0 if group is None else sum(self._prices.get(stage, 0) for stage in composition.groups[group].stages)
+
+
+def _first(play: Play, player: Player) -> Composition:
+    """Return the composition that a run begins with."""
+    if isinstance(player, Strategy) and player.first == "merged":
+        return compose(play.merged, (1,) * len(play.merged))
+    return compose(play.apart, play.opening or (1,) * len(play.apart))
 
 
 class _Source:
     """Items come at their own times; those for which there is no room wait outside, and are late from due on."""
 
-    def __init__(self, play: Play, engine: Engine, monitor: Monitor) -> None:
+    def __init__(self, play: Play, engine: Engine, steering: Steering) -> None:
         self._due_s = play.work.due_s.tolist()
-        self._engine, self._monitor = engine, monitor
+        self._engine, self._steering = engine, steering
         self._came = self._admitted = 0
 
     def feed(self) -> float:
         """Admit what is due, and return when the next is."""
         now_s, due_s = self._engine.now_s, self._due_s
         while self._came < len(due_s) and due_s[self._came] <= now_s:
-            self._monitor.record_arrivals((due_s[self._came],))
+            self._steering.came((due_s[self._came],))
             self._came += 1
         while self._admitted < self._came and self._engine.has_room:
             each_s = due_s[self._admitted]
             self._engine.admit(None, (each_s,), (each_s,))
             self._admitted += 1
         lag_s = now_s - due_s[self._admitted] if self._admitted < self._came else 0.0
-        self._monitor.record_demand(now_s, Demand(self._came, self._admitted, 0, lag_s))
+        self._steering.asked(now_s, Demand(self._came, self._admitted, 0, lag_s))
         return due_s[self._came] if self._came < len(due_s) else float("inf")

@@ -1,30 +1,98 @@
-"""Let a policy steer a run: measure for it, and make compositions of its answers."""
+"""Let a player steer a run: a strategy of the product by its own loop, or a policy by what the port shows it."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
+from compositions.enumeration import own_list
 from compositions.errors import RecomposeError
-from compositions.model import Composition
+from compositions.model import Composition, concurrencies
 from control.choices import Choices
-from control.decisions import NoChange, State, SwitchTo
+from control.decisions import SwitchTo
 from control.manager import Manager, TickResult
-from control.settings import Settings
-from control.strategies.base import Static
+from control.settings import Measuring, Settings
+from control.strategies import make_strategy
 from lab.gym.model import Play
 from lab.gym.policies.port import Given, Load, Measured, Policy, StageNow
-from profiler.slo import SloStatus
-from profiler.snapshot import Snapshot
-from runtime.dispatch.outcomes import Outcome, TaskTimed
+from profiler.monitor import Monitor, MonitorSettings
+from profiler.slo import Slo
+from profiler.snapshot import Announcement, Demand
+from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
 from runtime.dispatch.views import DispatcherView
+from runtime.engine import Engine
+from service.runner.loop import TICK_S, ControlLoop, LoopSettings
 
-_KEPT = 0.9
-"""Of what a stage was utilized, from one turn to the next: about two seconds count."""
+LATENCY_WINDOW_S = 10.0
+_DECAY = 0.9
+"""Weight of a stage's utilization after one more turn: about the last two seconds count."""
+
+Take = Callable[[Delivered | Shed], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the composition that was begun."""
+
+    at_s: float
+    composition: str
+    reason: str
+
+
+class Steering(Protocol):
+    """Whatever moves the engine on and changes its composition."""
+
+    changes: list[Change]
+
+    def came(self, times_s: Sequence[float]) -> None:
+        """Note items that were due at these times."""
+
+    def asked(self, now_s: float, demand: Demand) -> None:
+        """Note what has come and what was admitted so far."""
+
+    def step(self, until_s: float) -> None:
+        """Go on until something happens, or ``until_s``."""
+
+
+class ByStrategy:
+    """The product's own monitor, manager and loop, with the list of compositions that its users get."""
+
+    def __init__(self, play: Play, name: str, engine: Engine, first: Composition, take: Take) -> None:
+        stages, machine = play.app_stages, play.machine
+        strategy = make_strategy(name)
+        settings = Settings(measuring=Measuring(latency_from=strategy.latency_from), style=strategy.style)
+        slo = Slo("latency", 1e3 * play.bound_s, statistic="share", share=play.share)
+        choices = Choices(stages, own_list(stages, machine.most_workers / 2), first)
+        manager = Manager(settings, strategy, choices, slo=slo)
+        manager.announce([Announcement(each.from_s, each.until_s, each.rate_per_s) for each in play.announced])
+        names = [stage.name for stage in stages]
+        self._monitor = Monitor(MonitorSettings(), names, machine.cores, concurrencies(stages))
+        self._loop = ControlLoop(engine, self._monitor, manager, LoopSettings(machine.cores, settings.style), take)
+        self._turn: TickResult | None = None
+        self.changes: list[Change] = []
+
+    def came(self, times_s: Sequence[float]) -> None:
+        self._monitor.record_arrivals(times_s)
+
+    def asked(self, now_s: float, demand: Demand) -> None:
+        self._monitor.record_demand(now_s, demand)
+
+    def step(self, until_s: float) -> None:
+        self._loop.step(until_s)
+        result = self._loop.result
+        if result is None or result is self._turn:
+            return
+        self._turn = result
+        for command in result.commands:
+            if isinstance(command, SwitchTo):
+                change = Change(self._loop.engine.now_s, command.composition.name, result.decision.reason)
+                self.changes.append(change)
 
 
 def given_of(play: Play) -> Given:
-    """Return what a policy is told of a play before it begins: nothing of its load or its costs."""
+    """Return what a policy knows of a play before it begins: nothing of its load or its costs."""
     return Given(
         stages=tuple(stage.name for stage in play.stages),
         bound_s=play.bound_s,
@@ -37,50 +105,65 @@ def given_of(play: Play) -> Given:
     )
 
 
-class Steered(Manager):
-    """Asks a policy at each turn, and passes on what it wants as soon as no change is under way."""
+class ByPolicy:
+    """Ask a policy four times a second, and carry out its answer as soon as no change is under way.
 
-    def __init__(
-        self,
-        settings: Settings,
-        choices: Choices,
-        play: Play,
-        policy: Policy,
-        look: Callable[[], DispatcherView],
-    ) -> None:
-        super().__init__(settings, Static(), choices)
-        self._given, self._bound_s = given_of(play), play.bound_s
-        self._policy = policy
+    A change of groups feeds the new composition at once: a policy has no estimate of the drain.
+    """
+
+    def __init__(self, play: Play, policy: Policy, engine: Engine, first: Composition, take: Take) -> None:
+        self._given, self._policy, self._engine, self._take = given_of(play), policy, engine, take
         self._announced = tuple(Load(each.from_s, each.until_s, each.rate_per_s) for each in play.announced)
-        self._look = look
-        self._wanted = choices.active
+        self._wanted = first
         self._busy_s, self._utilized = defaultdict[str, float](float), defaultdict[str, float](float)
         self._done = Counter[str]()
-        self._arrived = self._delivered = self._in_time = self._delivered_before = self._in_time_before = 0
-        self._at_s = 0.0
+        self._arrived = self._delivered = self._in_time = 0
+        self._shown = (0, 0, 0)
+        """The same three counts, as of the last turn."""
+        self._latencies = deque[tuple[float, float]]()
+        self._latency_sum_s = 0.0
+        self._turn_s = self._next_turn_s = 0.0
+        self.changes: list[Change] = []
 
-    def note(self, outcome: Outcome) -> None:
-        """Count what came back from workers."""
+    def came(self, times_s: Sequence[float]) -> None:
+        self._arrived += len(times_s)
+
+    def asked(self, now_s: float, demand: Demand) -> None:
+        """Nothing: a policy sees what waits in the backlog."""
+
+    def step(self, until_s: float) -> None:
+        """Raises: RecomposeError if the policy fails, or asks for what is impossible."""
+        for outcome in self._engine.advance(min(until_s, self._next_turn_s)):
+            self._note(outcome)
+        now_s = self._engine.now_s
+        if now_s >= self._next_turn_s:
+            self._next_turn_s = max(self._next_turn_s + TICK_S, now_s)
+            if now_s > self._turn_s:
+                self._turn(now_s)
+
+    def _note(self, outcome: Outcome) -> None:
         if isinstance(outcome, TaskTimed):
             for timing in outcome.timings:
                 self._busy_s[timing.stage] += timing.wall_s
                 self._done[timing.stage] += outcome.items
+        elif isinstance(outcome, Delivered | Shed):
+            self._take(outcome)
+            if isinstance(outcome, Delivered):
+                for since_s in outcome.since_s:
+                    latency_s = outcome.at_s - since_s
+                    self._delivered += 1
+                    self._in_time += latency_s <= self._given.bound_s
+                    self._latencies.append((outcome.at_s, latency_s))
+                    self._latency_sum_s += latency_s
 
-    def left(self, latency_s: float) -> None:
-        """Count an item that was delivered."""
-        self._delivered += 1
-        self._in_time += latency_s <= self._bound_s
+    def _turn(self, now_s: float) -> None:
+        view = self._engine.view()
+        self._wanted = self._asked_for(self._measured(now_s, view)) or self._wanted
+        if not view.switching and self._wanted.shape != view.composition.shape:
+            self._engine.switch(self._wanted)
+            self.changes.append(Change(now_s, self._wanted.name, ""))
 
-    def tick(self, now_s: float, snapshot: Snapshot) -> TickResult:
-        """Take a turn. Raises: RecomposeError if the policy fails, or wants what cannot be."""
-        view = self._look()
-        if now_s > self._at_s:
-            self._wanted = self._asked(self._measured(snapshot, view)) or self._wanted
-        change = not view.switching and self._wanted.shape != view.composition.shape
-        commands = (SwitchTo(self._wanted),) if change else ()
-        return TickResult(commands, NoChange(now_s, "a policy decides"), State.STABLE, SloStatus.UNKNOWN)
-
-    def _asked(self, measured: Measured) -> Composition | None:
+    def _asked_for(self, measured: Measured) -> Composition | None:
         given = self._given
         try:
             self._policy.observe(measured)
@@ -98,34 +181,45 @@ class Steered(Manager):
             )
         return asked
 
-    def _measured(self, snapshot: Snapshot, view: DispatcherView) -> Measured:
-        arrived = snapshot.demand.offered if snapshot.demand is not None else snapshot.input.arrived
-        latency_s = None if snapshot.latency is None else snapshot.latency.mean_s
+    def _measured(self, now_s: float, view: DispatcherView) -> Measured:
+        elapsed_s, self._turn_s = now_s - self._turn_s, now_s
+        arrived, in_time, delivered = self._shown
+        self._shown = (self._arrived, self._in_time, self._delivered)
+        backlog = view.queued + self._arrived - view.accepted
+        measured = Measured(
+            now_s,
+            elapsed_s,
+            self._arrived - arrived,
+            self._latency_s(now_s),
+            backlog,
+            self._stages(view, backlog),
+            (self._in_time - in_time, self._delivered - delivered),
+            self._announced,
+        )
+        self._busy_s.clear()
+        self._done.clear()
+        return measured
+
+    def _latency_s(self, now_s: float) -> float | None:
+        while self._latencies and self._latencies[0][0] < now_s - LATENCY_WINDOW_S:
+            self._latency_sum_s -= self._latencies.popleft()[1]
+        return self._latency_sum_s / len(self._latencies) if self._latencies else None
+
+    def _stages(self, view: DispatcherView, backlog: int) -> tuple[StageNow, ...]:
         ready = Counter(worker.group for worker in view.workers)
         groups = {stage: index for index, group in enumerate(view.composition.groups) for stage in group.stages}
         replicas = {stage: self._wanted.group_of(stage).replicas for stage in self._given.stages}
-        for stage in replicas:
-            self._utilized[stage] = _KEPT * self._utilized[stage] + self._busy_s[stage] / replicas[stage]
+        for stage, count in replicas.items():
+            self._utilized[stage] = _DECAY * self._utilized[stage] + self._busy_s[stage] / count
         fullest = max(replicas, key=self._utilized.__getitem__)
-        stages = tuple(
+        return tuple(
             StageNow(
                 stage,
-                replicas[stage],
+                count,
                 self._busy_s[stage],
                 self._done[stage],
-                view.positions.get(stage, 0) + (snapshot.backlog if stage == fullest else 0),
+                view.positions.get(stage, 0) + (backlog if stage == fullest else 0),
                 ready[groups[stage]],
             )
-            for stage in replicas
-        )
-        came = (
-            arrived - self._arrived,
-            (self._in_time - self._in_time_before, self._delivered - self._delivered_before),
-        )
-        elapsed_s, self._at_s, self._arrived = snapshot.now_s - self._at_s, snapshot.now_s, arrived
-        self._in_time_before, self._delivered_before = self._in_time, self._delivered
-        self._busy_s.clear()
-        self._done.clear()
-        return Measured(
-            snapshot.now_s, elapsed_s, came[0], latency_s, snapshot.backlog, stages, came[1], self._announced
+            for stage, count in replicas.items()
         )

@@ -15,6 +15,7 @@ from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
 from lab.gym.apps import APPS, AppModel, mean_item_s, read_app, typical_costs, work_of
 from lab.gym.costs import RECORDED
+from lab.gym.drawn import QUEUED_ITEMS
 from lab.gym.loads import LOADS, read_trace
 from lab.gym.model import Floats
 from lab.gym.record import WARM_UP, main, record
@@ -38,6 +39,7 @@ def test_times_rise_within_the_run_at_the_rate(name: str, duration_s: float, rat
     assert due_s.dtype == np.float64
     assert (np.diff(due_s) >= 0).all()
     assert due_s.size == 0 or (due_s[0] >= 0 and due_s[-1] < duration_s)
+    wanted = max(wanted, QUEUED_ITEMS) if name == "queued" else wanted
     allowed = 20 if name in EXACT_RATE else 6 * wanted**0.5 + 6
     assert abs(due_s.size - wanted) <= allowed
 
@@ -45,7 +47,7 @@ def test_times_rise_within_the_run_at_the_rate(name: str, duration_s: float, rat
 @each_load
 def test_the_same_seed_gives_the_same_times_and_another_seed_others(name: str) -> None:
     load = LOADS[name]
-    once, again, other = (load.times(600.0, 5.0, seed) for seed in (1, 1, 2))
+    once, again, other = (load.times(600.0, 15.0, seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(once, again)
     assert not np.array_equal(once, other)
 
@@ -205,9 +207,10 @@ def test_items_of_an_app_fit_its_machine_and_bound(name: str) -> None:
     assert cpu_s.shape == wait_s.shape == (len(total_s), len(app.stages))
     assert cpu_s.min() > 0
     assert wait_s.min() >= 0
-    assert 0.09 < mean_item_s(app) < 0.51
-    assert 2.5 <= app.bound_s / np.percentile(total_s, 95) <= 5
-    assert 8 <= app.machine.cores <= 16
+    queued = name == "ray65540"  # a batch that someone else measured, on a machine of theirs
+    assert 0.09 < mean_item_s(app) < (8 if queued else 0.51)
+    assert 2.5 <= app.bound_s / np.percentile(total_s, 95) <= (100 if queued else 5)
+    assert 8 <= app.machine.cores <= (128 if queued else 16)
     assert app.machine.most_workers >= max(app.machine.cores, len(app.stages))
 
 

@@ -1,0 +1,231 @@
+"""The judge: its plant against closed forms, its floor against schedules, its score against windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compositions.model import Composition
+from lab.gym.bounds import digest
+from lab.gym.floor import floor_of
+from lab.gym.hindsight import search, shared
+from lab.gym.model import Floats, Machine, Play, StageModel, Work, windows_of
+from lab.gym.player import Run, play_run
+from lab.gym.policies.port import Given, Measured, Policy
+from lab.gym.score import late_by_minute, score_of
+from lab.gym.steering import given_of
+
+READY_S = 5.0
+"""When the first worker of each group is there, and a change is over."""
+NO_HOPS = Machine(4, 4, start_s=1.0, hop_s=0.0, hop_cpu_s=0.0)
+
+
+def play_of(
+    due_s: Sequence[float],
+    cpu_s: Sequence[Sequence[float]],
+    *,
+    machine: Machine = NO_HOPS,
+    stages: tuple[StageModel, ...] = (StageModel("a"),),
+    wait_s: Sequence[Sequence[float]] | None = None,
+    duration_s: float = 60.0,
+    bound_s: float = 1.0,
+) -> Play:
+    costs = np.array(cpu_s, dtype=np.float64).reshape(len(due_s), len(stages))
+    waits = np.zeros_like(costs) if wait_s is None else np.array(wait_s, dtype=np.float64)
+    work = Work(np.array(due_s, dtype=np.float64), costs, waits)
+    return Play("own/own", stages, machine, work, bound_s, duration_s=duration_s)
+
+
+class Keep(Policy):
+    """Keep a composition with so many workers, all stages together."""
+
+    workers = 1
+
+    def __init__(self, given: Given) -> None:
+        self.seen: list[Measured] = []
+
+    def observe(self, measured: Measured) -> None:
+        self.seen.append(measured)
+
+    def decide(self) -> Composition:
+        return self.composition
+
+    composition: Composition
+
+
+def keeping(play: Play, workers: int) -> type[Keep]:
+    return type("Kept", (Keep,), {"composition": shared(play, play.merged, workers)})
+
+
+def played(play: Play, workers: int = 1) -> Run:
+    return play_run(play, keeping(play, workers))
+
+
+def finished_s(run: Run) -> Floats:
+    return run.play.work.due_s + run.latency_s
+
+
+# --- the plant --------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 2), st.floats(0.01, 2)), min_size=1, max_size=12))
+def test_one_worker_is_a_queue_after_lindley(steps: list[tuple[float, float]]) -> None:
+    due_s = READY_S + np.cumsum([gap_s for gap_s, _ in steps])
+    free_s, expected = 0.0, []
+    for at_s, (_, cost_s) in zip(due_s.tolist(), steps, strict=True):
+        free_s = max(at_s, free_s) + cost_s
+        expected.append(free_s)
+    run = played(play_of(due_s.tolist(), [[cost_s] for _, cost_s in steps]))
+    np.testing.assert_allclose(finished_s(run), expected, atol=1e-6)
+
+
+def test_workers_share_the_cores_evenly() -> None:
+    one_core = replace(NO_HOPS, cores=1)
+    run = played(play_of([5.0, 5.0, 5.5], [[1.0], [1.0], [0.5]], machine=one_core), workers=3)
+    # Two of them get half of a core for half a second, then three a third each, until the last has its 0.5 s.
+    np.testing.assert_allclose(finished_s(run), [7.5, 7.5, 7.5], atol=0.51)
+    assert finished_s(run).max() == pytest.approx(7.5)
+
+
+def test_a_stage_with_one_server_serves_one_at_a_time() -> None:
+    single = (StageModel("a", servers=1),)
+    run = played(play_of([5.0] * 3, [[1.0]] * 3, stages=single), workers=3)
+    np.testing.assert_allclose(finished_s(run), [6.0, 7.0, 8.0], atol=1e-6)
+
+
+def test_waiting_takes_no_core() -> None:
+    one_core = replace(NO_HOPS, cores=1)
+    run = played(play_of([5.0] * 3, [[1e-9]] * 3, machine=one_core, wait_s=[[2.0]] * 3), workers=3)
+    np.testing.assert_allclose(finished_s(run), [7.0] * 3, atol=1e-6)
+
+
+def test_the_bandwidth_of_the_memory_is_shared() -> None:
+    moving = (StageModel("a", bandwidth=0.75),)
+    run = played(play_of([5.0, 5.0, 20.0], [[1.0]] * 3, stages=moving), workers=2)
+    np.testing.assert_allclose(finished_s(run), [6.5, 6.5, 21.0], atol=1e-6)
+
+
+def test_a_slow_worker_takes_longer() -> None:
+    slow = replace(NO_HOPS, speeds=(0.5,))
+    np.testing.assert_allclose(finished_s(played(play_of([5.0], [[1.0]], machine=slow))), [7.0], atol=1e-6)
+
+
+def test_cores_that_others_take_are_missing() -> None:
+    taken = replace(NO_HOPS, cores=2, taken=((6.0, 2), (8.0, 0)))
+    np.testing.assert_allclose(finished_s(played(play_of([5.5], [[1.0]], machine=taken))), [8.5], atol=1e-6)
+
+
+def test_a_worker_that_dies_is_replaced_and_its_item_runs_again() -> None:
+    deadly = replace(NO_HOPS, start_s=2.0, deaths_s=(6.5,))
+    run = played(play_of([6.0], [[1.0]], machine=deadly))
+    np.testing.assert_allclose(finished_s(run), [6.5 + 2.0 + 1.0], atol=0.01)
+    assert run.in_order
+
+
+def test_stages_of_a_group_take_turns_and_a_hop_is_paid_once() -> None:
+    two = (StageModel("a"), StageModel("b"))
+    hops = replace(NO_HOPS, hop_s=0.1, hop_cpu_s=0.05)
+    run = played(play_of([5.0], [[0.3, 0.2]], machine=hops, stages=two))
+    np.testing.assert_allclose(finished_s(run), [5.0 + 0.1 + 0.05 + 0.5], atol=1e-6)
+
+
+def test_a_worker_costs_from_asking_to_its_end() -> None:
+    slow_start = replace(NO_HOPS, start_s=10.0)
+    run = played(play_of([20.0], [[0.1]], machine=slow_start, duration_s=60.0), workers=3)
+    assert run.alive[0] == 1
+    assert run.alive[3:].tolist() == [3.0] * 57, "two more were asked for in the first second"
+    assert score_of(run).cost == pytest.approx(3.0)
+
+
+# --- what a policy sees -----------------------------------------------------------------------------------------------
+
+
+def test_a_policy_is_shown_what_happened_since_its_last_turn() -> None:
+    play = play_of([5.1, 5.2, 7.3], [[0.4], [0.4], [2.0]], duration_s=12.0)
+    kept = keeping(play, 1)
+    turns: list[Measured] = []
+    kept.observe = lambda self, measured: turns.append(measured)  # type: ignore[method-assign,assignment]
+    play_run(play, kept)
+    assert sum(turn.arrived for turn in turns) == 3
+    assert sum(turn.stages[0].busy_s for turn in turns) == pytest.approx(2.8)
+    assert sum(turn.stages[0].done for turn in turns) == 3
+    assert tuple(map(sum, zip(*(turn.in_time for turn in turns), strict=True))) == (2, 3)
+    assert sum(turn.elapsed_s for turn in turns) == pytest.approx(turns[-1].at_s)
+    assert max(turn.stages[0].waiting for turn in turns) == 2
+
+
+def test_nothing_of_load_and_costs_is_given() -> None:
+    play = play_of([5.0], [[1.0]])
+    other = play_of([5.0, 6.0], [[1.0], [3.0]])
+    assert given_of(play) == given_of(other)
+
+
+# --- the score --------------------------------------------------------------------------------------------------------
+
+
+def test_the_objective_has_to_hold_in_every_window() -> None:
+    due_s = np.arange(6.0, 1195.0, 1.0)
+    costs = np.full((len(due_s), 1), 0.1)
+    costs[(due_s >= 650) & (due_s < 670)] = 1.5  # 20 of the third window's items, and those that wait behind them
+    run = played(play_of(due_s.tolist(), costs.tolist(), duration_s=1200.0))
+    score = score_of(run)
+    assert len(windows_of(run.play).starts_s) == 3
+    assert not score.holds
+    assert score.worst_window < 0.95 < score.in_time
+    assert score.late == late_by_minute(run).sum()
+    assert score_of(played(play_of(due_s.tolist(), (0 * costs + 0.1).tolist(), duration_s=1200.0))).holds
+
+
+def test_what_did_not_come_out_is_late() -> None:
+    run = played(play_of([31.0, 32.0], [[100.0], [0.1]]))
+    assert np.isinf(run.latency_s).all()
+    assert score_of(run).late == 2
+
+
+# --- floor and search -------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32), st.floats(0.5, 2.5), st.sampled_from([0.5, 1.0, 6.0]))
+def test_no_composition_that_holds_is_below_the_floor(seed: int, busy: float, start_s: float) -> None:
+    rng = np.random.default_rng(seed)
+    due_s = np.sort(rng.uniform(0, 120, rng.poisson(120 * busy / 0.3)))
+    costs = rng.gamma(4.0, 0.3 / 4, (len(due_s), 1)) + 1e-6
+    play = play_of(due_s.tolist(), costs.tolist(), machine=replace(NO_HOPS, start_s=start_s), duration_s=120.0)
+    floor = floor_of(play)
+    scores = [score_of(played(play, workers)) for workers in (1, 2, 3, 4)]
+    assert all(score.cost >= floor - 1e-9 for score in scores if score.holds), (floor, scores)
+
+
+def test_a_catch_up_needs_more_than_its_work_on_average() -> None:
+    due_s = [*np.arange(1.0, 60.0, 0.5), *np.linspace(60, 61, 60)]
+    play = play_of(due_s, [[0.5]] * len(due_s), duration_s=120.0, machine=replace(NO_HOPS, start_s=10, most_workers=40))
+    work_alone = 30.0 / 60
+    assert floor_of(play) > 2 * work_alone
+
+
+def test_the_search_finds_what_can_be_carried_out() -> None:
+    rng = np.random.default_rng(1)
+    due_s = np.sort(np.concatenate([rng.uniform(0, 300, 300), rng.uniform(200, 260, 400)]))
+    play = play_of(due_s.tolist(), [[0.3]] * len(due_s), duration_s=300.0)
+    found, floor = search(play), floor_of(play)
+    assert floor <= found.cost <= found.fixed < np.inf
+    assert found.cost < 0.9 * found.fixed, "a plan need not pay for the crowd all the time"
+
+
+def test_a_bound_is_kept_for_one_play_only() -> None:
+    play = play_of([5.0], [[1.0]])
+    others = [
+        play_of([5.0], [[1.1]]),
+        replace(play, bound_s=1.1),
+        replace(play, machine=replace(NO_HOPS, start_s=2.0)),
+        replace(play, opening=(2,)),
+    ]
+    assert digest(play) == digest(play_of([5.0], [[1.0]]))
+    assert len({digest(each) for each in [play, *others]}) == 5

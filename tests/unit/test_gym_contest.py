@@ -1,0 +1,213 @@
+"""Contests of the gym: pairs, standings, reports, the command, and a policy of one's own."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from compositions.errors import RecomposeError
+from lab.commands.gym import gym
+from lab.gym.bounds import Bound
+from lab.gym.contest import Contest, Course, Result
+from lab.gym.model import Floats
+from lab.gym.players import PLAYERS, player
+from lab.gym.report import as_csv, as_markdown, standings, write
+from lab.gym.score import Score
+from lab.gym.steering import Change
+from lab.gym.suite import GROUPS, QUICK, SUITE, Pair, chosen, of_users
+from service.cli.main import main
+
+OWN = """
+class Two:
+    def __init__(self, given):
+        self.replicas = {stage: 2 for stage in given.stages}
+    def observe(self, measured):
+        pass
+    def decide(self):
+        return self.replicas
+"""
+COSTS = "# bound_ms: 900\n# cores: 4\na,b\n" + "100000,50000\n" * 20
+ARRIVALS = "".join(f"{second / 2}\n" for second in range(150))
+PAIR = Pair("wide", "constant", 4.0, "calm")
+
+
+def own(folder: Path, text: str = OWN, name: str = "own.py") -> str:
+    (folder / name).write_text(text)
+    return f"{folder}/{name}:Two"
+
+
+def a_result(policy: str, holds: bool, cost: float, pair: Pair = PAIR) -> Result:
+    score = Score(holds, cost, 0.9, 0.8, 0.7, 12.0, 5)
+    course = Course(steadily(cost), steadily(0.0), (Change(60.0, "a*2", ""),))
+    return Result(pair, policy, score, Bound(2.0, 4.0, "plan", 5.0), course)
+
+
+def steadily(value: float) -> Floats:
+    return np.full(60, value)
+
+
+# --- the suite --------------------------------------------------------------------------------------------------------
+
+
+def test_parts_are_apart_and_decided_by_the_name() -> None:
+    training, test = chosen("training", (), 3600.0, 2), chosen("test", (), 3600.0, 2)
+    assert {pair.name for pair in training}.isdisjoint(pair.name for pair in test)
+    assert len(training) + len(test) == 2 * len(SUITE)
+    assert min(len(training), len(test)) >= 20
+    assert all(replace(pair, duration_s=60.0, busy=9.0).part == pair.part for pair in training)
+
+
+def test_names_and_groups_choose_pairs() -> None:
+    assert {pair.group for pair in chosen(None, ["bursts"], 60.0, 1)} == {"bursts"}
+    assert [pair.name for pair in chosen(None, QUICK, 60.0, 1)] == list(QUICK)
+    with pytest.raises(RecomposeError, match="unknown load 'storms'; there are recorded, bursts"):
+        chosen("training", ["storms"], 60.0, 1)
+    assert set(GROUPS) == {pair.group for pair in SUITE}
+
+
+@pytest.mark.parametrize("pair", SUITE, ids=lambda pair: pair.name)
+def test_a_pair_is_the_same_in_each_process(pair: Pair) -> None:
+    short = replace(pair, duration_s=120.0)
+    once, again = short.play(), short.play()
+    assert (once.work.due_s == again.work.due_s).all()
+    assert (once.work.cpu_s == again.work.cpu_s).all()
+    assert once.machine.most_workers >= len(once.apart)
+    assert not once.opening or len(once.opening) == len(once.stages)
+
+
+def test_files_of_users_are_pairs(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text(COSTS)
+    (tmp_path / "arrivals.txt").write_text(ARRIVALS)
+    (pair,) = of_users(
+        [tmp_path / "arrivals.txt"], [tmp_path / "own.csv"], exact=True, busy=4.0, factor=2.0, duration_s=75.0, seed=0
+    )
+    play = pair.play()
+    assert play.work.due_s.tolist() == pytest.approx([second / 2 for second in range(150)])
+    assert play.work.cpu_s[0].tolist() == pytest.approx([0.2, 0.1])
+    assert play.bound_s == pytest.approx(1.8)
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_that_fails_or_asks_for_the_impossible_is_a_sentence(tmp_path: Path) -> None:
+    short = replace(PAIR, duration_s=60.0)
+    for answer, sentence in (
+        ("{'decode': 0}", "asked for 0 replicas of 'decode'; must be 1 or more"),
+        ("{'nothing': 1}", "asked for 1 replicas of 'nothing'; must be 1 or more of decode, detect, draw"),
+        ("7", "it answered 7; must be replicas by stage, or a composition"),
+        ("1 / 0", "it fails at 0.25 s: ZeroDivisionError: division by zero"),
+    ):
+        text = OWN.replace("return self.replicas", f"return {answer}")
+        with pytest.raises(RecomposeError, match="in wide/constant") as refused:
+            Contest([own(tmp_path, text, f"own{abs(hash(answer))}.py")], [short]).play()
+        assert sentence in str(refused.value)
+
+
+def test_unknown_players_and_pairs_are_refused_before_anything_runs() -> None:
+    with pytest.raises(RecomposeError, match="unknown policy 'luck'; there are model"):
+        Contest(["luck"], [PAIR]).play()
+    with pytest.raises(RecomposeError, match="unknown load 'storms'"):
+        Contest(["model"], [Pair("wide", "storms", 1.0, "own")]).play()
+
+
+def test_every_rule_is_played_in_both_forms() -> None:
+    rules = {name.removesuffix("-merged") for name in PLAYERS if not isinstance(player(name), type)}
+    assert {"hpa", "keda", "flink", "ray-serve", "ray-data", "dynamo", "xenna", "conttune", "inferline"} <= rules
+    assert {"hpa-merged", "square-root-merged", "model", "vogel", "pdp21", "spar"} <= set(PLAYERS)
+
+
+# --- standings and reports --------------------------------------------------------------------------------------------
+
+
+def test_who_holds_most_stands_first_and_then_who_pays_least() -> None:
+    other = replace(PAIR, load="paced")
+    results = [
+        a_result("cheap", True, 4.4), a_result("cheap", False, 1.0, other),
+        a_result("dear", True, 8.0), a_result("dear", True, 6.0, other),
+        a_result("never", False, 1.0), a_result("never", False, 1.0, other),
+    ]  # fmt: skip
+    rows = standings(results)
+    assert [row.policy for row in rows] == ["dear", "cheap", "never"]
+    assert rows[0].over_best == pytest.approx(7.0 / 4.0)
+    assert rows[1].over_best == pytest.approx(1.1), "of the pairs on which it holds"
+    assert rows[1].over_floor == pytest.approx(2.2)
+    assert rows[2].cells()[2] == "–"
+
+
+def test_reports_hold_every_run(tmp_path: Path) -> None:
+    results = [a_result("a", True, 5.0), a_result("a<b", False, 3.0)]
+    rows = list(csv.DictReader(io.StringIO(as_csv(results))))
+    assert [(row["policy"], row["holds"], row["found"]) for row in rows] == [("a", "1", "4.0"), ("a<b", "0", "4.0")]
+    assert "| a | 1.00 | 1.25 | 2.50 |" in as_markdown(results, {"date": "today"})
+    assert "(0.75)" in as_markdown(results, {}), "in brackets: it does not hold"
+    page = write(tmp_path, results, {"date": "today"}).read_text()
+    assert "a&lt;b" in page
+    assert "<script" not in page
+    assert "http" not in page
+    picture = (tmp_path / "wide-constant.svg").read_text()
+    assert {"workers alive", "late / min", "items/s", "decisions"} <= set(_texts(picture))
+
+
+def _texts(picture: str) -> list[str]:
+    return [
+        line.strip().removeprefix("<!--").removesuffix("-->").strip() for line in picture.splitlines() if "<!--" in line
+    ]
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_plays_files_of_users_and_writes_its_reports(tmp_path: Path) -> None:
+    (tmp_path / "costs.csv").write_text(COSTS)
+    (tmp_path / "arrivals.txt").write_text(ARRIVALS)
+    mine = own(tmp_path)
+    files = ["--trace", str(tmp_path / "arrivals.txt"), "--app", str(tmp_path / "costs.csv"), "--exact"]
+    arguments = ["--policies", f"{mine},hpa", *files, "--duration", "60", "--out", str(tmp_path / "out")]
+    answer = CliRunner().invoke(gym, arguments)
+    assert answer.exit_code == 0, answer.output
+    written = {each.name for each in (tmp_path / "out").iterdir()}
+    assert written == {"report.html", "report.md", "runs.csv", "costs-arrivals.svg"}
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / "runs.csv").read_text())))
+    assert {row["policy"] for row in rows} == {mine, "hpa"}
+    assert all(float(row["floor"]) <= float(row["found"]) for row in rows)
+    assert {row["holds"] for row in rows if row["policy"] == mine} == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--policies", "luck"], "unknown policy 'luck'"),
+        (["--policies", "none.py:Two"], "policy file 'none.py' is not there"),
+        (["--loads", "storms"], "unknown load 'storms'"),
+        (["--trace", "none.log"], "File 'none.log' does not exist"),
+        (["--seeds", "0"], "0 is not in the range"),
+        (["--duration", "5"], "5.0 is not in the range"),
+        (["--suite", "all"], "'all' is not one of 'training', 'test'"),
+    ],
+)
+def test_bad_input_is_a_sentence(
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["gym", *arguments, "--out", str(tmp_path)])
+    assert ended.value.code in (1, 2)
+    shown = capsys.readouterr().err
+    assert sentence in shown
+    assert "Traceback" not in shown
+
+
+def test_the_policy_of_the_document_plays(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "research" / "gym.md").read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    assert len(code.splitlines()) <= 20
+    (tmp_path / "own.py").write_text(code)
+    (result,) = Contest([f"{tmp_path}/own.py:TwoThirds"], [replace(PAIR, duration_s=120.0)]).play()
+    assert result.score.in_time > 0.6
+    assert result.course.changes
