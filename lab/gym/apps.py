@@ -193,7 +193,7 @@ KEYS = ("bound_ms", "cores", "workers", "start_s", "hop_ms", "unit", "wait")
 WHOLE = ("cores", "workers", "servers", "price")
 WALL, NOTES = ".wall", ("app", "data", "machine", "recorded", "note")
 BOUND_OVER_P95 = 3.5
-"""Where the file has no bound."""
+"""Bound over the 95th percentile if the file has no bound."""
 
 
 def read_app(path: Path) -> AppModel:

@@ -24,7 +24,7 @@ KEPT = Path(__file__).parent / "recorded" / "bounds.json"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a play costs at the least, in workers by what they cost, on average over the judged time."""
+    """Bounds on the least cost of a play: cost of the workers alive, on average over the judged time."""
 
     floor: float
     """No schedule is below it."""
@@ -49,8 +49,8 @@ def searched(play: Play) -> Bound:
 
 def digest(play: Play) -> str:
     """Return what tells a play from all others."""
-    told = repr((VERSION, play.stages, play.machine, play.bound_s, play.share, play.duration_s, play.opening))
-    sums = hashlib.sha256(told.encode())
+    decided_by = repr((VERSION, play.stages, play.machine, play.bound_s, play.share, play.duration_s, play.opening))
+    sums = hashlib.sha256(decided_by.encode())
     for array in (play.work.due_s, play.work.cpu_s, play.work.wait_s):
         sums.update(array.round(9).tobytes())
     return sums.hexdigest()[:16]

@@ -24,11 +24,11 @@ PICTURE_STEP_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What a picture shows of a run, in steps of ``PICTURE_STEP_S``."""
+    """The data of a run's picture, in steps of ``PICTURE_STEP_S``."""
 
     alive: Floats
     late: Floats
-    """By minute."""
+    """Late items by minute."""
     changes: tuple[Change, ...]
 
 
@@ -55,7 +55,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """What is to be played."""
+    """Policies and the pairs in which each of them plays."""
 
     policies: Sequence[str]
     pairs: Sequence[Pair]

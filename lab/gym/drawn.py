@@ -17,12 +17,12 @@ Announce = Callable[[float, float, np.random.Generator], tuple[Announced, ...]]
 
 MMPP_WEIGHTS, MMPP_SOJOURN_S = (5.0, 30.0), 15.0
 PARETO_SHAPE = 1.4
-"""Of the lengths of on and off: their variance is infinite, so the sum of sources is self-similar (Taqqu, Willinger and
-Sherman 1997), with a Hurst parameter of (3 - 1.4) / 2 = 0.8."""
+"""Tail index of the lengths of on and off: their variance is infinite, so the sum of sources is self-similar (Taqqu,
+Willinger and Sherman 1997), with a Hurst parameter of (3 - 1.4) / 2 = 0.8."""
 SETTLING_S = 600.0
 """Sources begin all at once; this time is left out."""
 ALWAYS_ON = 0.1
-"""Of a source, so that no run is empty."""
+"""Least rate of a source, so that no run is empty."""
 OUTAGE_S, CATCH_UP_S = 60.0, 4.0
 OUTAGE_EVERY_S = 1200.0
 TOGETHER = 20
@@ -156,7 +156,7 @@ def _until(end_s: float, lengths: Callable[[int], Floats], mean_s: float) -> Flo
     """Return the edges of stretches whose lengths are drawn, from 0 to the end."""
     edges_s = np.zeros(1)
     while edges_s[-1] < end_s:
-        # Of an even number, for whoever has two kinds of stretches that take turns.
+        # An even number, for loads with two kinds of stretches that take turns.
         edges_s = np.append(edges_s, edges_s[-1] + np.cumsum(lengths(2 * int(end_s / mean_s / 2 + 4))))
     return np.append(edges_s[edges_s < end_s], end_s)
 

@@ -1,8 +1,8 @@
 """Compute the floor: no schedule of workers, however it is found, holds the objective at a lower cost.
 
 It is the optimum of an easier problem, in which the load and all costs are known beforehand: any worker may work on
-any item, several on one as well, hops take nothing, and the machine never slows down. What remains is what nobody can
-evade: the work itself, whole workers, the start of each, items in order, and the share that may be late.
+any item, several on one as well, hops take nothing, and the machine never slows down. What remains is what no schedule
+can avoid: the work itself, whole workers, the start of each, items in order, and the share that may be late.
 
 Time is cut into steps. Of the workers at work in a step the greatest number counts; so two steps of each start are
 taken off its price again, and one of each worker that was there at the beginning. Work is cut into quanta, rounded down
@@ -26,7 +26,7 @@ from lab.gym.model import Floats, Ints, Play, Windows, windows_of
 Choices = npt.NDArray[np.uint8]
 
 _QUANTA = 2
-"""Into so many the work of one worker in a step is cut."""
+"""Parts into which the work of one worker in a step is cut."""
 _MOST_LEFT = 200
 """Quanta of work; what exceeds them is forgotten, which lowers the floor."""
 _STARTS = (10.0, 1000.0)
@@ -87,7 +87,7 @@ class _Problem:
         self._new = np.diff(arrived, prepend=0)
         due = came + math.ceil(play.bound_s / self.step_s)
         self._window = windows.of_item[judged]
-        """Of each item that is checked, and below: when, and how much may be left then."""
+        """Window of each checked item; ``_left`` and ``_checked``: the work that may be left, and when."""
         kept = due < self.steps
         self._window, due, upto = self._window[kept], due[kept], upto[kept]
         self._left = arrived[due] - upto

@@ -33,6 +33,8 @@ _ROOM = (0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 
 """Room of a plan."""
 _BETA = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0, 1.3, 1.7, 2.2)
 """Workers beyond the load, in square roots of the load."""
+FIXED_ROOM = 1.25
+"""Workers of ``peak`` and ``mean`` over those that their work keeps busy."""
 _STEP_S = 0.25
 _HORIZON = 20
 """A plan looks this many bounds ahead."""
@@ -100,6 +102,14 @@ def shared(play: Play, groups: Groups, workers: int) -> Composition:
             break
         replicas[needs.index(max(needs))] += 1
     return compose(groups, tuple(replicas))
+
+
+def fixed_for(play: Play, steps_s: float) -> MakePolicy:
+    """Return the fixed composition for the busiest stretch of this length, with merged groups and some room."""
+    work_s = _work_s(play).sum(axis=1)
+    steps = np.bincount((play.work.due_s // steps_s).astype(np.int64), weights=work_s)
+    workers = math.ceil(FIXED_ROOM * float(steps.max()) / min(steps_s, play.duration_s))
+    return partial(_Fixed, composition=shared(play, play.merged, max(len(play.merged), workers)))
 
 
 def _work_s(play: Play) -> Floats:

@@ -55,7 +55,8 @@ def _mooncake(rng: np.random.Generator) -> Instants:
 
 
 LEAST_OF_BUSIEST = 4 / 30
-"""The authors of the dsp series shifted and scaled them, so that nobody knows the quietest step over the busiest."""
+"""Ratio of the quietest step to the busiest. The authors of the dsp series shifted and scaled them, so the real ratio
+is unknown."""
 DSP_STEP_S = 300 / 24
 """Five minutes at a factor of time of 24: a day is an hour."""
 

@@ -37,13 +37,13 @@ class StageModel:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where workers run."""
+    """The machine on which workers run."""
 
     cores: int
     most_workers: int
     """Workers that may be alive at a time."""
     start_s: float = 1.0
-    """From asking for a worker until it is there; it costs from asking on."""
+    """Time from the request for a worker until it joins; it costs from the request on."""
     hop_s: float = 0.0001
     """Way to a worker and back, during which it has nothing to do."""
     hop_cpu_s: float = 0.0001
@@ -51,9 +51,9 @@ class Machine:
     speeds: tuple[float, ...] = (1.0,)
     """Speed factors of workers, in the order of their start, again and again."""
     taken: tuple[tuple[float, int], ...] = ()
-    """From a time on (s), so many of the cores are others'. Nobody says so."""
+    """Times (s) and the cores that other programs use from then on. No policy is informed."""
     deaths_s: tuple[float, ...] = ()
-    """When the oldest worker dies."""
+    """Times at which the oldest worker dies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """Somebody said beforehand what would come; everybody is told."""
+    """A load that was announced to every policy before it came."""
 
     from_s: float
     until_s: float
@@ -92,7 +92,7 @@ class Play:
     bound_s: float
     """An item is in time if it is delivered, in order, within so long after it was due."""
     share: float = 0.95
-    """Of the items that are due in each window of the objective."""
+    """Share of the items of each window that have to be in time."""
     duration_s: float = 3600.0
     announced: tuple[Announced, ...] = field(default=())
     opening: tuple[int, ...] = ()

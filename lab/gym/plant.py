@@ -33,7 +33,7 @@ class _Worker:
     stage: int = -1
     """Which of its task's stages it is at."""
     entered_s: float = 0.0
-    """When it came to that stage."""
+    """Time at which it came to that stage."""
     held_s: float = 0.0
     """The clock of ``_Sharing.held_s`` when it began to compute, and afterwards the time on a core that this took."""
     timings: list[StageTiming] = field(default_factory=list)
@@ -46,7 +46,7 @@ class _Worker:
 
 
 class _Sharing:
-    """Those that compute, on a clock that counts the work that each of them has done so far."""
+    """Share cores among computing workers, on a clock that counts the work that each of them has done so far."""
 
     def __init__(self) -> None:
         self.got_s = 0.0
@@ -54,7 +54,7 @@ class _Sharing:
         self.held_s = 0.0
         """Seconds on a core: more than that of work, where the memory's bandwidth is short."""
         self.rate = self.core = 1.0
-        """Of both clocks."""
+        """Speeds of the two clocks."""
         self.count = 0
         self._ends: list[tuple[float, int, _Worker, int]] = []
         self._order = itertools.count()
@@ -68,7 +68,7 @@ class _Sharing:
         heapq.heappush(self._ends, (end_s, next(self._order), worker, worker.step))
 
     def next_in_s(self) -> float:
-        """Return the time until the first is done, if nobody else begins."""
+        """Return the time until the first is done if no other worker begins."""
         ends = self._ends
         while ends and ends[0][2].step != ends[0][3]:
             heapq.heappop(ends)
@@ -95,7 +95,7 @@ class Plant:
         self._order, self._numbers = itertools.count(), itertools.count()
         self._workers: dict[WorkerId, _Worker] = {}
         self.lives_s: list[tuple[float, float]] = []
-        """Of ended workers: when each was asked for, and when it ended."""
+        """Request and end of each worker that has ended."""
         for at_s, taken in machine.taken:
             self._at(at_s, lambda taken=taken: self._take(taken))  # type: ignore[misc]
         for at_s in machine.deaths_s:

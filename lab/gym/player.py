@@ -19,7 +19,7 @@ from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 
 STEP_S = 1.0
-"""Between two samples of the picture."""
+"""Time between two samples of the picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +31,28 @@ class Strategy:
     """``merged``: it begins so, as its paper asks."""
 
 
-Player = Strategy | Callable[[Given], Policy]
-"""Who decides: a strategy of the product, or a policy."""
+@dataclass(frozen=True, slots=True)
+class Knowing:
+    """A policy that is made with knowledge of the play: a bound for the others, not a rival."""
+
+    make: Callable[[Play], Callable[[Given], Policy]]
+
+
+Player = Strategy | Knowing | Callable[[Given], Policy]
+"""A strategy of the product, or a policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What happened in one play. Arrays have a value an item, or a value each ``STEP_S``."""
+    """The outcome of one play. Arrays have a value per item, or a value per ``STEP_S``."""
 
     play: Play
     latency_s: Floats
-    """From due to delivered; infinite for what has not come out."""
+    """Time from due to delivered; infinite for items that have not come out."""
     alive: Floats
     """Workers that were asked for and have not ended."""
     extra: Floats
-    """What workers cost beyond one each, for what they are bound to."""
+    """Extra cost of workers for the stages they are bound to."""
     alive_s: float
     """Seconds of workers in the judged time, exactly."""
     changes: tuple[Change, ...]
@@ -72,7 +79,8 @@ class _Playing:
             self.engine = Engine(Dispatcher(play.app_stages, first, DispatcherSettings()), self._plant)
             self._steering: Steering = ByStrategy(play, player.name, self.engine, first, self._take)
         else:
-            policy = player(given_of(play))
+            make = player.make(play) if isinstance(player, Knowing) else player
+            policy = make(given_of(play))
             warm = DispatcherSettings(spares=0, idle_worker_s=policy.WARM_S)
             self.engine = Engine(Dispatcher(play.app_stages, first, warm), self._plant)
             self._steering = ByPolicy(play, policy, self.engine, first, self._take)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import partial
 
 from compositions.errors import RecomposeError
-from lab.gym.player import Player, Strategy
+from lab.gym.hindsight import fixed_for
+from lab.gym.player import Knowing, Player, Strategy
 from lab.gym.policies import PORTS, TUNED
 from lab.gym.policies.own import read_policy
 
@@ -15,7 +18,12 @@ STRATEGIES: Mapping[str, Strategy] = {
     "pdp21": Strategy("pdp21"),
     "spar": Strategy("spar", first="merged"),
 }
-PLAYERS: Mapping[str, Player] = {**STRATEGIES, **PORTS, **TUNED}
+FIXED: Mapping[str, Knowing] = {
+    "peak": Knowing(partial(fixed_for, steps_s=60.0)),
+    "mean": Knowing(partial(fixed_for, steps_s=math.inf)),
+}
+"""Compositions that never change and know the load: for its busiest minute, and for its mean."""
+PLAYERS: Mapping[str, Player] = {**STRATEGIES, **PORTS, **TUNED, **FIXED}
 
 
 def player(name: str) -> Player:

@@ -13,7 +13,7 @@ from lab.gym.drawn import by_weights
 from lab.gym.model import Announced, Floats
 
 Make = Callable[[float, float, int], Floats]
-"""Of the duration in seconds, the mean rate in items/s, and the seed."""
+"""A function of the duration in seconds, the mean rate in items/s, and the seed."""
 Announce = Callable[[float, float, int], tuple[Announced, ...]]
 
 
@@ -27,7 +27,7 @@ class LoadModel:
 
     name: str
     times: Make
-    """When the items are due, within [0, duration)."""
+    """Times at which items are due, within [0, duration)."""
     sizes: Make | None = None
     """The recorded sizes of these items, a row an item; None: the recording has none."""
     announced: Announce = _nothing
@@ -45,7 +45,7 @@ class Instants(NamedTuple):
     sizes: Floats
     """A row an arrival; no columns: not recorded."""
     length_s: float
-    """Of the circle."""
+    """Length of the circle."""
 
 
 def instants(at_s: Floats, sizes: Floats) -> Instants:

@@ -42,7 +42,7 @@ class Standing:
     policy: str
     holds: float
     over_best: float
-    """Of the pairs in which it holds; infinite if there is none."""
+    """Median over the pairs in which it holds; infinite if there is none."""
     over_floor: float
     in_time: float
     worst_minute: float
@@ -110,9 +110,9 @@ def as_csv(results: Sequence[Result]) -> str:
 
 def as_markdown(results: Sequence[Result], facts: Mapping[str, str]) -> str:
     """Return the tables: over all pairs, by group, and each pair."""
-    told = "\n".join(f"- {name}: {value}" for name, value in facts.items())
+    facts_listed = "\n".join(f"- {name}: {value}" for name, value in facts.items())
     parts = [f"## {title}\n\n{_rows(rows)}" for title, rows in _tables(results).items()]
-    return "\n\n".join(["# The gym", EXPLAINED, told, *parts]) + "\n"
+    return "\n\n".join(["# The gym", EXPLAINED, facts_listed, *parts]) + "\n"
 
 
 def _tables(results: Sequence[Result]) -> dict[str, list[tuple[str, ...]]]:
@@ -146,12 +146,12 @@ def _rows(rows: Sequence[tuple[str, ...]]) -> str:
 
 def _as_html(results: Sequence[Result], facts: Mapping[str, str], pictures: Mapping[str, str]) -> str:
     head = f'<meta charset="utf-8"><title>Recompose: the gym</title><style>{STYLE}</style>'
-    told = ", ".join(f"{name} {value}" for name, value in facts.items())
+    listed = ", ".join(f"{name} {value}" for name, value in facts.items())
     tables = "".join(f"<h2>{escape(title)}</h2>{_html(rows)}" for title, rows in _tables(results).items())
     drawn = "".join(
         f'<h3>{escape(name)}</h3><img alt="{escape(name)}" src="{file}">' for name, file in pictures.items()
     )
-    body = f"<h1>The gym</h1><p>{escape(EXPLAINED)}</p><p>Plant {VERSION}. {escape(told)}</p>{tables}{drawn}"
+    body = f"<h1>The gym</h1><p>{escape(EXPLAINED)}</p><p>Plant {VERSION}. {escape(listed)}</p>{tables}{drawn}"
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>'
 
 

@@ -36,7 +36,7 @@ class Pair:
     exact: bool = False
     """The load is a file, and comes at its own times and rate."""
     factor: float = 1.0
-    """Of the costs of an app for such a load."""
+    """Factor on the costs of an app for such a load."""
 
     @property
     def name(self) -> str:
@@ -44,7 +44,7 @@ class Pair:
 
     @property
     def part(self) -> Part:
-        """Decided by the name, and by nobody."""
+        """Return the part, which the names decide."""
         return "test" if crc32(f"{SPLIT} {self.app} {self.load} {self.seed}".encode()) % 5 < 2 else "training"
 
     def play(self) -> Play:
@@ -56,7 +56,7 @@ class Pair:
             work = replace(work, cpu_s=self.factor * work.cpu_s, wait_s=self.factor * work.wait_s)
         if not len(work):
             raise RecomposeError(f"load {self.load!r} has no items within {self.duration_s:g} s")
-        told = load.announced(self.duration_s, rate_per_s, self.seed)
+        announced = load.announced(self.duration_s, rate_per_s, self.seed)
         bound_s = self.factor * app.bound_s
         return Play(
             self.name,
@@ -65,7 +65,7 @@ class Pair:
             work,
             bound_s,
             duration_s=self.duration_s,
-            announced=told,
+            announced=announced,
             opening=app.opening,
         )
 

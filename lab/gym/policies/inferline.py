@@ -58,7 +58,7 @@ class InferLine(Policy):
         self._arrived: deque[int] = deque()
         self._now: Measured | None = None
         self._rates_per_s: list[float] = []
-        """What one replica of each stage does, once there is a plan."""
+        """Items/s that one replica of each stage serves, once there is a plan."""
         self._used: list[float] = []
         """The utilization of each stage in the plan."""
         self._lowest = 1.0

@@ -1,4 +1,4 @@
-"""Define the port of a policy: what it is told at each turn, and how it answers.
+"""Define the port of a policy: its input at each turn, and its answer.
 
 A policy of one's own is a class with two methods in a file (docs/research/gym.md).
 """
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from compositions.model import Composition
 
 Replicas = Mapping[str, int]
-"""Of stages by name, each stage a group of its own; those that are left out stay as they are."""
+"""Replicas by stage, each stage a group of its own; stages that are left out stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a policy knows from the beginning."""
+    """Facts that a policy knows from the beginning."""
 
     stages: tuple[str, ...]
     bound_s: float
@@ -25,15 +25,15 @@ class Given:
     workers: int
     """So many may be alive at a time, over all stages."""
     share: float = 0.95
-    """Of the items that are to be in time."""
+    """Share of the items that have to be in time."""
     cores: int = 1
-    """Of the machine."""
+    """Cores of the machine."""
     start_s: float = 1.0
     """A worker takes so long to start."""
     stateful: tuple[str, ...] = ()
     """Stages that keep a state: more than one replica adds nothing, and a group with one of them cannot have more."""
     prices: tuple[int, ...] = ()
-    """What a worker that runs the stage costs more than one, by stage; empty: nothing."""
+    """Extra cost of a worker that runs the stage, by stage; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class StageNow:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What somebody announced: from ``from_s`` until ``until_s``, so many items a second."""
+    """An announced load: a rate from ``from_s`` until ``until_s``."""
 
     from_s: float
     until_s: float
