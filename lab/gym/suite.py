@@ -117,7 +117,7 @@ SUITE: tuple[Pair, ...] = (
         ("accel", "steps", 3.5),
         ("mixed", "waves", 3.5),
         ("state", "autothrottle_diurnal", 4.0),
-        ("db", "mmpp", 3.5),
+        ("db", "mmpp", 2.2),
         ("state", "steps", 3.5),
         ("light12", "constant", 1.5),
     ),
