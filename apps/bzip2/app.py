@@ -39,7 +39,9 @@ class Done(NamedTuple):
 
 
 class BlockOptions(Options):
-    block_bytes: int = Field(default=900_000, ge=1, le=1 << 30, description="Of plain text; 900,000 as bzip2 -9 has it")
+    block_bytes: int = Field(
+        default=900_000, ge=1, le=1 << 30, description="Bytes of plain text per block; 900,000 as in bzip2 -9"
+    )
 
 
 class _Blocks(App):

@@ -43,11 +43,13 @@ _STORED = Struct(f"=qB{2 * UNITS}H")
 class MilitaryOptions(Options):
     tuples: int = Field(default=1_000_000, ge=1, le=1_000_000_000, description="Length of the phase workload")
     narrowest: int = Field(default=2, ge=1, le=WIDEST, description="Coordinate width of the easiest tuple, squares")
-    widest: int = Field(default=12, ge=1, le=WIDEST, description="Of the hardest one; its cost goes with the square")
+    widest: int = Field(
+        default=12, ge=1, le=WIDEST, description="Coordinate width of the hardest tuple; its cost grows with the square"
+    )
     kernel: KernelName = Field(
         default="compiled", description="compiled by numba; numpy, which needs nothing to compile; gpu: numba on CUDA"
     )
-    seed: int = Field(default=0, ge=0, description="Of the map, the coordinates and the units")
+    seed: int = Field(default=0, ge=0, description="Seed of the map, the coordinates and the units")
 
     @field_validator("widest")
     @classmethod

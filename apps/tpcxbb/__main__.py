@@ -11,7 +11,7 @@ from compositions.errors import RecomposeError
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m apps.tpcxbb", description="Makes up sales and clicks of TPCx-BB.")
+    parser = argparse.ArgumentParser(prog="python -m apps.tpcxbb", description="Generate sales and clicks of TPCx-BB.")
     add_plan(parser)
     given = parser.parse_args()
     try:

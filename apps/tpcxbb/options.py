@@ -24,15 +24,17 @@ PLACES, PLACES_OF_FEW = 10, 1_000_000
 
 
 class QueryOptions(Options):
-    tables: str = Field(default="", description="Folder of the tables, Parquet or CSV; empty: made up from the seed")
-    seed: int = Field(default=0, ge=0, description="Of what is made up")
-    rows: int = Field(default=100_000, ge=1, le=1_000_000_000, description="Of what is made up")
-    hours: float = Field(default=3.0, gt=0, le=100_000, description="Event time that these rows take")
-    items: int = Field(default=18_000, ge=10, le=10_000_000, description="Goods among them, after Zipf")
-    users: int = Field(default=5_000, ge=1, le=100_000_000, description="Users among them, after Zipf")
-    partitions: int = Field(default=8, ge=1, le=64, description="Into which keys fall, and between which workers share")
+    tables: str = Field(default="", description="Folder of the tables, Parquet or CSV; empty: generated from the seed")
+    seed: int = Field(default=0, ge=0, description="Seed of the generated rows")
+    rows: int = Field(default=100_000, ge=1, le=1_000_000_000, description="Number of generated rows")
+    hours: float = Field(
+        default=3.0, gt=0, le=100_000, description="Event time that the generated rows cover, in hours"
+    )
+    items: int = Field(default=18_000, ge=10, le=10_000_000, description="Different goods in the rows, by Zipf's law")
+    users: int = Field(default=5_000, ge=1, le=100_000_000, description="Different users in the rows, by Zipf's law")
+    partitions: int = Field(default=8, ge=1, le=64, description="Partitions of the keys, which workers share")
     tick_s: int = Field(default=60, ge=1, description="Event time between two ticks, which tell how far the stream is")
-    portion: int = Field(default=4096, ge=1, le=1_000_000, description="Rows in an item, where items are portions")
+    portion: int = Field(default=4096, ge=1, le=1_000_000, description="Rows per item if items are portions of a table")
 
     @property
     def plan(self) -> Plan:

@@ -26,8 +26,8 @@ Tickets = dict[int, tuple[int, list[int]]]
 
 
 class Q1Options(RankingOptions):
-    categories: tuple[int, ...] = Field(default=(1, 2, 3), description="Whose goods count")
-    stores: tuple[int, ...] = Field(default=(10, 20, 33, 40, 50), description="Whose sales count")
+    categories: tuple[int, ...] = Field(default=(1, 2, 3), description="Categories whose goods are counted")
+    stores: tuple[int, ...] = Field(default=(10, 20, 33, 40, 50), description="Stores whose sales are counted")
 
 
 class _Q1(Query):

@@ -29,8 +29,8 @@ class Q15Options(QueryOptions):
     tick_s: int = Field(
         default=DAY_S, ge=1, description="Event time between two ticks, which tell how far the stream is"
     )
-    store: int = Field(default=10, ge=1, description="Whose sales count")
-    window_days: int = Field(default=366, ge=2, description="Event time over which a line is laid")
+    store: int = Field(default=10, ge=1, description="Store whose sales are counted")
+    window_days: int = Field(default=366, ge=2, description="Event time of a regression line, in days")
 
 
 class _Q15(Query):

@@ -34,12 +34,12 @@ Items = tuple[int, ...]
 
 
 class Q2Options(SessionOptions, RankingOptions):
-    item: int = Field(default=10_001, ge=1, description="That the others are looked at together with")
+    item: int = Field(default=10_001, ge=1, description="Item with which the ranked items are viewed")
     window_s: int = Field(
-        default=DAY_S, ge=1, description="Event time for which a top is told; sessions that end in it"
+        default=DAY_S, ge=1, description="Event time of one ranking, in seconds; a session counts where it ends"
     )
-    least: int = Field(default=0, ge=0, description="What is ranked is in more sessions than that")
-    most: int = Field(default=30, ge=1, description="Places of a top")
+    least: int = Field(default=0, ge=0, description="A ranked item is in more sessions than this")
+    most: int = Field(default=30, ge=1, description="Length of a ranking")
 
 
 class Q2(RowSessions, RowRanking):

@@ -26,11 +26,13 @@ Counts = dict[int, int]
 
 
 class Q3Options(QueryOptions):
-    hours: float = Field(default=720.0, gt=0, le=100_000, description="Event time that these rows take")
-    item: int = Field(default=10_001, ge=1, description="That is bought")
-    categories: tuple[int, ...] = Field(default=(2, 3), description="Whose goods count as looked at")
-    views: int = Field(default=5, ge=1, le=1000, description="How many are looked back at")
-    within_s: int = Field(default=864_000, ge=0, description="How long before the purchase, at most")
+    hours: float = Field(
+        default=720.0, gt=0, le=100_000, description="Event time that the generated rows cover, in hours"
+    )
+    item: int = Field(default=10_001, ge=1, description="Item that is bought")
+    categories: tuple[int, ...] = Field(default=(2, 3), description="Categories whose goods count as viewed")
+    views: int = Field(default=5, ge=1, le=1000, description="Number of views before the purchase that count")
+    within_s: int = Field(default=864_000, ge=0, description="Maximum time between view and purchase, in seconds")
 
 
 class _Q3(Query):

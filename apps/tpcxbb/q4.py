@@ -31,7 +31,7 @@ Totals = dict[int, Cart]
 
 class Q4Options(SessionOptions):
     window_s: int = Field(
-        default=DAY_S, ge=1, description="Event time for which a mean is told; sessions that end in it"
+        default=DAY_S, ge=1, description="Event time of one mean, in seconds; a session counts where it ends"
     )
 
 

@@ -99,9 +99,9 @@ _NOTHING: Table = (_NONE, _NONE)
 
 
 class RankingOptions(QueryOptions):
-    window_s: int = Field(default=3600, ge=1, description="Event time for which a top is told")
-    least: int = Field(default=50, ge=0, description="What is ranked is there more often than that")
-    most: int = Field(default=100, ge=1, description="Places of a top")
+    window_s: int = Field(default=3600, ge=1, description="Event time of one ranking, in seconds")
+    least: int = Field(default=50, ge=0, description="A ranked value occurs more often than this")
+    most: int = Field(default=100, ge=1, description="Length of a ranking")
 
 
 class _Ranking(Query):

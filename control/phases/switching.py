@@ -119,7 +119,9 @@ class Trying(Running):
     def go_on(self, observed: Observation, context: ManagerContext) -> Answer:
         tried, seen, outlook = self.trial, observed.seen, observed.snapshot.outlook
         if outlook is not None and outlook.moving:
-            return rest(observed, f"the load moves: a trial of {tried.composition.name} would tell of what is past")
+            return rest(
+                observed, f"the load moves: a trial of {tried.composition.name} would measure a load that has passed"
+            )
         elapsed_s = observed.now_s - max(observed.snapshot.stable_since_s, self.episode.began_s)
         situation = context.situation(observed, self.episode.trigger)
         clear = context.strategy.clear(situation, elapsed_s)

@@ -81,7 +81,7 @@ class Silence:
 
     def over(self) -> None:
         if self.fault is not None:
-            log.info("source answers", source=self._source)
+            log.info("source answers again", source=self._source)
             self.fault = None
 
 
@@ -200,7 +200,7 @@ class Fed:
             self._tell()
             self._feed.close()
         except OSError as error:
-            log.warning("source was not told how far it was read", source=self._name, error=str(error))
+            log.warning("position could not be reported to the source", source=self._name, error=str(error))
 
 
 def plain_of(app: App, body: Any) -> Any:

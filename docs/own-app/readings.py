@@ -7,7 +7,7 @@ from compositions.model import Stage, StageKind
 
 
 class ReadingOptions(Options):
-    unit: str = Field(default="C", pattern="^[CF]$", description="Of the temperatures that come in")
+    unit: str = Field(default="C", pattern="^[CF]$", description="Unit of the incoming temperatures")
     above: float = Field(default=30.0, ge=-273.15, description="Celsius above which a reading is an alarm")
 
 

@@ -19,8 +19,8 @@ from service.schemas.compositions import Choice, WhatIf
 from service.schemas.refusals import NotFoundError
 
 router = APIRouter(tags=["compositions"])
-Cores = Annotated[int | None, Query(ge=1, le=4096, description="Cores of the workers; default: as it is.")]
-Replicas = Annotated[int | None, Query(ge=1, le=MAX_REPLICAS, description="Of every parallel group.")]
+Cores = Annotated[int | None, Query(ge=1, le=4096, description="Cores of the workers (default: those of the app).")]
+Replicas = Annotated[int | None, Query(ge=1, le=MAX_REPLICAS, description="Replicas of every parallel group.")]
 Rate = Annotated[float | None, Query(gt=0, le=1e6, allow_inf_nan=False, description="Items/s that come in.")]
 SHOWN = 1000
 """Compositions in the answer to a document; the rest are a page further (GET)."""

@@ -45,10 +45,10 @@ Before = Annotated[
 _NO_NUMBER = BeforeValidator(_no_number)
 From = Annotated[AwareDatetime | None, _NO_NUMBER, Query(alias="from", description="Since this time.")]
 To = Annotated[AwareDatetime | None, _NO_NUMBER, Query(description="Until this time; none: until now.")]
-Number = Annotated[int, Path(ge=1, le=2**53, description="Its `id`.")]
+Number = Annotated[int, Path(ge=1, le=2**53, description="The decision's `id`.")]
 After = Annotated[int, Query(ge=-1, le=2**53, description="Only serial numbers above this one; none: from the oldest.")]
 OfRun = Annotated[str, Query(max_length=100, description="The run in which `after` was read; any other is gone.")]
-Serial = Annotated[int | None, Query(ge=0, le=2**53, description="Of this item alone.")]
+Serial = Annotated[int | None, Query(ge=0, le=2**53, description="Only the item with this serial number.")]
 Slowest = Annotated[int, Query(ge=1, le=100, description="At most so many.")]
 LastSeconds = Annotated[int, Query(ge=1, le=KEPT_S, description="Seconds back from now.")]
 Most = Annotated[int, Query(ge=2, le=1000, description="Samples of each app, at most.")]

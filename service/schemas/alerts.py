@@ -13,9 +13,12 @@ from service.schemas.spec import WHOLE, Frozen, Number
 HOUR_S = 3600.0
 Whole = Annotated[int, Field(strict=True, ge=0, le=10**9), WHOLE]
 App = Annotated[
-    str | None, Field(default=None, min_length=1, max_length=100, description="Of this app alone; null: of each.")
+    str | None,
+    Field(default=None, min_length=1, max_length=100, description="App that the rule watches; null: every app."),
 ]
-For = Annotated[Number, Field(default=60.0, ge=0, le=24 * HOUR_S, description="It must have been so for as long, s.")]
+For = Annotated[
+    Number, Field(default=60.0, ge=0, le=24 * HOUR_S, description="Time for which the condition must hold, in seconds.")
+]
 
 
 class ObjectiveRule(Frozen):

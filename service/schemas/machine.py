@@ -25,11 +25,9 @@ Floor = Annotated[Number, Field(ge=0, le=MOST)]
 class TermsBody(Frozen):
     """The priority and the floor of one app among others."""
 
-    priority: Priority = Field(
-        default=1.0, description="How many times what it gains counts as much as what others gain."
-    )
+    priority: Priority = Field(default=1.0, description="Weight of its gain relative to that of other apps.")
     floor: Floor = Field(
-        default=0.0, description="What it has in any case: whole workers, or cores where the budget has no workers."
+        default=0.0, description="Guaranteed share: whole workers, or cores if the budget has no workers."
     )
 
 

@@ -156,7 +156,7 @@ class AnnounceRequest(Frozen):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    from_: AwareDatetime | None = Field(default=None, alias="from", description="When it begins; null: now.")
+    from_: AwareDatetime | None = Field(default=None, alias="from", description="Start of the load; null: now.")
     until: AwareDatetime
     rate_per_s: Annotated[Number, Field(gt=0, le=1_000_000)]
 
@@ -192,28 +192,28 @@ class StartRequest(Frozen):
     strategy: StrategyName = "model"
     switch_style: SwitchStyle | None = Field(
         default=None,
-        description="How one composition follows another: with a drain whatever has changed (as the papers have it), "
-        "or without a gap, and in place where only numbers of replicas change; null: as the strategy has it.",
+        description="How a change is carried out: drain (the old composition empties first, as in the papers), or "
+        "seamless (without a gap; replicas change in place); null: as the strategy prefers.",
     )
     latency_from: Literal["due", "read"] | None = Field(
         default=None,
-        description="What an item's latency counts from where the SLO is judged: when it was due, or when it was read "
-        "(as the papers measure); null: as the strategy has it.",
+        description="Start of an item's latency for the objective: when it was due, or when it was read (as in the "
+        "papers); null: as the strategy prefers.",
     )
     settings: dict[str, int | Number | str] = Field(
         default_factory=dict,
-        description="Of this run, by name: catch_up_s, shared_memory, scaling_factor …; one that is unknown or out of "
-        "range is refused with those that there are.",
+        description="Settings of this run by name, such as catch_up_s or scaling_factor. An unknown name or a value out "
+        "of range is refused, with the known ones.",
     )
     durability: DurabilityName = Field(
         default="none",
-        description="What outlives a runner that dies: nothing; or what was acknowledged, how far the source was read "
-        "and states, so that what left in the last moments may leave again (restart), or leaves once (exactly-once).",
+        description="What survives the death of a runner: nothing (none); acknowledged items, source position and "
+        "states, where the last results may be delivered again (restart) or are delivered once (exactly-once).",
     )
     journal_sync: bool = Field(
         default=True,
-        description="With a durability, whether a commit waits for the disk; false: for the operating system only. "
-        "Whatever process dies, nothing is lost by that; a machine that loses power forgets the last moments.",
+        description="With a durability: wait for the disk at each commit. With false nothing is lost if a process dies, "
+        "but a power loss may lose the last moments.",
     )
     items: Annotated[int, Field(strict=True, gt=0, le=10**12), WHOLE] | None = None
     duration_s: Annotated[Number, Field(gt=0, le=1e9)] | None = None

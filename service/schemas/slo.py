@@ -82,7 +82,7 @@ Cores = Annotated[Number, Field(gt=0, le=MOST)]
 class BudgetBody(Frozen):
     """Limits; null: none."""
 
-    workers: Workers | None = Field(default=None, description="Of all groups together.")
+    workers: Workers | None = Field(default=None, description="Maximum number of workers in all groups together.")
     cores: Cores | None = Field(default=None, description="Kept busy at the expected input rate.")
 
     def budget(self) -> Budget:

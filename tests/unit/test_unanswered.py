@@ -88,7 +88,7 @@ def test_each_reason_is_logged_once_and_forgotten_when_it_answers(
     assert portion is not None
     assert portion.values == [7]
     assert [line["error"] for line in logs if line["log_level"] == "warning"] == TOLD
-    assert [line["event"] for line in logs if line["log_level"] == "info"] == ["source answers"]
+    assert [line["event"] for line in logs if line["log_level"] == "info"] == ["source answers again"]
     assert made.fault is None
 
 

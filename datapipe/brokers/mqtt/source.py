@@ -128,7 +128,7 @@ class MqttBox:
         if not self._drops:
             self._came.append(Letter(message.topic, message.payload, None))
         elif not dropped:
-            log.warning("messages of quality 0 come faster than they are taken, and are dropped", source="mqtt")
+            log.warning("QoS 0 messages arrive faster than the app accepts them; messages were dropped", source="mqtt")
 
     def _answer(self, connection: int, packet: int, told_by: int) -> None:
         self._answered[packet] = told_by
