@@ -202,7 +202,7 @@ class StartRequest(Frozen):
     )
     settings: dict[str, int | Number | str] = Field(
         default_factory=dict,
-        description="Settings of this run by name, such as catch_up_s or scaling_factor. An unknown name or a value out "
+        description="Settings of this run by name, such as catch_up_s. An unknown name or a value out "
         "of range is refused, with the known ones.",
     )
     durability: DurabilityName = Field(
@@ -212,7 +212,7 @@ class StartRequest(Frozen):
     )
     journal_sync: bool = Field(
         default=True,
-        description="With a durability: wait for the disk at each commit. With false nothing is lost if a process dies, "
+        description="With a durability: wait for the disk at each commit. If false, nothing is lost if a process dies, "
         "but a power loss may lose the last moments.",
     )
     items: Annotated[int, Field(strict=True, gt=0, le=10**12), WHOLE] | None = None
