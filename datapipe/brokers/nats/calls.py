@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+FORM = "nats://HOST:4222/STREAM"
 ANSWER_S = 5.0
 """For an answer of the server."""
 ONCE = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0, "connect_timeout": ANSWER_S}
