@@ -10,11 +10,10 @@ from typing import Any
 import click
 from rich.console import RenderableType
 
-from datapipe.sources.classes import Amount, items_of
 from service.cli import render
 from service.cli.clients import connected, json_option, show, url_option
 from service.cli.http import Client, read
-from service.cli.texts import known_apps
+from service.cli.texts import Amount, items_of, known_apps
 from service.schemas.compositions import AppInfo
 from service.schemas.operation import LogLine
 

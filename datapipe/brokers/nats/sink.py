@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from compositions.errors import RecomposeError
-from datapipe.brokers.nats.calls import ANSWER_S, FORM, ONCE, see_others_out, told_by_answers
+from datapipe.brokers.nats.source import ANSWER_S, FORM, ONCE, see_others_out, told_by_answers
 from datapipe.brokers.opening import library, parts_of
 from datapipe.sinks.port import Gather, Row, followed, line_of
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,9 @@ from time import monotonic
 from typing import Any, Protocol
 
 from apps import registry
-from apps.carried import built_with, classes_of_main
 from apps.contract import App
 from apps.rates import Rate
+from apps.registry import build
 from compositions.document import loader
 from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
@@ -22,6 +23,24 @@ from datapipe.sources.sources import GivenItems, Source
 from profiler.slo import FASTEST, INPUT_RATE
 from runtime.quota import available_cores
 from service.schemas.spec import InputSpec, RunSpec
+
+MAIN = "__main__"
+
+
+def classes_of_main(app_class: type[App]) -> dict[str, type]:
+    """Those that the program defines beside an app which it defines itself."""
+    if app_class.__module__ != MAIN:
+        return {}
+    defined = vars(sys.modules[MAIN]).items()
+    return {name: each for name, each in defined if isinstance(each, type) and each.__module__ == MAIN}
+
+
+def built_with(classes: Mapping[str, type], app_class: type[App], options: Mapping[str, Any]) -> App:
+    """The app, where its values find their classes. Raises: AppRefused."""
+    main = sys.modules[MAIN]
+    for name, each in classes.items():
+        vars(main).setdefault(name, each)
+    return build(app_class, options)
 
 
 class Released(Protocol):

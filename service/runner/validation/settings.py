@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from compositions.settings import check, ranged
 from control.settings import Settings
-from profiler.drain_kinds import DrainSettings
+from profiler.drain_samples import DrainSettings
 from profiler.monitor import MonitorSettings
 from runtime.arena.reference import memory_bytes
 from runtime.dispatch.settings import DispatcherSettings
