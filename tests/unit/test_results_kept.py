@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from apps.contract import App, Outputs
 from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered, Shed
-from runtime.transport.outputs import Broken
+from runtime.transport.values import Broken
 from service.runner.wiring.json_form import JSON, JsonForm
 from service.runner.wiring.result_buffer import ResultBatch, ResultBuffer
 from service.runner.wiring.sink import ResultSink

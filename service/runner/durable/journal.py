@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from datapipe.sources.portions import Position
-from runtime.dispatch.checkpoint import Checkpoint
-from runtime.dispatch.ledger import StageStates
+from runtime.dispatch.checkpoint import Checkpoint, StageStates
 from service.runner.durable.journal_file import RECORD_BYTES, JournalFile, check, damaged, written
 from service.runner.durable.keyed import KeyedLog
 from service.runner.durable.values import Commit, Damaged, Left, Pushed, Resumption, loaded, mark, sealed, unsealed

@@ -21,7 +21,7 @@ from compositions.model import Composition
 from datapipe.sources.rate_spec import from_spec
 from datapipe.sources.sources import GivenItems, Source
 from profiler.slo import FASTEST, INPUT_RATE
-from runtime.quota import available_cores
+from runtime.housekeeping import available_cores
 from service.schemas.spec import InputSpec, RunSpec
 
 MAIN = "__main__"

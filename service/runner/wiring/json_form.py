@@ -12,7 +12,7 @@ from typing import Any
 
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
-from runtime.transport.outputs import Broken
+from runtime.transport.values import Broken
 
 NUMBERS = frozenset({bool, int, float})
 NUMBER_BYTES = 40
