@@ -14,8 +14,7 @@ from apps.contract import App, Outputs
 from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.transport.values import Broken
-from service.runner.wiring.json_form import JSON, JsonForm
-from service.runner.wiring.result_buffer import ResultBatch, ResultBuffer
+from service.runner.wiring.result_buffer import JSON, JsonForm, ResultBatch, ResultBuffer
 from service.runner.wiring.sink import ResultSink
 from service.schemas.results import Result
 

@@ -8,7 +8,7 @@ from profiler.drain_samples import PaperSample, ScheduleSample
 from profiler.monitor import MonitorSettings
 from profiler.service_time import ProfileSettings
 from runtime.dispatch.settings import DispatcherSettings
-from service.runner.validation.settings import RunSettings
+from service.runner.validation.resolution import RunSettings
 
 
 def test_defaults_are_those_of_the_paper() -> None:
