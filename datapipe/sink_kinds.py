@@ -5,7 +5,7 @@ Every command imports this table. So an adapter, with its library, is imported o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,10 +28,13 @@ class Opening:
 @dataclass(frozen=True, slots=True)
 class SinkKind:
     name: KindName
-    open: Callable[[Opening], Sink]
-    """Reaches for nothing yet. Raises: RecomposeError for a path that can be none, or where a library is missing."""
     options: tuple[str, ...] | None = ()
     """None: whatever its library takes."""
+
+    def open(self, opening: Opening) -> Sink:
+        """Open a sink, which is not reached yet. Raises: RecomposeError for an invalid path, or where a library is
+        missing."""
+        return _opened(self.name, opening.path, opening.run, opening.epoch, opening.options)
 
     def fault(self, options: Mapping[str, Any]) -> str | None:
         if self.options is None:
@@ -41,63 +44,52 @@ class SinkKind:
         return f"sink {self.name} has no option {strange[0]!r}; {has}" if strange else None
 
 
-def _sql(opening: Opening) -> Sink:
-    from datapipe.sinks.sql import TABLE, SqlSink
+def _opened(kind: KindName, path: str, run: str, epoch: int, options: Mapping[str, Any]) -> Sink:
+    match kind:
+        case "sql":
+            from datapipe.sinks.sql import TABLE, SqlSink
 
-    return SqlSink(opening.path, opening.run, opening.epoch, str(opening.options.get("table", TABLE)))
+            return SqlSink(path, run, epoch, str(options.get("table", TABLE)))
+        case "parquet":
+            from datapipe.sinks.parquet_files import ParquetFiles
 
+            return ParquetFiles(path, run, epoch)
+        case "redis":
+            from datapipe.brokers.redis.sink import RedisSink
 
-def _parquet(opening: Opening) -> Sink:
-    from datapipe.sinks.parquet_files import ParquetFiles
+            return RedisSink(path, run, epoch)
+        case "kafka":
+            from datapipe.brokers.kafka.sink import KafkaSink
 
-    return ParquetFiles(opening.path, opening.run, opening.epoch)
+            return KafkaSink(path, run, epoch, options)
+        case "nats":
+            from datapipe.brokers.nats.sink import NatsSink
 
+            return NatsSink(path, run, epoch)
+        case "mqtt":
+            from datapipe.brokers.mqtt.sink import MqttSink
 
-def _redis(opening: Opening) -> Sink:
-    from datapipe.brokers.redis.sink import RedisSink
+            return MqttSink(path, run, epoch)
+        case "rabbitmq":
+            from datapipe.brokers.rabbitmq.sink import RabbitSink
 
-    return RedisSink(opening.path, opening.run, opening.epoch)
-
-
-def _kafka(opening: Opening) -> Sink:
-    from datapipe.brokers.kafka.sink import KafkaSink
-
-    return KafkaSink(opening.path, opening.run, opening.epoch, opening.options)
-
-
-def _nats(opening: Opening) -> Sink:
-    from datapipe.brokers.nats.sink import NatsSink
-
-    return NatsSink(opening.path, opening.run, opening.epoch)
-
-
-def _mqtt(opening: Opening) -> Sink:
-    from datapipe.brokers.mqtt.sink import MqttSink
-
-    return MqttSink(opening.path, opening.run, opening.epoch)
-
-
-def _rabbitmq(opening: Opening) -> Sink:
-    from datapipe.brokers.rabbitmq.sink import RabbitSink
-
-    return RabbitSink(opening.path, opening.run, opening.epoch)
-
-
-def _webhook(opening: Opening) -> Sink:
+            return RabbitSink(path, run, epoch)
     from datapipe.sinks.webhook import Webhook
 
-    authorization = opening.options.get("authorization")
-    return Webhook(opening.path, opening.run, opening.epoch, None if authorization is None else str(authorization))
+    authorization = options.get("authorization")
+    return Webhook(path, run, epoch, None if authorization is None else str(authorization))
 
 
-SQL = SinkKind("sql", _sql, ("table",))
-PARQUET = SinkKind("parquet", _parquet)
-REDIS = SinkKind("redis", _redis)
-KAFKA = SinkKind("kafka", _kafka, None)
-NATS = SinkKind("nats", _nats)
-MQTT = SinkKind("mqtt", _mqtt)
-RABBITMQ = SinkKind("rabbitmq", _rabbitmq)
-WEBHOOK = SinkKind("webhook", _webhook, ("authorization",))
 KINDS: Mapping[str, SinkKind] = {
-    kind.name: kind for kind in (SQL, PARQUET, REDIS, KAFKA, NATS, MQTT, RABBITMQ, WEBHOOK)
+    kind.name: kind
+    for kind in (
+        SinkKind("sql", ("table",)),
+        SinkKind("parquet"),
+        SinkKind("redis"),
+        SinkKind("kafka", None),
+        SinkKind("nats"),
+        SinkKind("mqtt"),
+        SinkKind("rabbitmq"),
+        SinkKind("webhook", ("authorization",)),
+    )
 }

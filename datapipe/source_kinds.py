@@ -5,24 +5,21 @@ Every command imports this table. So an adapter, and the library that it needs, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from apps.contract import App
 from compositions.errors import RecomposeError
+from datapipe.sources.fed import Fed
+from datapipe.sources.inbox import Inbox
 from datapipe.sources.push import Push
 from datapipe.sources.sources import Clock, Replay, Source, Video
 
-if TYPE_CHECKING:
-    from datapipe.sources.fed import Feed
-
 KindName = Literal["replay", "video", "push", "spark", "folder", "redis", "kafka", "nats", "mqtt", "rabbitmq"]
 """What a start body may name; the table ``KINDS`` below has a row for each."""
-
-
 PUSH_ITEMS = 64
 """The input buffer of ``push``."""
 
@@ -39,23 +36,11 @@ class PathMeans(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """The arguments that open a source; ``capacity`` is the input buffer of ``push``, in items."""
-
-    app: App
-    path: str | None
-    clock: Clock
-    loop: bool
-    capacity: int
-    options: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class SourceKind:
     name: KindName
     path: PathMeans
-    open: Callable[[Opening], Source] | None = None
-    """None: the link to Spark's driver is the source (``datapipe.spark``)."""
+    driven: bool = False
+    """Spark's driver reads it, and the link to it is the source (``datapipe.spark``)."""
     pushed: bool = False
     """Items are put into it from outside, so it needs a daemon."""
     durable: bool = False
@@ -70,11 +55,6 @@ class SourceKind:
     written: tuple[str, ...] = ()
     """How it is offered on the command line."""
 
-    @property
-    def driven(self) -> bool:
-        """Spark's driver reads it."""
-        return self.open is None
-
     def fault(self, given: Mapping[str, object]) -> str | None:
         """Return what does not fit together among the fields that were given a value."""
         if self.needs and not given.get(self.needs):
@@ -87,148 +67,39 @@ class SourceKind:
         return None
 
 
-def _replay(opening: Opening) -> Source:
-    path = None if opening.path is None else Path(opening.path)
-    return Replay(opening.app, path, loop=opening.loop, clock=opening.clock)
+def _broker(name: KindName, such_as: str, written: str, *, positioned: bool = True) -> SourceKind:
+    """Return a kind whose items lie in another process, or in files that others write."""
+    return SourceKind(
+        name,
+        PathMeans.PLACE,
+        durable=True,
+        positioned=positioned,
+        own=("options",),
+        needs="path",
+        such_as=such_as,
+        written=(written,),
+    )
 
 
-def _video(opening: Opening) -> Source:
-    return Video(opening.app, opening.path, loop=opening.loop, clock=opening.clock)
-
-
-def _push(opening: Opening) -> Source:
-    return Push(opening.capacity, clock=opening.clock)
-
-
-def _fed(feed: Callable[[Opening], Feed]) -> Callable[[Opening], Source]:
-    """Return what others fill, with its adapter."""
-
-    def opened(opening: Opening) -> Source:
-        from datapipe.sources.fed import Fed
-
-        return Fed(opening.app, feed(opening), opening.clock)
-
-    return opened
-
-
-def _folder(opening: Opening) -> Feed:
-    from datapipe.sources.folder import FolderFeed
-
-    return FolderFeed(opening.path or ".", opening.options, endless=opening.loop)
-
-
-def _redis(opening: Opening) -> Feed:
-    from datapipe.brokers.redis.source import RedisFeed
-
-    return RedisFeed(opening.path or "", opening.options)
-
-
-def _kafka(opening: Opening) -> Feed:
-    from datapipe.brokers.kafka.source import KafkaFeed
-
-    return KafkaFeed(opening.path or "", opening.options)
-
-
-def _nats(opening: Opening) -> Feed:
-    from datapipe.brokers.nats.source import NatsFeed
-
-    return NatsFeed(opening.path or "", opening.options)
-
-
-def _mqtt(opening: Opening) -> Source:
-    from datapipe.brokers.mqtt.source import MqttBox
-    from datapipe.sources.inbox import Inbox
-
-    return Inbox(opening.app, MqttBox(opening.path or "", opening.options, opening.app.name), opening.clock)
-
-
-def _rabbitmq(opening: Opening) -> Source:
-    """A stream has positions, a queue has none."""
-    from datapipe.brokers.rabbitmq.source import StreamFeed, opened
-    from datapipe.sources.fed import Fed
-    from datapipe.sources.inbox import Inbox
-
-    found = opened(opening.path or "", opening.options)
-    source = Fed if isinstance(found, StreamFeed) else Inbox
-    return source(opening.app, found, opening.clock)  # type: ignore[arg-type]
-
-
-REPLAY = SourceKind(
-    "replay", PathMeans.FILES, _replay, durable=True, positioned=True, written=("replay", "replay:PATH")
-)
-VIDEO = SourceKind("video", PathMeans.PLACE, _video, written=("video:FILE", "video:CAMERA", "video:URL"))
-PUSH = SourceKind("push", PathMeans.NOTHING, _push, pushed=True, durable=True)
+REPLAY = SourceKind("replay", PathMeans.FILES, durable=True, positioned=True, written=("replay", "replay:PATH"))
+VIDEO = SourceKind("video", PathMeans.PLACE, written=("video:FILE", "video:CAMERA", "video:URL"))
+PUSH = SourceKind("push", PathMeans.NOTHING, pushed=True, durable=True)
 SPARK = SourceKind(
     "spark",
     PathMeans.PLACE,
+    driven=True,
     own=("format", "options", "transform", "checkpoint"),
     needs="format",
     such_as="csv, json, parquet, kafka or rate",
     written=("spark:FILE.yaml",),
 )
-FOLDER = SourceKind(
-    "folder",
-    PathMeans.PLACE,
-    _fed(_folder),
-    durable=True,
-    positioned=True,
-    own=("options",),
-    needs="path",
-    such_as="/data/in",
-    written=("folder:PATH",),
-)
-REDIS = SourceKind(
-    "redis",
-    PathMeans.PLACE,
-    _fed(_redis),
-    durable=True,
-    positioned=True,
-    own=("options",),
-    needs="path",
-    such_as="redis://HOST:6379/0?stream=NAME",
-    written=("redis://HOST:PORT/0?stream=NAME",),
-)
-KAFKA = SourceKind(
-    "kafka",
-    PathMeans.PLACE,
-    _fed(_kafka),
-    durable=True,
-    positioned=True,
-    own=("options",),
-    needs="path",
-    such_as="kafka://HOST:9092/TOPIC",
-    written=("kafka://HOST:PORT/TOPIC",),
-)
-NATS = SourceKind(
-    "nats",
-    PathMeans.PLACE,
-    _fed(_nats),
-    durable=True,
-    positioned=True,
-    own=("options",),
-    needs="path",
-    such_as="nats://HOST:4222/STREAM",
-    written=("nats://HOST:PORT/STREAM",),
-)
-MQTT = SourceKind(
-    "mqtt",
-    PathMeans.PLACE,
-    _mqtt,
-    durable=True,
-    own=("options",),
-    needs="path",
-    such_as="mqtt://HOST:1883/TOPIC",
-    written=("mqtt://HOST:PORT/TOPIC",),
-)
-RABBITMQ = SourceKind(
-    "rabbitmq",
-    PathMeans.PLACE,
-    _rabbitmq,
-    durable=True,
-    own=("options",),
-    needs="path",
-    such_as="amqp://HOST:5672/VHOST?queue=NAME",
-    written=("amqp://HOST:PORT/VHOST?queue=NAME",),
+FOLDER = _broker("folder", "/data/in", "folder:PATH")
+REDIS = _broker("redis", "redis://HOST:6379/0?stream=NAME", "redis://HOST:PORT/0?stream=NAME")
+KAFKA = _broker("kafka", "kafka://HOST:9092/TOPIC", "kafka://HOST:PORT/TOPIC")
+NATS = _broker("nats", "nats://HOST:4222/STREAM", "nats://HOST:PORT/STREAM")
+MQTT = _broker("mqtt", "mqtt://HOST:1883/TOPIC", "mqtt://HOST:PORT/TOPIC", positioned=False)
+RABBITMQ = _broker(
+    "rabbitmq", "amqp://HOST:5672/VHOST?queue=NAME", "amqp://HOST:PORT/VHOST?queue=NAME", positioned=False
 )
 KINDS: Mapping[str, SourceKind] = {
     kind.name: kind for kind in (REPLAY, VIDEO, PUSH, SPARK, FOLDER, REDIS, KAFKA, NATS, MQTT, RABBITMQ)
@@ -244,15 +115,51 @@ def open_source(
     loop: bool = True,
     options: Mapping[str, Any] | None = None,
 ) -> Source:
-    """The source that the ``source`` of a start body describes.
+    """Open the source that the ``source`` of a start body describes.
 
     Raises: RecomposeError for a kind that cannot be opened here, a path that is missing or gives no items, an app
     without a data set.
     """
     found = KINDS.get(kind)
-    if found is None or found.open is None:
-        *others, last = (each.name for each in KINDS.values() if each.open is not None)
+    if found is None or found.driven:
+        *others, last = (each.name for each in KINDS.values() if not each.driven)
         raise RecomposeError(f"unknown source kind {kind!r}; known kinds are {', '.join(others)} and {last}")
     if path is not None and found.path is PathMeans.NOTHING:
         raise RecomposeError(f"source {kind} takes no path, but {str(path)!r} was given; items come through the API")
-    return found.open(Opening(app, None if path is None else str(path), clock, loop, PUSH_ITEMS, options or {}))
+    match kind:
+        case "replay":
+            return Replay(app, None if path is None else Path(path), loop=loop, clock=clock)
+        case "video":
+            return Video(app, None if path is None else str(path), loop=loop, clock=clock)
+        case "push":
+            return Push(PUSH_ITEMS, clock=clock)
+    return _filled(kind, app, str(path or ""), options or {}, clock, loop)
+
+
+def _filled(kind: str, app: App, path: str, options: Mapping[str, Any], clock: Clock, loop: bool) -> Source:
+    """Open a source that others fill, with its adapter."""
+    match kind:
+        case "folder":
+            from datapipe.sources.folder import FolderFeed
+
+            return Fed(app, FolderFeed(path or ".", options, endless=loop), clock)
+        case "redis":
+            from datapipe.brokers.redis.source import RedisFeed
+
+            return Fed(app, RedisFeed(path, options), clock)
+        case "kafka":
+            from datapipe.brokers.kafka.source import KafkaFeed
+
+            return Fed(app, KafkaFeed(path, options), clock)
+        case "nats":
+            from datapipe.brokers.nats.source import NatsFeed
+
+            return Fed(app, NatsFeed(path, options), clock)
+        case "mqtt":
+            from datapipe.brokers.mqtt.source import MqttBox
+
+            return Inbox(app, MqttBox(path, options, app.name), clock)
+    from datapipe.brokers.rabbitmq.source import StreamFeed, opened
+
+    found = opened(path, options)  # a stream has positions, a queue has none
+    return Fed(app, found, clock) if isinstance(found, StreamFeed) else Inbox(app, found, clock)

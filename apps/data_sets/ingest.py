@@ -11,17 +11,103 @@ from hashlib import sha256
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from apps.data_sets import tables
 from apps.data_sets.files import Listed, Place
 from apps.data_sets.recipe import TASKS, Recipe, record_schema
 from apps.data_sets.versions import INDEX, MANIFEST, DataSet, Unusable, share, writing
 from apps.data_sets.work import Engine, in_process
 from compositions.errors import RecomposeError
+
+SHARDS = 16
+"""Parts of the features table, by a hash of the path: a new version writes those anew in which something changed."""
+
+FILES = pa.schema(
+    [
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("mtime_ns", pa.int64()),
+        ("sha256", pa.string()),
+        ("error", pa.string()),
+        ("rows", pa.int32()),
+    ]
+)
+
+
+def shard_of(path: str) -> int:
+    return crc32(path.encode("utf-8", "surrogateescape")) % SHARDS
+
+
+def features_schema(columns: pa.Schema) -> pa.Schema:
+    return pa.schema([("path", pa.string()), ("row", pa.int32()), *columns])
+
+
+def news(records: pa.Table, before: pa.Table) -> pa.Table:
+    """All but those of files that could not be read and still cannot, for the same reason."""
+    failed = before.filter(pc.is_null(before["sha256"]))
+    known = set(zip(failed["path"].to_pylist(), failed["error"].to_pylist(), strict=True))
+    if not known:
+        return records
+    pairs = zip(records["path"].to_pylist(), records["error"].to_pylist(), strict=True)
+    return records.filter(pa.array([pair not in known for pair in pairs], pa.bool_()))
+
+
+def unchanged(records: pa.Table) -> pa.Table:
+    """Records of files whose content is what was known already."""
+    return records.filter(pc.and_(pc.is_null(records["rows"]), pc.is_null(records["error"])))
+
+
+def computed(records: pa.Table) -> pa.Table:
+    return records.filter(pc.or_(pc.is_valid(records["rows"]), pc.is_valid(records["error"])))
+
+
+def features(records: pa.Table, columns: pa.Schema) -> pa.Table:
+    """One row a region, face …: ``row`` counts within the file."""
+    lists = records["rows"].combine_chunks()
+    owners = pc.list_parent_indices(lists).to_numpy()
+    counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1])) if len(counts) else np.zeros(0, np.int64)
+    within = np.arange(len(owners)) - starts[owners]
+    flat = pc.list_flatten(lists)
+    parts = [pc.struct_field(flat, name) for name in columns.names]
+    path = records["path"].combine_chunks().take(pa.array(owners))
+    return pa.Table.from_arrays([path, pa.array(within, pa.int32()), *parts], schema=features_schema(columns))
+
+
+def file_rows(records: pa.Table) -> pa.Table:
+    """Records without their rows."""
+    counts = pc.cast(pc.fill_null(pc.list_value_length(records["rows"]), 0), pa.int32())
+    return records.set_column(records.schema.get_field_index("rows"), "rows", counts).cast(FILES)
+
+
+def files_table(before: pa.Table, same: pa.Table, new: pa.Table, gone: Sequence[str]) -> pa.Table:
+    """Files of the next version by path: ``same`` with the size and time that they have now."""
+    known = {row["path"]: {"rows": row["rows"], "error": row["error"]} for row in before.to_pylist()}
+    again = [row | known[row["path"]] for row in file_rows(same).to_pylist()]
+    left = without(before, [*gone, *same["path"].to_pylist(), *new["path"].to_pylist()])
+    return pa.concat_tables([left, pa.Table.from_pylist(again, FILES), file_rows(new)]).sort_by("path")
+
+
+def without(table: pa.Table, paths: Sequence[str]) -> pa.Table:
+    return table.filter(pc.invert(pc.is_in(table["path"], pa.array(paths, pa.string()))))
+
+
+def quarantine(files: pa.Table) -> pa.Table:
+    bad = files.filter(pc.is_valid(files["error"]))
+    return pa.table({"path": bad["path"], "reason": bad["error"]})
+
+
+def by_shard(table: pa.Table) -> list[pa.Table]:
+    """The rows of each shard."""
+    paths = table["path"].combine_chunks().dictionary_encode()
+    known = pa.array([shard_of(path) for path in paths.dictionary.to_pylist()], pa.int32())
+    numbers = known.take(paths.indices)
+    return [table.filter(pc.equal(numbers, shard)) for shard in range(SHARDS)]
 
 
 class Staging:
@@ -169,11 +255,11 @@ class _Job(NamedTuple):
 
     def files_before(self) -> pa.Table:
         if not self.continues:
-            return tables.FILES.empty_table()
-        return pq.read_table(self.data.current / "files.parquet", schema=tables.FILES)
+            return FILES.empty_table()
+        return pq.read_table(self.data.current / "files.parquet", schema=FILES)
 
     def features_before(self, shard: int) -> pa.Table:
-        schema = tables.features_schema(self.recipe.columns)
+        schema = features_schema(self.recipe.columns)
         file = self.data.current / _part(shard)
         known = self.continues and file.exists()
         return pq.read_table(file, schema=schema, partitioning=None) if known else schema.empty_table()
@@ -183,12 +269,12 @@ def _next(job: _Job, engine: Engine, tell: Callable[[int, int], None]) -> Ingest
     before = job.files_before()
     known = {row["path"]: Known(row["size"], row["mtime_ns"], row["sha256"]) for row in before.to_pylist()}
     todo = plan(job.listed, known)
-    found = tables.news(_compute(job, todo, engine, tell), before)
-    new, same = tables.computed(found), tables.unchanged(found)
+    found = news(_compute(job, todo, engine, tell), before)
+    new, same = computed(found), unchanged(found)
     if job.data.manifest and job.continues and job.same_index() and not found.num_rows and not todo.gone:
         job.data.tidy()
         return _report(job.data.manifest, todo, computed=0)
-    files = tables.files_table(before, same, new, todo.gone)
+    files = files_table(before, same, new, todo.gone)
     _refuse_empty(job, files)
     with job.data.next_version() as draft:
         _write(job, draft, files, new, todo.gone)
@@ -213,7 +299,7 @@ def _compute(job: _Job, todo: Plan, engine: Engine, tell: Callable[[int, int], N
 
 
 def _refuse_empty(job: _Job, files: pa.Table) -> None:
-    if files.num_rows == tables.quarantine(files).num_rows:
+    if files.num_rows == quarantine(files).num_rows:
         first = files["error"][0].as_py()
         job.data.discard()
         raise RecomposeError(f"none of the {files.num_rows} files in {job.place.name!r} can be used: {first}")
@@ -221,14 +307,14 @@ def _refuse_empty(job: _Job, files: pa.Table) -> None:
 
 def _write(job: _Job, draft: Path, files: pa.Table, new: pa.Table, gone: Iterable[str]) -> None:
     touched = [*new["path"].to_pylist(), *gone]
-    changed = {tables.shard_of(path) for path in touched} if job.continues else set(range(tables.SHARDS))
-    rows = tables.by_shard(tables.features(new, job.recipe.columns))
+    changed = {shard_of(path) for path in touched} if job.continues else set(range(SHARDS))
+    rows = by_shard(features(new, job.recipe.columns))
     shards = [
         _merged(job, draft, shard, touched, rows[shard]) if shard in changed else _shared(job, draft, shard)
-        for shard in range(tables.SHARDS)
+        for shard in range(SHARDS)
     ]
     pq.write_table(files, draft / "files.parquet")
-    pq.write_table(tables.quarantine(files), draft / "quarantine.parquet")
+    pq.write_table(quarantine(files), draft / "quarantine.parquet")
     if touched or not job.same_index():
         job.recipe.write_index(pa.concat_tables(shards).sort_by(ORDER), draft / INDEX)
     else:
@@ -237,7 +323,7 @@ def _write(job: _Job, draft: Path, files: pa.Table, new: pa.Table, gone: Iterabl
 
 def _merged(job: _Job, draft: Path, shard: int, touched: list[str], new: pa.Table) -> pa.Table:
     """Writes one part of the features anew."""
-    part = pa.concat_tables([tables.without(job.features_before(shard), touched), new]).sort_by(ORDER)
+    part = pa.concat_tables([without(job.features_before(shard), touched), new]).sort_by(ORDER)
     if part.num_rows:
         (draft / _part(shard)).parent.mkdir(parents=True)
         pq.write_table(part, draft / _part(shard))
@@ -261,7 +347,7 @@ def _content(job: _Job, draft: Path, files: pa.Table) -> dict[str, Any]:
     checksums = {path.relative_to(draft).as_posix(): sha256(path.read_bytes()).hexdigest() for path in written}
     counts = {
         "files": files.num_rows,
-        "quarantined": tables.quarantine(files).num_rows,
+        "quarantined": quarantine(files).num_rows,
         "rows": sum(files["rows"].to_pylist()),
     }
     versions = {"python": platform.python_version()} | {name: version_of(name) for name in MADE_WITH}

@@ -8,20 +8,48 @@ same projections the answers are the original's.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apps.contract import App
+from apps.data_sets.reader import Reader, Searched, Unversioned
+from apps.ferret.database import KIND, Database, load_database
 from apps.ferret.extract import extract, segment
 from apps.ferret.loops.kernels import Kernel, load_kernel
+from apps.ferret.lsh import Projections, draw_projections, load_projections
 from apps.ferret.options import FerretOptions
-from apps.ferret.queries import pushed_query, queries_of, read_queries
-from apps.ferret.search import Databases, recipe_of, searched
+from apps.ferret.queries import images_of, pushed_query, queries_of, read_queries
 from apps.ferret.values import SIDE, Candidates, Photo, Ranking, Regions, Signature, Unreadable
 from compositions.errors import RecomposeError
 from compositions.model import Stage
+
+if TYPE_CHECKING:
+    from apps.ferret.data_set import RegionRecipe
+
+Databases = Reader[Database] | Unversioned[Database]
+
+
+def searched(options: FerretOptions) -> Searched[Database]:
+    projections = cache(partial(projections_of, options))
+    recipe, folder = partial(recipe_of, options), partial(images_of, options)
+    return Searched(KIND, options.database, folder, recipe, load_database, lambda: projections().fingerprint)
+
+
+def recipe_of(options: FerretOptions) -> RegionRecipe:
+    """Return how a database is made. By the compiled kernel unless the options name one: both find the same."""
+    from apps.ferret.data_set import RegionRecipe  # Arrow: workers do not need it
+
+    kernel = options.kernel if "kernel" in options.model_fields_set else "fast"
+    return RegionRecipe(partial(images_of, options), cache(partial(projections_of, options)), kernel)
+
+
+def projections_of(options: FerretOptions) -> Projections:
+    path = options.projections
+    return load_projections(path.expanduser()) if path else draw_projections()
+
 
 if TYPE_CHECKING:
     from apps.ferret.data_set import RegionRecipe

@@ -19,10 +19,47 @@ from apps.contract import App, Options, Output
 from apps.frames import Frame, frames_of, intact, scaled
 from apps.lane_detection import operators
 from apps.lane_detection.operators import Image, Lines
-from apps.lane_detection.road import sample_road
-from apps.video_out import Shown, video_output
+from apps.samples import cache_dir
+from apps.video_out import Shown, video_output, write_video
 from compositions.errors import RecomposeError
 from compositions.model import Stage
+
+WIDTH, HEIGHT = 640, 360
+FRAMES, FRAMES_PER_S = 150, 25.0
+HORIZON = 200
+"""Row where the road ends."""
+RECIPE = "v1"
+SEED = 7
+
+
+def sample_road() -> Path:
+    """An MJPG video of 150 frames, 640×360: a road that bends, with two marked sides, noise and a sky."""
+    place = cache_dir() / f"road-{RECIPE}.avi"
+    if not place.exists():
+        noise = np.random.default_rng(SEED)
+        write_video(place, (_frame(number, noise) for number in range(FRAMES)), (WIDTH, HEIGHT), FRAMES_PER_S)
+    return place
+
+
+def _frame(number: int, noise: np.random.Generator) -> Image:
+    image = np.full((HEIGHT, WIDTH, 3), (90, 160, 90), np.uint8)
+    image[:HORIZON] = (220, 190, 150)
+    vanishing = WIDTH / 2 + 60 * np.sin(2 * np.pi * number / FRAMES)
+    road = np.array([[40, HEIGHT], [vanishing - 12, HORIZON], [vanishing + 12, HORIZON], [WIDTH - 40, HEIGHT]])
+    cv2.fillPoly(image, [road.astype(np.int32)], (105, 105, 105))
+    for foot in (80, WIDTH - 80):
+        cv2.line(image, (foot, HEIGHT), (round(vanishing), HORIZON), (240, 240, 240), 6, cv2.LINE_AA)
+    _dashes(image, number, vanishing)
+    return np.clip(image + noise.normal(0, 4, image.shape), 0, 255).astype(np.uint8)
+
+
+def _dashes(image: Image, number: int, vanishing: float) -> None:
+    """The middle of the road, that comes closer."""
+    for dash in range(6):
+        near = (dash + number / 10 % 1) / 6
+        begin, end = HORIZON + (HEIGHT - HORIZON) * near**2, HORIZON + (HEIGHT - HORIZON) * min(1.0, near + 0.06) ** 2
+        cv2.line(image, (round(vanishing), round(begin)), (round(vanishing), round(end)), (230, 230, 230), 4)
+
 
 COLUMNS = ("frame", "x1", "y1", "x2", "y2", "side")
 INPUT_CLASSES = {"test": 25, "small": 125, "medium": 500, "large": 1_500, "huge": 3_000}

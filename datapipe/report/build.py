@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from matplotlib.figure import Figure
 
 from compositions.wording import figure
-from datapipe.report import plots, style
+from datapipe.report import plots
 from datapipe.report.data import RunData
 
 UNITS = {"latency": "ms", "throughput": "items/s"}
@@ -120,16 +120,16 @@ def build(run: RunData, pngs: Path | None = None) -> str:
         made = plot(run)
         sections.append(_section(name, title, sentence, made))
         if pngs is not None and made is not None:
-            write_whole(pngs / f"{name}.png", style.png(made))
+            write_whole(pngs / f"{name}.png", plots.png(made))
     sections.append(f'<h2 id="decisions">Decisions</h2>{"".join(_decisions(run)) or NOTHING}')
-    return style.page(f"{run.app}: {run.began:%Y-%m-%d %H:%M} UTC", sections)
+    return plots.page(f"{run.app}: {run.began:%Y-%m-%d %H:%M} UTC", sections)
 
 
 NOTHING = '<p class="note">Nothing of it in this period.</p>'
 
 
 def _section(name: str, title: str, sentence: str, made: Figure | None) -> str:
-    drawn = NOTHING if made is None else f"<figure>{style.svg(made)}</figure>"
+    drawn = NOTHING if made is None else f"<figure>{plots.svg(made)}</figure>"
     return f'<h2 id="{name}">{title}</h2><p class="note">{sentence}</p>{drawn}'
 
 
@@ -167,7 +167,7 @@ def _candidates(decision: dict[str, Any]) -> str:
     )  # fmt: skip
     rows = [[candidate[key] for key in keys] for candidate in decision["candidates"][:CANDIDATES]]
     left = len(decision["candidates"]) - len(rows)
-    return style.table(heads, rows) + (f'<p class="note">and {left} more</p>' if left else "")
+    return plots.table(heads, rows) + (f'<p class="note">and {left} more</p>' if left else "")
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from compositions.errors import RecomposeError
-from datapipe.sinks.port import Gather, Row
+from datapipe.sinks.port import Gather, Row, followed
 
 ASIDE = "_aside"
 """Readers of data sets leave names alone that begin so."""
@@ -75,7 +75,7 @@ class ParquetFiles:
         for each in sorted((self._folder / ASIDE).iterdir()):
             found = self._epochs.fullmatch(each.name)
             if found and int(found[1]) > self._epoch:
-                raise self._fenced()
+                raise followed(self._run)
             if found and int(found[1]) < self._epoch:
                 gone = each.with_name(f"gone-{each.name}")
                 each.rename(gone)
@@ -115,7 +115,7 @@ class ParquetFiles:
             yield
         except FileNotFoundError as error:
             if self._folder.is_dir() and not self._aside.is_dir():
-                raise self._fenced() from None
+                raise followed(self._run) from None
             raise OSError(f"sink {self._folder} cannot be written: {error.strerror}") from error
         except (NotADirectoryError, FileExistsError) as error:
             raise RecomposeError(f"sink path {str(self._folder)!r} is no folder; give one") from error
@@ -123,9 +123,6 @@ class ParquetFiles:
             raise RecomposeError(f"a file of run {self._run} in {self._folder} cannot be read: {error}") from error
         except OSError as error:
             raise OSError(f"sink {self._folder} cannot be written: {error.strerror or error}") from error
-
-    def _fenced(self) -> RecomposeError:
-        return RecomposeError(f"another epoch goes on with run {self._run}; this one writes nothing any more")
 
 
 def _sync(path: Path) -> None:

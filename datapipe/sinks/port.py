@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from compositions.errors import RecomposeError
+
 
 class Row(NamedTuple):
     """A result row. An item has one, or any number if a stage gave several values (``part`` 0, 1 …) or none. Their run
@@ -44,6 +46,11 @@ class Sink(Protocol):
         before this one. After an error the same again: what was done before the answer was lost is not done twice."""
 
     def close(self) -> None: ...
+
+
+def followed(run: str) -> RecomposeError:
+    """Return the error of a sink whose run is another epoch's now."""
+    return RecomposeError(f"another epoch goes on with run {run}; this one writes nothing any more")
 
 
 MOST = 4000

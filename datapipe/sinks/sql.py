@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compositions.errors import RecomposeError
-from datapipe.sinks.port import AT_ONCE, Row
+from datapipe.sinks.port import AT_ONCE, Row, followed
 
 TABLE = "recompose_results"
 
@@ -29,7 +29,7 @@ class SqlSink:
             raise RecomposeError("the path of sink sql is no URL of a database; give sqlite:///FILE") from None
         except ModuleNotFoundError as error:
             raise RecomposeError(f"sink sql needs the package {error.name}; it speaks to this database") from error
-        self._mine = {"run": run, "epoch": epoch}
+        self._run, self._epoch = run, epoch
         self._results, self._runs = self._tables(table)
 
     gather = AT_ONCE
@@ -51,7 +51,7 @@ class SqlSink:
 
     def _take_over(self, db: Any, next_serial: int) -> int:
         """The row of the run is changed first, which locks it: no other epoch comes between."""
-        runs, results, run, epoch = self._runs, self._results, self._mine["run"], self._mine["epoch"]
+        runs, results, run, epoch = self._runs, self._results, self._run, self._epoch
         mine = (runs.c.run == run) & (runs.c.epoch <= epoch)
         taken = db.execute(runs.update().where(mine).values(epoch=epoch)).rowcount
         found = db.execute(self._sql.select(runs.c.until).where(runs.c.run == run)).first()
@@ -59,7 +59,7 @@ class SqlSink:
             db.execute(runs.insert().values(run=run, epoch=epoch, until=0))
             return 0
         if not taken:
-            raise self._fenced()
+            raise followed(run)
         until = min(int(found.until), next_serial)
         db.execute(runs.update().where(mine).values(until=until))
         db.execute(results.delete().where((results.c.run == run) & (results.c.serial >= until)))
@@ -67,15 +67,15 @@ class SqlSink:
 
     def write(self, until: int, rows: Sequence[Row]) -> None:
         """The row of the run is changed first: who has lost it writes nothing."""
-        runs, run = self._runs, self._mine["run"]
-        mine = (runs.c.run == run) & (runs.c.epoch == self._mine["epoch"])
+        runs, run = self._runs, self._run
+        mine = (runs.c.run == run) & (runs.c.epoch == self._epoch)
         try:
             with self._engine.begin() as db:
                 taken = db.execute(runs.update().where(mine & (runs.c.until < until)).values(until=until)).rowcount
                 if not taken and db.execute(self._sql.select(runs.c.run).where(mine)).first() is None:
-                    raise self._fenced()
+                    raise followed(run)
                 if taken and rows:
-                    db.execute(self._results.insert(), [_fields(str(run), row) for row in rows])
+                    db.execute(self._results.insert(), [_fields(run, row) for row in rows])
         except self._sql.exc.SQLAlchemyError as error:
             raise self._trouble(error) from error
 
@@ -95,9 +95,6 @@ class SqlSink:
             *(column("epoch", integer, nullable=False), column("until", integer, nullable=False)),
         )
         return results, runs
-
-    def _fenced(self) -> RecomposeError:
-        return RecomposeError(f"another epoch goes on with run {self._mine['run']}; this one writes nothing any more")
 
     def _trouble(self, error: Exception) -> Exception:
         """Return the error with the database's own words only, because a statement contains values."""

@@ -27,6 +27,7 @@ AGAIN_S = 0.5
 """Between two attempts to reach a place that does not answer."""
 MOST = 512
 """Messages asked for at once."""
+ON_GAP = ("end", "go-on")
 log = structlog.get_logger()
 
 
@@ -261,6 +262,21 @@ def _plain(body: bytes) -> Any:
         return from_json(body)
     except ValueError:
         return json.loads(body)
+
+
+def check_options(who: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raises: RecomposeError for an option that is none of ``names``."""
+    if strange := sorted(set(options) - set(names)):
+        known = " and ".join(names) if len(names) == 2 else ", ".join(names)
+        raise RecomposeError(f"{who} has no option {strange[0]!r}; it has {known}")
+
+
+def goes_on(who: str, options: Mapping[str, Any]) -> bool:
+    """Return what option ``on_gap`` says: whether a run goes on if its place dropped what was not read. Raises:
+    RecomposeError."""
+    if (on_gap := options.get("on_gap", ON_GAP[0])) not in ON_GAP:
+        raise RecomposeError(f"option on_gap of {who} is {on_gap!r}; give {' or '.join(ON_GAP)}")
+    return bool(on_gap != ON_GAP[0])
 
 
 def whole(who: str, options: Mapping[str, Any], name: str, usual: int, most: int) -> int:

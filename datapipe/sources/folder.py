@@ -20,7 +20,7 @@ import pyarrow.parquet
 
 from compositions.errors import RecomposeError
 from compositions.wording import without_user
-from datapipe.sources.fed import Message
+from datapipe.sources.fed import Message, check_options
 from datapipe.sources.portions import Position
 
 LINES = (".jsonl", ".ndjson", ".json")
@@ -228,8 +228,7 @@ TYPES: Mapping[str, Callable[[str], Any]] = {"text": str, "int": int, "float": f
 
 def _types(options: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the option ``types``: the type of each column by name. Raises: RecomposeError."""
-    if unknown := sorted(set(options) - {"types"}):
-        raise RecomposeError(f"source folder has no option {unknown[0]!r}; it has types")
+    check_options("source folder", options, ("types",))
     types = options.get("types", {})
     if not isinstance(types, Mapping):
         raise RecomposeError(f'option types of source folder is {types!r}; give an object such as {{"count": "int"}}')

@@ -24,7 +24,7 @@ from datapipe.telemetry.schema import SCHEMAS, SEPARATOR
 from service.api import create_app
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from service.schemas.base import time_text
 from service.schemas.figures import Latency
 from service.schemas.spec import RunSpec, TelemetrySpec

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from apps.synthetic.checks import verify
-from apps.synthetic.options import SyntheticOptions
+from apps.synthetic.app import SyntheticOptions
 from lab.benchmarks.harness import metadata, tell
+from lab.simulation.synthetic_checks import verify
 from runtime.pools.ray import cluster
 from service.runner.rpc.requests import ReadStatus, ResetGaps, Start, Stop
 from service.runner.runner import Runner

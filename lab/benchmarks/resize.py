@@ -19,11 +19,11 @@ from typing import Any
 import click
 
 from apps.registry import create
-from apps.synthetic.checks import verify
-from apps.synthetic.options import SyntheticOptions
+from apps.synthetic.app import SyntheticOptions
 from compositions.model import Composition, Group, Pattern, TransitionKind
 from control.journal import OutputGaps, SwitchRecord
 from lab.benchmarks.harness import metadata
+from lab.simulation.synthetic_checks import verify
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.instructions import Task
 from runtime.dispatch.outcomes import Delivered, SwitchEnded

@@ -23,7 +23,7 @@ from profiler.slo import SloStatus, parse_slo, together
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
 from service.daemon.supervision.ray_host import RayHost
-from service.schemas.machine import MachineBudgetRequest
+from service.schemas.slo import MachineBudgetRequest
 from service.schemas.spec import InputSpec, RunSpec
 from service.schemas.status import Status
 

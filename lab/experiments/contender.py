@@ -12,8 +12,8 @@ from compositions.batching import Batching
 from compositions.errors import RecomposeError
 from compositions.model import Composition, Stage
 from compositions.notation import parse
-from datapipe.sources.classes import items_of
 from lab.experiments.spec import Experiment
+from service.cli.texts import items_of
 from service.runner.validation.resolution import choices_for
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from datapipe.report.style import BANDS, DELIVERED, MEAN, OFFERED, band_colour
+from datapipe.report.plots import BANDS, DELIVERED, MEAN, OFFERED, band_colour
 from lab.experiments.contender import Measurement, Point
 from lab.experiments.figures import Spread
 from lab.experiments.spec import Experiment

@@ -19,7 +19,7 @@ from lab.simulation.scenario import Happening, Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
 from lab.simulation.trace import Left, Moment
 from profiler.slo import SloStatus
-from service.runner.validation.settings import RunSettings
+from service.runner.validation.resolution import RunSettings
 
 FLOOD_PER_S = 1e5
 """More than anything takes: how fast a composition is when it never waits for items."""

@@ -16,7 +16,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from datapipe.report.style import BANDS, OFFERED
+from datapipe.report.plots import BANDS, OFFERED
 from lab.gym.contest import PICTURE_STEP_S, Result
 from lab.gym.plant import VERSION
 

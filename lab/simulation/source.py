@@ -16,7 +16,7 @@ from profiler.snapshot import Demand
 
 _GAP_STEP_S, _LONGEST_GAP_S = 0.25, 3600.0
 _CATCH_UP_S = 10.0
-"""As a runner does (:mod:`service.runner.validation.settings`)."""
+"""As a runner does (:mod:`service.runner.validation.resolution`)."""
 _COUNT_EVERY_S = 0.25
 _LOOK_S = 0.05
 """Longest time between two looks at a rate that may change."""

@@ -9,8 +9,7 @@ from bisect import bisect_left
 from collections import deque
 from typing import Any
 
-from runtime.arena.reference import ArenaSettings, Block, Reference, in_pages, memory_bytes
-from runtime.arena.segment import Segment
+from runtime.arena.reference import ArenaSettings, Block, Reference, Segment, in_pages, memory_bytes
 
 
 class Departed:

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 from compositions.errors import RecomposeError
 from runtime.arena.arena import Arena
-from runtime.arena.reference import LARGE_BYTES, Block, Reference, in_pages
-from runtime.arena.segment import Bytes, Segment, faults
+from runtime.arena.reference import LARGE_BYTES, Block, Bytes, Reference, Segment, faults, in_pages
 
 
 class Holds:

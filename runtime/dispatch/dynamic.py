@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from compositions.batch_settings import SchedulerSettings
 from compositions.dynamic import Dyn
 from runtime.scheduling import SCHEDULERS, make_scheduler
-from runtime.scheduling.book import Book, Measured, Queue, Visit
+from runtime.scheduling.port import Book, Measured, Queue, Visit
 
 
 class Roaming:

@@ -13,7 +13,7 @@ from runtime.dispatch.pipeline import GroupState, Pipeline, WorkerState
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.dispatch.state import State
 from runtime.dispatch.work import Work
-from runtime.scheduling.book import Queue
+from runtime.scheduling.port import Queue
 
 LEAVES_AFTER_S = 1.0
 """Without a task: what it still has moves when it is asked for, and holds up nothing that flows."""

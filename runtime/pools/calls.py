@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from compositions.model import Stage, StageKind
-from runtime.pools.invalid_result import no_pair
 from runtime.pools.keyed import KeyedStage, KeyedStages, Together
+from runtime.pools.port import no_pair
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from compositions.errors import RecomposeError
 from profiler.snapshot import StageTiming
 from runtime.dispatch.events import ItemFault
 from runtime.pools.calls import Call, Calls, TogetherError
-from runtime.transport.outputs import any_outputs, gathered, owners, spread, unnested
+from runtime.transport.values import any_outputs, gathered, owners, spread, unnested
 
 T = TypeVar("T")
 _HERE = __file__.removesuffix("execute.py")

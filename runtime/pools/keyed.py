@@ -17,8 +17,8 @@ from compositions.model import Stage, StageKind
 from runtime.dispatch.events import NOTHING_KEYED, KeyedDone
 from runtime.dispatch.instructions import KeyedTask
 from runtime.dispatch.keys import Changed, KeyStates, Routed, Routes, StatesByKey
-from runtime.pools.invalid_result import STATE_MUST, no_pair, unfit
-from runtime.transport.outputs import any_outputs, spread
+from runtime.pools.port import STATE_MUST, no_pair, unfit
+from runtime.transport.values import any_outputs, spread
 
 _FIXED = frozenset({int, float, complex, str, bytes, bool, type(None)})
 """States of these types cannot be changed in place."""

@@ -31,8 +31,7 @@ from runtime.pools.calls import Calls
 from runtime.pools.execute import StageError, run_now
 from runtime.pools.perform import perform, perform_alone
 from runtime.pools.port import at_once
-from runtime.transport.outputs import put_together
-from runtime.transport.values import pickled, unpickled
+from runtime.transport.values import pickled, put_together, unpickled
 
 
 class PickleCodec:

@@ -14,10 +14,9 @@ from runtime.dispatch.instructions import Task
 from runtime.dispatch.keys import Payload
 from runtime.pools.calls import Calls
 from runtime.pools.execute import Executed, StageError, execute, traceback_from_stage
-from runtime.pools.invalid_result import STATE_MUST, VALUE_MUST, unfit
 from runtime.pools.keyed import StatesError
-from runtime.pools.port import Codec
-from runtime.transport.outputs import Broken, picked_of
+from runtime.pools.port import STATE_MUST, VALUE_MUST, Codec, unfit
+from runtime.transport.values import Broken, picked_of
 from runtime.transport.wire import Message
 
 # Run a task of one item through plain stages: the fast path of most tasks of a heavy stream, without what only several

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
+from compositions.errors import RecomposeError
 from runtime.dispatch.events import Event, WorkerId
 from runtime.dispatch.instructions import Task
 from runtime.dispatch.keys import Payload
@@ -80,3 +82,28 @@ async def at_once(tasks: AsyncIterator[T], work: Work[T], alone: Callable[[T], b
 async def _behind(before: asyncio.Task[None], work: Work[T], task: T) -> None:
     await asyncio.wait([before])
     await work(task)
+
+
+STATE_MUST = "a state must be plain data, and what else the stage needs is made in setup"
+VALUE_MUST = "what stages hand on must be data"
+
+
+def unfit(what: str, must: str) -> str:
+    """Return the message that ``what`` cannot be pickled, with the traceback of the exception being handled."""
+    text = traceback.format_exc().rstrip()
+    return f"{what} cannot be pickled\n{text}\n{what} cannot be pickled ({text.splitlines()[-1]}); {must}"
+
+
+def no_pair(error: BaseException, stage: object, pair: str) -> BaseException:
+    """Return what was raised where the method of a stage was called and what it returned was taken apart; instead of
+    Python's words for the latter, a sentence with the ``pair`` that it must return."""
+    at = error.__traceback__
+    if (
+        not isinstance(error, TypeError | ValueError)
+        or at is None
+        or at.tb_next is not None
+        or "unpack" not in str(error)
+    ):
+        return error
+    name = getattr(stage, "__name__", "a stage that keeps a state")
+    return RecomposeError(f"{name} must return {pair}; what it returned is no pair ({error})")

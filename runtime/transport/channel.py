@@ -10,7 +10,7 @@ from typing import Protocol
 
 import zmq
 
-from runtime.transport.credentials import CHALLENGE_BYTES, Invitation, Network
+from runtime.transport.pending import CHALLENGE_BYTES, Invitation, Network
 from runtime.transport.stream import Handed, MessageReader, MessageWriter, prepare
 from runtime.transport.wire import HEAD, Kind, Message, pack, plain_text, unpack
 

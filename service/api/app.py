@@ -16,7 +16,7 @@ from service.api.deps import KnownQuery
 from service.api.docs import add_schemas, add_security, remove_unused, yaml_body
 from service.api.guard import Access, Guard
 from service.api.operation import Exposition
-from service.api.sse import Broadcaster
+from service.api.status import Broadcaster
 from service.daemon.daemon import Daemon
 
 

@@ -11,7 +11,7 @@ from compositions.dynamic import SCHEDULER_NAMES
 from compositions.model import Stage
 from compositions.rules import MAX_REPLICAS
 from service.api.problems import MEDIA_TYPE
-from service.schemas.operation import Problem, ResultsGone, ValidationProblem
+from service.schemas.results import Problem, ResultsGone, ValidationProblem
 
 WHEN = {
     400: "the request is not HTTP that can be read",

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from service.api import problems, strict_json
+from service.api import problems
 from service.api.deps import ThisDaemon, expect_json
 from service.api.docs import item_body
 from service.api.docs import problems as documented
-from service.api.guard import media_type, read_aside
+from service.api.guard import JsonRefusedError, media_type, parse_json, read_aside
 from service.daemon.daemon import Daemon
 from service.schemas.refusals import BadValueError
 from service.schemas.results import Accepted, AcceptedMany
@@ -63,8 +63,8 @@ def _lines(body: bytes) -> tuple[Any, ...]:
 
 def _line(number: int, line: bytes) -> Any:
     try:
-        return strict_json.parse(line)
-    except strict_json.JsonRefusedError as error:
+        return parse_json(line)
+    except JsonRefusedError as error:
         raise BadValueError(f"line {number}: {error}") from error
 
 

@@ -26,8 +26,8 @@ from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.api.metrics import METRICS, Metric
 from service.logs import Recent
-from service.schemas.operation import Health, LogLine
 from service.schemas.refusals import UnavailableError
+from service.schemas.results import Health, LogLine
 from service.schemas.status import Status
 
 LATENCY = "recompose_item_latency_seconds"

@@ -21,8 +21,8 @@ from datapipe.sources.push import BufferFull, SourceClosed
 from service.runner.rpc.requests import Taken
 from service.schemas import refusals
 from service.schemas.base import json_of, plain
-from service.schemas.operation import FieldError, Problem, ResultsGone, ValidationProblem
 from service.schemas.refusals import ConflictError, DiskFullError, NotFoundError, ResultsGoneError, UnavailableError
+from service.schemas.results import FieldError, Problem, ResultsGone, ValidationProblem
 
 MEDIA_TYPE = "application/problem+json"
 log = structlog.get_logger()

@@ -10,9 +10,8 @@ from service.api import problems
 from service.api.deps import ExpectJson, ThisDaemon
 from service.api.docs import problems as documented
 from service.schemas.alerts import AlertsInForce, AlertsRequest
-from service.schemas.machine import MachineBudgetRequest, MachineShares
 from service.schemas.requests import SloRequest
-from service.schemas.slo import StoredSlo
+from service.schemas.slo import MachineBudgetRequest, MachineShares, StoredSlo
 
 router = APIRouter(tags=["objectives"])
 Asked = Annotated[MachineBudgetRequest | None, Body(description="null lifts it.")]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator, Callable
 from time import time
 from typing import Annotated
 
 import anyio
+import structlog
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import AwareDatetime, BeforeValidator
@@ -15,15 +18,81 @@ from service.api import problems
 from service.api.deps import ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
+from service.api.problems import json_text
 from service.daemon.past import AskedTraces, Past, compared, known_runs, traces
 from service.runner.rpc.requests import ReadResults
-from service.runner.telemetry.history import KEPT_S
+from service.runner.telemetry.record import KEPT_S
 from service.schemas.base import time_text
 from service.schemas.decisions import KINDS, Decision, Entry, EntryKind
-from service.schemas.operation import OwingRun
-from service.schemas.results import Result
+from service.schemas.results import OwingRun, Result
 from service.schemas.runs import KnownRun, RunFigures, Trace
 from service.schemas.status import Rates, Sample, Status
+
+PERIOD_S = 0.25
+log = structlog.get_logger()
+
+
+class _Feed:
+    def __init__(self) -> None:
+        self.changed = asyncio.Condition()
+        self.latest, self.number, self.watchers = "", 0, 0
+        self.poll: asyncio.Task[None] | None = None
+
+
+class Broadcaster:
+    """``read`` blocks and runs in a thread. A slow watcher misses statuses, it never delays the others."""
+
+    def __init__(self, read: Callable[[str], object], period_s: float = PERIOD_S) -> None:
+        self._read, self._period_s = read, period_s
+        self._feeds: dict[str, _Feed] = {}
+        self._closed = False
+
+    async def watch(self, app: str, ending: Callable[[], bool] = lambda: False) -> AsyncGenerator[str, None]:
+        """Statuses of ``app`` as JSON text, until ``close``, or until ``ending`` at the next one."""
+        feed = self._feeds.setdefault(app, _Feed())
+        feed.watchers += 1
+        if feed.poll is None:
+            feed.poll = asyncio.create_task(self._poll(app, feed))
+        try:
+            seen = 0
+            while not (self._closed or ending()):
+                async with feed.changed:
+                    while not self._closed and feed.number <= seen:
+                        await feed.changed.wait()
+                seen = feed.number
+                if not self._closed:
+                    yield feed.latest
+        finally:
+            self._leave(app, feed)
+
+    def _leave(self, app: str, feed: _Feed) -> None:
+        feed.watchers -= 1
+        if feed.watchers == 0 and feed.poll is not None:
+            feed.poll.cancel()
+            self._feeds.pop(app, None)
+
+    async def _poll(self, app: str, feed: _Feed) -> None:
+        while True:
+            due_s = asyncio.get_running_loop().time() + self._period_s
+            try:
+                feed.latest = await asyncio.to_thread(lambda: json_text(self._read(app)))
+            except Exception as error:  # the next turn asks again; the watchdog deals with the runner
+                log.warning("status poll", app=app, error=str(error))
+            else:
+                await self._tell(feed)
+            await asyncio.sleep(max(due_s - asyncio.get_running_loop().time(), 0))
+
+    async def _tell(self, feed: _Feed) -> None:
+        async with feed.changed:
+            feed.number += 1
+            feed.changed.notify_all()
+
+    async def close(self) -> None:
+        """Lets every watcher end."""
+        self._closed = True
+        for feed in list(self._feeds.values()):
+            await self._tell(feed)
+
 
 router = APIRouter(tags=["observation"])
 GRACE_S = 2.0

@@ -25,8 +25,7 @@ import click
 from compositions.errors import RecomposeError
 from service.cli import render
 from service.cli.check import apps_option
-from service.cli.demo_course import Course
-from service.cli.demo_view import AppClient, DemoView
+from service.cli.demo_course import AppClient, Course, DemoView
 from service.cli.follow import INTERRUPTED, Ending
 from service.cli.http import Client, ServiceError
 from service.cli.texts import parse_options

@@ -22,10 +22,9 @@ from service.cli.http import Client, read, segment
 from service.cli.texts import all_together, app_argument, budget_option, each_as_usage, threshold_option
 from service.schemas.alerts import AlertsInForce, AlertsRequest
 from service.schemas.base import plain
-from service.schemas.machine import MachineShares, TermsBody
 from service.schemas.refusals import refusal
 from service.schemas.requests import AnnounceRequest, JointSlo
-from service.schemas.slo import StoredSlo
+from service.schemas.slo import MachineShares, StoredSlo, TermsBody
 from service.schemas.status import Status
 
 

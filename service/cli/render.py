@@ -13,8 +13,7 @@ from compositions.wording import figure
 from service.schemas.base import read_time
 from service.schemas.compositions import Choice
 from service.schemas.decisions import Entry, NoChange, Resized
-from service.schemas.machine import MachineShares, TermsBody
-from service.schemas.slo import BudgetBody, ObjectiveInForce, SloInForce, StoredSlo
+from service.schemas.slo import BudgetBody, MachineShares, ObjectiveInForce, SloInForce, StoredSlo, TermsBody
 from service.schemas.status import Status
 
 SLO_COLORS = {"met": "green", "violated": "red", "infeasible": "yellow"}

@@ -12,14 +12,16 @@ from apps import registry
 from compositions.batching import MOST_BYTES, MOST_LINGER_MS
 from control.decisions import Mode
 from control.strategies import STRATEGIES
-from datapipe.sources.classes import Amount, items_of, parse_amount
 from profiler.slo import Slo, parse_slo
 from service.cli.check import apps_option
 from service.cli.texts import (
+    Amount,
     app_argument,
     as_usage,
     budget_option,
     each_as_usage,
+    items_of,
+    parse_amount,
     parse_batch,
     parse_options,
     parse_pattern,

@@ -11,7 +11,7 @@ from service.cli import render
 from service.cli.clients import connected, json_option, show, url_option
 from service.cli.http import read, segment
 from service.cli.texts import app_argument
-from service.schemas.operation import OwingRun
+from service.schemas.results import OwingRun
 from service.schemas.runs import KnownRun, RunFigures, Trace
 
 

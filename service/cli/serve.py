@@ -25,7 +25,7 @@ from service.cli.listener import listen, serve_on
 from service.daemon.daemon import Daemon
 from service.daemon.store.database import default_directory
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import Host, LocalHost
+from service.daemon.supervision.runner_slot import Host, LocalHost
 from service.runner.validation.resolution import shipped
 from service.schemas.spec import Durable, Ending, RunSpec, TelemetrySpec
 

@@ -8,9 +8,8 @@ import click
 from pydantic import ValidationError
 
 from service.cli import render
-from service.cli.clients import connected, json_option, show, url_option
+from service.cli.clients import connected, items_of_service, json_option, show, url_option
 from service.cli.http import read, segment
-from service.cli.listing import items_of_service
 from service.cli.run_options import START, batching_of, options
 from service.cli.texts import all_together, app_argument, parse_options
 from service.schemas.base import plain

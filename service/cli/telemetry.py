@@ -41,9 +41,7 @@ def telemetry(source: Path | None, out: Path | None, batch: bool, once: bool, ma
 
     files = some_files_of(source, "items")
     with _progress(f"starting Spark; {len(files)} files of items") as say, _session(master) as spark:
-        from datapipe.telemetry import (
-            store,
-        )  # imported here: without Java or PySpark, the session has said so in a sentence
+        from datapipe.telemetry import store  # here: without Java or PySpark, the session has said so in a sentence
 
         if batch:
             _batch(spark, source, out, say)
@@ -123,10 +121,8 @@ def report(
     app: str, source: Path | None, since: datetime | None, until: datetime | None, out: Path, pngs: Path | None
 ) -> None:
     """Write a report on APP, with plots and decisions, into one HTML file that needs no network."""
-    from datapipe.report.build import (
-        build,
-        write_whole,
-    )  # imported here: plots take a second that a usage error need not
+    # imported here: plots take a second that a usage error need not
+    from datapipe.report.build import build, write_whole
     from datapipe.report.data import Period, load
 
     run = load(source or default_directory() / "telemetry", app, Period(since, until))

@@ -23,6 +23,33 @@ from profiler.slo import Slo, together
 from service.schemas.refusals import refusal
 from service.schemas.spec import BatchingSpec, InputSpec, SinkSpec, SourceSpec
 
+Amount = int | str
+"""Items, or the name of a class."""
+
+
+def parse_amount(text: str) -> Amount:
+    """Raises: ValueError for a number that is no amount of items."""
+    digits = text[1:] if text.startswith(("+", "-")) else text
+    if not digits.isdecimal():
+        return text
+    if int(text) < 1:
+        raise ValueError(f"{text} is no number of items; give 1 or more, or a class of input such as small")
+    return int(text)
+
+
+def items_of(app: str, classes: Mapping[str, int], asked: Amount) -> int:
+    """Return how many items are asked for of an ``app`` that has these ``classes``.
+
+    Raises: RecomposeError when there is none of that name, with those that there are.
+    """
+    if isinstance(asked, int):
+        return asked
+    if asked in classes:
+        return classes[asked]
+    known = f"it has {', '.join(classes)}" if classes else "it has none"
+    raise RecomposeError(f"app {app!r} has no class of input {asked!r}; {known}; a number of items does as well")
+
+
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 SHORT = {"period": "period_s", "min": "min_per_s", "max": "max_per_s", "size": "size_percent", "path": "path"}

@@ -17,18 +17,18 @@ from service.daemon.checks import (
     check_sink,
     check_source,
 )
-from service.daemon.choices import Specs
+from service.daemon.compositions import Specs
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.store.store import DaemonStore, Started
 from service.daemon.supervision.restart_policy import Stopping
 from service.daemon.supervision.watchdog import END_S
-from service.runner.durable.debts import Debt, debts_of
+from service.runner.durable.journal import Debt, debts_of
 from service.runner.rpc.port import ANSWER_S
 from service.runner.rpc.requests import PushMany, SetBatching, SetInput, SetMode, Stop, Taken
 from service.schemas.compositions import AppInfo
-from service.schemas.operation import OwingRun
 from service.schemas.refusals import BadValueError, ConflictError, in_two_ways
+from service.schemas.results import OwingRun
 from service.schemas.spec import BatchingSpec, InputSpec, RunSpec
 from service.schemas.status import Status
 

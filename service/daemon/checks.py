@@ -13,8 +13,7 @@ from datapipe.sink_kinds import KINDS, Opening
 from datapipe.source_kinds import PathMeans
 from profiler.slo import Slo
 from service.runner.validation.durable import durability_fault
-from service.runner.validation.resolution import rate_of
-from service.runner.validation.settings import for_this_machine
+from service.runner.validation.resolution import for_this_machine, rate_of
 from service.schemas.refusals import BadValueError, listed
 from service.schemas.spec import BatchingSpec, InputSpec, RunSpec, SinkSpec
 

@@ -1,20 +1,124 @@
-"""Manage compositions: list, add and remove them, reload a watched directory, predict their figures from a profile."""
+"""Manage compositions: list, add and remove them, reload a watched directory, predict their figures from a profile.
+
+Compositions come from those that the app ships, those of the watched directory and those changed through REST; later
+layers win by name. An app without any has a list of its own: what the cores here allow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import structlog
 
+from apps import registry
+from apps.contract import App
 from compositions.document import loader
-from compositions.model import Composition, Stage
-from service.daemon.choices import Choices, Specs
+from compositions.enumeration import own_list
+from compositions.errors import Fault
+from compositions.model import Composition, Stage, all_sequential
+from compositions.rules import MAX_COMPOSITIONS
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
+from service.daemon.store.store import DaemonStore, undone_by_failure
 from service.daemon.supervision.desired_state import holding
 from service.runner.rpc.requests import ReadCompositions, ReadWhatIf, SetCompositions
+from service.runner.validation.resolution import available_cores, choices_for, shipped
 from service.schemas.compositions import Choice, WhatIf
-from service.schemas.refusals import ConflictError
+from service.schemas.refusals import BadValueError, ConflictError, NotFoundError, listed
+from service.schemas.spec import RunSpec
+
+
+class Choices:
+    """Thread-safe. Removed compositions stay removed after a restart, also those that come from a file."""
+
+    def __init__(self, apps: Mapping[str, type[App]], store: DaemonStore) -> None:
+        self.apps, self._store = apps, store
+        self._shipped = {name: shipped(app) for name, app in apps.items()}
+        self._directory: dict[str, tuple[Composition, ...]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def stages(self) -> dict[str, Sequence[Stage]]:
+        """Stages of every app, as the loader wants them."""
+        return {name: app.stages for name, app in self.apps.items()}
+
+    def of(self, app: str) -> tuple[Composition, ...]:
+        """Return all compositions of ``app``; never empty."""
+        overlay = self._store.overlay(app)
+        known: dict[str, Composition | None] = {each.name: each for each in self._shipped[app]}
+        known.update((each.name, each) for each in self._directory.get(app, ()))
+        if not known and not any(overlay.values()):
+            known.update((each.name, each) for each in own_list(self.apps[app].stages, available_cores()))
+        known.update(overlay)
+        present = tuple(each for each in known.values() if each is not None)
+        return present or (all_sequential(self.apps[app].stages),)
+
+    @contextmanager
+    def added(self, app: str, compositions: Sequence[Composition]) -> Iterator[None]:
+        """Stays so unless the body fails. Raises: BadValueError for more than an app may have, NotStoredError."""
+        with self._lock:
+            overlay = self._store.overlay(app)
+            count = len({each.name for each in (*self.of(app), *compositions)})
+            if count > MAX_COMPOSITIONS:
+                message = f"{app} would have {count:,} compositions; at most {MAX_COMPOSITIONS:,} are kept, remove some"
+                raise BadValueError(message, [Fault("compositions", message)])
+            self._store.put_overlay(app, overlay | {each.name: each for each in compositions})
+        with undone_by_failure(lambda: self._store.put_overlay(app, overlay)):
+            yield
+
+    @contextmanager
+    def removed(self, app: str, name: str) -> Iterator[None]:
+        """Stays so unless the body fails.
+
+        Raises: NotFoundError when there is no such composition, ConflictError when it is the only one, NotStoredError.
+        """
+        with self._lock:
+            names = [each.name for each in self.of(app)]
+            if name not in names:
+                raise NotFoundError(f"{app} has no composition {name!r}; it has {listed(names)}")
+            if len(names) == 1:
+                raise ConflictError(f"{name!r} is the only composition of {app}; add another before removing it")
+            overlay = self._store.overlay(app)
+            self._store.put_overlay(app, overlay | {name: None})
+        with undone_by_failure(lambda: self._store.put_overlay(app, overlay)):
+            yield
+
+    def load_directory(self, found: Mapping[str, Sequence[Composition]]) -> set[str]:
+        """Replaces the layer of the watched directory. Returns the apps whose compositions changed."""
+        with self._lock:
+            before = {app: self.of(app) for app in self.apps}
+            self._directory = {app: tuple(compositions) for app, compositions in found.items()}
+            return {app for app in self.apps if self.of(app) != before[app]}
+
+
+class Specs:
+    """``base`` carries what all runs share: the directories of apps, the kind of pool, telemetry."""
+
+    def __init__(self, apps: Mapping[str, type[App]], store: DaemonStore, base: RunSpec) -> None:
+        self.choices = Choices(apps, store)
+        self._store, self._base = store, base
+
+    def complete(self, spec: RunSpec) -> RunSpec:
+        stored = self._store.slo(spec.app)
+        return spec.but(
+            apps_dirs=self._base.apps_dirs,
+            pool=self._base.pool,
+            origin=replace(spec.origin, kept_up=True),
+            ending=replace(spec.ending, telemetry=self._base.ending.telemetry),
+            durable=replace(spec.durable, journals=self._base.durable.journals),
+            compositions=self.compositions(spec),
+            slo=stored.slo if stored else None,
+        )
+
+    def compositions(self, spec: RunSpec) -> tuple[Composition, ...]:
+        """Return the compositions of the app that fit ``spec``, whose options may have changed its stages."""
+        app = registry.create(spec.app, spec.options, [Path(folder) for folder in self._base.apps_dirs])
+        return choices_for(app, self.choices.of(spec.app))
+
 
 log = structlog.get_logger()
 

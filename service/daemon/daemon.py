@@ -11,15 +11,14 @@ from dataclasses import replace
 
 from apps.contract import App
 from service.daemon.apps import Apps, Owing
-from service.daemon.choices import Specs
-from service.daemon.compositions import Compositions
+from service.daemon.compositions import Compositions, Specs
 from service.daemon.machine import Machine
 from service.daemon.objectives import Objectives
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import Host
 from service.daemon.supervision.restart_policy import fails_to_start
+from service.daemon.supervision.runner_slot import Host
 from service.daemon.supervision.ticker import Ticker
 from service.runner.rpc.requests import Stop
 from service.schemas.refusals import listed

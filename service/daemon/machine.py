@@ -19,8 +19,8 @@ from service.daemon.supervision.ticker import Ticker
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.rpc.requests import AskBid, SetGrant
 from service.schemas.base import utc_now
-from service.schemas.machine import AcceptedBudget, MachineBudgetRequest, MachineShares
 from service.schemas.refusals import BadValueError, no_app
+from service.schemas.slo import AcceptedBudget, MachineBudgetRequest, MachineShares
 
 EVERY_S = 0.5
 """Between two turns: a load that turns is answered within a second."""

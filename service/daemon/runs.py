@@ -12,9 +12,8 @@ from apps.contract import App
 from service.daemon.store.store import DaemonStore, Started
 from service.daemon.supervision.desired_state import DesiredState
 from service.daemon.supervision.history import HistoryPuller
-from service.daemon.supervision.hosts import Host
 from service.daemon.supervision.restart_policy import Starting, Stopping, Up
-from service.daemon.supervision.runner_slot import RunnerSlot, StartQueue
+from service.daemon.supervision.runner_slot import Host, RunnerSlot, StartQueue
 from service.daemon.supervision.ticker import Ticker
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.rpc.port import ANSWER_S

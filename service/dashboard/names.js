@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 
 export const HUES = 16;
 
-/** The same name has the same colour everywhere and always; datapipe/report/style.py says the same for reports. */
+/** The same name has the same colour everywhere and always; datapipe/report/plots.py says the same for reports. */
 export function hueOf(name) {
   if (/^[1-9][0-9]{0,8}$/.test(name)) return (Number(name) - 1) % HUES;
   let hash = 0x811c9dc5;

@@ -12,8 +12,7 @@ from control.decisions import CallOff, ResetWindow, SwitchTo
 from control.journal import Journal, OutputGaps, SwitchRecord
 from control.manager import Manager, TickResult
 from profiler.drain import DrainEstimator
-from profiler.drain_kinds import Conditions, DrainSample, InFlight, ScheduleSample
-from profiler.drain_samples import SizeLaws
+from profiler.drain_samples import Conditions, DrainSample, InFlight, ScheduleSample, SizeLaws
 from profiler.monitor import Monitor, Running
 from profiler.service_time import stage_costs
 from profiler.snapshot import Snapshot

@@ -1,8 +1,11 @@
-"""Results, answers to pushed items, and the summary of a run."""
+"""Results, answers to pushed items, the summary of a run; refusals (RFC 9457), health and log lines."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
 
 from profiler.slo import SloStatus
 from service.schemas.base import Answer, Told
@@ -93,3 +96,72 @@ class Summary(AskedFor):
     unwritten: int = 0
     """Items that failed because their result is no JSON data."""
     failure: Told | None = None
+
+
+class Problem(Answer):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    serials: list[int] | None = None
+    """Of many items that were pushed, those that were taken before one was refused."""
+    run: str | None = None
+    """Of these serial numbers."""
+
+
+class ResultsGone(Problem):
+    """A refusal of results that are gone, with those that are retained; null if there are none."""
+
+    run: str | None
+    from_: int | None = Field(validation_alias="from", serialization_alias="from")
+    """The oldest serial number."""
+    to: int | None
+    """The latest one."""
+
+
+class FieldError(Answer):
+    loc: list[str | int]
+    msg: str
+    line: int | None = None
+    """Of a compositions document, where it can be told."""
+
+
+class ValidationProblem(Problem):
+    errors: list[FieldError]
+
+
+class Health(Answer):
+    status: Literal["alive", "ready"]
+
+
+Plain = str | int | float | bool | None
+
+
+class LogLine(Answer):
+    id: int
+    """From 1 with each start of the service; read on with the last one as ``after``."""
+    at: str
+    level: str
+    event: str
+    about: Mapping[str, Plain] = {}
+    """What else is said: ``app``; of what an app printed, ``by`` and ``line``."""
+
+
+class OwingRun(Answer):
+    """A durable run that holds undelivered data."""
+
+    app: str
+    run: str
+    epoch: int | None
+    """Epoch of its last runner; null if the journal cannot be read."""
+    items: int | None
+    """Number of items that were acknowledged and not delivered."""
+    results: int | None
+    """Number of results that were delivered and are not in their sink."""
+    journal: str
+    present: bool
+    """True if the service runs it or tries to; false: a start of the app continues it."""
+    fault: str | None
+    """Reason why the journal cannot be read."""

@@ -97,7 +97,7 @@ class Trace(Answer):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Trace:
-        """``row``: of ``datapipe.telemetry.traces``."""
+        """``row``: of ``datapipe.telemetry.past``."""
         due, read, left = row["arrived"], row.get("read"), row["delivered"]
         stages = [
             Worked(stage=each["stage"], worked_ms=_ms(each["wall_ns"] / 1e9), cpu_ms=_ms(each["cpu_ns"] / 1e9))

@@ -1,12 +1,17 @@
-"""Objectives and budgets in answers: those in force, and those that were accepted."""
+"""Objectives, budgets, and each app's share of the machine, in requests and answers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from math import ceil
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import BaseModel, Field, model_validator
 
+from compositions.wording import figure
+from control.arbitration.machine import MachineBudget, Terms
+from control.decisions import Grant
 from control.objectives import objective_of
 from profiler.budget import MOST, Budget
 from profiler.slo import Slo, Statistic, Target
@@ -91,3 +96,119 @@ class BudgetBody(Frozen):
     @classmethod
     def of(cls, budget: Budget | None) -> BudgetBody | None:
         return None if budget is None else cls(workers=budget.workers, cores=budget.cores)
+
+
+MOST_SHARED = 1_000
+"""Workers: of each number up to it the apps are asked what they would make of it."""
+Priority = Annotated[Number, Field(gt=0, le=1000)]
+Floor = Annotated[Number, Field(ge=0, le=MOST)]
+
+
+class TermsBody(Frozen):
+    """The priority and the floor of one app among others."""
+
+    priority: Priority = Field(default=1.0, description="Weight of its gain relative to that of other apps.")
+    floor: Floor = Field(
+        default=0.0, description="Guaranteed share: whole workers, or cores if the budget has no workers."
+    )
+
+
+class MachineBudgetRequest(Frozen):
+    """The limits of all apps together; apps that are not named have priority 1 and no floor."""
+
+    workers: Annotated[Workers, Field(le=MOST_SHARED)] | None = None
+    cores: Cores | None = Field(
+        default=None, description="With workers: an app gets the same part of both. Nobody withholds cores."
+    )
+    apps: dict[str, TermsBody] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _can_be_kept(self) -> Self:
+        if self.workers is None and self.cores is None:
+            raise ValueError("a budget needs workers, cores or both; null, or recompose budget --lift, removes it")
+        most, unit = (self.cores, "cores") if self.workers is None else (self.workers, "workers")
+        floors = sum(each.floor if self.workers is None else ceil(each.floor) for each in self.apps.values())
+        if most is not None and floors > most:
+            raise ValueError(
+                f"the floors are {figure(floors, 6)} {unit} together; the budget is {figure(most, 6)} {unit}"
+            )
+        return self
+
+    def budget(self) -> MachineBudget:
+        """Return the budget for the arbiter."""
+        terms = {app: Terms(float(each.priority), float(each.floor)) for app, each in self.apps.items()}
+        return MachineBudget(None if self.cores is None else float(self.cores), self.workers, terms)
+
+    def all_terms(self) -> dict[str, TermsBody]:
+        """Return the terms of all named apps, with their defaults."""
+        return {app: TermsBody(priority=each.priority, floor=each.floor) for app, each in self.apps.items()}
+
+
+class AcceptedBudget(BaseModel):
+    """A budget as it is stored."""
+
+    asked: MachineBudgetRequest
+    accepted_at: str
+
+
+class GrantBody(Answer):
+    """The share of one app, how well it meets its objective with it, and what it would do with more."""
+
+    workers: int | None
+    cores: float | None
+    total: BudgetBody
+    """What there is for all apps together."""
+    reached: float
+    """Of its objective, 0 … 1."""
+    more: BudgetBody | None = None
+    """The least by which it would do better; null: more would not help."""
+    reached_with_more: float | None = None
+    composition_with_more: str | None = None
+    """What it would run then."""
+    reason: str
+
+    def told(self) -> str:
+        """``5 workers``."""
+        return Budget(self.workers, self.cores).told()
+
+    @classmethod
+    def of(cls, grant: Grant | None) -> GrantBody | None:
+        if grant is None:
+            return None
+        better = grant.reached_with_more
+        return cls(
+            workers=grant.budget.workers,
+            cores=None if grant.budget.cores is None else round(grant.budget.cores, 4),
+            total=BudgetBody(workers=grant.total.workers, cores=grant.total.cores),
+            reached=round(grant.reached, 4),
+            more=BudgetBody.of(grant.more),
+            reached_with_more=None if better is None else round(better, 4),
+            composition_with_more=grant.composition_with_more,
+            reason=grant.reason,
+        )
+
+
+class MachineShares(Answer):
+    """The budget of the machine, and what each app that runs has of it."""
+
+    workers: int | None
+    cores: float | None
+    """Both null: there is none."""
+    apps: dict[str, TermsBody]
+    accepted_at: Time | None
+    shares: dict[str, GrantBody]
+    """By app, of those that are given something; the others keep what they have."""
+
+    @classmethod
+    def of(cls, accepted: AcceptedBudget | None, grants: Mapping[str, Grant]) -> MachineShares:
+        shares = {app: body for app, grant in grants.items() if (body := GrantBody.of(grant)) is not None}
+        if accepted is None:
+            return cls(workers=None, cores=None, apps={}, accepted_at=None, shares={})
+        asked = accepted.asked
+        return cls(
+            workers=asked.workers,
+            cores=asked.cores,
+            apps=asked.all_terms(),
+            accepted_at=accepted.accepted_at,
+            shares=shares,
+        )

@@ -27,8 +27,7 @@ from service.schemas.figures import (
     StageStatus,
     Worker,
 )
-from service.schemas.machine import GrantBody
-from service.schemas.slo import SloInForce
+from service.schemas.slo import GrantBody, SloInForce
 from service.schemas.spec import DurabilityName, RunSpec
 
 

@@ -17,7 +17,7 @@ from runtime.dispatch.events import WorkerId
 from runtime.pools.ray.actors import Actors, NodeId
 from runtime.pools.ray.pool import RayPool
 from runtime.pools.ray.worker import run_worker
-from runtime.transport.credentials import Invitation
+from runtime.transport.pending import Invitation
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Ray's processes have no folder of tests
 

@@ -27,7 +27,7 @@ from service.api import create_app
 from service.api.guard import Access
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from service.daemon.supervision.ticker import Ticker
 from service.runner.rpc.requests import ReadWhatIf
 from service.schemas.base import plain, time_text

@@ -15,7 +15,7 @@ from apps import registry
 from service.api.app import create_app
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, TelemetrySpec
 

@@ -15,7 +15,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from written_telemetry import write, write_items
 
-from datapipe.report.style import hue_of
+from datapipe.report.plots import hue_of
 from service.schemas.base import time_text
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver: make browser")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from apps.synthetic.checks import verify
-from apps.synthetic.options import SyntheticOptions
+from apps.synthetic.app import SyntheticOptions
 from lab.benchmarks.daemon import Daemon, daemon
 from lab.benchmarks.switching import force_switches
+from lab.simulation.synthetic_checks import verify
 
 OPTIONS: dict[str, Any] = {"compute": "wait"}
 

@@ -14,10 +14,10 @@ from control.decisions import Mode
 from profiler.slo import parse_slo
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from service.runner.runner import Runner
 from service.schemas.decisions import Decision
-from service.schemas.machine import MachineBudgetRequest
+from service.schemas.slo import MachineBudgetRequest
 from service.schemas.spec import InputSpec, RunSpec
 
 APPS_DIR = Path(__file__).parents[2] / "lab" / "benchmarks" / "turns" / "apps"

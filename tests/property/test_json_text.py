@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datapipe.sources.fed import _plain
-from service.runner.wiring.json_form import JSON, text_of
+from service.runner.wiring.result_buffer import JSON, text_of
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runtime.arena.arena import Arena
 from runtime.arena.frame_store import RunnerShelf, WorkerShelf
-from runtime.arena.segment import Segment
+from runtime.arena.reference import Segment
 from runtime.transport.account import Accounts
 from runtime.transport.values import FrameCodec
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack

@@ -16,7 +16,7 @@ from profiler.budget import Budget
 from profiler.slo import Slo
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from service.daemon.supervision.ticker import Ticker, TurnOnce
 from service.runner.rpc import requests as r
 from service.runner.rpc.mailbox import Answers
@@ -28,8 +28,8 @@ from service.schemas.base import utc_now
 from service.schemas.compositions import ActiveComposition, Choice, Possibility, WhatIf
 from service.schemas.decisions import Decision, QuietRun
 from service.schemas.figures import Items
-from service.schemas.machine import GrantBody
 from service.schemas.results import Result, Summary
+from service.schemas.slo import GrantBody
 from service.schemas.spec import RunSpec
 from service.schemas.status import Sample, Status, resting
 from tests.support.bodies import having

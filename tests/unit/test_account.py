@@ -12,8 +12,7 @@ import pytest
 
 from runtime.arena.arena import Arena
 from runtime.arena.frame_store import RunnerShelf, Shelf, WorkerShelf
-from runtime.arena.reference import Reference, in_pages
-from runtime.arena.segment import Segment
+from runtime.arena.reference import Reference, Segment, in_pages
 from runtime.transport.account import Account, Accounts
 from runtime.transport.values import FrameCodec
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api import create_app
-from service.cli.demo_view import AppClient
+from service.cli.demo_course import AppClient
 from service.cli.http import Client, ServiceError
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore

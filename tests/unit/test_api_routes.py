@@ -18,7 +18,7 @@ from compositions.errors import NotNow
 from service.api import create_app
 from service.daemon.store import database
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from tests.support.fakes import FakeRunner, fake_daemon
 
 LATENCY: dict[str, Any] = {

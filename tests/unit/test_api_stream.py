@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
-from service.api.sse import Broadcaster
+from service.api.status import Broadcaster
 
 
 class Source:

@@ -14,8 +14,7 @@ import pytest
 
 from runtime.arena import arena as arena_module
 from runtime.arena.arena import Arena, open_arena
-from runtime.arena.reference import ArenaSettings, Block, Reference, in_pages, memory_bytes
-from runtime.arena.segment import Segment
+from runtime.arena.reference import ArenaSettings, Block, Reference, Segment, in_pages, memory_bytes
 
 FRAME = np.arange(100_000, dtype=np.uint8)
 

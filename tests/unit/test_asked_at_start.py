@@ -12,7 +12,7 @@ from control.decisions import Mode, State
 from service.api import create_app
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from service.schemas.spec import RunSpec
 from tests.support.fakes import FakeRunner, PromptTicker
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.pools.ray.blocking_calls import BlockingCalls
+from runtime.pools.ray.pool import BlockingCalls
 
 PATIENCE_S = 10.0
 

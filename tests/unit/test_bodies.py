@@ -15,10 +15,10 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from apps import registry
 from service.api import create_app
-from service.api.sse import Broadcaster
+from service.api.status import Broadcaster
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, TelemetrySpec
 from tests.support.fakes import fake_daemon

@@ -12,7 +12,7 @@ from runtime.dispatch.events import BundleAdmitted, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.outcomes import Delivered, Shed
 from runtime.dispatch.settings import DispatcherSettings
-from service.runner.validation.settings import for_machine
+from service.runner.validation.resolution import for_machine
 from service.runner.wiring.result_buffer import ResultBatch, ResultBuffer
 
 STAGES = (Stage("a"),)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.bzip2 import BlockOptions, Bunzip2, Bzip2
-from apps.bzip2.blocks import equal_blocks, streams
+from apps.bzip2.app import equal_blocks, streams
 from compositions.errors import RecomposeError
 
 TEXT = bytes(range(256)) * 300

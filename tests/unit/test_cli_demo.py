@@ -10,8 +10,7 @@ import pytest
 from apps import registry
 from control.decisions import State
 from profiler.slo import SloStatus
-from service.cli.demo_course import Course, Plan, Tally, plan_for
-from service.cli.demo_view import AppClient, DemoView
+from service.cli.demo_course import AppClient, Course, DemoView, Plan, Tally, plan_for
 from service.schemas.compositions import ActiveComposition, Choice, Group
 from service.schemas.figures import Items, Latency, StageStatus
 from service.schemas.results import Result

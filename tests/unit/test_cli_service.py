@@ -21,7 +21,7 @@ from service.cli.http import Client
 from service.cli.items import BYTES, LINES, _portions
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from service.logs import Recent
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec

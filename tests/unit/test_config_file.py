@@ -10,11 +10,10 @@ import click
 import pytest
 from structlog.testing import capture_logs
 
-from service.cli.configured import ConfigRefused, Configured, configured, options_of, read_config
+from service.cli.configured import ConfigRefused, Configured, ServiceConfig, configured, options_of, read_config
 from service.cli.serve import serve
 from service.daemon.daemon import Daemon
 from service.daemon.store.store import DaemonStore
-from service.schemas.config import ServiceConfig
 from tests.support.fakes import fake_daemon
 
 GOOD = """

@@ -12,8 +12,17 @@ from compositions.capacity.costs import StageCost
 from compositions.dynamic import Dyn
 from compositions.model import Composition, Group, Pattern
 from profiler.drain import DrainEstimate, DrainEstimator
-from profiler.drain_kinds import Conditions, InFlight, PaperSample
-from profiler.drain_samples import Pending, SizeLaws, SizeTrend, left_s, paper_sample, schedule_sample
+from profiler.drain_samples import (
+    Conditions,
+    InFlight,
+    PaperSample,
+    Pending,
+    SizeLaws,
+    SizeTrend,
+    left_s,
+    paper_sample,
+    schedule_sample,
+)
 
 Pendings = dict[str, list[Pending]]
 

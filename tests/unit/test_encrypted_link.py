@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from runtime.transport.links import EncryptedLink
+from runtime.transport.hub import EncryptedLink
 from runtime.transport.wire import Kind, Message
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from datapipe.sources.hand_over import MOST_BYTES, PATIENT_ITEMS, PATIENT_S, Encoded, HandOver
+from datapipe.sources.source_thread import MOST_BYTES, PATIENT_ITEMS, PATIENT_S, Encoded, HandOver
 
 
 class Bench:

@@ -9,7 +9,7 @@ import pytest
 from apps import registry
 from control.decisions import State
 from service.runner.rpc.requests import ReadHistory
-from service.runner.telemetry.history import KEPT_S, History
+from service.runner.telemetry.record import KEPT_S, History
 from service.schemas.base import plain
 from service.schemas.spec import RunSpec
 from service.schemas.status import Rates, Sample, resting

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from runtime.transport.channel import Channel, connect
-from runtime.transport.credentials import Invitation
 from runtime.transport.hub import Hub
+from runtime.transport.pending import Invitation
 from runtime.transport.wire import Kind, Message
 
 PATIENCE_S = 10.0

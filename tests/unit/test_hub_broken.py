@@ -17,8 +17,8 @@ import zmq
 
 from runtime.transport.channel import EncryptedChannel, StreamChannel, connect
 from runtime.transport.connection import LobbySettings
-from runtime.transport.credentials import Invitation
 from runtime.transport.hub import Hub
+from runtime.transport.pending import Invitation
 from runtime.transport.wire import HEAD, Kind, Message, pack, unpack
 
 PATIENCE_S = 10.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from datapipe.report.style import BANDS, HUES, hue_of
+from datapipe.report.plots import BANDS, HUES, hue_of
 
 STYLE = Path(__file__).parents[2] / "service" / "dashboard" / "style.css"
 

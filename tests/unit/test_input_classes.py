@@ -12,11 +12,11 @@ from pydantic import ValidationError
 from apps import registry
 from compositions.errors import RecomposeError
 from control.decisions import State
-from datapipe.sources.classes import items_of, parse_amount
 from lab.experiments.contender import compositions_of, contenders
 from lab.experiments.live import LiveDriver
 from lab.experiments.spec import Experiment
 from service.cli import main
+from service.cli.texts import items_of, parse_amount
 from service.schemas.compositions import AppInfo
 
 CLASSES = ["test", "small", "medium", "large", "huge"]

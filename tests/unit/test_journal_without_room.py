@@ -19,9 +19,8 @@ from runtime.pools.ray.hosted import Raised
 from service.daemon.store.store import DaemonStore, Started
 from service.daemon.supervision.desired_state import DesiredState
 from service.daemon.supervision.history import HistoryPuller
-from service.daemon.supervision.hosts import LocalHost
 from service.daemon.supervision.restart_policy import BACK_OFF_S, POSTPONED_S, Starting, Up, put_off
-from service.daemon.supervision.runner_slot import RunnerSlot
+from service.daemon.supervision.runner_slot import LocalHost, RunnerSlot
 from service.daemon.supervision.ticker import Ticker
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.durable.journal import Journal

@@ -20,7 +20,7 @@ from runtime.pools.execute import StageError, run_now
 from runtime.pools.keyed import routing
 from runtime.pools.local import CODEC
 from runtime.pools.perform import Performed, perform
-from runtime.transport.outputs import Broken
+from runtime.transport.values import Broken
 
 PARTITIONS = 4
 ALL = {"total": {key: {} for key in range(PARTITIONS)}}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from compositions.model import Composition, Group, Pattern, Stage, StageKind
-from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
+from runtime.dispatch.checkpoint import BEGINNING, Change, Checkpoint, Ledger
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import BundleAdmitted, Event, ItemFault, KeyedDone, TaskDone, WorkerJoined
 from runtime.dispatch.instructions import SendTask, Task
 from runtime.dispatch.keys import Routes
-from runtime.dispatch.ledger import Change, Ledger
 from runtime.dispatch.settings import DispatcherSettings
 
 

@@ -14,7 +14,7 @@ from compositions.errors import CompositionError
 from compositions.model import Stage
 from compositions.rules import MAX_COMPOSITIONS
 from service.api import create_app
-from service.daemon import choices
+from service.daemon import compositions as choices
 from service.daemon.checks import WORKERS_PER_CORE
 from service.daemon.compositions import Compositions
 from service.daemon.store.store import DaemonStore

@@ -13,8 +13,7 @@ import pytest
 from runtime.arena import frame_store
 from runtime.arena.arena import Arena
 from runtime.arena.frame_store import Loans, RunnerShelf, WorkerShelf
-from runtime.arena.reference import LARGE_BYTES, Reference
-from runtime.arena.segment import Segment
+from runtime.arena.reference import LARGE_BYTES, Reference, Segment
 from runtime.transport.values import FrameCodec
 
 SIZE = 300_000

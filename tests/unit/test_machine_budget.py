@@ -16,12 +16,11 @@ from service.daemon.daemon import Daemon
 from service.daemon.machine import EVERY_S, Machine
 from service.daemon.runs import Runs
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from service.runner.rpc.port import ANSWER_S
 from service.runner.rpc.requests import AskBid, Request, SetGrant
-from service.schemas.machine import MachineBudgetRequest, MachineShares
 from service.schemas.refusals import BadValueError, NotStoredError
-from service.schemas.slo import BudgetBody
+from service.schemas.slo import BudgetBody, MachineBudgetRequest, MachineShares
 from service.schemas.spec import RunSpec
 from tests.support.fakes import FakeRunner, PromptTicker
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from apps import registry
 from apps.military_server import MilitaryOptions, MilitaryServer
+from apps.military_server.app import PHASES, loads_of, phase_widths, phase_workload, scaled
 from apps.military_server.kernels import choice, compiled, vectors
-from apps.military_server.phases import PHASES, loads_of, phase_widths, phase_workload, scaled
 from apps.military_server.terrain import (
     KINDS,
     MOST_PENALTY,

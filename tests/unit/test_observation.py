@@ -12,7 +12,7 @@ from apps import registry
 from service.daemon.daemon import Daemon
 from service.daemon.runs import EACH_OF_ALL_S
 from service.daemon.store.store import DaemonStore
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from service.runner.rpc.requests import ReadHistory, ReadStatus
 from service.schemas.base import utc_now
 from service.schemas.spec import RunSpec

@@ -13,8 +13,7 @@ from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
 from datapipe.spark.table import row_for_each_value
 from runtime.dispatch.outcomes import Delivered
-from runtime.transport.outputs import Broken
-from runtime.transport.values import FrameCodec, pickled, unpickled
+from runtime.transport.values import Broken, FrameCodec, pickled, unpickled
 from service.runner.rpc.requests import ReadResults
 from service.runner.rpc.window import Window
 from service.runner.wiring.result_buffer import ResultBatch, ResultBuffer

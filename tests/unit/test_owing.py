@@ -24,9 +24,9 @@ from service.daemon.runs import Runs
 from service.daemon.store.store import DaemonStore
 from service.daemon.store.tables import DurableRuns
 from service.daemon.supervision import restart_policy
-from service.daemon.supervision.hosts import LocalHost
+from service.daemon.supervision.runner_slot import LocalHost
 from service.daemon.supervision.watchdog import Watchdog
-from service.runner.durable.debts import debt_in, journal_path
+from service.runner.durable.journal import debt_in, journal_path
 from service.runner.durable.values import Commit, Left
 from service.runner.rpc.requests import Stop
 from service.runner.runner import Runner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from runtime.pools.processes import Process, pid_space
+from runtime.pools.limits import Process, pid_space
 from runtime.pools.ray.actors import Places
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from compositions.settings import SettingsError, names, overridden
 from runtime.pools.ray.settings import WAYS, RayPoolSettings
-from service.runner.validation.settings import RunSettings
+from service.runner.validation.resolution import RunSettings
 
 
 def test_the_pool_and_its_transport_are_set_with_the_run() -> None:

@@ -11,7 +11,7 @@ from apps.contract import App
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 from datapipe.sources.push import Push
-from service.runner.validation.pushes import PushDoor
+from service.runner.validation.durable import PushDoor
 
 
 class Pictures(App):

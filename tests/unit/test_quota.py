@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime import quota
-from runtime.quota import available_cores, cpu_quota
+from runtime import housekeeping as quota
+from runtime.housekeeping import available_cores, cpu_quota
 
 ROOT = Path(__file__).parents[2]
 V1 = Path("/sys/fs/cgroup/cpu")
@@ -73,7 +73,7 @@ def group() -> Iterator[Path]:
 
 
 def test_a_process_of_a_real_group_knows_its_quota(group: Path) -> None:
-    told = "from runtime.quota import available_cores; print(available_cores())"
+    told = "from runtime.housekeeping import available_cores; print(available_cores())"
     line = f"echo $$ > {group}/cgroup.procs && exec {sys.executable} -c '{told}'"
     done = subprocess.run(["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0.5"

@@ -17,7 +17,7 @@ import pytest
 
 from apps import registry
 from runtime.arena.frame_store import TaskShelf, shelf_of
-from runtime.arena.segment import Segment
+from runtime.arena.reference import Segment
 from runtime.pools.ray import actors as ray_actors
 from runtime.pools.ray import worker as ray_worker
 from runtime.pools.ray.actors import Actors, _Actor

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from datapipe.report.style import course
+from datapipe.report.plots import course
 
 BEGAN = datetime(2026, 3, 1, 9, 59, 58, tzinfo=UTC)
 

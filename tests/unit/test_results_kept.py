@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from apps.contract import App, Outputs
 from compositions.model import Stage
 from runtime.dispatch.outcomes import Delivered, Shed
-from runtime.transport.outputs import Broken
-from service.runner.wiring.json_form import JSON, JsonForm
-from service.runner.wiring.result_buffer import ResultBatch, ResultBuffer
+from runtime.transport.values import Broken
+from service.runner.wiring.result_buffer import JSON, JsonForm, ResultBatch, ResultBuffer
 from service.runner.wiring.sink import ResultSink
 from service.schemas.results import Result
 

@@ -10,8 +10,7 @@ from compositions.batch_settings import SchedulerSettings
 from compositions.dynamic import SCHEDULER_NAMES
 from compositions.settings import SettingsError
 from runtime.scheduling import SCHEDULERS, SchedulerError, make_scheduler
-from runtime.scheduling.book import Book, Queue, Visit
-from runtime.scheduling.port import Look
+from runtime.scheduling.port import Book, Look, Queue, Visit
 from runtime.scheduling.published import cumulative
 
 SLICE_S = 0.001

@@ -4,11 +4,11 @@ import pytest
 
 from compositions.settings import SettingsError, names, overridden
 from control.settings import Measuring, Settings, Trials
-from profiler.drain_kinds import PaperSample, ScheduleSample
+from profiler.drain_samples import PaperSample, ScheduleSample
 from profiler.monitor import MonitorSettings
 from profiler.service_time import ProfileSettings
 from runtime.dispatch.settings import DispatcherSettings
-from service.runner.validation.settings import RunSettings
+from service.runner.validation.resolution import RunSettings
 
 
 def test_defaults_are_those_of_the_paper() -> None:

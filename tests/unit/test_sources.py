@@ -12,9 +12,8 @@ from compositions.batching import BundleLimits
 from compositions.errors import RecomposeError
 from compositions.model import Stage
 from datapipe.source_kinds import open_source
-from datapipe.sources.hand_over import Encoded
 from datapipe.sources.push import BufferFull, Push, SourceClosed
-from datapipe.sources.source_thread import SourceLimits, SourceThread
+from datapipe.sources.source_thread import Encoded, SourceLimits, SourceThread
 from datapipe.sources.sources import Arrival
 
 WAIT_S = 20.0

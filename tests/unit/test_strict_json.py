@@ -14,7 +14,7 @@ from compositions.document.loader import load
 from compositions.document.positions import Positions
 from compositions.errors import CompositionError, Fault
 from compositions.model import Stage
-from service.api import strict_json
+from service.api import guard as strict_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -26,7 +26,7 @@ VALUES = st.recursive(
 @given(VALUES, st.booleans())
 def test_what_is_json_is_read_as_by_python(value: Any, escaped: bool) -> None:
     text = json.dumps(value, ensure_ascii=escaped)
-    assert strict_json.parse(text.encode("utf-8", "surrogatepass")) == value
+    assert strict_json.parse_json(text.encode("utf-8", "surrogatepass")) == value
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_what_is_json_is_read_as_by_python(value: Any, escaped: bool) -> None:
 )
 def test_what_is_refused(text: str, telling: str) -> None:
     with pytest.raises(strict_json.JsonRefusedError, match=telling):
-        strict_json.parse(text.encode())
+        strict_json.parse_json(text.encode())
 
 
 def test_as_deep_as_is_accepted() -> None:
-    assert strict_json.parse(b"[" * 64 + b"]" * 64) is not None
+    assert strict_json.parse_json(b"[" * 64 + b"]" * 64) is not None
 
 
 class Counted(str):

@@ -11,9 +11,9 @@ import pytest
 
 from apps.registry import AppRefused, create, faults_of
 from apps.synthetic import Synthetic
-from apps.synthetic.checks import expected_result, verify
-from apps.synthetic.options import Costs, SyntheticOptions, lognormal, pareto
+from apps.synthetic.app import Costs, SyntheticOptions, lognormal, pareto
 from compositions.errors import RecomposeError
+from lab.simulation.synthetic_checks import expected_result, verify
 
 
 def make(**options):
@@ -79,7 +79,7 @@ def test_quantiles_against_the_standard_library():
 def test_costs_are_the_same_in_every_process_and_differ_by_seed():
     options = {"distribution": "lognormal", "seed": 7}
     script = (
-        "from apps.synthetic.options import Costs; from apps.synthetic.options import SyntheticOptions as O\n"
+        "from apps.synthetic.app import Costs; from apps.synthetic.app import SyntheticOptions as O\n"
         f"print([Costs(O(**{options!r})).of(3, k) * 1000 for k in range(3)])"
     )
     there = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout

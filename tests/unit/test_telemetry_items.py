@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from datapipe.telemetry.writer import Origin
 from profiler.snapshot import StageTiming
 from runtime.dispatch.outcomes import Delivered, Outcome, Shed, TaskTimed
-from service.runner.telemetry.telemetry import Telemetry
-from service.runner.telemetry.timings import Timings
+from service.runner.telemetry.telemetry import Telemetry, Timings
 from service.schemas.spec import TelemetrySpec
 
 ROWS = ("serial", "outcome", "composition", "batch")

@@ -21,7 +21,6 @@ from service.daemon.store.store import DaemonStore, Started
 from service.daemon.supervision import ticker, watchdog
 from service.daemon.supervision.desired_state import DesiredState
 from service.daemon.supervision.history import HistoryPuller, Remembered
-from service.daemon.supervision.hosts import GivenUp, waited_for
 from service.daemon.supervision.restart_policy import (
     BACK_OFF_S,
     HEALTHY_S,
@@ -32,7 +31,7 @@ from service.daemon.supervision.restart_policy import (
     Up,
     put_off,
 )
-from service.daemon.supervision.runner_slot import RunnerSlot, StartQueue
+from service.daemon.supervision.runner_slot import GivenUp, RunnerSlot, StartQueue, waited_for
 from service.daemon.supervision.ticker import Ticker
 from service.daemon.supervision.watchdog import Watchdog
 from service.runner.durable.values import Pushed

@@ -213,7 +213,7 @@ def test_the_first_outputs_of_a_process_are_seen_however_they_came(value: str, s
     """In a process of its own: in this one there have been some."""
     frames = f"PICKLED, FRAME = {pickle.dumps(Outputs([1]))!r}, {pickled([Outputs([1]), {2}])!r}"
     imports = "import pickle; from apps.contract import Outputs; from runtime.transport.values import unpickled"
-    asked = f"from runtime.transport.outputs import any_outputs; print(any_outputs([3, {value}]))"
+    asked = f"from runtime.transport.values import any_outputs; print(any_outputs([3, {value}]))"
     done = subprocess.run(
         [sys.executable, "-c", f"{imports}; {frames}; {asked}"], capture_output=True, text=True, check=True
     )

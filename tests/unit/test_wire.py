@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.arena.frame_store import AsTheyAre
-from runtime.transport.outputs import Broken
-from runtime.transport.values import FrameCodec, Frames
+from runtime.transport.values import Broken, FrameCodec, Frames
 from runtime.transport.wire import HEAD, Kind, Message, pack, pack_alone, unpack, unpack_alone
 
 FRAMES = st.lists(st.binary(max_size=70), max_size=5)

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 from compositions.errors import RecomposeError
-from datapipe.sinks.port import AT_ONCE, Row
+from datapipe.brokers.opening import library, parts_of
+from datapipe.sinks.port import AT_ONCE, Row, followed
 
+WHO = "sink kafka"
 ANSWER_S = 10.0
 DEFAULTS = {"enable.metrics.push": False, "socket.timeout.ms": int(ANSWER_S * 1e3), "reconnect.backoff.ms": 500}
 """Offsets are sent within the second, whatever else is asked for; the third keeps librdkafka's log short."""
@@ -40,18 +41,14 @@ class KafkaSink:
         self._of_run = ("run", run)
         if own := [name for name in OURS if name in settings]:
             raise RecomposeError(f"option {own[0]!r} is set by sink kafka itself, from the run; leave it out")
-        try:
-            import confluent_kafka
-        except ModuleNotFoundError as error:
-            raise RecomposeError("sink kafka needs confluent-kafka: pip install 'recompose[kafka]'") from error
-        self._kafka: Any = confluent_kafka
+        self._kafka = library("confluent_kafka", WHO, "confluent-kafka", "kafka")
         name = f"recompose-{run}"
         common = {**DEFAULTS, **settings, "bootstrap.servers": self._host}
         self._producing = {**common, "queue.buffering.max.messages": 0, "transactional.id": name}
         consuming = {**common, "group.id": name, "isolation.level": "read_committed", "enable.auto.commit": False}
         try:
-            self._marks: Any = confluent_kafka.Consumer(consuming)
-        except confluent_kafka.KafkaException as error:
+            self._marks: Any = self._kafka.Consumer(consuming)
+        except self._kafka.KafkaException as error:
             raise RecomposeError(f"sink kafka refuses its options: {error.args[0].str()}") from error
         self._producer: Any = None
         """None: not begun, or something went wrong, and how far the run is has to be looked up."""
@@ -100,7 +97,7 @@ class KafkaSink:
         if mark.offset < 0:  # none yet, or longer ago than the broker keeps it
             return self._until
         if int(mark.metadata) > self._epoch:
-            raise RecomposeError(f"another epoch goes on with run {self._run}; this one writes nothing any more")
+            raise followed(self._run)
         return int(mark.offset)
 
     def _commit(self, until: int, rows: Sequence[Row]) -> None:
@@ -159,10 +156,7 @@ class KafkaSink:
 
 def _place(url: str) -> tuple[str, str]:
     """Host and topic."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise RecomposeError("the path of sink kafka is no URL; give kafka://HOST:9092/TOPIC") from None
+    parts = parts_of(url, WHO, "kafka://HOST:9092/TOPIC", one_port=False)
     topic = parts.path.strip("/")
     if parts.scheme != "kafka" or not parts.netloc or not topic or "@" in parts.netloc or parts.query:
         raise RecomposeError("the path of sink kafka names no broker and topic; give kafka://HOST:9092/TOPIC")

@@ -10,10 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from compositions.errors import RecomposeError
 from compositions.wording import without_user
+from datapipe.brokers.opening import library, parts_of
 from datapipe.sources.fed import Message
 from datapipe.sources.portions import Position
 
@@ -30,10 +30,7 @@ class KafkaFeed:
     missing."""
 
     def __init__(self, url: str, settings: Mapping[str, Any]) -> None:
-        try:
-            parts = urlsplit(url)
-        except ValueError:
-            raise RecomposeError("the path of source kafka is no URL; give kafka://HOST:9092/TOPIC") from None
+        parts = parts_of(url, "source kafka", "kafka://HOST:9092/TOPIC", one_port=False)
         self._topic = parts.path.strip("/")
         if "@" in parts.netloc:
             raise RecomposeError(
@@ -42,11 +39,7 @@ class KafkaFeed:
             )
         if not parts.netloc or not self._topic:
             raise RecomposeError(f"{without_user(url)!r} names no broker and topic; give kafka://HOST:9092/TOPIC")
-        try:
-            import confluent_kafka
-        except ModuleNotFoundError as error:
-            raise RecomposeError("source kafka needs confluent-kafka: pip install 'recompose[kafka]'") from error
-        self._kafka: Any = confluent_kafka
+        self._kafka = library("confluent_kafka", "source kafka", "confluent-kafka", "kafka")
         self._tells = "group.id" in settings
         own = {
             "enable.metrics.push": False,
@@ -55,8 +48,8 @@ class KafkaFeed:
             "group.id": GROUP,
         }
         try:
-            self._consumer = confluent_kafka.Consumer({"auto.offset.reset": "error", **own, **settings})
-        except confluent_kafka.KafkaException as error:
+            self._consumer = self._kafka.Consumer({"auto.offset.reset": "error", **own, **settings})
+        except self._kafka.KafkaException as error:
             raise RecomposeError(f"source kafka refuses its options: {error}") from error
         self._assigned: set[int] = set()
         self._names: dict[int, str] = {}

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from compositions.errors import RecomposeError
+from datapipe.brokers.opening import library, parts_of
 
 ANSWER_S = 5.0
 """For an answer of the broker."""
@@ -34,29 +35,16 @@ class Address(NamedTuple):
 def address_of(url: str, who: str) -> Address:
     """``mqtt://[USER:PASSWORD@]HOST[:PORT]/TOPIC``, ``mqtts`` over TLS. A ``#`` in it is MQTT's, not a fragment.
     ``who``: of sentences. Raises: RecomposeError."""
-    form = "give mqtt://HOST:1883/TOPIC"
-    try:
-        parts = urlsplit(url.replace("#", "%23"))
-        port = parts.port
-    except ValueError:
-        raise RecomposeError(f"the path of {who} is no URL; {form}") from None
+    form = "mqtt://HOST:1883/TOPIC"
+    parts = parts_of(url.replace("#", "%23"), who, form)
     topic = unquote(parts.path[1:])
     if parts.scheme not in PORTS or not parts.hostname or not topic:
-        raise RecomposeError(f"the path of {who} names no broker and topic; {form}")
+        raise RecomposeError(f"the path of {who} names no broker and topic; give {form}")
     if parts.query:
         name = parts.query.partition("=")[0]
         raise RecomposeError(f"the path of {who} has a parameter {name!r}; it takes none")
     user, password = (None if each is None else unquote(each) for each in (parts.username, parts.password))
-    return Address(parts.hostname, port or PORTS[parts.scheme], user, password, parts.scheme == "mqtts", topic)
-
-
-def library(who: str) -> Any:
-    """Raises: RecomposeError where it is missing."""
-    try:
-        import paho.mqtt.client
-    except ModuleNotFoundError as error:
-        raise RecomposeError(f"{who} needs paho-mqtt: pip install 'recompose[mqtt]'") from error
-    return paho.mqtt.client
+    return Address(parts.hostname, parts.port or PORTS[parts.scheme], user, password, parts.scheme == "mqtts", topic)
 
 
 class Session(NamedTuple):
@@ -72,7 +60,7 @@ class Line:
 
     def __init__(self, address: Address, who: str) -> None:
         self._address, self._who = address, who
-        self._mqtt = library(who)
+        self._mqtt = library("paho.mqtt.client", who, "paho-mqtt", "mqtt")
         self._lost: OSError | RecomposeError | None = None
         self.session_present = False
         """Of the broker, as it was left."""

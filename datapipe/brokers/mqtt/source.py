@@ -15,7 +15,7 @@ import structlog
 
 from compositions.errors import RecomposeError
 from datapipe.brokers.mqtt.calls import Line, Session, address_of
-from datapipe.sources.fed import whole
+from datapipe.sources.fed import check_options, whole
 from datapipe.sources.inbox import Letter
 
 OPTIONS = ("client_id", "session_s", "prefetch")
@@ -38,8 +38,7 @@ class MqttBox:
 
     def __init__(self, url: str, options: Mapping[str, Any], app: str) -> None:
         address = address_of(url, WHO)
-        if strange := sorted(set(options) - set(OPTIONS)):
-            raise RecomposeError(f"{WHO} has no option {strange[0]!r}; it has {', '.join(OPTIONS)}")
+        check_options(WHO, options, OPTIONS)
         self._session_s = whole(WHO, options, "session_s", SESSION_S, MOST_SESSION_S)
         self._prefetch = whole(WHO, options, "prefetch", PREFETCH, MOST_PREFETCH)
         self._client_id = options.get("client_id", f"recompose-{app}")

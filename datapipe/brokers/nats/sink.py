@@ -13,11 +13,11 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 from compositions.errors import RecomposeError
-from datapipe.brokers.nats.calls import ANSWER_S, ONCE, see_others_out, told_by_answers
-from datapipe.sinks.port import Gather, Row, line_of
+from datapipe.brokers.nats.source import ANSWER_S, FORM, ONCE, see_others_out, told_by_answers
+from datapipe.brokers.opening import library, parts_of
+from datapipe.sinks.port import Gather, Row, followed, line_of
 
 T = TypeVar("T")
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
@@ -25,7 +25,7 @@ WRONG_SEQUENCE = 10071
 """The code of JetStream's answer where the last message is another one."""
 ALL = 2**31
 """As the last part that is there: of an item that is there whole."""
-FORM = "give nats://HOST:4222/STREAM"
+WHO = "sink nats"
 
 
 class Last(NamedTuple):
@@ -44,11 +44,7 @@ class NatsSink:
         self._server, self._stream = _place(url)
         self._subject = f"{self._stream}.{run}"
         self._run, self._epoch = run, epoch
-        try:
-            import nats
-        except ModuleNotFoundError as error:
-            raise RecomposeError("sink nats needs nats-py: pip install 'recompose[nats]'") from error
-        self._nats: Any = nats
+        self._nats = library("nats", WHO, "nats-py", "nats")
         self._loop = asyncio.new_event_loop()
         """Run by whoever writes, while it writes."""
         self._client: Any = None
@@ -138,7 +134,7 @@ class NatsSink:
         if told.get("run") != self._run:
             raise RecomposeError(f"somebody else publishes on subject {self._subject!r}, which is this run's alone")
         if int(told["epoch"]) > self._epoch:
-            raise RecomposeError(f"another epoch goes on with run {self._run}; this one writes nothing any more")
+            raise followed(self._run)
         self._sequence = found.seq
         if "through" in told:
             self._last = Last(*map(int, told["through"].split()))
@@ -163,12 +159,8 @@ def _headers(row: Row) -> dict[str, str]:
 
 def _place(url: str) -> tuple[str, str]:
     """Server and stream."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port  # looked at here: the library would say less of it
-    except ValueError:
-        raise RecomposeError(f"the path of sink nats is no URL; {FORM}") from None
+    parts = parts_of(url, WHO, FORM)
     stream = parts.path.strip("/")
     if parts.scheme != "nats" or not parts.hostname or not stream or "/" in stream or parts.query:
-        raise RecomposeError(f"the path of sink nats names no server and stream; {FORM}")
+        raise RecomposeError(f"the path of sink nats names no server and stream; give {FORM}")
     return parts._replace(path="").geturl(), stream

@@ -8,15 +8,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import structlog
 
 from compositions.errors import RecomposeError
 from compositions.wording import without_user
-from datapipe.brokers.nats.calls import ANSWER_S, ONCE, see_others_out, told_by_answers
-from datapipe.sources.fed import Message
+from datapipe.brokers.opening import library, parts_of
+from datapipe.sources.fed import Message, check_options, goes_on
 from datapipe.sources.portions import Position
+
+FORM = "nats://HOST:4222/STREAM"
+ANSWER_S = 5.0
+"""For an answer of the server."""
+ONCE = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0, "connect_timeout": ANSWER_S}
+"""Of a connection: who asks tries again, from where it was."""
+
+
+async def told_by_answers(_: Exception) -> None:
+    """The library would log it; whatever it is, the next answer says so."""
+
+
+async def see_others_out() -> None:
+    """The library leaves tasks behind that a loop must see to their end before it is closed."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
+
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -26,9 +44,7 @@ FORGET_S = 300.0
 """Without a question in so long the server drops the consumer."""
 QUIET_S = 2.0
 """After so long without a message it is asked for: a consumer that was dropped, or whose stream was, is only silent."""
-ON_GAP = ("end", "go-on")
-"""What to do where the stream's limits dropped what was not read; the first unless told otherwise."""
-FORM = "give nats://HOST:4222/STREAM"
+WHO = "source nats"
 
 
 class NatsFeed:
@@ -41,15 +57,9 @@ class NatsFeed:
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self._server, self._stream = _address(url)
-        if strange := sorted(set(options) - {"subject", "on_gap"}):
-            raise RecomposeError(f"source nats has no option {strange[0]!r}; it has subject and on_gap")
-        if (on_gap := options.get("on_gap", ON_GAP[0])) not in ON_GAP:
-            raise RecomposeError(f"option on_gap of source nats is {on_gap!r}; give {' or '.join(ON_GAP)}")
-        try:
-            import nats
-        except ModuleNotFoundError as error:
-            raise RecomposeError("source nats needs nats-py: pip install 'recompose[nats]'") from error
-        self._nats: Any = nats
+        check_options(WHO, options, ("subject", "on_gap"))
+        self._goes_on = goes_on(WHO, options)
+        self._nats = library("nats", WHO, "nats-py", "nats")
         self._subject = str(options["subject"]) if "subject" in options else None
         self._loop = asyncio.new_event_loop()
         """Run by whoever asks, while it asks."""
@@ -61,7 +71,6 @@ class NatsFeed:
         """The sequence number behind what was read."""
         self._per_subject = 0
         """Messages that the stream keeps of each subject; 0 or less: as many as there are."""
-        self._goes_on = on_gap != ON_GAP[0]
         self.ended = False
 
     def seek(self, positions: Mapping[str, Position]) -> None:
@@ -168,14 +177,10 @@ class NatsFeed:
 
 def _address(url: str) -> tuple[str, str]:
     """URL of the server, and name of the stream. Raises: RecomposeError."""
-    try:
-        parts = urlsplit(url, scheme="nats")
-        _ = parts.port  # looked at here: the library would say less of it
-    except ValueError:
-        raise RecomposeError(f"the path of source nats is no URL; {FORM}") from None
+    parts = parts_of(url, WHO, FORM, scheme="nats")
     stream = parts.path.strip("/")
     if not parts.hostname or not stream or "/" in stream:
-        raise RecomposeError(f"{without_user(url)!r} names no server and stream; {FORM}")
+        raise RecomposeError(f"{without_user(url)!r} names no server and stream; give {FORM}")
     if parts.query:
         name = parts.query.partition("=")[0]
         raise RecomposeError(f"the path of source nats has a parameter {name!r}; it takes none")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlunsplit
 
 from compositions.errors import RecomposeError
+from datapipe.brokers import opening
 
 ANSWER_S = 5.0
 """For an answer of the broker."""
@@ -27,21 +28,16 @@ class Address(NamedTuple):
 
 def library(who: str) -> Any:
     """Raises: RecomposeError where it is missing."""
-    try:
-        import pika
-    except ModuleNotFoundError as error:
-        raise RecomposeError(f"{who} needs pika: pip install 'recompose[rabbitmq]'") from error
     logging.getLogger("pika").setLevel(logging.CRITICAL)  # whatever it is, who asked is told
-    return pika
+    return opening.library("pika", who, "pika", "rabbitmq")
 
 
 def address_of(url: str, who: str, ways: tuple[tuple[str, ...], ...], form: str) -> Address:
     """``amqp://[USER:PASSWORD@]HOST[:PORT]/VHOST?NAME=VALUE``, ``amqps`` over TLS; ``ways``: which names go together.
     Raises: RecomposeError."""
     pika = library(who)
+    parts = opening.parts_of(url, who, form)
     try:
-        parts = urlsplit(url)
-        _ = parts.port  # looked at here: the library would say less of it
         found = parse_qs(parts.query, strict_parsing=bool(parts.query))
     except ValueError:
         raise RecomposeError(f"the path of {who} is no URL; give {form}") from None

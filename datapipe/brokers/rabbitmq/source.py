@@ -16,7 +16,7 @@ import structlog
 
 from compositions.errors import RecomposeError
 from datapipe.brokers.rabbitmq.calls import NOT_FOUND, OTHERWISE, Address, address_of, fault, library
-from datapipe.sources.fed import Message, whole
+from datapipe.sources.fed import Message, goes_on, whole
 from datapipe.sources.inbox import Letter
 from datapipe.sources.portions import Position
 
@@ -25,8 +25,6 @@ FORM = "amqp://HOST:5672/VHOST?queue=NAME, or ?stream=NAME"
 PREFETCH = 512
 MOST_PREFETCH = 65_535
 OFFSET = "x-stream-offset"
-ON_GAP = ("end", "go-on")
-"""What to do where the stream's limits dropped what was not read; the first unless told otherwise."""
 log = structlog.get_logger()
 
 
@@ -40,9 +38,7 @@ def opened(url: str, options: Mapping[str, Any]) -> QueueBox | StreamFeed:
     prefetch = whole(WHO, options, "prefetch", PREFETCH, MOST_PREFETCH)
     if "queue" in address.named:
         return QueueBox(address, prefetch)
-    if (on_gap := options.get("on_gap", ON_GAP[0])) not in ON_GAP:
-        raise RecomposeError(f"option on_gap of {WHO} is {on_gap!r}; give {' or '.join(ON_GAP)}")
-    return StreamFeed(address, prefetch, goes_on=on_gap != ON_GAP[0])
+    return StreamFeed(address, prefetch, goes_on=goes_on(WHO, options))
 
 
 class Consuming:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import SplitResult, parse_qs, urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlunsplit
 
 from compositions.errors import RecomposeError
-from datapipe.brokers.redis.calls import told
-from datapipe.sinks.port import AT_ONCE, Row
+from datapipe.brokers.opening import library, parts_of
+from datapipe.brokers.redis.source import told
+from datapipe.sinks.port import AT_ONCE, Row, followed
+
+WHO, FORM = "sink redis", "redis://HOST:6379/0?stream=NAME"
 
 BEGIN = """
 local run, epoch, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -53,34 +56,21 @@ TOGETHER = 1000
 have that many values."""
 
 
-def split(url: str) -> SplitResult:
-    """Raises: RecomposeError for what is no URL."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port  # looked at here: the library would say less of it
-    except ValueError:
-        raise RecomposeError("the path of sink redis is no URL; give redis://HOST:6379/0?stream=NAME") from None
-    return parts
-
-
 class RedisSink:
     """Raises: RecomposeError for a URL that names no stream, or where the library is missing."""
 
     gather = AT_ONCE
 
     def __init__(self, url: str, run: str, epoch: int) -> None:
-        parts = split(url)
+        parts = parts_of(url, WHO, FORM)
         asked = parse_qs(parts.query)
         streams = asked.get("stream", [])
         if parts.scheme not in ("redis", "rediss") or len(streams) != 1:
-            raise RecomposeError("the path of sink redis names no stream; give redis://HOST:6379/0?stream=NAME")
+            raise RecomposeError(f"the path of {WHO} names no stream; give {FORM}")
         if len(asked) > 1:
             strange = next(name for name in asked if name != "stream")
             raise RecomposeError(f"the path of sink redis has a parameter {strange!r}; it takes stream only")
-        try:
-            import redis
-        except ModuleNotFoundError as error:
-            raise RecomposeError("sink redis needs the package redis: pip install 'recompose[redis]'") from error
+        redis = library("redis", WHO, "the package redis", "redis")
         self._errors: Any = redis.exceptions
         self._client: Any = redis.Redis.from_url(urlunsplit(parts._replace(query="")), socket_timeout=5)
         self._begin, self._write = self._client.register_script(BEGIN), self._client.register_script(WRITE)
@@ -110,5 +100,5 @@ class RedisSink:
         except self._errors.RedisError as error:
             raise told(error, "sink redis cannot be written") from error
         if answer == FOLLOWED:
-            raise RecomposeError(f"another epoch goes on with run {self._run}; this one writes nothing any more")
+            raise followed(self._run)
         return answer

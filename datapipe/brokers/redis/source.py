@@ -3,23 +3,24 @@ item, whatever the name of the field; one with several is an object of texts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlunsplit
 
 import structlog
 
 from compositions.errors import RecomposeError
 from compositions.wording import without_user
-from datapipe.brokers.redis.calls import told
-from datapipe.sources.fed import Message
+from datapipe.brokers.opening import library, parts_of
+from datapipe.sources.fed import Message, check_options, goes_on
 from datapipe.sources.portions import Position
 
 log = structlog.get_logger()
-OPTIONS = ("trim", "on_gap")
-ON_GAP = ("end", "go-on")
-"""What to do if entries were trimmed before they were read; the first is the default."""
+WHO, FORM = "source redis", "redis://HOST:PORT/0?stream=NAME"
+NEVER = re.compile("WRONGTYPE|NOPERM|DB index is out of range")
+"""Errors of a server that a retry would get again. The library drops the error code of those that refuse a user."""
 ADDED = "entries-added"
 """Field of the server's stream information, from Redis 7.0 on."""
 NO_STREAM = {ADDED: 0, "length": 0, "max-deleted-entry-id": "0-0", "first-entry": None}
@@ -60,31 +61,21 @@ class RedisFeed:
     """
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        try:
-            parts = urlsplit(url, scheme="redis")
-            _ = parts.port  # looked at here: the library would say less of it
-        except ValueError:
-            raise RecomposeError("the path of source redis is no URL; give redis://HOST:PORT/0?stream=NAME") from None
+        parts = parts_of(url, WHO, FORM, scheme="redis")
         asked = parse_qs(parts.query, keep_blank_values=True)
         streams = asked.pop("stream", [])
         if not any(streams):
-            raise RecomposeError(f"{without_user(url)!r} names no stream; give redis://HOST:PORT/0?stream=NAME")
+            raise RecomposeError(f"{without_user(url)!r} names no stream; give {FORM}")
         if asked:
             raise RecomposeError(
                 f"the path of source redis has a parameter {next(iter(asked))!r}; it takes stream only"
             )
-        if strange := sorted(set(options) - set(OPTIONS)):
-            raise RecomposeError(f"source redis has no option {strange[0]!r}; it has {' and '.join(OPTIONS)}")
-        if (on_gap := options.get("on_gap", ON_GAP[0])) not in ON_GAP:
-            raise RecomposeError(f"option on_gap of source redis is {on_gap!r}; give {' or '.join(ON_GAP)}")
-        try:
-            import redis
-        except ModuleNotFoundError as error:
-            raise RecomposeError("source redis needs the package redis: pip install 'recompose[redis]'") from error
+        check_options(WHO, options, ("trim", "on_gap"))
+        self._trim, self._goes_on = options.get("trim") is True, goes_on(WHO, options)
+        redis = library("redis", WHO, "the package redis", "redis")
         self._errors = redis.RedisError
         self._client: Any = redis.Redis.from_url(urlunsplit(parts._replace(query="")), socket_timeout=5)
         self._places = {stream: Place.of(None) for stream in streams}
-        self._trim, self._goes_on = options.get("trim") is True, on_gap != ON_GAP[0]
         self.ended = False
 
     def seek(self, positions: Mapping[str, Position]) -> None:
@@ -163,6 +154,15 @@ class RedisFeed:
         if not deleted and not self._goes_on:
             raise RecomposeError(f"redis has no longer what comes next: {what}; start a new run, or with on_gap go-on")
         log.warning("entries were removed before they were read", source="redis", what=what, count=missing)
+
+
+def told(error: Any, what: str) -> Exception:
+    """Return the run's exception for an error of the library: RecomposeError if it is permanent, else OSError."""
+    from redis import exceptions
+
+    refused = isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError)
+    kind = RecomposeError if refused or NEVER.search(str(error)) else OSError
+    return kind(f"{what}: {error}")
 
 
 def _flat(entries: Any) -> Any:

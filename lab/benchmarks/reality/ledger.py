@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from apps.contract import App
-from apps.synthetic.app import burn, rest
-from apps.synthetic.options import lognormal, uniform
+from apps.synthetic.app import burn, lognormal, rest, uniform
 from compositions.model import Stage, StageKind
 
 CHECK_S, FETCH_S, TOTAL_S = 0.006, 0.020, 0.004

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from apps.military_server.phases import PATTERNS, PHASES, Phase, loads_of
-from apps.military_server.phases import Loads as Floats
+from apps.military_server.app import PATTERNS, PHASES, Phase, loads_of
+from apps.military_server.app import Loads as Floats
 
 __all__ = ["PATTERNS", "PHASES", "Floats", "Phase", "Workload"]
 

@@ -18,7 +18,7 @@ from lab.papers.prasaad.station import Given, Sending, Station, Work
 from lab.papers.prasaad.timeline import Timeline, VirtualTime
 from lab.papers.prasaad.worklists import QueueName
 from runtime.scheduling import make_scheduler
-from runtime.scheduling.book import Book, Queue, Visit
+from runtime.scheduling.port import Book, Queue, Visit
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from compositions.model import Stage, StageKind
-from runtime.dispatch.checkpoint import BEGINNING, Checkpoint
+from runtime.dispatch.checkpoint import BEGINNING, Change, Checkpoint, Ledger, StageStates
 from runtime.dispatch.events import TaskDone, WorkerId
 from runtime.dispatch.instructions import KeyedTask
 from runtime.dispatch.keyed.partitions import Loads, Partitions
 from runtime.dispatch.keyed.split import Assembly, Part
 from runtime.dispatch.keys import Mosaic, Payload, Routes, StatesByKey
-from runtime.dispatch.ledger import Change, Ledger, StageStates
 from runtime.dispatch.outbox import OrderGate
 from runtime.dispatch.pipeline import GroupState, TaskInWork
 

@@ -29,7 +29,7 @@ from runtime.pools.limits import Limits, hold
 from runtime.pools.ray import cluster
 from runtime.pools.ray.settings import RayPoolSettings
 from runtime.pools.ray.worker import POOL_GONE, MakeApp, run_worker, set_up
-from runtime.transport.credentials import Invitation
+from runtime.transport.pending import Invitation
 
 # Named workers, which may outlive the pool that started them (``orphan_s``).
 

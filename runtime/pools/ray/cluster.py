@@ -34,7 +34,8 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError
 from ray.util import get_node_ip_address
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from runtime.pools.processes import Process
+from runtime.housekeeping import available_cores
+from runtime.pools.limits import Process
 from runtime.pools.ray import guard, own
 from runtime.pools.ray.hosted import (
     Broken,
@@ -47,7 +48,6 @@ from runtime.pools.ray.hosted import (
     RemoteGone,
     RemoteTimeout,
 )
-from runtime.quota import available_cores
 from runtime.transport.local_calls import LocalCaller
 
 __all__ = ["ClusterError", "Hosted", "RemoteFault", "RemoteGone", "RemoteTimeout"]

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import ray
 
 from compositions.errors import RecomposeError
-from runtime.pools.processes import pid_space
+from runtime.pools.limits import pid_space
 from runtime.pools.ray.guard import LOST_RAY, Guard
 from runtime.transport.local_calls import LocalAddress, LocalServer
 

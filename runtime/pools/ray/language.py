@@ -127,7 +127,7 @@ class Whereabouts:
 
     pid: int
     pid_space: str
-    """Where this number means this process (``runtime/pools/processes.py``)."""
+    """Where this number means this process (``runtime/pools/limits.py``)."""
     address: str
     node: str
     """Ray's id of the machine."""

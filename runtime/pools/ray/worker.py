@@ -17,12 +17,12 @@ from runtime.arena.frame_store import TaskShelf, shelf_of
 from runtime.housekeeping import settle
 from runtime.pools.calls import Calls
 from runtime.pools.execute import StageError, run_now
+from runtime.pools.limits import pid_space
 from runtime.pools.perform import perform, perform_alone
 from runtime.pools.port import at_once
-from runtime.pools.processes import pid_space
 from runtime.pools.ray.language import Language, Whereabouts
 from runtime.transport.channel import Channel, connect
-from runtime.transport.credentials import Invitation
+from runtime.transport.pending import Invitation
 from runtime.transport.values import Carried, FrameCodec
 from runtime.transport.wire import Kind, Message
 

@@ -12,7 +12,7 @@ from control.decisions import Mode, State
 from runtime.pools.ray.settings import RayPoolSettings
 from service.daemon.store.store import DaemonStore, Started, undone_by_failure
 from service.daemon.supervision.runner_slot import RunnerSlot
-from service.runner.durable.debts import debt_in, journal_path
+from service.runner.durable.journal import debt_in, journal_path
 from service.runner.rpc.requests import (
     Change,
     ReadSpec,

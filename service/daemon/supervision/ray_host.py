@@ -13,7 +13,7 @@ from runtime.housekeeping import settle
 from runtime.pools.ray import actors, cluster
 from runtime.pools.ray.guard import LOST_RAY, Guard
 from service import logs
-from service.daemon.supervision.hosts import GivenUp, waited_for
+from service.daemon.supervision.runner_slot import GivenUp, waited_for
 from service.daemon.supervision.ticker import Ticker
 from service.logs import Printed
 from service.runner.rpc.port import ANSWER_S, RunnerPort

@@ -10,8 +10,8 @@ from typing import Any
 
 from compositions.errors import RecomposeError
 from datapipe.sources.push import BufferFull
+from runtime.dispatch.checkpoint import StageStates
 from runtime.dispatch.keys import KeyStates
-from runtime.dispatch.ledger import StageStates
 from service.runner.durable.journal import Journal
 from service.runner.durable.values import Commit, Pushed
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+from runtime.dispatch.checkpoint import StageStates
 from runtime.dispatch.keys import KeyStates
-from runtime.dispatch.ledger import StageStates
 from service.runner.durable.journal_file import RECORD_BYTES, written
 from service.runner.durable.values import mark, sealed, unsealed
 

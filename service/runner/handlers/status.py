@@ -21,8 +21,7 @@ from service.schemas.base import Clock, rounded, utc_now
 from service.schemas.compositions import ActiveComposition
 from service.schemas.decisions import Decision, Switch
 from service.schemas.figures import ComingBody, Cost, Demand, Drain, Gaps, Latency, LostWorker, StageStatus, Worker
-from service.schemas.machine import GrantBody
-from service.schemas.slo import SloInForce
+from service.schemas.slo import GrantBody, SloInForce
 from service.schemas.spec import RunSpec
 from service.schemas.status import (
     Changes,

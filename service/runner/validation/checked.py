@@ -22,8 +22,7 @@ from datapipe.sources.sources import Source
 from profiler.snapshot import LatencyFrom
 from runtime.dispatch.events import SwitchStyle
 from service.runner.validation.durable import open_durable, push_door
-from service.runner.validation.resolution import NO_OVERRIDES, Overrides, choices_for, rate_of
-from service.runner.validation.settings import for_this_machine
+from service.runner.validation.resolution import NO_OVERRIDES, Overrides, choices_for, for_this_machine, rate_of
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
 
 if TYPE_CHECKING:

@@ -1,25 +1,28 @@
-"""Open the journal of a durable run: what the previous runner stored, and where this one stores its progress."""
+"""Open the journal of a durable run, with what the previous runner stored; and accept pushed items."""
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
 import structlog
 
 from apps.contract import App
 from compositions.errors import RecomposeError
+from datapipe.sources.fed import as_it_came, why_of
 from datapipe.sources.inbox import Inbox
-from datapipe.sources.portions import Positioned
+from datapipe.sources.portions import Positioned, Refused
 from datapipe.sources.push import Push
-from datapipe.sources.sources import Source
-from service.runner.durable.debts import SUFFIX, journal_path
+from datapipe.sources.sources import Arrival, Source
 from service.runner.durable.group_writer import GroupWriter
-from service.runner.durable.journal import Journal, owed
+from service.runner.durable.journal import SUFFIX, Journal, journal_path, owed
 from service.runner.durable.log_check import log_damage
 from service.runner.durable.values import Damaged, Resumption
-from service.runner.validation.pushes import JournalledDoor, PushDoor
 from service.schemas.spec import RunSpec
 
 WHY = "it cannot be read again from a position; replay, push, folder, redis, kafka, nats, mqtt and rabbitmq can"
@@ -119,3 +122,141 @@ def _retire(path: Path) -> None:
         return
     for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
         each.unlink(missing_ok=True)
+
+
+class PushDoor:
+    """Takes items from any thread. Shut where the source is another ``kind`` than push."""
+
+    def __init__(self, app: App, source: Source, kind: str) -> None:
+        self._app, self._kind = app, kind
+        self._source = source if isinstance(source, Push) else None
+
+    @property
+    def accepted(self) -> int:
+        """Items that were given a serial number."""
+        return self._source.accepted if self._source is not None else 0
+
+    @property
+    def waiting(self) -> int:
+        """Items that were accepted and not read yet."""
+        return self._source.waiting if self._source is not None else 0
+
+    def put(self, value: Any) -> int:
+        """The item's serial number.
+
+        Raises: BufferFull; RecomposeError when the source is not ``push`` or the app refuses the value.
+        """
+        source = self._open()
+        return source.put(self._item(value))
+
+    def put_all(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
+        """The serial numbers of those before the first that is refused, and why that one is."""
+        serials: list[int] = []
+        for value in values:
+            try:
+                serials.append(self.put(value))
+            except RecomposeError as error:
+                return serials, error
+        return serials, None
+
+    def _open(self) -> Push:
+        if self._source is None:
+            message = f"{self._app.name} reads its items from source {self._kind!r}; start it with source 'push'"
+            raise RecomposeError(message)
+        return self._source
+
+    def _item(self, value: Any) -> Any:
+        try:
+            binary = isinstance(value, bytes | np.ndarray)
+            item = self._app.from_binary(value) if binary else self._app.from_json(value)
+        except Exception as error:  # any exception of an app concerns this item only
+            raise RecomposeError(f"{self._app.name} does not take this item: {why_of(error)}") from error
+        if item is not value:
+            self._check_is_fit(item)
+        return item
+
+    def _check_is_fit(self, item: Any) -> None:
+        """Check that an item can be sent to a worker; it comes from outside. Raises: RecomposeError if it cannot."""
+        try:
+            pickle.dumps(item, protocol=5, buffer_callback=lambda _: None)  # large arrays are not copied
+        except Exception as error:
+            made = f"{self._app.name} makes a {type(item).__name__} of this item, which cannot be sent to a worker"
+            raise RecomposeError(f"{made} ({why_of(error)}); it must be what pickle takes") from error
+
+    def _stored_form(self, value: Any) -> Any:
+        try:
+            return as_it_came(value)
+        except Exception as error:
+            kind = type(value).__name__
+            raise RecomposeError(
+                f"this item, a {kind}, cannot be stored: {error}; it must be what pickle takes"
+            ) from error
+
+
+class Ledger(Protocol):
+    """The place where items are stored before they are acknowledged."""
+
+    def push(self, values: tuple[Any, ...], items: Sequence[Any]) -> int:
+        """The serial number of the first; returns when they are stored. Raises: RecomposeError when they are not."""
+
+
+class JournalledDoor(PushDoor):
+    """Acknowledges what is stored, and nothing else: ``ledger`` gives the items to the source when they are."""
+
+    def __init__(self, app: App, source: Source, kind: str, ledger: Ledger) -> None:
+        super().__init__(app, source, kind)
+        self._ledger = ledger
+
+    def put(self, value: Any) -> int:
+        serials, refusal = self.put_all((value,))
+        if refusal is not None:
+            raise refusal
+        return serials[0]
+
+    def put_all(self, values: Sequence[Any]) -> tuple[list[int], RecomposeError | None]:
+        """Accept items; all that are taken are stored together."""
+        stored: list[Any] = []
+        arrivals: list[Arrival] = []
+        kept = False
+        try:
+            source = self._open()
+        except RecomposeError as error:
+            return [], error
+        try:
+            refusal = self._announce(source, values, stored, arrivals)
+            first = self._ledger.push(tuple(stored), arrivals) if arrivals else 0
+            kept = True
+        except RecomposeError as error:
+            return [], error
+        finally:
+            if not kept:
+                source.withdraw(len(arrivals))
+        return list(range(first, first + len(arrivals))), refusal
+
+    def _announce(
+        self, source: Push, values: Sequence[Any], stored: list[Any], arrivals: list[Arrival]
+    ) -> RecomposeError | None:
+        """Announce the items before the first refused one; return why that one is refused."""
+        try:
+            for value in values:
+                form = self._stored_form(value)
+                arrivals.append(source.announced(self._item(value)))
+                stored.append(form)
+        except RecomposeError as error:
+            return error
+        return None
+
+    def take_back(self, values: Sequence[Any], accepted: int) -> None:
+        """Return to the source the items that an earlier runner acknowledged and did not deliver, of ``accepted`` items
+        in all. Items that the app refuses now, because it was edited, become dead letters in their place."""
+        first = accepted - len(values)
+        items = [self._item_again(value, first + at) for at, value in enumerate(values)]
+        self._open().begin(items, accepted)
+
+    def _item_again(self, value: Any, serial: int) -> Any:
+        if isinstance(value, Refused):  # it was refused when it arrived
+            return value
+        try:
+            return self._item(value)
+        except RecomposeError as error:
+            return Refused(f"{error} (item {serial}, which an earlier runner accepted)")

@@ -1,27 +1,53 @@
-"""Resolve the names of a spec: the app, its compositions and its input rate; or what a program gives in their place."""
+"""Resolve the names of a spec: the app, its compositions, input rate and settings; or what a program gives instead."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
 from apps import registry
-from apps.carried import built_with, classes_of_main
 from apps.contract import App
 from apps.rates import Rate
+from apps.registry import build
 from compositions.document import loader
 from compositions.enumeration import own_list
 from compositions.errors import CompositionError, Fault
 from compositions.model import Composition
+from compositions.settings import check, ranged
+from control.settings import Settings
 from datapipe.sources.rate_spec import from_spec
 from datapipe.sources.sources import GivenItems, Source
+from profiler.drain_samples import DrainSettings
+from profiler.monitor import MonitorSettings
 from profiler.slo import FASTEST, INPUT_RATE
-from runtime.quota import available_cores
+from runtime.arena.reference import memory_bytes
+from runtime.dispatch.settings import DispatcherSettings
+from runtime.housekeeping import available_cores
+from runtime.pools.ray.settings import RayPoolSettings
 from service.schemas.spec import InputSpec, RunSpec
+
+MAIN = "__main__"
+
+
+def classes_of_main(app_class: type[App]) -> dict[str, type]:
+    """Those that the program defines beside an app which it defines itself."""
+    if app_class.__module__ != MAIN:
+        return {}
+    defined = vars(sys.modules[MAIN]).items()
+    return {name: each for name, each in defined if isinstance(each, type) and each.__module__ == MAIN}
+
+
+def built_with(classes: Mapping[str, type], app_class: type[App], options: Mapping[str, Any]) -> App:
+    """The app, where its values find their classes. Raises: AppRefused."""
+    main = sys.modules[MAIN]
+    for name, each in classes.items():
+        vars(main).setdefault(name, each)
+    return build(app_class, options)
 
 
 class Released(Protocol):
@@ -118,3 +144,43 @@ def choices_for(app: App, known: Sequence[Composition] | None = None) -> tuple[C
     stages = tuple(stage.name for stage in app.stages)
     found = shipped(type(app)) if known is None else known
     return tuple(each for each in found if each.stages == stages) or own_list(app.stages, available_cores())
+
+
+@dataclass(frozen=True, slots=True)
+class InputSettings:
+    """The settings of a source that was held back. Raises: SettingsError when one is out of range."""
+
+    catch_up_s: float = ranged(10.0, 0, 3600, "s")
+    """What was due in this time is still read, as fast as there is room; what is older is missed. One check interval:
+    a source that is behind by more is not late, it is overloaded."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """No two fields share a name."""
+
+    input: InputSettings = field(default_factory=InputSettings)
+    manager: Settings = field(default_factory=Settings)
+    monitor: MonitorSettings = field(default_factory=MonitorSettings)
+    drain: DrainSettings = field(default_factory=DrainSettings)
+    pool: RayPoolSettings = field(default_factory=RayPoolSettings)
+    dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
+
+    def of_pool(self, followed: bool) -> RayPoolSettings:
+        """Workers wait for the next runner where one goes on with the run."""
+        return self.pool if followed else replace(self.pool, orphan_s=0.0)
+
+
+def for_machine(memory: int) -> RunSettings:
+    """Defaults on a machine with so many bytes of memory: a 32nd for items that wait to be started, an eighth for those
+    that were; the rest is for the workers and for other apps."""
+    return RunSettings(
+        dispatcher=DispatcherSettings(buffer_bytes=max(1, memory // 32), started_bytes=max(1, memory // 8))
+    )
+
+
+def for_this_machine() -> RunSettings:
+    return for_machine(memory_bytes())

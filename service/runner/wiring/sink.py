@@ -12,8 +12,7 @@ from apps.output_file import OutputFailed, OutputFile
 from runtime.dispatch.keys import Payload
 from runtime.dispatch.outcomes import Delivered, Shed
 from service.runner.validation.resolution import Table
-from service.runner.wiring.json_form import JSON, Formed, JsonForm
-from service.runner.wiring.result_buffer import ResultBatch, ResultBuffer
+from service.runner.wiring.result_buffer import JSON, Formed, JsonForm, ResultBatch, ResultBuffer
 from service.runner.wiring.sink_writer import SinkWriter
 from service.schemas.base import utc_now
 

@@ -14,8 +14,7 @@ import structlog
 from apps.contract import Outputs
 from compositions.errors import RecomposeError
 from datapipe.sinks.port import Row, Sink
-from service.runner.wiring.json_form import text_of
-from service.runner.wiring.result_buffer import ResultBatch
+from service.runner.wiring.result_buffer import ResultBatch, text_of
 
 MOST_ITEMS = 20_000
 """Items that wait to be written before no more are taken."""

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from apps.synthetic.app import Synthetic
-from apps.synthetic.options import SyntheticOptions, next_link
+from apps.synthetic.app import Synthetic, SyntheticOptions, next_link
 
 
 @dataclass(frozen=True, slots=True)
