@@ -2,21 +2,17 @@
 
 The truth of a case is found without any strategy: every composition is run by itself, cheapest first.
 
-    python lab/benchmarks/right_choice.py [--apps 200] [--processes 2] [--strategies model,vogel,pdp21]
+    python -m lab.benchmarks.right_choice [--apps 200] [--processes 2] [--strategy model] [--json]
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-import os
-import platform
 import random
-import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -25,6 +21,7 @@ from compositions.enumeration import generate
 from compositions.model import Composition, Stage, all_sequential
 from control.decisions import State
 from control.objectives import objective_of
+from lab.benchmarks.harness import Rows, main
 from lab.simulation.machine import Machine
 from lab.simulation.scenario import Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
@@ -32,7 +29,8 @@ from lab.simulation.trace import Trace
 from profiler.slo import Slo
 from profiler.stats import latency_stats
 
-STRATEGIES = ("model", "vogel", "pdp21")
+StrategyName = Literal["model", "vogel", "pdp21"]
+STRATEGIES: tuple[StrategyName, ...] = ("model", "vogel", "pdp21")
 FASTEST_PER_S = 60.0
 """Cap of the input rate: it bounds the run time and changes nothing else, as only ratios matter."""
 SPARE = 0.1
@@ -244,35 +242,24 @@ def wrong(attempts: Sequence[Attempt]) -> list[Attempt]:
     return [o for o in attempts if (o.feasible and abs(o.extra_workers) > 1) or (o.roomy and not o.meets)]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--apps", type=int, default=200)
-    parser.add_argument("--first", type=int, default=0, help="first seed")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--strategies", default=",".join(STRATEGIES))
-    options = parser.parse_args(arguments)
-    strategies = options.strategies.split(",")
-    began_s = time.monotonic()
-    seeds = range(options.first, options.first + options.apps)
-    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        results = pool.map(partial(run_case, strategies=strategies), seeds, chunksize=2)
+def measure(
+    apps: Annotated[int, "number of random apps"] = 200,
+    first: Annotated[int, "first seed"] = 0,
+    processes: int = 2,
+    strategy: tuple[StrategyName, ...] = STRATEGIES,
+) -> Iterator[Rows]:
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        results = pool.map(partial(run_case, strategies=strategy), range(first, first + apps), chunksize=2)
     attempts = [attempt for result in results for attempt in result]
-    _print(attempts, strategies, options.apps, time.monotonic() - began_s)
-    return 0
-
-
-def _print(attempts: Sequence[Attempt], strategies: Sequence[str], apps: int, took_s: float) -> None:
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    feasible = sum(o.feasible for o in attempts) // len(strategies)
-    roomy = sum(o.roomy for o in attempts) // len(strategies)
-    print(f"{apps} random apps, {feasible} feasible, {roomy} with 10 % to spare; {machine}; took {took_s:.0f} s")
-    columns = {strategy: summary(attempts, strategy) for strategy in strategies}
-    print(f"{'':32}" + "".join(f"{strategy:>10}" for strategy in strategies))
-    for name in columns[strategies[0]]:
-        print(f"{name:32}" + "".join(f"{columns[strategy][name]:10.3f}" for strategy in strategies))
-    for attempt in wrong([o for o in attempts if o.strategy == "model"]):
-        print(attempt)
+    cases = [attempt for attempt in attempts if attempt.strategy == strategy[0]]
+    known = {"apps": apps, "feasible": sum(o.feasible for o in cases), "10 % to spare": sum(o.roomy for o in cases)}
+    yield Rows("cases", [known])
+    figures = {name: summary(attempts, name) for name in strategy}
+    rows = [{"share": share} | {name: figures[name][share] for name in strategy} for share in figures[strategy[0]]]
+    yield Rows("shares of the cases, by strategy", rows)
+    if strange := wrong([o for o in attempts if o.strategy == "model"]):
+        yield Rows("wrong choices of model", [asdict(each) for each in strange])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(measure)

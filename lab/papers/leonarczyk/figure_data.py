@@ -9,9 +9,8 @@ import numpy as np
 
 from lab.papers.leonarczyk import tables
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, STEPPING, STEPS, TARGET_MS, Setup, trace_of
-from lab.papers.leonarczyk.plant import Pipeline, Trace
+from lab.papers.leonarczyk.plant import Floats, Pipeline, Trace, Workload
 from lab.papers.leonarczyk.tables import Rows
-from lab.papers.leonarczyk.workload import Floats, Workload
 
 STRICTEST = 0.05
 FIXED_SIZES = (1, 2, 5, 10, 20, 35, 50, 75, 100, 115, 150, 200, 250, 300, 400, 500)

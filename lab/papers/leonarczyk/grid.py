@@ -11,9 +11,8 @@ from typing import Any
 
 from compositions.batch_settings import BatchSettings
 from control.bundles import make_batch_controller
-from lab.papers.leonarczyk.plant import CostLaw, Pipeline, Trace, Work, simulate
+from lab.papers.leonarczyk.plant import CostLaw, Pipeline, Trace, Work, Workload, simulate
 from lab.papers.leonarczyk.published import THRESHOLDS
-from lab.papers.leonarczyk.workload import Workload
 from profiler.slo import BundleFigures, bundle_figures
 
 TARGET_MS = 3.0

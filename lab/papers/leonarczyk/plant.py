@@ -8,18 +8,76 @@ order. They keep the size that they were opened with.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from apps.military_server.phases import PATTERNS, PHASES, Phase, loads_of
+from apps.military_server.phases import Loads as Floats
 from control.bundles.port import BatchController, BundleOpening, DeliveredBundle
-from lab.papers.leonarczyk.sources import ALWAYS_THERE, Source
-from lab.papers.leonarczyk.workload import Floats
 
+__all__ = ["PATTERNS", "PHASES", "Floats", "Phase"]
 AT_A_TIME = 64
 """Spells of drift drawn in one go."""
+
+
+# --- tuples -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """Phases one after the other (section 4.2.1, table 4.1). Equal to itself only, so that it can key a cache."""
+
+    phases: Sequence[Phase]
+    loads: Floats
+    """One a tuple, 0..1."""
+
+    @staticmethod
+    def of(phases: Sequence[Phase] = PHASES) -> Workload:
+        return Workload(tuple(phases), loads_of(phases))
+
+    @property
+    def bounds(self) -> list[tuple[int, int]]:
+        """First tuple of each phase and the first after it."""
+        edges = accumulate((phase.tuples for phase in self.phases), initial=0)
+        return list(pairwise(edges))
+
+
+@dataclass(frozen=True, slots=True)
+class AlwaysThere:
+    """Tuples are there whenever a bundle opens, and their latency counts from then on; as in the thesis."""
+
+    rate_per_s: None = None
+
+    def arrived_s(self, tuple_: int, opened_s: float) -> float:
+        return opened_s
+
+    def waiting(self, first: int, at_s: float) -> int:
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """Tuples arrive evenly, also while bundles have no room."""
+
+    rate_per_s: float
+
+    def arrived_s(self, tuple_: int, opened_s: float) -> float:
+        return tuple_ / self.rate_per_s
+
+    def waiting(self, first: int, at_s: float) -> int:
+        """How many from ``first`` on have arrived."""
+        return max(0, int(at_s * self.rate_per_s) + 1 - first)
+
+
+Source = AlwaysThere | Paced
+ALWAYS_THERE = AlwaysThere()
+
+
+# --- bundles ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

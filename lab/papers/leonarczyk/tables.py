@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from lab.papers.claims import markdown
 from lab.papers.leonarczyk import published
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Row, Setup
 from lab.papers.leonarczyk.published import THRESHOLDS
+from lab.papers.report import markdown
 
 Value = Callable[[Row], float]
 

@@ -5,14 +5,58 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from compositions.model import StageKind
 from lab.papers.prasaad.operators import Operator
-from lab.papers.prasaad.ring import ReorderRing
-from lab.papers.prasaad.worklists import make_worklist
-from lab.papers.prasaad.worklists.fifo import Fifo
-from lab.papers.prasaad.worklists.port import Demand, Entry, Worklist
+from lab.papers.prasaad.worklists import Demand, Entry, Fifo, Worklist, make_worklist
+
+T = TypeVar("T")
+
+
+class ReorderRing(Generic[T]):
+    """A bounded circular buffer of outputs by serial number, from 1 on, with a ``next`` counter (figure 4).
+
+    An input without outputs puts an empty one, or all behind it would wait.
+    """
+
+    def __init__(self, slots: int) -> None:
+        if slots < 1:
+            raise ValueError(f"a ring has at least 1 slot, not {slots}")
+        self._slots: list[tuple[T] | None] = [None] * slots
+        self.next = 1
+        """The serial number that leaves next."""
+
+    @property
+    def room_to(self) -> int:
+        """The first serial number that has no slot yet."""
+        return self.next + len(self._slots)
+
+    @property
+    def ready(self) -> bool:
+        return self._slots[self.next % len(self._slots)] is not None
+
+    def put(self, serial: int, output: T) -> bool:
+        """Whether there was a slot for it: ``next ≤ serial < next + slots``, so that none is overwritten."""
+        if not self.next <= serial < self.room_to:
+            return False
+        self._slots[serial % len(self._slots)] = (output,)
+        return True
+
+    def peek(self) -> T:
+        """The output of ``next``. Raises: ValueError when it is not there yet."""
+        found = self._slots[self.next % len(self._slots)]
+        if found is None:
+            raise ValueError(f"the output of {self.next} is not there yet")
+        return found[0]
+
+    def pop(self) -> T:
+        """The same, which leaves. Raises: ValueError when it is not there yet."""
+        found = self.peek()
+        self._slots[self.next % len(self._slots)] = None
+        self.next += 1
+        return found
+
 
 Sending = Literal["non-blocking", "lock"]
 """Figure 4: who finds the flag taken goes on. Figure 2: who finds the lock taken waits for it."""
