@@ -240,15 +240,15 @@ def _add(parser: argparse.ArgumentParser, name: str, kind: Any, default: Any) ->
     helps = None
     if get_origin(kind) is Annotated:
         kind, helps = get_args(kind)[:2]
+    several = get_origin(kind) is tuple
+    kind = get_args(kind)[0] if several else kind
     if default is Parameter.empty:
-        parser.add_argument(name, type=kind, help=helps)
+        parser.add_argument(name, type=kind, help=helps, nargs="*" if several else None)
         return
     flag = f"--{name.rstrip('_').replace('_', '-')}"
     if kind is bool:
         parser.add_argument(flag, dest=name, action="store_true", help=helps)
         return
-    several = get_origin(kind) is tuple
-    kind = get_args(kind)[0] if several else kind
     if get_origin(kind) is UnionType:
         kind = get_args(kind)[0]
     choices = get_args(kind) if get_origin(kind) is Literal else None
