@@ -27,7 +27,7 @@ from compositions.model import Composition
 from control.decisions import Mode
 from datapipe.telemetry.store import some_files_of
 from lab.benchmarks.harness import Rows, main, progress
-from lab.benchmarks.runs import delivered, delivering
+from lab.experiments.runs import delivered, delivering
 from profiler.slo import parse_slo
 from service.runner.rpc.port import Patient
 from service.runner.rpc.requests import ReadStatus, ReadSummary, SetRate

@@ -25,7 +25,7 @@ from apps import registry
 from apps.contract import App
 from compositions.model import Stage
 from lab.benchmarks.harness import Rounds, Rows, main
-from lab.benchmarks.runs import to_the_end
+from lab.experiments.runs import to_the_end
 from runtime.housekeeping import settle
 from service.schemas.spec import BatchingSpec, InputSpec, RunSpec, SourceSpec, new_run
 

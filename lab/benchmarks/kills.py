@@ -27,7 +27,7 @@ import psutil
 from apps.synthetic.checks import verify
 from apps.synthetic.options import SyntheticOptions
 from lab.benchmarks.harness import Rows, Seed, main
-from lab.benchmarks.runs import UP_S, wait_for
+from lab.experiments.runs import UP_S, wait_for
 from runtime.pools.ray import cluster
 from service.runner.rpc.requests import ReadStatus, ResetGaps, Start, Stop
 from service.runner.runner import Runner

@@ -24,7 +24,7 @@ from compositions.model import Composition
 from control.decisions import Mode
 from lab.benchmarks.harness import Rows, main
 from lab.benchmarks.light.ours import APPS, group
-from lab.benchmarks.runs import LOOK_S, delivered, delivering, wait_for
+from lab.experiments.runs import LOOK_S, delivered, delivering, wait_for
 from service.runner.rpc.requests import ReadResults, ReadStatus, SetMode
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec

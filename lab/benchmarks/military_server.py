@@ -27,7 +27,7 @@ from apps.military_server import MilitaryServer
 from compositions.document.loader import load
 from control.decisions import Mode
 from lab.benchmarks.harness import Rows, Table, at_least, main, metadata
-from lab.benchmarks.runs import delivered, delivering, to_the_end, wait_for
+from lab.experiments.runs import delivered, delivering, to_the_end, wait_for
 from service.runner.rpc.requests import ReadStatus, SetBatching
 from service.runner.runner import Runner
 from service.schemas.spec import BatchingSpec, RunSpec

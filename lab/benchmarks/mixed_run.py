@@ -28,7 +28,7 @@ from control.decisions import Mode
 from lab.benchmarks.harness import Rows, Seed, main
 from lab.benchmarks.mixed.apps.shaped import Kind, stages_of
 from lab.benchmarks.mixed.drawn import Out, drawn_composition, drawn_kinds, plain_loop, resized
-from lab.benchmarks.runs import delivering
+from lab.experiments.runs import delivering
 from service.runner.rpc.requests import ReadStatus, SetBatching, SetMode
 from service.runner.runner import Runner
 from service.schemas.figures import Worker

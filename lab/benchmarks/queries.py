@@ -27,8 +27,8 @@ from apps.tpcxbb.tables import write
 from compositions.model import Composition, Group
 from control.decisions import Mode
 from lab.benchmarks.harness import Table, at_least, at_most, cores, main, ray_if
-from lab.benchmarks.runs import UP_S, delivered, delivering
 from lab.benchmarks.tpcxbb import Q1_SQL, Q15_SQL
+from lab.experiments.runs import UP_S, delivered, delivering
 from runtime.dispatch.events import NO_STATES
 from runtime.dispatch.instructions import KeyedTask
 from runtime.pools.calls import Calls

@@ -28,7 +28,7 @@ from apps import registry
 from apps.contract import App
 from compositions.model import Stage
 from lab.benchmarks.harness import Rounds, Rows, main
-from lab.benchmarks.runs import to_the_end
+from lab.experiments.runs import to_the_end
 from service.schemas.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec, new_run
 
 BUNDLE = 512

@@ -18,7 +18,7 @@ import numpy as np
 
 from control.decisions import Mode
 from lab.benchmarks.harness import Rows, main
-from lab.benchmarks.runs import delivering
+from lab.experiments.runs import delivering
 from profiler.slo import Slo
 from service.runner.rpc.requests import ReadStatus
 from service.schemas.spec import InputSpec, RunSpec

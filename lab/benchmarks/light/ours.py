@@ -15,7 +15,7 @@ from compositions.model import Composition, Group, Pattern
 from control.decisions import Mode
 from lab.benchmarks.harness import Table
 from lab.benchmarks.light.work import STAGES, plus_four
-from lab.benchmarks.runs import UP_S, delivered, delivering
+from lab.experiments.runs import UP_S, delivered, delivering
 from service.runner.rpc.requests import ReadResults
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec

@@ -1,4 +1,4 @@
-"""Run apps in this process for benchmarks: from the first delivery on, or to the end."""
+"""Run apps in this process for experiments and benchmarks: from the first delivery on, or to the end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from compositions.errors import RecomposeError
+from service.runner.rpc.port import Patient
 from service.runner.rpc.requests import ReadStatus, ReadSummary, Start, Stop
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec
@@ -19,8 +21,8 @@ LOOK_S = 0.005
 @contextmanager
 def delivering(spec: RunSpec, *, least: int = 1, drain: bool = False, may_fail: bool = False) -> Iterator[Runner]:
     """Start a run and yield its runner after ``least`` deliveries; stop it on the way out, with ``drain`` after all
-    accepted items. Raises: TimeoutError if they do not come, ValueError if the run lost an item or, unless they
-    ``may_fail``, an item failed."""
+    accepted items. Raises: RecomposeError if they do not come, the run lost an item or, unless they ``may_fail``, an
+    item failed."""
     runner = Runner(spec)
     runner.ask(Start())
     try:
@@ -29,22 +31,32 @@ def delivering(spec: RunSpec, *, least: int = 1, drain: bool = False, may_fail: 
     finally:
         runner.ask(Stop(drain=drain, timeout_s=UP_S))
     items = runner.ask(ReadSummary()).items
-    whole = items is not None and not items.lost and not items.misordered and (may_fail or not items.failed)
-    if not whole or (drain and items.delivered + items.failed != items.accepted):
-        raise ValueError(f"{spec.app}: {items}, {runner.ask(ReadStatus()).health.failure}")
+    if (
+        items is None or items.lost or items.misordered or (items.failed and not may_fail)
+        or (drain and items.delivered + items.failed != items.accepted)
+    ):  # fmt: skip
+        raise RecomposeError(f"{spec.app}: {items}, {runner.ask(ReadStatus()).health.failure}")
+
+
+def check(status: Status) -> None:
+    """Raises: RecomposeError if the run has failed."""
+    if status.state == "failed":
+        raise RecomposeError(f"{status.app} failed: {str(status.health.failure).strip().splitlines()[-1]}")
 
 
 def delivered(runner: Runner) -> int:
-    return runner.ask(ReadStatus()).items.delivered
+    """Return the number of delivered items. Raises: RecomposeError if the run has failed."""
+    status = Patient(runner).ask(ReadStatus())
+    check(status)
+    return status.items.delivered
 
 
 def wait_for(runner: Runner, count: int, limit_s: float = LIMIT_S) -> float:
-    """Return the seconds until ``count`` items are delivered. Raises: TimeoutError."""
+    """Return the seconds until ``count`` items are delivered. Raises: RecomposeError if they do not come."""
     began_s = time.perf_counter()
     while (done := delivered(runner)) < count:
         if time.perf_counter() - began_s > limit_s:
-            failure = runner.ask(ReadStatus()).health.failure
-            raise TimeoutError(f"{done} of {count} items were delivered within {limit_s:g} s: {failure}")
+            raise RecomposeError(f"{done} of {count} items were delivered within {limit_s:g} s")
         time.sleep(LOOK_S)
     return time.perf_counter() - began_s
 
@@ -59,16 +71,15 @@ class Ended:
 
 
 def to_the_end(spec: RunSpec, limit_s: float = LIMIT_S) -> Ended:
-    """Run all items of the source. Raises: TimeoutError, and ValueError if the run failed."""
+    """Run all items of the source. Raises: RecomposeError if the run does not end, or failed."""
     runner = Runner(spec)
     began_s, cpu_s = time.monotonic(), time.process_time()
     runner.ask(Start())
     try:
         if not runner.wait(limit_s):
-            raise TimeoutError(f"{spec.app} did not end within {limit_s:g} s: {runner.ask(ReadStatus())}")
+            raise RecomposeError(f"{spec.app} did not end within {limit_s:g} s: {runner.ask(ReadStatus())}")
         ended = Ended(time.monotonic() - began_s, time.process_time() - cpu_s, runner.ask(ReadStatus()))
     finally:
         runner.ask(Stop())
-    if ended.status.health.failure is not None:
-        raise ValueError(f"{spec.app}: {ended.status.health.failure}")
+    check(ended.status)
     return ended
