@@ -49,7 +49,7 @@ def best_again(rows: Grid) -> Iterator[Job]:
 
 
 def with_assumed_noise(pipeline: Pipeline) -> Pipeline:
-    """Whatever else the machine did while the law was measured is left out."""
+    """Replace the measured noise, which other programs caused as well, by the assumed one."""
     usual = CostLaw()
     return replace(pipeline, law=replace(pipeline.law, cv=usual.cv, drift_cv=usual.drift_cv))
 

@@ -95,7 +95,7 @@ VARIANTS = 512
 
 
 class Lengths(NamedTuple):
-    """Of the three runs of a setting, seconds, where they do not need more for their bundles."""
+    """Seconds of the three runs of a setting; a run lasts longer if its bundles need more."""
 
     profiled_s: float = 2.0
     saturated_s: float = 2.5
@@ -104,7 +104,7 @@ class Lengths(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RealSetting:
-    """What the stages cost on average, how much that varies, and the composition that is predicted."""
+    """The mean cost of each stage, its variation, and the composition that is predicted."""
 
     costs_s: tuple[float, ...]
     cvs: tuple[float, ...]
@@ -112,7 +112,7 @@ class RealSetting:
     composition: Composition
     items: int
     load: float
-    """Of the throughput of a saturated stream."""
+    """Share of the throughput of a saturated stream."""
     seed: int
 
     @property
@@ -130,7 +130,7 @@ class RealSetting:
 
     @property
     def profiled_per_s(self) -> float:
-        """Half of what all stages in sequence can do, about."""
+        """Return about half of what all stages in sequence can do."""
         stage_s = self.items * max(self.costs_s) + HOP_S
         cpu_s = len(NAMES) * HOP_S + (0.0 if self.waits else self.items * sum(self.costs_s))
         return 0.5 * self.items * min(1 / stage_s, cores() / cpu_s)
@@ -149,7 +149,7 @@ def drawn(seed: int) -> RealSetting:
 
 @dataclass(slots=True)
 class _Seen:
-    """Of one composition; the first fifth of what came out is not counted."""
+    """The results of one composition; the first fifth does not count."""
 
     monitor: Monitor
     out: list[Delivered] = field(default_factory=list)
@@ -198,7 +198,7 @@ def on_ray(seeds: Iterable[int]) -> Iterator[Outcome]:
 
 
 class Stream:
-    """The one stream, and what it is told."""
+    """The one stream through all settings."""
 
     def __init__(self, pool: WorkerPool, codec: Codec, lengths: Lengths) -> None:
         self._codec, self._lengths = codec, lengths

@@ -36,9 +36,9 @@ from service.schemas.results import Summary
 from service.schemas.spec import InputSpec, RunSpec, TelemetrySpec
 
 LOW, HIGH = 0.15, 0.7
-"""Of what a fixed composition sustains: the rest is room for what else there is to do on the machine."""
+"""Shares of what a fixed composition sustains: the rest is room for other load on the machine."""
 CROWD = (0.3, 0.5)
-"""Of each period."""
+"""Shares of each period."""
 MEASURED_S, LOOK_S = 6.0, 0.5
 
 
@@ -106,7 +106,7 @@ class _Crowd(Binary):
 
 @dataclass(frozen=True)
 class Span:
-    """How long a run is, and from when on its items count."""
+    """Duration of a run, and the seconds at its beginning that do not count."""
 
     duration_s: float
     left_out_s: float
@@ -172,8 +172,8 @@ def _workers(asked: Patient, span: Span) -> Iterator[int]:
 
 
 def _row(folder: Path, bound_s: float, counted_from_s: float, workers: float, summary: Summary) -> Row:
-    """What had not come out by the end was due a moment before it, and is left out for all alike; what was never read
-    because the source was held back for ten seconds is late."""
+    """Count the items. Those that were not out at the end are left out for all contenders alike; those that were never
+    read, because the source was blocked for ten seconds, are late."""
     assert summary.items is not None
     serials, in_time = [], []
     for path in some_files_of(folder, "items"):

@@ -33,7 +33,7 @@ METHODS, ATTRIBUTES, FIELDS, PARAMETERS = 20, 14, 20, 6
 CALLS_BY_NAME = {"ask", "call", "change", "methodcaller"}
 LOOKS_BY_NAME = {"getattr", "hasattr", "setattr", "attrgetter"}
 NAMED_BY_DATA = {"runtime.pools.execute"}
-"""Where a name is data and not a method that we could have called: an app says what its stages are called."""
+"""Modules in which a name is data: an app names its own stages."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -82,7 +82,7 @@ class Module:
 
 @dataclass(frozen=True)
 class House:
-    """All modules of the product and who imports whom."""
+    """All modules of the product and their imports."""
 
     modules: tuple[Module, ...]
     imports: grimp.ImportGraph
@@ -98,7 +98,7 @@ class House:
 
     @cached_property
     def rooms_of_names(self) -> dict[str, set[str]]:
-        """In which rooms a function, method or attribute of a given name is defined."""
+        """Return the rooms that define a function, method or attribute of each name."""
         found: dict[str, set[str]] = {}
         for module in self.modules:
             names = {function.name for function in module.functions()}
@@ -146,7 +146,7 @@ def classes_with_many_methods(house: House) -> Iterator[Offence]:
 
 
 def classes_with_many_attributes(house: House) -> Iterator[Offence]:
-    """What an object keeps and changes: fields, and what methods put on ``self``."""
+    """Count what an object stores and changes: fields, and what methods put on ``self``."""
     for module in house.modules:
         for each in module.classes():
             if _stored(each) and (count := len(_attributes(each))) > ATTRIBUTES:

@@ -54,9 +54,9 @@ class Point:
     in_flight: float
     """Bundles, by Little's law: rate times latency."""
     cv: float
-    """Of the latency within a second, from its median and its 95th percentile, as though it were normal."""
+    """Variation of the latency within a second, from its median and 95th percentile, assuming a normal distribution."""
     drift_cv: float
-    """Of the means of these seconds."""
+    """Variation of the means of these seconds."""
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ from runtime.engine import Engine
 from runtime.pools.local import PickleCodec
 
 WORK_S = 3.0
-"""Of CPU, for all items and stages together: as many seconds with one worker, at least."""
+"""CPU seconds of all items and stages together: one worker takes at least as long."""
 PACED_S = 5.0
-"""The stream comes in so long, at least; changes go on until all is out."""
+"""Least duration of the input; changes go on until all is out."""
 EVERY_S = 1.0
 """The composition changes, and a worker dies."""
 GIVEN_UP_S = 900.0
@@ -91,7 +91,7 @@ class _Pool(SimulatedPool):
 
 
 class Run:
-    """What comes out of a cell."""
+    """One run of a cell, and its output."""
 
     def __init__(self, cell: Cell, folder: Path) -> None:
         self._cell, self._folder = cell, folder
@@ -134,7 +134,7 @@ class Run:
             self._step(engine, pool, trouble_s, engine.now_s + EVERY_S)
 
     def _step(self, engine: Engine, pool: _Pool, trouble_s: list[float], until_s: float) -> None:
-        """Until something happens; ``trouble_s``: when a worker dies, and when the composition changes."""
+        """Advance until something happens; ``trouble_s``: when a worker dies, and when the composition changes."""
         for outcome in engine.advance(min(until_s, *trouble_s)):
             self._take(outcome)
         now_s = engine.now_s
@@ -146,7 +146,7 @@ class Run:
             self._change(engine)
 
     def _kill(self, engine: Engine, pool: _Pool) -> None:
-        """One that is at work, if there is one."""
+        """Kill a worker, one that is at work if there is one."""
         workers = engine.view().workers
         at_work = [each for each in workers if each.outstanding] or list(workers)
         if at_work:
@@ -178,7 +178,7 @@ def _difference(told: str, wanted: str) -> str:
 
 MOST_WORKERS = 16
 ROWS = {1: (400, 0, 16), 16: (400, 0, 16), 256: (2_000, 0, 16), 4096: (9_000, 0, 16)}
-"""By the size of bundles: rows of the stream, rows in a portion, and partitions."""
+"""Rows of the stream, rows in a portion, and partitions, by bundle size."""
 PORTIONS = {1: (2_000, 25, 6), 16: (4_000, 25, 6), 4096: (2_500, 25, 12)}
 
 

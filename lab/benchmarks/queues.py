@@ -110,7 +110,7 @@ class Mqtt:
         return f"mqtt://{self._address}/{place}"
 
     def _session(self, place: str, own: str) -> Any:
-        """Of a reader, not connected yet."""
+        """Return the session of a reader, not connected yet."""
         import paho.mqtt.client as mqtt
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
@@ -123,7 +123,7 @@ class Mqtt:
         return client
 
     def fill(self, place: str, items: int) -> None:
-        """Into the session of whoever reads it: ours is called after the app."""
+        """Fill the session of its reader: ours is named after the app."""
         granted: list[object] = []
         reader = self._session(place, "recompose-doubled")
         reader.on_subscribe = lambda *_: granted.append(True)

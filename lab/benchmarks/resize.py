@@ -139,7 +139,7 @@ class Stream:
         return [row for out in self.delivered for row in self._rows(out)]
 
     def _rows(self, out: Delivered) -> list[dict[str, Any]]:
-        """As lines of ``--out``."""
+        """Return rows like lines of ``--out``."""
         if out.error is not None:
             return [{"serial": out.serial, "error": out.error}]
         values = self.pool.codec.decode(out.payload, out.start, out.start + out.count)

@@ -45,7 +45,7 @@ the source is held back."""
 
 @dataclass(frozen=True)
 class Case:
-    """One random app with an SLO, an input rate, a machine and what can be chosen from."""
+    """One random app with an SLO, an input rate, a machine and its compositions."""
 
     seed: int
     stages: tuple[SimulatedStage, ...]
@@ -81,7 +81,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one strategy did in one case."""
+    """The result of one strategy in one case."""
 
     case: int
     strategy: str
@@ -123,7 +123,7 @@ def _compositions(draw: random.Random, stages: Sequence[Stage]) -> tuple[Composi
 
 
 def _capacity(composition: Composition, times: dict[str, float], cores: int) -> float:
-    """An upper bound of what it can do, from the true costs: no hops, no scatter."""
+    """Return an upper bound of its throughput, from the true costs: no hops, no variation."""
     groups = min(group.replicas / sum(times[stage] for stage in group.stages) for group in composition.groups)
     return min(groups, cores / sum(times.values()))
 
@@ -136,7 +136,7 @@ def _slo(draw: random.Random, total_s: float, rate_per_s: float) -> Slo:
 
 
 def truth_of(case: Case) -> Truth:
-    """Runs compositions by themselves, in the order of workers, until one meets the SLO with 10 % to spare."""
+    """Run compositions by themselves, in the order of workers, until one meets the SLO with 10 % to spare."""
     slack: dict[str, float] = {}
     ordered = sorted(case.compositions, key=lambda c: (c.workers, len(c.groups)))
     fewest: int | None = None
@@ -171,7 +171,7 @@ def measured_s(case: Case) -> float:
 
 
 def _slack_after(case: Case, run: Trace, start_s: float) -> float:
-    """Slack over all that was delivered from ``start_s`` on, not only over the manager's window."""
+    """Return the slack over all that was delivered from ``start_s`` on, not only over the manager's window."""
     items = [item for item in run.delivered if item.at_s >= start_s]
     if len(items) < 2:
         return -1.0
@@ -185,14 +185,14 @@ def _slack_after(case: Case, run: Trace, start_s: float) -> float:
 
 
 def run_case(seed: int, strategies: Sequence[str] = STRATEGIES) -> list[Attempt]:
-    """The truth of one case, and what each strategy made of it."""
+    """Find the truth of one case, and run each strategy in it."""
     case = random_case(seed)
     truth = truth_of(case)
     return [run_strategy(case, truth, strategy) for strategy in strategies]
 
 
 def run_strategy(case: Case, truth: Truth, strategy: str) -> Attempt:
-    """Runs until nothing has happened for a minute (at most 6 minutes of virtual time)."""
+    """Run until nothing has happened for a minute (at most 6 minutes of virtual time)."""
     run = simulate(case.scenario(strategy, 360.0, until_settled_s=60.0))
     final = next(c for c in case.compositions if c.name == run.final.composition)
     slack = truth.slack.get(final.name)
@@ -215,7 +215,7 @@ def run_strategy(case: Case, truth: Truth, strategy: str) -> Attempt:
 
 
 def summary(attempts: Sequence[Attempt], strategy: str) -> dict[str, float]:
-    """Shares over the cases that it names; the first two are the figures of the contract."""
+    """Return shares over the cases that each name says; the first two are the figures of the contract."""
     own = [o for o in attempts if o.strategy == strategy]
     feasible, roomy = [o for o in own if o.feasible], [o for o in own if o.roomy]
     hopeless = [o for o in own if not o.feasible]
@@ -238,7 +238,7 @@ def _share(flags: Sequence[bool]) -> float:
 
 
 def wrong(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Cases to look into."""
+    """Return cases to look into."""
     return [o for o in attempts if (o.feasible and abs(o.extra_workers) > 1) or (o.roomy and not o.meets)]
 
 

@@ -89,9 +89,9 @@ STORE, ITEM, ITEMS, USERS = 10, 101, 110, 40
 """All is sold in one store, and of few goods, so that a few hundred rows have results; query 15 asks for that store, 2
 and 3 for that item, which is the most frequent one."""
 CATEGORIES = {"q1": 4, "q3": 4}
-"""Fewer than there are: query 1 asks for three of them, 3 for two."""
+"""Fewer categories than there are: query 1 asks for three of them, 3 for two."""
 HOURS = {"q1": 4.0, "q2": 96.0, "q3": 96.0, "q4": 96.0, "q15": 3 * 366 * 24.0}
-"""Of event time in a stream: several windows."""
+"""Hours of event time in a stream: several windows."""
 TICK_S = {"q1": 900, "q2": 7200, "q3": 7200, "q4": 7200, "q15": 30 * DAY_S}
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "q1": {"least": 0, "most": 10}, "q2": {"item": ITEM}, "q3": {"item": ITEM}, "q4": {}, "q15": {"store": STORE},
@@ -112,7 +112,7 @@ class Stream:
     partitions: int
 
     def make(self, folder: Path) -> App:
-        """An app over the tables in ``folder``, for a worker as well."""
+        """Return an app over the tables in ``folder``, for a worker as well."""
         form = "_arrow" if self.portion else ""
         options = {**OPTIONS[self.query], "partitions": self.partitions}
         options |= {"portion": self.portion} if self.portion else {"tick_s": TICK_S[self.query]}
@@ -122,7 +122,7 @@ class Stream:
         return folder / f"{self.query}-{self.rows}"
 
     def written(self, folder: Path) -> Path:
-        """Its tables, made if they are not there."""
+        """Return the folder of its tables, and make them if they are not there."""
         place = self.place(folder)
         if not place.exists():
             tables.write(place, Plan(rows=self.rows, hours=HOURS[self.query], items=ITEMS, users=USERS), "parquet")
@@ -133,7 +133,7 @@ class Stream:
 
 
 def _changed(path: Path, column: str, value: Callable[[int], int]) -> None:
-    """The column of a table has other values, by the number of the row."""
+    """Replace the column of a table by values from the row number."""
     table = pq.read_table(path)
     at = table.schema.get_field_index(column)
     field = table.schema.field(at)
@@ -142,7 +142,7 @@ def _changed(path: Path, column: str, value: Callable[[int], int]) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """The items of a stream, and what a plain loop tells of them, as text."""
+    """The items of a stream, and the results of a plain loop, as text."""
 
     items: list[Any]
     told: str
@@ -172,7 +172,7 @@ def _found(stream: Stream, folder: Path) -> Rows:
 
 
 def asked(database: duckdb.DuckDBPyConnection, query: str, sql: str) -> Rows:
-    """What ``sql`` finds, as ``READERS`` put what is told: slopes are quotients, and SQL divides other floats."""
+    """Return the rows of ``sql`` in the form of ``READERS``: slopes are quotients, and SQL divides other floats."""
     found = database.execute(sql).fetchall()
     return sorted((*row[:4], round(row[4], 6)) for row in found) if query == "q15" else found
 
@@ -182,7 +182,7 @@ def _tops(told: list[Any]) -> Rows:
 
 
 def _views(told: list[Any]) -> Rows:
-    """The last that is told of an item holds."""
+    """Return the last number of views of each item."""
     return sorted({each["item"]: each["views"] for each in told}.items())
 
 
@@ -202,11 +202,11 @@ READERS: Mapping[str, Callable[[list[Any]], Rows]] = {
 
 
 def stages_of(query: str) -> tuple[Stage, ...]:
-    """The same for rows and portions, but for how they are called."""
+    """Return the stages, which are the same for rows and portions except for their calls."""
     return create(f"tpcxbb_{query}", {}).stages
 
 
 def brought(tasks: Sequence[Task]) -> int:
-    """Partitions that come to a worker with their states."""
+    """Count the partitions that come to a worker with their states."""
     kept = [each for task in tasks if task.keyed for each in task.keyed.kept.values()]
     return sum(bool(states) for each in kept for states in each.values())

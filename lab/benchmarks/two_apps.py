@@ -29,7 +29,7 @@ from service.schemas.spec import InputSpec, RunSpec
 from service.schemas.status import Status
 
 WORKERS = 8
-"""What memory leaves for both apps."""
+"""Workers of both apps; memory allows no more."""
 HALF = Budget(workers=WORKERS // 2)
 HIGH_PER_S, LOW_PER_S = 90.0, 8.0
 APPS_DIR = Path(__file__).parent / "turns" / "apps"

@@ -1,4 +1,4 @@
-"""Runs of an experiment on real workers, one after the other, in this process."""
+"""Run an experiment on real workers, one run after the other, in this process."""
 
 from __future__ import annotations
 

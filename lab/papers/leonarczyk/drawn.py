@@ -20,8 +20,8 @@ from lab.papers.leonarczyk.published import THRESHOLDS
 from lab.papers.leonarczyk.tables import Rows, itemized_hit, mad_distance
 
 AIMS = (0.8, 0.85, 0.9, 0.94, 0.96, 0.98, 1.0)
-"""As shares of the target. A bundle is later than its own work now and then, behind a slow one, never earlier: so the
-best aim is below the target, and how far depends on the noise."""
+"""Shares of the target. A bundle may be delayed by a slow one before it, and never comes early: so the best aim is
+below the target, by a distance that depends on the noise."""
 MOST_ITEMS = 4096
 
 
@@ -46,7 +46,7 @@ class Clairvoyant(BatchController):
 
 
 def reachable(workload: Workload, pipeline: Pipeline, repetition: int = 0) -> Row:
-    """What the clairvoyant comes to at 5 %, with the best of its aims, under the noise of that repetition."""
+    """Return the clairvoyant's result at 5 %, with the best of its aims, under the noise of that repetition."""
     rows = [_aimed(aim, workload, pipeline, repetition) for aim in AIMS]
     return max(rows, key=lambda row: row.figures.itemized_hit)
 
@@ -116,7 +116,7 @@ class Against:
     advised: float
     """The best of the six as the thesis found them best on its own workload, not tuned to this one."""
     reachable: float
-    """What noise leaves to hit: a clairvoyant's."""
+    """The clairvoyant's hit: what noise allows."""
     ours_mad: float
     best_mad: float
 

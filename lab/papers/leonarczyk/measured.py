@@ -16,7 +16,7 @@ Times = tuple[Annotated[float, Field(ge=0)], ...]
 
 
 class LawFile(BaseModel):
-    """What the file says; what else is in it is for its readers."""
+    """The content of the file; other fields in it are for people."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -25,7 +25,7 @@ class LawFile(BaseModel):
     loads: tuple[Share, ...] = Field(min_length=2)
     """0: the easiest tuples, 1: the hardest."""
     a_ms: Times
-    """What a bundle of each load takes, from source to sink,"""
+    """Time of a bundle of each load, from source to sink,"""
     b_ms: Times
     """and what each of its tuples adds."""
     cv: Share = 0.03

@@ -20,7 +20,7 @@ AGREES, HITS_TIMES, MAD_TIMES, POOR_HIT, NEVER_BELOW = 0.10, 1.5, 0.7, 0.5, 0.05
 
 
 def published_order(rows: Rows) -> Iterator[Claim]:
-    """On the phase workload, 5 %."""
+    """Judge the published order on the phase workload, at 5 %."""
     hits, distances = _bests(rows)
     by_hit = sorted(PUBLISHED, key=lambda name: -hits[name])
     by_distance = sorted(PUBLISHED, key=lambda name: distances[name])
@@ -35,7 +35,7 @@ def published_order(rows: Rows) -> Iterator[Claim]:
 
 
 def ours(rows: Rows) -> Iterator[Claim]:
-    """Untouched defaults on the phase workload, 5 %, against the best setup of the best of the six."""
+    """Judge our defaults on the phase workload, at 5 %, against the best setup of the best of the six."""
     hits, distances = _bests(rows)
     hit, distance = (rows.best(OURS, STRICTEST, *each).value for each in ((itemized_hit, True), (mad_distance, False)))
     ratio = hit / max(hits.values())
@@ -53,7 +53,7 @@ def ours(rows: Rows) -> Iterator[Claim]:
 
 
 def on_drawn(cases: Sequence[Against]) -> Iterator[Claim]:
-    """The same on workloads drawn at random."""
+    """Judge the same on workloads drawn at random."""
     worst = min(case.ours - case.best for case in cases)
     yield Claim(
         "never more than 5 points below the best of the six", f"worst {100 * worst:+.1f}", worst >= -NEVER_BELOW
@@ -76,7 +76,7 @@ def _spread(ratios: Sequence[float]) -> str:
 
 
 def _bests(rows: Rows) -> tuple[dict[str, float], dict[str, float]]:
-    """Itemized hits and MAD distances of the six, each of its best setup."""
+    """Return itemized hits and MAD distances of the six, each with its best setup."""
     hits = {name: rows.best(name, STRICTEST, itemized_hit).value for name in PUBLISHED}
     return hits, {name: rows.best(name, STRICTEST, mad_distance, False).value for name in PUBLISHED}
 
@@ -86,7 +86,7 @@ def _bests(rows: Rows) -> tuple[dict[str, float], dict[str, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All that was run."""
+    """The results of all runs."""
 
     rows: Sequence[Row]
     repeated: Sequence[Row]
@@ -94,7 +94,7 @@ class Comparison:
     cases: Sequence[Against]
     """May be empty, too."""
     reachable: Row
-    """What a clairvoyant comes to on the thesis's workload,"""
+    """A clairvoyant's result on the thesis's workload,"""
     pipeline: Pipeline
     """and the pipeline that it goes through."""
     facts: Mapping[str, str]

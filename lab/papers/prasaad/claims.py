@@ -28,7 +28,7 @@ OF_BOUND = 0.95
 
 
 def all_of(figures: Mapping[str, Figure]) -> Iterator[Claim]:
-    """In the order of the figures, which are by name. Raises: KeyError when one is not there."""
+    """Judge all claims in the order of the figures. Raises: KeyError when a figure is missing."""
     yield from of_schedulers(figures["8"])
     yield of_errata(figures["ct"])
     yield of_skew(figures["9"])

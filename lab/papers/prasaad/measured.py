@@ -13,7 +13,7 @@ from lab.papers.prasaad.operators import Operator
 from lab.papers.report import read_file
 
 CV = 0.3
-"""Of a tuple's time, which was not measured one by one: a look at the clock takes as long as a light stage."""
+"""Variation of a tuple's time. It was not measured for each: reading the clock takes as long as a light stage."""
 
 
 class Measured(BaseModel):
@@ -32,7 +32,7 @@ class Measured(BaseModel):
 
 
 class CostFile(BaseModel):
-    """What the file says."""
+    """The content of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a worker asks for."""
+    """A worker's request."""
 
     worker: int
     most: int = 1
@@ -44,7 +44,7 @@ class Demand:
 
 
 def taken_from(queue: deque[Entry], demand: Demand) -> list[Entry]:
-    """The first of a queue, as far as the worker takes them and the ring has room."""
+    """Take the first of a queue, as far as the worker takes them and the ring has room."""
     taken: list[Entry] = []
     while queue and len(taken) < demand.most and queue[0].serial < demand.room_to:
         taken.append(queue.popleft())
@@ -65,15 +65,15 @@ class Worklist(ABC):
 
     @abstractmethod
     def take(self, demand: Demand) -> list[Entry]:
-        """The tuples that the worker runs next, in this order; none when there is none that it may run."""
+        """Return the tuples that the worker runs next, in this order; none if there is none that it may run."""
 
     @abstractmethod
     def done(self, worker: int, entries: list[Entry]) -> bool:
-        """The worker has run what it took; whether it must take again before it may leave the operator."""
+        """Note that the worker has run what it took; return if it must take again before it may leave the operator."""
 
     @abstractmethod
     def ready(self, room_to: int) -> bool:
-        """Whether a worker that is not at the operator would get something."""
+        """Return if a worker that is not at the operator would get something."""
 
     def left(self, worker: int) -> None:  # noqa: B027  # most have nothing to let go
         """The worker's turn at the operator is over."""
@@ -190,7 +190,7 @@ class Partitioned(Worklist):
         return last if last in free else min(free, key=lambda each: self._queues[each][0].serial, default=None)
 
     def _open(self, room_to: int) -> list[int]:
-        """Partitions that nobody has, with a tuple that may be taken."""
+        """Return free partitions with a tuple that may be taken."""
         queues = enumerate(self._queues)
         return [at for at, queue in queues if at not in self._taken and queue and queue[0].serial < room_to]
 
@@ -243,7 +243,7 @@ class Hybrid(Worklist):
         return False
 
     def ready(self, room_to: int) -> bool:
-        """A first look at the master queue; keys of partitions in work are left to their workers meanwhile."""
+        """Look at the master queue; keys of partitions in work are left to their workers."""
         self._delegate(room_to)
         return bool(self._master) and self._master[0][1] < room_to
 
@@ -260,7 +260,7 @@ class Hybrid(Worklist):
             self._granted[master.popleft()[0]] += 1
 
     def _draw_more(self, partition: int, demand: Demand) -> None:
-        """For a worker that takes several at a time: more of the same partition, if they come next."""
+        """Draw more of the same partition, if they come next, for a worker that takes several at a time."""
         master = self._master
         while self._granted[partition] < demand.most and master and master[0][0] == partition:
             if master[0][1] >= demand.room_to:
@@ -279,7 +279,7 @@ _MAKE: Mapping[str, Callable[[int], Worklist]] = {
 
 
 def make_worklist(name: str, partitions: int) -> Worklist:
-    """For a partitioned operator. Raises: RecomposeError when none is called ``name``, or there is no partition."""
+    """Make a worklist for a partitioned operator. Raises: RecomposeError for an unknown name or no partition."""
     make = _MAKE.get(name)
     if make is None:
         raise RecomposeError(f"unknown queue {name!r}; there are {', '.join(_MAKE)}")
