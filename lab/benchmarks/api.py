@@ -1,10 +1,10 @@
-"""The REST API: how long a request takes and how many a second there are, from 1 to 100 clients, over loopback.
+"""Measure the REST API over loopback: time of a request and requests per second, from 1 to 100 clients.
 
 The daemon is a process of its own with its runner in it; an app of empty stages takes what is pushed. Clients are
-threads with plain sockets, so that what is measured is the service. Kept alive: a client sends all its requests over
-one connection; new: a connection for each.
+threads with plain sockets, so that the service is measured and not a library. Kept alive: a client sends all its
+requests over one connection; new: a connection for each.
 
-python -m lab.benchmarks.api [--quick] [--rounds 3] [--ray] [--json]
+    python -m lab.benchmarks.api [--quick] [--rounds 3] [--ray] [--json]
 """
 
 from __future__ import annotations
@@ -14,38 +14,40 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from lab.benchmarks.daemon import Daemon, daemon
-from lab.benchmarks.harness import Goal, Table, options, report
+from lab.benchmarks.daemon import daemon
+from lab.benchmarks.harness import Rounds, Table, at_least, at_most, main
 
 CLIENTS = (1, 10, 100)
-KEPT, NEW, LIMIT = "kept alive", "new connection", "limit"
+KEPT, NEW = "kept alive", "new connection"
+FIRST = f"1 client, {KEPT}"
+P50_MS, RATE_PER_S = 3.0, 1000.0
 APP = "from lab.benchmarks.workloads import Empty\n\n\nclass Sink(Empty):\n    name = 'sink'\n"
 START = {"source": {"kind": "push"}, "overload": "shed"}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What every client sends, again and again."""
+    """A request that every client sends, again and again."""
 
     name: str
     wire: bytes
     expected: bytes
 
     @classmethod
-    def of(cls, name: str, line: str, expected: int, body: bytes = b"") -> Request:
+    def of(cls, line: str, expected: int, body: bytes = b"") -> Request:
         head = f"{line} HTTP/1.1\r\nHost: localhost\r\n"
         if body:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        return cls(name, head.encode() + b"\r\n" + body, f"HTTP/1.1 {expected} ".encode())
+        return cls(line, head.encode() + b"\r\n" + body, f"HTTP/1.1 {expected} ".encode())
 
 
-HEALTH = Request.of("GET /healthz", "GET /healthz", 200)
-STATUS = Request.of("GET /status/sink", "GET /status/sink", 200)
-PUSH = Request.of("POST /apps/sink/items", "POST /apps/sink/items", 202, b'{"serial":7}')
+PUSH = Request.of("POST /apps/sink/items", 202, b'{"serial":7}')
+REQUESTS = (Request.of("GET /healthz", 200), Request.of("GET /status/sink", 200), PUSH)
 
 
 class Client:
@@ -56,7 +58,7 @@ class Client:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, request: Request) -> None:
-        """Sends until it is accepted: a full input buffer (429) is asked again at once, and that time counts too."""
+        """Send until it is accepted: a full input buffer (429) is asked again at once, and that time counts too."""
         while (answer := self._exchange(request.wire)).startswith(b"HTTP/1.1 429 "):
             pass
         if not answer.startswith(request.expected):
@@ -67,8 +69,7 @@ class Client:
         answer = b""
         while (end := answer.find(b"\r\n\r\n")) < 0:
             answer += self._received()
-        head = answer[:end].lower()
-        length = int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
+        length = int(answer[:end].lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         while len(answer) < end + 4 + length:
             answer += self._received()
         return answer
@@ -84,7 +85,7 @@ class Client:
 
 
 def one_client(port: int, request: Request, count: int, kept: bool) -> list[float]:
-    """Seconds of each of ``count`` requests."""
+    """Return the seconds of each of ``count`` requests."""
     taken_s = []
     client = Client(port) if kept else None
     for _ in range(count):
@@ -100,7 +101,7 @@ def one_client(port: int, request: Request, count: int, kept: bool) -> list[floa
 
 
 def load(port: int, request: Request, clients: int, count: int, kept: bool) -> tuple[float, float, float]:
-    """p50 and p99 in ms, and requests a second, of ``count`` requests shared by ``clients``."""
+    """Return p50 and p99 in ms, and requests per second, of ``count`` requests shared by ``clients``."""
     found: list[list[float]] = []
     each = count // clients
     threads = [
@@ -118,52 +119,42 @@ def load(port: int, request: Request, clients: int, count: int, kept: bool) -> t
     return statistics.median(taken_ms), taken_ms[int(len(taken_ms) * 0.99)], rate
 
 
-def tables_of(port: int, request: Request, counts: Sequence[int], rounds: int) -> list[Table]:
-    """A table a figure: p50, p99, requests a second."""
-    first = f"1 client, {KEPT}"
-    goals = {
-        "p50": [Goal("one kept-alive connection", first, LIMIT, 1.0, True)],
-        "p99": [],
-        "rate": [Goal("one kept-alive connection", first, LIMIT, 1.0, False)] if request is PUSH else [],
-    }
-    limits = {"p50": 3.0, "p99": 0.0, "rate": 1000.0}
-    units = {"p50": "ms", "p99": "ms", "rate": "requests/s"}
-    tables = {name: Table(f"{request.name}: {name}", units[name], goals[name]) for name in units}
+def tables_of(port: int, request: Request, count: int, rounds: int) -> list[Table]:
+    """Return tables of p50, p99 and requests per second."""
+    tables = [
+        Table(f"{request.name}: p50", "ms", [at_most("one kept-alive connection", FIRST, P50_MS)]),
+        Table(f"{request.name}: p99", "ms"),
+        Table(f"{request.name}: rate", "requests/s"),
+    ]
+    if request is PUSH:
+        tables[-1].goals = [at_least("one kept-alive connection", FIRST, RATE_PER_S)]
     for _ in range(rounds):
-        rows: dict[str, dict[str, float]] = {name: {LIMIT: limits[name]} if goals[name] else {} for name in units}
-        for clients, count in zip(CLIENTS, counts, strict=True):
-            for how in (KEPT, NEW):
-                figures = load(port, request, clients, count, how == KEPT)
-                for name, figure in zip(units, figures, strict=True):
-                    rows[name][f"{clients} client{'s' * (clients > 1)}, {how}"] = figure
-        for name, table in tables.items():
-            table.rounds.append(rows[name])
-    return list(tables.values())
+        found = {
+            f"{clients} client{'s' * (clients > 1)}, {how}": load(port, request, clients, count, how == KEPT)
+            for clients in CLIENTS
+            for how in (KEPT, NEW)
+        }
+        for place, table in enumerate(tables):
+            table.rounds.append({name: figures[place] for name, figures in found.items()})
+    return tables
 
 
-def start_sink(running: Daemon) -> None:
-    running.send("POST", "/apps/sink/start", START)
-    up: Callable[[], bool] = lambda: running.status("sink")["state"] in ("profiling", "stable", "trial")  # noqa: E731
-    running.wait_for(up, 60.0, "the app to be up")
-
-
-def measure(ray: bool, rounds: int, count: int) -> list[Table]:
+def measure(
+    quick: Annotated[bool, "fewer requests, one round"] = False,
+    rounds: Rounds = 3,
+    ray: Annotated[bool, "run the runner in a Ray actor, as the service does"] = False,
+) -> Iterator[Table]:
+    rounds, count = (1, 300) if quick else (rounds, 1000)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "sink.py").write_text(APP)
         pool = "ray" if ray else "local"
         with daemon(Path(folder), "--apps", folder, "--pool", pool, "--no-telemetry") as running:
-            start_sink(running)
-            requests = (HEALTH, STATUS, PUSH)
-            return [table for request in requests for table in tables_of(running.port, request, [count] * 3, rounds)]
-
-
-def main() -> None:
-    parser = options(__doc__, "fewer requests, one round", rounds=3)
-    parser.add_argument("--ray", action="store_true", help="the runner in a Ray actor, as the service has it")
-    given = parser.parse_args()
-    rounds, count = (1, 300) if given.quick else (given.rounds, 1000)
-    report(measure(given.ray, rounds, count), given.json)
+            running.send("POST", "/apps/sink/start", START)
+            up: Callable[[], bool] = lambda: running.status("sink")["state"] in ("profiling", "stable", "trial")  # noqa: E731
+            running.wait_for(up, 60.0, "the app to be up")
+            for request in REQUESTS:
+                yield from tables_of(running.port, request, count, rounds)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

@@ -13,26 +13,23 @@ With ``--ray`` the same is done in real time with settings that this machine can
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import statistics
-import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from compositions.capacity.prediction import Prediction
-from compositions.model import Composition, Group, Pattern, all_sequential
+from compositions.model import Composition, all_sequential
 from control.decisions import Mode
-from control.forecast.expect import Unmeasured, expect
-from lab.benchmarks.bundle_predictions_ray import HEAD, Outcome, S, concluded, on_ray
 from lab.benchmarks.bundle_predictions_ray import LIMIT as RAY_LIMIT
-from lab.benchmarks.harness import metadata
+from lab.benchmarks.bundle_predictions_ray import Outcome, drawn_groups, on_ray, predicted
+from lab.benchmarks.harness import Rows, Seed, main, progress
 from lab.simulation.machine import Machine
 from lab.simulation.run import loop_on, pool_of
 from lab.simulation.scenario import Scenario, SimulatedStage
-from profiler.snapshot import Demand, InputNow, Snapshot
+from profiler.snapshot import Demand, Snapshot
 from runtime.dispatch.outcomes import Delivered, Shed
 from service.runner.loop import ControlLoop
 
@@ -43,14 +40,14 @@ LOOK_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An app, a machine, how many items travel together, and the composition that is predicted."""
+    """An app, a machine, a bundle size, and the composition that is predicted."""
 
     stages: tuple[SimulatedStage, ...]
     machine: Machine
     composition: Composition
     items: int
     load: float
-    """Of the throughput of a saturated stream."""
+    """Share of the throughput of a saturated stream."""
     seed: int
     gathered: bool = False
 
@@ -64,44 +61,35 @@ class Setting:
 
 
 def drawn(seed: int) -> Setting:
-    """1 to 4 groups, stages of 1 us to 5 ms, hops of 0.1 to 0.5 ms of which the half is CPU, bundles of 1 to 512."""
+    """Draw 1 to 4 groups, stages of 1 us to 5 ms, hops of 0.1 to 0.5 ms (half of it CPU), and bundles of 1 to 512."""
     draw = random.Random(seed)
     stages = tuple(
         SimulatedStage(name, math.exp(draw.uniform(math.log(1e-6), math.log(5e-3))), draw.uniform(0, 0.5))
         for name in "abcd"
     )
-    cuts = sorted(draw.sample(range(1, 4), draw.randint(0, 3)))
-    spans = zip([0, *cuts], [*cuts, 4], strict=True)
-    groups = tuple(_group(tuple("abcd"[begin:end]), draw.choice((1, 1, 2, 3))) for begin, end in spans)
+    groups = drawn_groups(draw, most_replicas=3)
     hop_s = draw.uniform(1e-4, 5e-4)
     machine = Machine(draw.choice((2, 4, 8)), hop_s=hop_s / 2, hop_cpu_s=hop_s / 2)
     items = round(math.exp(draw.uniform(0, math.log(512))))
     return Setting(stages, machine, Composition("asked", groups), items, draw.uniform(0.3, 0.9), seed)
 
 
-def _group(stages: tuple[str, ...], replicas: int) -> Group:
-    return Group(stages, Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas)
-
-
-def measured(setting: Setting) -> Outcome[Setting]:
-    """What was told before, and what came out."""
+def measured(setting: Setting) -> Outcome:
+    """Return what was predicted, and what came out."""
     throughput_per_s = _Stream(setting, setting.composition).saturated()
     rate_per_s = setting.load * throughput_per_s
-    told = _told(setting, rate_per_s)
+    prediction = predicted(setting.composition, _profile(setting), rate_per_s)
     stream = _Stream(setting, setting.composition)
     stream.paced(rate_per_s)
-    return Outcome(setting, told, throughput_per_s, stream.latency_s)
+    return Outcome(setting, prediction, throughput_per_s, stream.latency_s)
 
 
-def _told(setting: Setting, rate_per_s: float) -> Prediction:
-    """By a profile of all stages in sequence at half their capacity."""
+def _profile(setting: Setting) -> Snapshot:
+    """Profile all stages in sequence at half their capacity."""
     plain = all_sequential(Scenario(setting.stages, ()).app_stages)
     slowest_s = max(stage.service_s for stage in setting.stages)
     hop_s = setting.machine.hop_s + setting.machine.hop_cpu_s
-    snapshot = _Stream(setting, plain).paced(0.5 * setting.items / (setting.items * slowest_s + hop_s))
-    predictions = expect([setting.composition], replace(snapshot, input_rate_per_s=rate_per_s, input=InputNow()))
-    assert not isinstance(predictions, Unmeasured), predictions
-    return predictions[0]
+    return _Stream(setting, plain).paced(0.5 * setting.items / (setting.items * slowest_s + hop_s))
 
 
 class _Stream:
@@ -127,7 +115,7 @@ class _Stream:
             self._loop.step(self._engine.now_s + LOOK_S)
 
     def saturated(self) -> float:
-        """Items per second where there always are more."""
+        """Return items per second if there always are more."""
         admitted = 0
         while len(self._out) < self._setting.tasks:
             while self._engine.has_room and admitted < self._setting.tasks:
@@ -138,7 +126,7 @@ class _Stream:
         return sum(each.count for each in counted[1:]) / (counted[-1].at_s - counted[0].at_s)
 
     def paced(self, rate_per_s: float) -> Snapshot:
-        """Items come evenly. What the monitor has seen at the end."""
+        """Let items come evenly. Return what the monitor has seen at the end."""
         loop, engine, setting = self._loop, self._engine, self._setting
         loop.monitor.set_offered_rate(engine.now_s, rate_per_s)
         items = LEAST_ITEMS if setting.gathered else setting.tasks * setting.items
@@ -176,27 +164,33 @@ class _Stream:
         self._delivered += item.count
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--settings", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--gathered", action="store_true", help="of a source that does not linger")
-    parser.add_argument("--ray", action="store_true", help="settings that this machine can have, on Ray")
-    options = parser.parse_args(arguments)
-    seeds = range(options.seed, options.seed + options.settings)
-    where = "Ray" if options.ray else "virtual time"
-    print(", ".join([*metadata().values(), where]) + "\n" + HEAD)
-    if options.ray:
-        return 0 if concluded(list(_shown(on_ray(seeds))), RAY_LIMIT) else 1
-    simulated = (measured(replace(drawn(seed), gathered=options.gathered)) for seed in seeds)
-    return 0 if concluded(list(_shown(simulated)), LIMIT) else 1
+def measure(
+    settings: Annotated[int, "number of settings"] = 40,
+    seed: Seed = 1,
+    gathered: Annotated[bool, "as from a source that does not linger"] = False,
+    ray: Annotated[bool, "settings that this machine can have, on Ray"] = False,
+) -> Iterator[Rows]:
+    seeds = range(seed, seed + settings)
+    found = on_ray(seeds) if ray else (measured(replace(drawn(each), gathered=gathered)) for each in seeds)
+    outcomes = []
+    for outcome in found:
+        outcomes.append(outcome)
+        progress(str(outcome.row))
+    where, limit = ("on Ray", RAY_LIMIT) if ray else ("in virtual time", LIMIT)
+    yield Rows(f"predictions {where}", [each.row for each in outcomes], checks(outcomes, limit))
 
 
-def _shown(outcomes: Iterable[Outcome[S]]) -> Iterator[Outcome[S]]:
-    for outcome in outcomes:
-        print(outcome.row, flush=True)
-        yield outcome
+def checks(outcomes: Sequence[Outcome], limit: float) -> dict[str, bool]:
+    """Compare the median errors with the limit, and count what was wrongly predicted to be overloaded."""
+    throughput = statistics.median(each.throughput_error for each in outcomes)
+    latency = statistics.median(each.latency_error for each in outcomes)
+    overloaded = sum(each.told.overloaded for each in outcomes)
+    return {
+        f"median error of throughput {throughput:.1%} ≤ {limit:.0%}": throughput <= limit,
+        f"median error of latency {latency:.1%} ≤ {limit:.0%} ({overloaded} predicted as overloaded, none is)": latency
+        <= limit,
+    }
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(measure)

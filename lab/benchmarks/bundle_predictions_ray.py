@@ -12,17 +12,17 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import cycle
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import psutil
 
 from compositions.capacity.prediction import Prediction
 from compositions.model import Composition, Group, Pattern, all_sequential
 from control.forecast.expect import Unmeasured, expect
-from lab.benchmarks.harness import cores
+from lab.benchmarks.harness import cores, ray_if
 from lab.benchmarks.workloads import Price, Priced
 from profiler.monitor import Monitor, MonitorSettings, Running
 from profiler.snapshot import InputNow, Snapshot
@@ -31,36 +31,21 @@ from runtime.dispatch.outcomes import Delivered, TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
 from runtime.pools.port import Codec, WorkerPool
-from runtime.pools.ray import cluster
 from runtime.pools.ray.pool import RayPool
 
-HEAD = f"{'groups':>24} {'items':>5} {'cores':>5} {'load':>5} {'items/s':>9} {'error':>6} {'ms':>9} {'error':>6} others"
-
-
-class Asked(Protocol):
-    """What was predicted: of a composition, with so many items that travel together, at this share of its capacity."""
-
-    @property
-    def composition(self) -> Composition: ...
-    @property
-    def items(self) -> int: ...
-    @property
-    def load(self) -> float: ...
-    @property
-    def cores(self) -> int: ...
-
-
-S = TypeVar("S", bound=Asked)
+NAMES = "abcd"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[S]):
-    setting: S
+class Outcome:
+    """A prediction and what was measured, in a simulated or a real setting."""
+
+    setting: Any
     told: Prediction
     throughput_per_s: float
     latency_s: float
     others_cores: float = 0.0
-    """What other programs had of the cores meanwhile; the model does not see them."""
+    """Cores that other programs used meanwhile; the model does not see them."""
 
     @property
     def throughput_error(self) -> float:
@@ -71,24 +56,31 @@ class Outcome(Generic[S]):
         return abs((self.told.latency_s or 0.0) / self.latency_s - 1)
 
     @property
-    def row(self) -> str:
-        setting = self.setting
-        groups = "-".join(f"{'+'.join(group.stages)}*{group.replicas}" for group in setting.composition.groups)
-        return (
-            f"{groups:>24} {setting.items:5} {setting.cores:5} {setting.load:5.2f}"
-            f" {self.throughput_per_s:9.0f} {self.throughput_error:6.1%}"
-            f" {self.latency_s * 1e3:9.3f} {self.latency_error:6.1%} {self.others_cores:6.2f}"
-        )
+    def row(self) -> dict[str, Any]:
+        setting, groups = self.setting, self.setting.composition.groups
+        return {
+            "groups": "-".join(f"{'+'.join(group.stages)}*{group.replicas}" for group in groups),
+            "items": setting.items, "cores": setting.cores, "load": setting.load,
+            "items/s": self.throughput_per_s, "error": self.throughput_error,
+            "ms": self.latency_s * 1e3, "error of ms": self.latency_error, "others' cores": self.others_cores,
+        }  # fmt: skip
 
 
-def concluded(outcomes: Sequence[Outcome[S]], limit: float) -> bool:
-    """Prints it; whether both medians are within the limit."""
-    throughput = statistics.median(each.throughput_error for each in outcomes)
-    latency = statistics.median(each.latency_error for each in outcomes)
-    print(f"median error: throughput {throughput:.1%}, latency {latency:.1%}; limit {limit:.0%}")
-    overloaded = sum(each.told.overloaded for each in outcomes)
-    print(f"told to be overloaded: {overloaded} of {len(outcomes)}, none of which is")
-    return max(throughput, latency) <= limit
+def predicted(composition: Composition, snapshot: Snapshot, rate_per_s: float) -> Prediction:
+    """Predict a composition at a rate, with what the monitor saw at another."""
+    told = expect([composition], replace(snapshot, input_rate_per_s=rate_per_s, input=InputNow()))
+    assert not isinstance(told, Unmeasured), told
+    return told[0]
+
+
+def drawn_groups(draw: random.Random, most_replicas: int) -> tuple[Group, ...]:
+    """Draw 1 to 4 groups, half of them with one replica."""
+    cuts = sorted(draw.sample(range(1, 4), draw.randint(0, 3)))
+    groups = []
+    for begin, end in zip([0, *cuts], [*cuts, 4], strict=True):
+        replicas = draw.choice((1, 1, 2, most_replicas))
+        groups.append(Group(tuple(NAMES[begin:end]), Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas))
+    return tuple(groups)
 
 
 LIMIT = 0.2
@@ -97,14 +89,13 @@ BUNDLE_S = 0.1
 LEAST_BUNDLES = 40
 HOP_S = 4e-4
 """About; what it is gets measured."""
-NAMES = "abcd"
 PLAIN = all_sequential(Priced.stages)
 VARIANTS = 512
 """Items that differ."""
 
 
 class Lengths(NamedTuple):
-    """Of the three runs of a setting, seconds, where they do not need more for their bundles."""
+    """Seconds of the three runs of a setting; a run lasts longer if its bundles need more."""
 
     profiled_s: float = 2.0
     saturated_s: float = 2.5
@@ -113,7 +104,7 @@ class Lengths(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RealSetting:
-    """What the stages cost on average, how much that varies, and the composition that is predicted."""
+    """The mean cost of each stage, its variation, and the composition that is predicted."""
 
     costs_s: tuple[float, ...]
     cvs: tuple[float, ...]
@@ -121,7 +112,7 @@ class RealSetting:
     composition: Composition
     items: int
     load: float
-    """Of the throughput of a saturated stream."""
+    """Share of the throughput of a saturated stream."""
     seed: int
 
     @property
@@ -139,7 +130,7 @@ class RealSetting:
 
     @property
     def profiled_per_s(self) -> float:
-        """Half of what all stages in sequence can do, about."""
+        """Return about half of what all stages in sequence can do."""
         stage_s = self.items * max(self.costs_s) + HOP_S
         cpu_s = len(NAMES) * HOP_S + (0.0 if self.waits else self.items * sum(self.costs_s))
         return 0.5 * self.items * min(1 / stage_s, cores() / cpu_s)
@@ -151,22 +142,14 @@ def drawn(seed: int) -> RealSetting:
     costs_s = tuple(math.exp(draw.uniform(math.log(3e-5), math.log(5e-3))) for _ in NAMES)
     cvs = tuple(draw.uniform(0.05, 0.5) for _ in NAMES)
     waits = draw.choice((True, False))
-    cuts = sorted(draw.sample(range(1, 4), draw.randint(0, 3)))
-    groups = tuple(
-        _group(tuple(NAMES[begin:end]), draw.choice((1, 1, 2, 3 if waits else 2)))
-        for begin, end in zip([0, *cuts], [*cuts, 4], strict=True)
-    )
+    groups = drawn_groups(draw, 3 if waits else 2)
     items = round(math.exp(draw.uniform(0, math.log(min(512, max(1.0, BUNDLE_S / sum(costs_s)))))))
     return RealSetting(costs_s, cvs, waits, Composition(f"asked {seed}", groups), items, draw.uniform(0.3, 0.9), seed)
 
 
-def _group(stages: tuple[str, ...], replicas: int) -> Group:
-    return Group(stages, Pattern.PAR if replicas > 1 else Pattern.SEQ, replicas)
-
-
 @dataclass(slots=True)
 class _Seen:
-    """Of one composition; the first fifth of what came out is not counted."""
+    """The results of one composition; the first fifth does not count."""
 
     monitor: Monitor
     out: list[Delivered] = field(default_factory=list)
@@ -203,20 +186,19 @@ class Usage:
         return time.monotonic(), busy_s, sum(each.user + each.system for each in own)
 
 
-def on_ray(seeds: Iterable[int]) -> Iterator[Outcome[RealSetting]]:
-    cluster.connect()
-    pool = RayPool(Priced, NAMES)
-    stream = Stream(pool, pool.codec, Lengths())
-    try:
-        for seed in seeds:
-            yield stream.measured(drawn(seed))
-    finally:
-        stream.close()
-        cluster.shutdown()
+def on_ray(seeds: Iterable[int]) -> Iterator[Outcome]:
+    with ray_if(True):
+        pool = RayPool(Priced, NAMES)
+        stream = Stream(pool, pool.codec, Lengths())
+        try:
+            for seed in seeds:
+                yield stream.measured(drawn(seed))
+        finally:
+            stream.close()
 
 
 class Stream:
-    """The one stream, and what it is told."""
+    """The one stream through all settings."""
 
     def __init__(self, pool: WorkerPool, codec: Codec, lengths: Lengths) -> None:
         self._codec, self._lengths = codec, lengths
@@ -224,7 +206,7 @@ class Stream:
         self._engine.start()
         self._seen = self._anew()
 
-    def measured(self, setting: RealSetting) -> Outcome[RealSetting]:
+    def measured(self, setting: RealSetting) -> Outcome:
         self._goes_to(PLAIN)
         self._paced(setting, setting.profiled_per_s, self._lengths.profiled_s)
         snapshot = self._snapshot()
@@ -234,11 +216,9 @@ class Stream:
         others_cores = usage.others_cores()
         throughput_per_s = self._seen.throughput_per_s
         rate_per_s = setting.load * throughput_per_s
-        now = replace(snapshot, input_rate_per_s=rate_per_s, input=InputNow())
-        told = expect([setting.composition], now)
-        assert not isinstance(told, Unmeasured), told
+        told = predicted(setting.composition, snapshot, rate_per_s)
         self._paced(setting, rate_per_s, self._lengths.paced_s)
-        return Outcome(setting, told[0], throughput_per_s, self._seen.latency_s, others_cores)
+        return Outcome(setting, told, throughput_per_s, self._seen.latency_s, others_cores)
 
     def close(self) -> None:
         self._engine.close()

@@ -9,16 +9,14 @@ half a wave, or a first crowd, in which worker processes are started. An app and
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow.parquet as pq
 
@@ -28,35 +26,34 @@ from compositions.enumeration import generate
 from compositions.model import Composition
 from control.decisions import Mode
 from datapipe.telemetry.store import some_files_of
-from lab.benchmarks.harness import metadata, options, tell
+from lab.benchmarks.harness import Rows, main, progress
+from lab.experiments.runs import delivered, delivering
 from profiler.slo import parse_slo
-from runtime.pools.ray import cluster
 from service.runner.rpc.port import Patient
-from service.runner.rpc.requests import ReadStatus, ReadSummary, SetRate, Start, Stop
-from service.runner.runner import Runner
+from service.runner.rpc.requests import ReadStatus, ReadSummary, SetRate
 from service.runner.validation.resolution import choices_for
 from service.schemas.results import Summary
 from service.schemas.spec import InputSpec, RunSpec, TelemetrySpec
 
 LOW, HIGH = 0.15, 0.7
-"""Of what a fixed composition sustains: the rest is room for what else there is to do on the machine."""
+"""Shares of what a fixed composition sustains: the rest is room for other load on the machine."""
 CROWD = (0.3, 0.5)
-"""Of each period."""
-MEASURED_S, UP_S, LOOK_S = 6.0, 120.0, 0.5
+"""Shares of each period."""
+MEASURED_S, LOOK_S = 6.0, 0.5
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An app, the compositions that one might keep, and within what its items are wanted."""
+    """An app, its fixed compositions, and the time within which its items are wanted."""
 
     name: str
     kept: tuple[str, ...]
     bound_s: float
-    """About four times what an item takes by itself; of Ferret six, because ranks scatter: some take half a second."""
+    """About four times what an item takes by itself; six for Ferret, because ranks scatter: some take half a second."""
     rates_per_s: tuple[float, float] | None = None
     """Lowest and highest; None: shares of what the first of ``kept`` sustains, which is measured first."""
     most_workers: int | None = None
-    """Of all that there are to choose from; None: the app's own list."""
+    """Maximum of the generated compositions; None: the app's own list."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -74,7 +71,7 @@ SUBJECTS = {
 
 @dataclass(frozen=True)
 class Row:
-    """What came of one run."""
+    """The result of one run."""
 
     in_time: float
     workers: float
@@ -88,7 +85,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Given:
-    """What all contenders of an app meet."""
+    """The load that all contenders of an app get."""
 
     subject: Subject
     low_per_s: float
@@ -109,26 +106,10 @@ class _Crowd(Binary):
 
 @dataclass(frozen=True)
 class Span:
-    """How long a run is, and from when on its items count."""
+    """Duration of a run, and the seconds at its beginning that do not count."""
 
     duration_s: float
     left_out_s: float
-
-
-@contextmanager
-def running(spec: RunSpec) -> Iterator[Patient]:
-    runner = Runner(spec)
-    asked = Patient(runner)
-    runner.ask(Start())
-    give_up_s = time.monotonic() + UP_S
-    while not asked.ask(ReadStatus()).items.delivered:
-        if time.monotonic() > give_up_s:
-            raise TimeoutError(f"no result of {spec.app} within {UP_S:g} s")
-        time.sleep(0.1)
-    try:
-        yield asked
-    finally:
-        runner.ask(Stop(drain=False, timeout_s=10))
 
 
 def spec_of(subject: Subject, contender: str, **more: Any) -> RunSpec:
@@ -155,14 +136,14 @@ def choices(subject: Subject) -> tuple[Composition, ...]:
 
 
 def given(subject: Subject) -> Given:
-    """Measured where the app has no rates of its own: items/s when there is always one."""
+    """Return the rates of an app; without rates of its own, those that it sustains are measured first."""
     if subject.rates_per_s is not None:
         return Given(subject, *subject.rates_per_s)
-    with running(spec_of(subject, subject.kept[0])) as asked:
+    with delivering(spec_of(subject, subject.kept[0])) as runner:
         time.sleep(MEASURED_S / 2)
-        before = asked.ask(ReadStatus()).items.delivered
+        before = delivered(runner)
         time.sleep(MEASURED_S)
-        sustained_per_s = (asked.ask(ReadStatus()).items.delivered - before) / MEASURED_S
+        sustained_per_s = (delivered(runner) - before) / MEASURED_S
     return Given(subject, LOW * sustained_per_s, HIGH * sustained_per_s)
 
 
@@ -171,7 +152,8 @@ def run(known: Given, contender: str, rate: Rate, span: Span) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         ending = {"telemetry": TelemetrySpec(folder=folder), "slo": slo, "latency_from": "due"}
         spec = spec_of(known.subject, contender, input=InputSpec(rate_per_s=rate(0.0)), **ending)
-        with running(spec) as asked:
+        with delivering(spec) as runner:
+            asked = Patient(runner)
             asked.ask(SetRate(rate))
             counted_from_s = time.time() + span.left_out_s
             workers = list(_workers(asked, span))
@@ -180,7 +162,7 @@ def run(known: Given, contender: str, rate: Rate, span: Span) -> Row:
 
 
 def _workers(asked: Patient, span: Span) -> Iterator[int]:
-    """Of the active composition while items count, look by look."""
+    """Yield the workers of the active composition while items count."""
     began_s = time.monotonic()
     while (lasted_s := time.monotonic() - began_s) < span.duration_s:
         active = asked.ask(ReadStatus()).composition
@@ -190,8 +172,8 @@ def _workers(asked: Patient, span: Span) -> Iterator[int]:
 
 
 def _row(folder: Path, bound_s: float, counted_from_s: float, workers: float, summary: Summary) -> Row:
-    """What had not come out by the end was due a moment before it, and is left out for all alike; what was never read
-    because the source was held back for ten seconds is late."""
+    """Count the items. Those that were not out at the end are left out for all contenders alike; those that were never
+    read, because the source was blocked for ten seconds, are late."""
     assert summary.items is not None
     serials, in_time = [], []
     for path in some_files_of(folder, "items"):
@@ -214,39 +196,27 @@ def _row(folder: Path, bound_s: float, counted_from_s: float, workers: float, su
     )
 
 
-def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--apps", default=",".join(SUBJECTS))
-    parser.add_argument("--loads", default="wave,crowd")
-    parser.add_argument("--strategies", default="model,vogel")
-    parser.add_argument("--seconds", type=float, default=46.0, help="a run")
-    parser.add_argument("--left-out", type=float, default=16.0, help="of its seconds, at its beginning")
-    parser.add_argument("--period", type=float, default=30.0)
-    parser.add_argument("--kept", type=int, default=1, help="how many of the app's compositions that stay are run")
-    wanted = parser.parse_args()
-    cluster.connect()
-    try:
-        rows = {
-            f"{name} {load} {contender}": asdict(row)
-            for name in wanted.apps.split(",")
-            for load, contender, row in _rows(SUBJECTS[name], wanted)
-        }
-    finally:
-        cluster.shutdown()
-    tell({**metadata(), **rows}, wanted.json)
-
-
-def _rows(subject: Subject, wanted: argparse.Namespace) -> Iterator[tuple[str, str, Row]]:
-    known = given(subject)
-    rates = f"{known.low_per_s:.1f} to {known.high_per_s:.1f} items/s"
-    print(f"{subject.name}: {rates}; in time: within {subject.bound_s * 1e3:.0f} ms", flush=True)
-    span = Span(wanted.seconds, wanted.left_out)
-    for load in wanted.loads.split(","):
-        for contender in (*wanted.strategies.split(","), *subject.kept[: wanted.kept]):
-            row = run(known, contender, known.rate(load, wanted.period), span)
-            print(f"{subject.name:20} {load:6} {contender:6} {row}", flush=True)
-            yield load, contender, row
+def measure(
+    apps: str = ",".join(SUBJECTS),
+    loads: str = "wave,crowd",
+    strategies: str = "model,vogel",
+    seconds: Annotated[float, "of a run"] = 46.0,
+    left_out: Annotated[float, "seconds at the beginning of a run that do not count"] = 16.0,
+    period: Annotated[float, "seconds of a wave, or between two crowds"] = 30.0,
+    kept: Annotated[int, "number of the app's fixed compositions to run"] = 1,
+) -> Iterator[Rows]:
+    span = Span(seconds, left_out)
+    for subject in (SUBJECTS[name] for name in apps.split(",")):
+        known = given(subject)
+        rates = f"{known.low_per_s:.1f} to {known.high_per_s:.1f} items/s"
+        rows = []
+        for load in loads.split(","):
+            for contender in (*strategies.split(","), *subject.kept[:kept]):
+                row = run(known, contender, known.rate(load, period), span)
+                rows.append({"load": load, "contender": contender, **asdict(row)})
+                progress(str(rows[-1]))
+        yield Rows(f"{subject.name}, {rates}; in time: within {subject.bound_s * 1e3:.0f} ms", rows)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure, ray=True)

@@ -1,9 +1,9 @@
-"""Kill workers, runner and daemon under a durable stream, and count what came of each item.
+"""Kill workers, runner and daemon under a durable stream, and count what became of each item.
 
 Every few seconds, in random turns: SIGKILL to a worker, to the runner, to the daemon (with which its Ray ends), and a
-cut of the connection to the broker; two compositions take turns; a stage keeps sums by key; results go to a table.
+cut of the connection to the broker; two compositions alternate; a stage keeps sums by key; results go to a table.
 
-python -m lab.benchmarks.chaos [--stream push] [--seconds 600] [--every 10] [--json]
+    python -m lab.benchmarks.chaos [--stream push] [--seconds 600] [--every 10] [--json]
 """
 
 from __future__ import annotations
@@ -22,37 +22,36 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import click
 import httpx
 
 from lab.benchmarks.chaos_streams import STREAMS, Stream
 from lab.benchmarks.daemon import Daemon, daemon
-from lab.benchmarks.harness import metadata, tell
+from lab.benchmarks.harness import Rows, Seed, main, progress
 
 APPS = Path(__file__).parent / "chaos_apps"
 GIVE_EVERY_S, ITEMS = 0.1, 10
 LOOK_S = 0.02
 END_S = 90.0
-"""For the next of what is under way when the killing is over."""
+"""Longest wait for the next result when the killing is over."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is in the table against what was acknowledged."""
+    """The table compared with the acknowledged items."""
 
     acknowledged: int
     rows: int
     lost: int
-    """Others of their partition that came later are there."""
+    """Missing, although later items of their partition are there."""
     behind: int
-    """Not there yet, with all that came after them in their partition."""
+    """Not there yet, like all later items of their partition."""
     doubled: int
     misordered: int
     """Within their partition."""
     wrong: int
-    """Whose sum is not that of a serial run over the rows before."""
+    """Their sum is not that of a serial run over the rows before."""
 
 
 def judged(acknowledged: Sequence[tuple[str, int]], rows: Sequence[dict[str, Any]]) -> Verdict:
@@ -75,7 +74,7 @@ def judged(acknowledged: Sequence[tuple[str, int]], rows: Sequence[dict[str, Any
 
 
 class Table:
-    """The sink, seen from outside; its readers do not hold up who writes."""
+    """The sink, read from outside without blocking its writer."""
 
     def __init__(self, folder: Path) -> None:
         self.url = f"sqlite:///{folder}/results.db"
@@ -84,7 +83,7 @@ class Table:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Epoch, and the items that are there."""
+        """Return the epoch, and the number of items that are there."""
         try:
             found = self._db.execute("SELECT epoch, until FROM recompose_results_runs").fetchone()
         except sqlite3.OperationalError:  # nothing yet
@@ -100,14 +99,14 @@ class Table:
 
 
 class Chaos:
-    """One run of it."""
+    """One run with kills."""
 
     def __init__(self, up: Daemon, stream: Stream, table: Table, seed: int) -> None:
         self._up, self._stream, self._table = up, stream, table
         self._chance = random.Random(seed)
         self._over = threading.Event()
         self._progress: list[tuple[float, int, int]] = []
-        """When items came, the epoch, and how many there were."""
+        """Time of new items, their epoch, and the number of items so far."""
         self._deaths: dict[str, list[float]] = {"runner": [], "daemon": []}
         self.done = dict.fromkeys(("worker", "runner", "daemon", "cut", "switch"), 0)
 
@@ -144,7 +143,7 @@ class Chaos:
             kind, harm = next(turns)
             done = harm()
             self.done[kind] += done
-            click.echo(f"{end_s - time.monotonic():6.1f} s left: {kind} {'hit' if done else 'missed'}", err=True)
+            progress(f"{end_s - time.monotonic():6.1f} s left: {kind} {'hit' if done else 'missed'}")
             time.sleep(max(0.0, due_s - time.monotonic()))
 
     def _turns(self) -> Iterator[tuple[str, Callable[[], bool]]]:
@@ -194,7 +193,7 @@ class Chaos:
             return
 
     def gaps_s(self, of: str) -> list[float]:
-        """From each death to the first output of a later epoch."""
+        """Return the time from each death to the first output of a later epoch."""
         gaps = []
         for at_s in self._deaths[of]:
             epoch = max((each for came_s, each, _ in self._progress if came_s <= at_s), default=0)
@@ -223,8 +222,8 @@ def run(kind: str, seconds: float, every_s: float, seed: int, folder: Path) -> d
 
 
 def caught_up(table: Table, acknowledged: Sequence[tuple[str, int]]) -> bool:
-    """Waits for as long as something comes: a machine that is busy has a backlog by then."""
-    until = table.progress[1]  # read before what is judged: what comes meanwhile is seen as more
+    """Wait as long as results come: a busy machine has a backlog by then."""
+    until = table.progress[1]  # read before the rows are judged: later ones count as more
     while until < len(acknowledged) or (verdict := judged(acknowledged, table.rows())).lost or verdict.behind:
         if not waited_until(lambda seen=until: table.progress[1] > seen):  # type: ignore[misc]
             return False
@@ -233,7 +232,7 @@ def caught_up(table: Table, acknowledged: Sequence[tuple[str, int]]) -> bool:
 
 
 def waited_until(true: Callable[[], bool]) -> bool:
-    """False when it did not come."""
+    """Return False when it did not come in time."""
     give_up_s = time.monotonic() + END_S
     while not true():
         if time.monotonic() > give_up_s:
@@ -246,21 +245,20 @@ def _summary(gaps_s: Sequence[float]) -> dict[str, float]:
     return {"median": round(statistics.median(gaps_s), 2), "max": round(max(gaps_s), 2)} if gaps_s else {}
 
 
-@click.command()
-@click.option("--stream", "kind", type=click.Choice(sorted(STREAMS)), default="push", show_default=True)
-@click.option("--seconds", default=600.0, show_default=True)
-@click.option("--every", default=10.0, show_default=True, help="seconds between two harms")
-@click.option("--seed", default=1, show_default=True)
-@click.option("--state", type=click.Path(file_okay=False, path_type=Path), help="Folder that stays, for looking into.")
-@click.option("--json", "as_json", is_flag=True)
-def main(kind: str, seconds: float, every: float, seed: int, state: Path | None, as_json: bool) -> None:
-    """Prints what came of the items."""
+def measure(
+    stream: Annotated[Literal["folder", "kafka", "nats", "push", "redis"], "kind of the source"] = "push",
+    seconds: float = 600.0,
+    every: Annotated[float, "seconds between two kills"] = 10.0,
+    seed: Seed = 1,
+    state: Annotated[Path | None, "folder that stays, to look into"] = None,
+) -> Iterator[Rows]:
     with TemporaryDirectory() as temporary:
         folder = state or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        figures = {**metadata(), **run(kind, seconds, every, seed, folder)}
-    tell(figures, as_json)
+        found = run(stream, seconds, every, seed, folder)
+    faults = [found[name] for name in ("lost", "behind", "doubled", "misordered", "wrong")]
+    yield Rows("exactly-once under kills", [found], {"each item once, in order, right, in time": not any(faults)})
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

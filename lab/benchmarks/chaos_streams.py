@@ -42,10 +42,10 @@ class Stream(ABC):
 
     @abstractmethod
     def source(self) -> dict[str, Any]:
-        """Of the start body."""
+        """Return the source of the start body."""
 
     def give(self, count: int) -> None:
-        """So many to each partition."""
+        """Put ``count`` items into each partition."""
         for partition in self.partitions:
             first = self._next[partition]
             items = [item(partition, number) for number in range(first, first + count)]
@@ -54,10 +54,10 @@ class Stream(ABC):
 
     @abstractmethod
     def _put(self, partition: str, items: Sequence[Item]) -> Sequence[Item]:
-        """Those that are acknowledged."""
+        """Put items; return those that are acknowledged."""
 
     def cut(self) -> bool:
-        """The connection of whoever reads; False: there is none."""
+        """Cut the reader's connection; return False if there is none."""
         return False
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class Kafka(Stream):
         return done
 
     def cut(self) -> bool:
-        """The broker's ends of all connections, our own producer's among them, which sends again in order."""
+        """Cut the broker's ends of all connections, among them our own producer's, which sends again in order."""
         mine = {inode for inode, port, state in _tcp() if port == self._port and state == ESTABLISHED}
         for name in os.listdir("/proc/self/fd"):
             try:
@@ -194,7 +194,7 @@ ESTABLISHED = "01"
 
 
 def _tcp() -> list[tuple[str, int, str]]:
-    """Inode, local port and state of each socket."""
+    """Return inode, local port and state of each socket."""
     with open("/proc/net/tcp", encoding="ascii") as table:
         rows = [line.split() for line in table.readlines()[1:]]
     return [(row[9], int(row[1].rpartition(":")[2], 16), row[3]) for row in rows]
@@ -230,7 +230,7 @@ class Nats(Stream):
         return done
 
     async def _publish(self, items: Sequence[Item], done: list[Item]) -> None:
-        """In their order; after the first that is not answered no more."""
+        """Publish in order, and stop at the first that is not answered."""
         how = {"allow_reconnect": False, "max_reconnect_attempts": 1, "connect_timeout": 2}
         client = await self._nats.connect(f"nats://127.0.0.1:{self._port}", error_cb=_told_by_answers, **how)
         try:
@@ -254,7 +254,7 @@ class Nats(Stream):
 
 
 async def _told_by_answers(_: Exception) -> None:
-    """The library would log it."""
+    """Ignore an error that the library would log."""
 
 
 STREAMS: dict[str, type[Any]] = {"push": Pushed, "folder": Folder, "redis": Redis, "kafka": Kafka, "nats": Nats}

@@ -1,8 +1,8 @@
-"""Workers that compute when they are told to, on threads or Ray, and the time that they take.
+"""Workers that compute on request, on threads or Ray, and the time that they take.
 
-Who takes which tuple is decided by the process that has the lines to them, as in the dispatcher; theirs is only the
-computing: hashing, which lets go of the interpreter's lock. A message there and back takes some 30 µs, now and then
-100, so tuples should take longer.
+The process that has the lines to the workers decides which tuple each one takes, as the dispatcher does. Workers only
+compute: they hash, which releases the interpreter's lock. A message there and back takes some 30 µs, sometimes 100, so
+tuples should take longer.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ BLOCK = bytes(1 << 20)
 
 @cache
 def hashed_per_s() -> float:
-    """Bytes that a thread of this process hashes in a second of CPU; measured once."""
+    """Return the bytes that a thread of this process hashes in a second of CPU; measured once."""
     return len(BLOCK) / min(_hash_s(BLOCK) for _ in range(9))
 
 
 def hash_for(seconds: float, bytes_per_s: float) -> None:
-    """Takes about so much CPU, without the interpreter's lock but between blocks."""
+    """Use about this much CPU, without the interpreter's lock except between blocks."""
     left = int(seconds * bytes_per_s)
     while left > 0:
         hashlib.sha256(memoryview(BLOCK)[:left])
@@ -45,7 +45,7 @@ def _hash_s(data: bytes) -> float:
 
 
 def serve(address: str, key: bytes) -> None:
-    """Computes for as many seconds as it is told to, and tells how long that took; ends with None."""
+    """Compute for as many seconds as each message says, and reply how long it took; None ends it."""
     with Client(address, authkey=key) as line:
         bytes_per_s = hashed_per_s()
         line.send(True)
@@ -56,7 +56,7 @@ def serve(address: str, key: bytes) -> None:
 
 
 class Crew:
-    """So many workers, which are there when it is made."""
+    """A number of workers, which have started when it is made."""
 
     def __init__(self, place: Place, workers: int) -> None:
         key = os.urandom(16)
@@ -93,12 +93,12 @@ _START: dict[Place, Callable[[str, bytes], Callable[[], None]]] = {
 
 
 class WallTime(Timeline):
-    """Of a run by the clock: what is planned for a worker, it computes; an input arrives when its time has come."""
+    """A run by the clock: a worker computes what is planned for it, and an input arrives when it is due."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self._steps: dict[int, Step] = {}
-        """Of the workers that compute."""
+        """The step of each worker that computes."""
         self._worked_s = [0.0] * len(crew.lines)
         self._arrives_s: float | None = None
         self._selector = selectors.DefaultSelector()
@@ -117,7 +117,7 @@ class WallTime(Timeline):
         return self._worked_s[worker]
 
     def next(self, until_s: float) -> Happening | None:
-        """Workers first: where inputs come too fast, somebody has to run them all the same."""
+        """Return workers first: if inputs come too fast, workers have to run them all the same."""
         while self._steps or self._arrives_s is not None:
             real_s = time.perf_counter() - self._began_s
             if real_s > until_s:
@@ -135,7 +135,7 @@ class WallTime(Timeline):
         return None
 
     def close(self) -> None:
-        """Workers are free again."""
+        """Wait until all workers are free."""
         for worker in self._steps:
             self._crew.lines[worker].recv()
         self._selector.close()

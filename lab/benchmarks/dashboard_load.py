@@ -45,8 +45,8 @@ class Moving(FakeRunner):
         return self._at(time())
 
     def history(self, last_s: float) -> list[Sample]:
-        """As long as the page keeps, whenever it is asked: its memory is full from the beginning. A runner's samples
-        are there when it is asked; those of a second are made once, for all apps."""
+        """Return samples as long as the page retains them, so that its memory is full from the beginning. The samples
+        of a second are made once, for all apps."""
         now_s = int(time())
         return [self._sample(now_s - back) for back in range(int(min(last_s, KEPT_S)), 0, -1)]
 

@@ -3,15 +3,13 @@
 It measures the time to the first figures on the page, the time to draw a day, and the share of a core that the browser
 takes while the page is open. Needs Chromium and its driver (``make browser``).
 
-    python -m lab.benchmarks.dashboard_page [--apps 30] [--hours 24]
+    python -m lab.benchmarks.dashboard_page [--apps 30] [--hours 24] [--json]
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +24,7 @@ from selenium import webdriver
 
 from lab.benchmarks.daemon import daemon
 from lab.benchmarks.dashboard_load import write_day
-from lab.benchmarks.harness import metadata
+from lab.benchmarks.harness import Rows, main, progress
 
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-precise-memory-info")
 LOADED = ("-m", "lab.benchmarks.dashboard_load")
@@ -48,7 +46,7 @@ class Opened:
         return {"overview": self.overview, "page of an app": self.of_app}
 
     def first_s(self, url: str) -> float:
-        """From asking for the page to its first figures."""
+        """Return the time from the request for the page to its first figures."""
         self.driver.get("about:blank")
         self.driver.get(url)
         until = time.monotonic() + 60
@@ -61,7 +59,6 @@ class Opened:
 
 @contextmanager
 def opened(folder: Path, names: Sequence[str]) -> Iterator[Opened]:
-    print(*(f"{name}: {told}" for name, told in metadata().items()), sep="\n", flush=True)
     with (
         daemon(folder, "--apps", ",".join(names), program=LOADED) as loaded,
         _chromium() as driver,
@@ -99,24 +96,8 @@ requestAnimationFrame(look);
 """
 
 
-@dataclass(frozen=True)
-class Measured:
-    what: str
-    value: float
-    unit: str
-    limit: float
-
-    @property
-    def good(self) -> bool:
-        return self.value <= self.limit
-
-    def told(self) -> str:
-        verdict = "met" if self.good else "missed"
-        return f"{self.what:40} {self.value:8.2f} {self.unit:12} limit {self.limit:g}: {verdict}"
-
-
 def drawn_s(page: Opened, hours: float) -> float:
-    """From asking for a range of ``hours`` on the page of an app to the picture of it."""
+    """Return the time from the request for a range of ``hours`` on the page of an app to its picture."""
     page.first_s(page.of_app)
     time.sleep(2)
     now_s = time.time()
@@ -129,7 +110,7 @@ def drawn_s(page: Opened, hours: float) -> float:
 
 
 def share_of_core(page: Opened, url: str, seconds: float) -> float:
-    """Of the process that runs the page, after its first seconds."""
+    """Return the share of a core that the page's process uses after its first seconds."""
     page.first_s(url)
     time.sleep(5)
     browser = psutil.Process(page.driver.service.process.pid)
@@ -139,7 +120,7 @@ def share_of_core(page: Opened, url: str, seconds: float) -> float:
 
 
 def _pages(browser: psutil.Process) -> Iterator[tuple[int, float]]:
-    """Processes that run pages, and the CPU that each has taken. Those of pages that were left end by themselves."""
+    """Yield processes that run pages, and the CPU that each has used. Those of abandoned pages end by themselves."""
     for each in browser.children(recursive=True):
         try:
             if "--type=renderer" in each.cmdline():
@@ -148,36 +129,25 @@ def _pages(browser: psutil.Process) -> Iterator[tuple[int, float]]:
             continue
 
 
-def measure(page: Opened, hours: float) -> Iterator[Measured]:
+def figures(page: Opened, hours: float) -> Iterator[tuple[str, float, str, float]]:
+    """Yield each figure with its unit and limit."""
     for name, url in page.pages.items():
-        took_s = statistics.median(page.first_s(url) for _ in range(5))
-        yield Measured(f"first figures, {name}", took_s, "s", FIRST_S)
-    took_s = statistics.median(drawn_s(page, hours) for _ in range(3))
-    yield Measured(f"{hours:g} h drawn", took_s, "s", DAY_S)
+        yield f"first figures, {name}", statistics.median(page.first_s(url) for _ in range(5)), "s", FIRST_S
+    yield f"{hours:g} h drawn", statistics.median(drawn_s(page, hours) for _ in range(3)), "s", DAY_S
     for name, url in page.pages.items():
-        yield Measured(f"CPU, {name}", share_of_core(page, url, 30.0), "of a core", CORE)
+        yield f"CPU, {name}", share_of_core(page, url, 30.0), "of a core", CORE
 
 
-def told(measures: Iterator[Measured]) -> Iterator[Measured]:
-    """Each as soon as it is there."""
-    for each in measures:
-        print(each.told(), flush=True)
-        yield each
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--apps", type=int, default=30)
-    parser.add_argument("--hours", type=float, default=24.0)
-    asked = parser.parse_args(arguments)
-    names = [f"app{number:02d}" for number in range(asked.apps)]
+def measure(apps: int = 30, hours: float = 24.0) -> Iterator[Rows]:
+    names = [f"app{number:02d}" for number in range(apps)]
     with tempfile.TemporaryDirectory() as folder:
-        files = write_day(Path(folder) / "telemetry", names, asked.hours)
-        print(f"{asked.apps} apps, {files:,} files of telemetry", flush=True)
+        files = write_day(Path(folder) / "telemetry", names, hours)
+        progress(f"{apps} apps, {files:,} files of telemetry")
         with opened(Path(folder), names) as page:
-            found = list(told(measure(page, asked.hours)))
-    return 0 if all(each.good for each in found) else 1
+            found = list(figures(page, hours))
+    rows = [dict(zip(("figure", "value", "unit", "limit"), each, strict=True)) for each in found]
+    yield Rows(f"the page with {apps} apps", rows, {name: value <= limit for name, value, _, limit in found})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(measure)

@@ -1,30 +1,27 @@
-"""A day of a stream in virtual time: what the core (dispatcher, manager, monitor, loop) holds, hour by hour.
+"""Measure the memory of the core (dispatcher, manager, monitor, loop), hour by hour, for a day in virtual time.
 
     python -m lab.benchmarks.day [--hours 24] [--json]
 
-A wave of load, a worker lost every ten minutes, another objective every two hours. Prints bytes after each hour, and by
-how much the last third of the hours held more than the second at the most: samples fill up within hours, and are cut to
-half then. Exits with 1 where that is more than 2 %.
+The load waves, a worker is lost every ten minutes, and the objective changes every two hours. The largest size in the
+last third of the hours must not exceed that in the second third by more than 2 %. (Samples fill up within hours, and
+are cut to half then.)
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import sys
 import time
 import types
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import click
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 from compositions.enumeration import generate
 from compositions.model import Stage
 from datapipe.sources.rate_spec import RateSpec, from_spec
-from lab.benchmarks.harness import metadata
+from lab.benchmarks.harness import Rows, main, progress
 from lab.simulation.machine import Machine
 from lab.simulation.scenario import Happening, Scenario, SimulatedStage
 from lab.simulation.simulation import SimulatedRun
@@ -115,26 +112,15 @@ def growth_of(hours: Sequence[Hour]) -> float:
     return max(sizes[-third:]) / max(sizes[-2 * third : -third])
 
 
-@click.command()
-@click.option("--hours", default=24, help="Hours of virtual time.")
-@click.option("--json", "as_json", is_flag=True)
-def main(hours: int, as_json: bool) -> None:
-    """Play a day, and print what the core holds hour by hour."""
-    told: list[Hour] = []
+def measure(hours: Annotated[int, "hours of virtual time"] = 24) -> Iterator[Rows]:
+    seen: list[Hour] = []
     for each in play(hours):
-        told.append(each)
-        print(
-            f"hour {each.hour} ({each.seconds} s): {each.items} items, {each.size_bytes} bytes {each.most}",
-            file=sys.stderr,
-            flush=True,
-        )
-    growth = growth_of(told)
-    if as_json:
-        json.dump({**metadata(), "hours": [vars(each) for each in told], "growth": growth}, sys.stdout, indent=1)
-    else:
-        print(f"{told[-1].items} items in {hours} h; the last third over the second: {growth:.3f}")
-    sys.exit(1 if growth > MOST_GROWTH else 0)
+        seen.append(each)
+        progress(str(each))
+    growth = growth_of(seen)
+    checks = {f"last third relative to the second {growth:.3f} ≤ {MOST_GROWTH}": growth <= MOST_GROWTH}
+    yield Rows("memory of the core by hour", [asdict(each) for each in seen], checks)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

@@ -1,25 +1,25 @@
 """Measure the price of a hop: a small item and video frames of 360 KB and 6 MB through four stages.
 
-A plain copy of such a frame is timed in the same rounds: the source makes one, for its buffer may be used again, and
-each stage that makes a frame anew makes one more. What is above these and a small item is ours to answer for.
+A plain copy of such a frame is timed in the same rounds: the source makes one, because its buffer may be used again,
+and each stage that makes a new frame makes one more. These copies and the time of a small item are allowed.
 
-python -m lab.benchmarks.frames [--quick] [--json]
+    python -m lab.benchmarks.frames [--quick] [--json]
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from apps.contract import App
 from compositions.model import Stage, all_sequential
 from lab.benchmarks.contenders import ActorChain, CompiledGraph, Contender, Recompose, p50_ms, rate_per_s
-from lab.benchmarks.harness import Goal, Table, compare
+from lab.benchmarks.harness import Table, at_least, at_most, main
 from lab.benchmarks.workloads import FRAME, SMALL
 
 OURS, CHAIN, GRAPH = "recompose", "ray actor calls, chained", "ray compiled graph"
@@ -49,37 +49,36 @@ MAKE = 7
 """The first byte of a frame that two of the stages make anew."""
 
 
-def measure(rounds: int, items: int) -> list[Table]:
+def measure(quick: Annotated[bool, "3 short rounds instead of 9 long ones"] = False) -> Iterator[Table]:
+    rounds, items = (3, 100) if quick else (9, 400)
     stages = len(Frames.stages)
-    ours = Recompose(Frames, Frames.stages, all_sequential(Frames.stages))
-    chain, graph = ActorChain(stages), CompiledGraph(stages)
-    them: dict[str, Contender] = {OURS: ours, CHAIN: chain, GRAPH: graph}
+    them: dict[str, Contender] = {
+        OURS: Recompose(Frames, Frames.stages, all_sequential(Frames.stages)),
+        CHAIN: ActorChain(stages),
+        GRAPH: CompiledGraph(stages),
+    }
     share = {OURS: items, CHAIN: items // 5, GRAPH: items}
-    goals = [Goal("of the actor chain", OURS, CHAIN, 0.10, True), Goal("of the compiled graph", OURS, GRAPH, 1.0, True)]
-    small = Table("one at a time, small item, p50", "ms", goals)
-    small_rate = Table("pipelined, small item", "items/s", [Goal("times the actor chain", OURS, CHAIN, 5.0, False)])
-    latency = Table("one at a time, 360 KB frame, p50", "ms", goals)
-    rate = Table("pipelined, 360 KB frame", "items/s", [Goal("of the compiled graph", OURS, GRAPH, 1.0, False)])
+    latency = [at_most("of the actor chain", OURS, 0.10, CHAIN), at_most("of the compiled graph", OURS, 1.0, GRAPH)]
     try:
-        small.run({name: partial(p50_ms, one, SMALL, share[name]) for name, one in them.items()}, rounds)
-        small_rate.run(
-            {name: partial(rate_per_s, one, [SMALL] * (4 * share[name])) for name, one in them.items()}, rounds
-        )
-        latency.run({name: partial(p50_ms, one, FRAME, share[name]) for name, one in them.items()}, rounds)
-        rate.run({name: partial(rate_per_s, one, [FRAME] * (2 * share[name])) for name, one in them.items()}, rounds)
-        large = measure_large(them, rounds, items // 4)
+        for name, value, times, rate in (
+            ("small item", SMALL, 4, at_least("times the actor chain", OURS, 5.0, CHAIN)),
+            ("360 KB frame", FRAME, 2, at_least("of the compiled graph", OURS, 1.0, GRAPH)),
+        ):
+            alone = {each: partial(p50_ms, one, value, share[each]) for each, one in them.items()}
+            yield Table(f"one at a time, {name}, p50", "ms", latency).run(alone, rounds)
+            many = {each: partial(rate_per_s, one, [value] * (times * share[each])) for each, one in them.items()}
+            yield Table(f"pipelined, {name}", "items/s", [rate]).run(many, rounds)
+        yield large_frames(them, rounds, items // 4)
     finally:
         for one in them.values():
             one.close()
-    return [small, small_rate, latency, rate, large]
 
 
-def measure_large(them: dict[str, Contender], rounds: int, items: int) -> Table:
-    goals = [
-        Goal("of what is allowed", OURS, ALLOWED, 1.0, True),
-        Goal("of what is allowed, with new frames", MAKING, ALLOWED_MAKING, 1.0, True),
-    ]
-    table = Table("one at a time, 6.2 MB frame, p50", "ms", goals)
+def large_frames(them: dict[str, Contender], rounds: int, items: int) -> Table:
+    table = Table("one at a time, 6.2 MB frame, p50", "ms", [
+        at_most("of what is allowed", OURS, 1.0, ALLOWED),
+        at_most("of what is allowed, with new frames", MAKING, 1.0, ALLOWED_MAKING),
+    ])  # fmt: skip
     for _ in range(rounds):
         turn = _large_round(them[OURS], items)
         turn[CHAIN] = p50_ms(them[CHAIN], LARGE_FRAME, items // 5)  # the compiled graph has places of 1 MB
@@ -88,7 +87,7 @@ def measure_large(them: dict[str, Contender], rounds: int, items: int) -> Table:
 
 
 def _large_round(ours: Contender, items: int) -> dict[str, float]:
-    """Small items, large ones and copies in turn, so that all of them find the caches as the others leave them."""
+    """Time small items, large ones and copies in turn, so that all find the caches as the others leave them."""
     anew = LARGE_FRAME.copy()
     anew[0, 0, 0] = MAKE
     timed: dict[str, Callable[[], object]] = {
@@ -110,4 +109,4 @@ def _large_round(ours: Contender, items: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    compare(__doc__, measure, quick=(3, 100), long=(9, 400))
+    main(measure, ray=True)

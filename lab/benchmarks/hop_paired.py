@@ -1,6 +1,6 @@
-"""The price of a hop here, against another state of the project: two live drivers that take turns within a second.
+"""Compare the price of a hop with that of another state of the project: two live drivers take turns within a second.
 
-python -m lab.benchmarks.hop_paired FOLDER [--core 1] [--quick] [--json]
+    python -m lab.benchmarks.hop_paired FOLDER [--core 1] [--quick] [--json]
 
 FOLDER is a checkout of the other state (``git worktree add FOLDER COMMIT``), with an environment of its own in
 ``.venv`` where it needs one. Both have four empty sequential stages on a Ray of their own; ``--core`` puts both on one
@@ -13,10 +13,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from lab.benchmarks.harness import Goal, Table, options, report
+from lab.benchmarks.harness import Table, at_least, at_most, main
 
 HERE, BEFORE = "here", "before"
 ROOT = Path(__file__).parents[2]
@@ -59,18 +61,20 @@ class Driver:
         return line
 
 
-def measure(other: Path, core: int | None, rounds: int, items: int) -> list[Table]:
+def measure(
+    folder: Annotated[Path, "checkout of the other state"],
+    core: Annotated[int | None, "the one core for both; without it they have all"] = None,
+    quick: Annotated[bool, "8 rounds of 200 items instead of 20 of 400"] = False,
+) -> Iterator[Table]:
     """``items`` one by one and four times as many pipelined, in each round."""
-    drivers = {HERE: Driver(ROOT, core), BEFORE: Driver(other, core)}
-    alone = Table("one item at a time, p50", "ms", [Goal("of before", HERE, BEFORE, 1.03, True)])
-    rate = Table("pipelined", "items/s", [Goal("of before", HERE, BEFORE, 0.97, False)])
+    rounds, items = (8, 200) if quick else (20, 400)
+    drivers = {HERE: Driver(ROOT, core), BEFORE: Driver(folder.resolve(), core)}
+    alone = Table("one item at a time, p50", "ms", [at_most("of before", HERE, 1.03, BEFORE)])
+    rate = Table("pipelined", "items/s", [at_least("of before", HERE, 0.97, BEFORE)])
+    less = [at_most("of before", HERE, 1.0, BEFORE)]
     cpu = {
-        "one": Table(
-            "CPU time of driver and workers, one at a time", "µs/item", [Goal("of it", HERE, BEFORE, 1.0, True)]
-        ),
-        "stream": Table(
-            "CPU time of driver and workers, pipelined", "µs/item", [Goal("of it", HERE, BEFORE, 1.0, True)]
-        ),
+        "one": Table("CPU time of driver and workers, one at a time", "µs/item", less),
+        "stream": Table("CPU time of driver and workers, pipelined", "µs/item", less),
     }
     for _ in range(rounds):
         alone.run({name: partial(each.measure, "one", items) for name, each in drivers.items()}, 1)
@@ -79,17 +83,8 @@ def measure(other: Path, core: int | None, rounds: int, items: int) -> list[Tabl
             table.rounds.append({name: each.cpu_us[kind] for name, each in drivers.items()})
     for each in drivers.values():
         each.close()
-    return [alone, rate, *cpu.values()]
-
-
-def main() -> None:
-    parser = options(__doc__, "8 rounds of 200 items instead of 20 of 400")
-    parser.add_argument("folder", type=Path, help="a checkout of the other state")
-    parser.add_argument("--core", type=int, help="the one core for both; without it they have all")
-    arguments = parser.parse_args()
-    rounds, items = (8, 200) if arguments.quick else (20, 400)
-    report(measure(arguments.folder.resolve(), arguments.core, rounds, items), arguments.json)
+    yield from (alone, rate, *cpu.values())
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

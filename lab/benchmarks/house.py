@@ -1,21 +1,23 @@
 """Check the structure of the code: circular imports, large classes and other signs of a package with several jobs.
 
-    python -m lab.benchmarks.house [RULE …]
+    python -m lab.benchmarks.house [WORD …]
 
-Prints every rule with its limit, the present count and the offenders; with words of rules' names only those rules. The
-same figures are limits in ``tests/unit/test_house.py``. Product code only: tests and benchmarks may be long.
+It prints every rule with its limit, the present count and the offenders; with words only the rules that contain them.
+The same limits hold in ``tests/unit/test_house.py``. Product code only: tests and benchmarks may be long.
 """
 
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
 import grimp
+
+from lab.benchmarks.harness import Rows, main
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("recompose", "service", "control", "runtime", "datapipe", "apps", "profiler", "compositions")
@@ -31,7 +33,7 @@ METHODS, ATTRIBUTES, FIELDS, PARAMETERS = 20, 14, 20, 6
 CALLS_BY_NAME = {"ask", "call", "change", "methodcaller"}
 LOOKS_BY_NAME = {"getattr", "hasattr", "setattr", "attrgetter"}
 NAMED_BY_DATA = {"runtime.pools.execute"}
-"""Where a name is data and not a method that we could have called: an app says what its stages are called."""
+"""Modules in which a name is data: an app names its own stages."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -80,7 +82,7 @@ class Module:
 
 @dataclass(frozen=True)
 class House:
-    """All modules of the product and who imports whom."""
+    """All modules of the product and their imports."""
 
     modules: tuple[Module, ...]
     imports: grimp.ImportGraph
@@ -96,7 +98,7 @@ class House:
 
     @cached_property
     def rooms_of_names(self) -> dict[str, set[str]]:
-        """In which rooms a function, method or attribute of a given name is defined."""
+        """Return the rooms that define a function, method or attribute of each name."""
         found: dict[str, set[str]] = {}
         for module in self.modules:
             names = {function.name for function in module.functions()}
@@ -144,7 +146,7 @@ def classes_with_many_methods(house: House) -> Iterator[Offence]:
 
 
 def classes_with_many_attributes(house: House) -> Iterator[Offence]:
-    """What an object keeps and changes: fields, and what methods put on ``self``."""
+    """Count what an object stores and changes: fields, and what methods put on ``self``."""
     for module in house.modules:
         for each in module.classes():
             if _stored(each) and (count := len(_attributes(each))) > ATTRIBUTES:
@@ -286,16 +288,15 @@ RULES = (
 )
 
 
-def table(house: House, rules: Iterable[Rule]) -> Iterator[str]:
+def table(house: House, rules: Iterable[Rule]) -> Iterator[Rows]:
     for rule in rules:
-        offences = list(rule.find(house))
-        yield f"{rule.text}: {len(offences)} [at most {rule.limit}]"
-        yield from (f"    {each.where}: {each.what}" for each in offences)
+        offences = [asdict(each) for each in rule.find(house)]
+        yield Rows(rule.text, offences, {f"{len(offences)} ≤ {rule.limit}": len(offences) <= rule.limit})
 
 
-def main(words: list[str]) -> None:
-    print("\n".join(table(ours(), [rule for rule in RULES if all(word in rule.text for word in words)])))
+def measure(words: Annotated[tuple[str, ...], "words of the rules to check (default: all)"]) -> Iterator[Rows]:
+    return table(ours(), [rule for rule in RULES if all(word in rule.text for word in words)])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(measure)

@@ -1,6 +1,8 @@
-"""Making Ferret's data set with the exact kernel: Spark on all cores against one process; and a job that is killed.
+"""Make Ferret's data set with the exact kernel, with Spark on all cores and in one process; and kill such a job.
 
-python -m lab.benchmarks.ingest_rate [--photos DIR] [--rounds 2] [--kills 10] [--json]
+Each rate is that of whole passes over the photos.
+
+    python -m lab.benchmarks.ingest_rate [--photos DIR] [--rounds 2] [--kills 10] [--json]
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter, sleep
+from typing import Annotated
 
 import pyarrow as pa
 
@@ -24,7 +27,7 @@ from apps.data_sets.work import records
 from apps.samples import sample_photos
 from datapipe.datasets.ingest import on_spark, recipe_of
 from datapipe.spark.session import open_session
-from lab.benchmarks.harness import Goal, Table, cores, options, report
+from lab.benchmarks.harness import Rounds, Rows, Table, at_least, cores, main
 
 ONE, SPARK = "one process", "Spark, all cores"
 
@@ -43,14 +46,12 @@ def rate(compute: Callable[[], int]) -> float:
     return compute() / (perf_counter() - began_s)
 
 
-def measure(photos: Path, rounds: int) -> list[Table]:
-    """The JVM and its Python processes are there before the first round."""
+def rates(photos: Path, rounds: int) -> Table:
+    """Measure after the JVM and its Python processes have started."""
     make, place = partial(recipe_of, "ferret", {"kernel": "exact"}), Place(photos)
     recipe = make()
     tasks = tasks_of(place, recipe)
-    table = Table(
-        "data set of Ferret", "photos/s", [Goal("Spark on all cores against one process", SPARK, ONE, 1.7, False)]
-    )
+    table = Table("data set of Ferret", "photos/s", [at_least("Spark, times one process", SPARK, 1.7, ONE)])
     spark = open_session("ingest benchmark", f"local[{cores()}]")
     try:
         engine = on_spark(spark, make, place)
@@ -59,14 +60,13 @@ def measure(photos: Path, rounds: int) -> list[Table]:
             ONE: lambda: rate(lambda: one_process(recipe, place, tasks)),
             SPARK: lambda: rate(lambda: sum(chunk.num_rows for chunk in engine(tasks))),
         }
-        table.run(calls, rounds)
+        return table.run(calls, rounds)
     finally:
         spark.stop()
-    return [table]
 
 
-def killed(photos: Path, folder: Path, kills: int) -> str:
-    """What became of a job that was killed at random moments, each time, and then let go."""
+def killed(photos: Path, folder: Path, kills: int) -> Rows:
+    """Kill a job at random moments, again and again, and then let it end."""
     command = [sys.executable, "-m", "service.cli", "ingest", "ferret", str(photos), "--out"]
     began_s = perf_counter()
     subprocess.run([*command, str(folder / "wanted")], check=True, capture_output=True)
@@ -78,27 +78,25 @@ def killed(photos: Path, folder: Path, kills: int) -> str:
         job.wait()
     subprocess.run([*command, str(folder / "killed")], check=True, capture_output=True)
     same = content(folder / "killed") == content(folder / "wanted")
-    return f"killed {kills} times within {whole_s:.1f} s and run again: {'the same' if same else 'ANOTHER'} data set"
+    return Rows("a job that is killed", [{"kills": kills, "seconds of a job": whole_s}], {"the same data set": same})
 
 
 def content(out: Path) -> dict[str, str]:
-    """Checksum of every file of the current version."""
+    """Return the checksum of every file of the current version."""
     root = out / "versions" / str(json.loads((out / "manifest.json").read_text())["version"])
     files = sorted(path for path in root.rglob("*") if path.is_file())
     return {path.relative_to(root).as_posix(): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def main() -> None:
-    parser = options(__doc__, rounds=2)
-    parser.add_argument("--photos", type=Path, help="folder; default: the sample photos")
-    parser.add_argument("--kills", type=int, default=0)
-    arguments = parser.parse_args()
-    photos = arguments.photos or sample_photos()
-    if arguments.kills:
+def measure(
+    photos: Annotated[Path | None, "folder (default: the sample photos)"] = None, rounds: Rounds = 2, kills: int = 0
+) -> Iterator[Table | Rows]:
+    photos = photos or sample_photos()
+    if kills:
         with tempfile.TemporaryDirectory() as folder:
-            print(killed(photos, Path(folder), arguments.kills), file=sys.stderr)
-    report(measure(photos, arguments.rounds), arguments.json)
+            yield killed(photos, Path(folder), kills)
+    yield rates(photos, rounds)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

@@ -1,21 +1,17 @@
 """Measure the cost of a manager tick with 20 and with 10,000 compositions, and the cost of pricing them.
 
-    python lab/benchmarks/manager_tick.py [--rounds 20]
+    python -m lab.benchmarks.manager_tick [--rounds 20] [--json]
 
-The contract: at most 5 ms with 20 and 50 ms with 10,000; 10,000 are priced at one rate in 25 ms. The same holds where
-the load waves and arrivals are counted, after ten minutes of it: every tick follows the rate, looks for its season, and
+The contract: at most 5 ms with 20 and 50 ms with 10,000; 10,000 are priced at one rate in 25 ms. The same holds if the
+load waves and arrivals are counted, after ten minutes of it: every tick follows the rate, looks for its season, and
 asks which composition will do for the expected load.
 CPU time is measured: a tick waits for nothing, so other load on the machine is left out.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import statistics
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from math import pi, sin
@@ -33,6 +29,7 @@ from control.decisions import Decision, Mode
 from control.manager import Manager
 from control.settings import Settings
 from control.strategies import make_strategy
+from lab.benchmarks.harness import Rounds, Rows, main
 from profiler.slo import Slo
 from profiler.snapshot import InputNow, LatencyStats, Snapshot, StageProfile
 
@@ -79,7 +76,7 @@ def overloaded(now_s: float) -> Snapshot:
 
 
 def deciding_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
-    """Seconds of each tick in which the manager decides; in mode observe, so that it can be asked again."""
+    """Return the seconds of each tick in which the manager decides; it observes only, so that it decides again."""
     chosen_from = compositions(count)
     choices = Choices(STAGES, chosen_from, chosen_from[0])
     manager = Manager(Settings(), make_strategy("model"), choices, Mode.OBSERVE, slo)
@@ -95,7 +92,7 @@ def deciding_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
 
 
 def quiet_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
-    """Seconds of each tick in which there is nothing to do."""
+    """Return the seconds of each tick in which there is nothing to do."""
     chosen_from = compositions(count)
     choices = Choices(STAGES, chosen_from, chosen_from[0])
     manager = Manager(Settings(), make_strategy("static"), choices, Mode.AUTO, slo)
@@ -109,8 +106,8 @@ def quiet_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
 
 
 def waving_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
-    """Seconds of turns while counted arrivals wave, once the past is as long as it is kept. The app stays as it is, so
-    most turns decide: it is too small while the rate is high, and more than is needed while it is low."""
+    """Return the seconds of ticks while counted arrivals wave, after ten minutes of history. The app stays as it
+    is, so most ticks decide: it is too small while the rate is high, and too large while it is low."""
     draw, few = np.random.default_rng(0), compositions(20)
     manager = Manager(Settings(), make_strategy("model"), Choices(STAGES, few, few[0]), Mode.OBSERVE, slo)
     arrived, took = 0, []
@@ -128,7 +125,7 @@ def waving_ticks(count: int, slo: Slo, rounds: int) -> list[float]:
 
 
 def pricing(count: int, rounds: int) -> list[float]:
-    """Seconds that the capacity model takes for all of them at one rate, from a table that is kept."""
+    """Return the seconds that the capacity model takes for all of them at one rate, from one table."""
     table, took = CompositionTable(compositions(count)), []
     costs = {stage.name: StageCost(0.01 * number, 0.01 * number, 0.3) for number, stage in enumerate(STAGES, start=1)}
     for _ in range(rounds):
@@ -138,31 +135,31 @@ def pricing(count: int, rounds: int) -> list[float]:
     return took
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20)
-    rounds = parser.parse_args(arguments).rounds
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    print(f"{machine}; ms of CPU, median of {rounds}")
-    print(f"{'compositions':>12} {'SLO':>12} {'quiet':>8} {'decides':>8} {'worst':>8} {'limit':>8}")
-    good = True
+KINDS: dict[str, Callable[[int, Slo, int], list[float]]] = {
+    "nothing to do": quiet_ticks,
+    "decides": deciding_ticks,
+    "waving load": lambda count, slo, rounds: waving_ticks(count, slo, WAVES * rounds),
+}
+
+
+def measure(rounds: Rounds = 20) -> Iterator[Rows]:
+    rows, checks = [], {}
     for count, limit_ms in LIMITS_MS.items():
         for name, slo in SLOS.items():
-            quiet, deciding = quiet_ticks(count, slo, rounds), deciding_ticks(count, slo, rounds)
-            figures = [1e3 * f for f in (statistics.median(quiet), statistics.median(deciding), max(deciding))]
-            print(f"{count:12} {name:>12} " + " ".join(f"{f:8.2f}" for f in figures) + f" {limit_ms:8.1f}")
-            good = good and figures[1] <= limit_ms
-        for name, slo in SLOS.items():
-            waving = [1e3 * each for each in waving_ticks(count, slo, WAVES * rounds)]
-            median_ms, high_ms, worst_ms = statistics.median(waving), float(np.quantile(waving, 0.99)), max(waving)
-            told = f"median {median_ms:.2f}, p99 {high_ms:.2f}, worst {worst_ms:.2f}"
-            print(f"{count:12} {name:>12} turns of a load that waves: {told}, limit {limit_ms:.1f}")
-            good = good and median_ms <= limit_ms
+            for kind, ticks in KINDS.items():
+                took_ms = [1e3 * each for each in ticks(count, slo, rounds)]
+                row = {
+                    "compositions": count, "SLO": name, "kind": kind, "median": statistics.median(took_ms),
+                    "p99": float(np.quantile(took_ms, 0.99)), "worst": max(took_ms), "limit": limit_ms,
+                }  # fmt: skip
+                rows.append(row)
+                checks[f"{count} compositions, {name}, {kind}: median ≤ {limit_ms:g} ms"] = row["median"] <= limit_ms
+    yield Rows("CPU of a tick [ms]", rows, checks)
     count = max(LIMITS_MS)
     priced_ms = 1e3 * min(pricing(count, rounds))
-    print(f"{count} compositions priced: {priced_ms:.2f} ms, limit {PRICED_MS:.1f}")
-    return 0 if good and priced_ms <= PRICED_MS else 1
+    checks = {f"≤ {PRICED_MS:g} ms": priced_ms <= PRICED_MS}
+    yield Rows(f"CPU to price {count} compositions [ms]", [{"best": priced_ms}], checks)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(measure)

@@ -1,4 +1,4 @@
-"""Military Server, its source always full: what bundles give over single items, and what a bundle costs.
+"""Measure the gain of bundles over single items, and the cost of a bundle, on Military Server with a full source.
 
     python -m lab.benchmarks.military_server [--quick] [--json] [--composition 2] [--kernel compiled] [--law FILE]
 
@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median, pstdev
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -26,9 +26,9 @@ from apps import registry
 from apps.military_server import MilitaryServer
 from compositions.document.loader import load
 from control.decisions import Mode
-from lab.benchmarks.harness import Goal, Table, metadata, options, report
-from runtime.pools.ray import cluster
-from service.runner.rpc.requests import ReadStatus, ReadSummary, SetBatching, Start, Stop
+from lab.benchmarks.harness import Rows, Table, at_least, main, metadata
+from lab.experiments.runs import delivered, delivering, to_the_end, wait_for
+from service.runner.rpc.requests import ReadStatus, SetBatching
 from service.runner.runner import Runner
 from service.schemas.spec import BatchingSpec, RunSpec
 
@@ -38,7 +38,7 @@ LAW_SIZES = (1, 5, 20, 50, 115, 200, 300)
 WIDTHS = (2, 4, 6, 8, 10, 12)
 PHASES = 4000
 """Tuples of the phase workload, over and over: rates are of whole ones."""
-UP_S, SETTLE_S, WINDOW_S = 60.0, 0.7, 1.0
+SETTLE_S, WINDOW_S = 0.7, 1.0
 TURNS = 2
 
 
@@ -54,9 +54,9 @@ class Point:
     in_flight: float
     """Bundles, by Little's law: rate times latency."""
     cv: float
-    """Of the latency within a second, from its median and its 95th percentile, as though it were normal."""
+    """Variation of the latency within a second, from its median and 95th percentile, assuming a normal distribution."""
     drift_cv: float
-    """Of the means of these seconds."""
+    """Variation of the means of these seconds."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,6 @@ class Server:
 
     composition: str
     options: Mapping[str, Any]
-    points: list[Point] = field(default_factory=list)
 
     def spec(self, **ending: Any) -> RunSpec:
         file = registry.compositions_file(MilitaryServer)
@@ -76,58 +75,33 @@ class Server:
             composition=self.composition, settings={"window_s": WINDOW_S}, **ending,
         )  # fmt: skip
 
-    @contextmanager
-    def running(self) -> Iterator[Runner]:
-        runner = Runner(self.spec(batching=BatchingSpec(items=1)))
-        runner.ask(Start())
-        try:
-            reach(runner, 1)
-            yield runner
-        finally:
-            runner.ask(Stop(drain=False))
-        items = runner.ask(ReadSummary()).items
-        if items is None or items.failed or items.lost or items.misordered:
-            raise ValueError(f"composition {self.composition}: {items}")
+    def running(self) -> AbstractContextManager[Runner]:
+        return delivering(self.spec(batching=BatchingSpec(items=1)))
 
     def results(self, size: int, count: int) -> str:
-        """What ``count`` tuples come to in bundles of ``size``."""
+        """Return the results of ``count`` tuples in bundles of ``size``."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "out.jsonl"
-            runner = Runner(self.spec(batching=BatchingSpec(items=size), items=count, out_path=str(path)))
-            runner.ask(Start())
-            runner.wait(UP_S)
-            runner.ask(Stop())
+            to_the_end(self.spec(batching=BatchingSpec(items=size), items=count, out_path=str(path)))
             return path.read_text(encoding="utf-8")
 
 
-def delivered(runner: Runner) -> int:
-    return runner.ask(ReadStatus()).items.delivered
-
-
-def reach(runner: Runner, count: int) -> None:
-    until_s = time.monotonic() + UP_S
-    while delivered(runner) < count:
-        if time.monotonic() > until_s:
-            raise TimeoutError(f"{count} tuples were not delivered within {UP_S:g} s")
-        time.sleep(0.02)
-
-
 def resized(runner: Runner, size: int) -> None:
-    """From now on bundles are of that size, those in flight included."""
+    """Set the bundle size, and wait until those in flight have it."""
     runner.ask(SetBatching(BatchingSpec(items=size)))
     status = runner.ask(ReadStatus())
-    reach(runner, status.items.accepted + 2 * size)
+    wait_for(runner, status.items.accepted + 2 * size)
     time.sleep(SETTLE_S)
 
 
 def rate_per_s(runner: Runner, seconds: float, size: int) -> float:
-    """Over whole turns of the phase workload."""
+    """Measure whole turns of the phase workload."""
     resized(runner, size)
     before, began_s = delivered(runner), time.perf_counter()
     turns = 0
     while time.perf_counter() - began_s < seconds:
         turns += 1
-        reach(runner, before + turns * PHASES)
+        wait_for(runner, before + turns * PHASES)
     return (delivered(runner) - before) / (time.perf_counter() - began_s)
 
 
@@ -152,15 +126,12 @@ def point(runner: Runner, seconds: float, width: int, size: int) -> Point:
 def throughput(composition: str, kernel: str, rounds: int, seconds: float, sizes: Sequence[int]) -> Table:
     server = Server(composition, {"tuples": PHASES, "kernel": kernel})
     if server.results(115, PHASES) != server.results(1, PHASES):
-        raise ValueError(f"composition {composition}: bundles of 115 give something else than single items")
-    table = Table(f"phase workload, composition {composition}, kernel {kernel}, by size of bundles", "items/s")
+        raise ValueError(f"composition {composition}: bundles of 115 have other results than single items")
+    table = Table(f"phase workload, composition {composition}, kernel {kernel}, by bundle size", "items/s")
     with server.running() as runner:
-        measures: dict[str, Callable[[], float]] = {
-            str(size): partial(rate_per_s, runner, seconds, size) for size in sizes
-        }
-        table.run(measures, rounds)
-    best = max(measures, key=table.median)
-    table.goals = [Goal(f"bundles of {best}, times single items", best, "1", 10.0, False)]
+        table.run({str(size): partial(rate_per_s, runner, seconds, size) for size in sizes}, rounds)
+    best = max(map(str, sizes), key=table.median)
+    table.goals = [at_least(f"bundles of {best}, times single items", best, 10.0, "1")]
     return table
 
 
@@ -168,7 +139,7 @@ def throughput(composition: str, kernel: str, rounds: int, seconds: float, sizes
 
 
 def points_of(composition: str, kernel: str, width: int, seconds: float, sizes: Sequence[int]) -> list[Point]:
-    """A point a size, the best of its turns: what else the machine does makes bundles dearer, never cheaper."""
+    """Return a point per size, the best of its turns: other load makes bundles slower, never faster."""
     server = Server(composition, {"tuples": PHASES, "kernel": kernel, "narrowest": width, "widest": width})
     with server.running() as runner:
         turns = [[point(runner, seconds, width, size) for size in sizes] for _ in range(TURNS)]
@@ -176,10 +147,10 @@ def points_of(composition: str, kernel: str, width: int, seconds: float, sizes: 
 
 
 def fitted(points: Sequence[Point], in_flight: int) -> tuple[float, float]:
-    """``a`` and ``b`` in milliseconds, by least squares of the relative error; both 0 or more.
+    """Fit ``a`` and ``b`` in milliseconds, by least squares of the relative error; both 0 or more.
 
-    Of ``in_flight`` times what a bundle takes at saturation, which is its latency where so many are in flight. (Of
-    single items there are dozens, since buffers are bounded in items as well.)
+    They describe ``in_flight`` times the time of a bundle at saturation, which is its latency with so many in flight.
+    (Of single items there are dozens, since buffers are bounded in items as well.)
     """
     sizes = np.array([each.size for each in points])
     times_ms = np.array([in_flight * each.size / each.items_per_s * 1e3 for each in points])
@@ -188,7 +159,7 @@ def fitted(points: Sequence[Point], in_flight: int) -> tuple[float, float]:
 
 
 def law(points: Sequence[Point], about: Mapping[str, str]) -> dict[str, Any]:
-    """As ``lab.papers.leonarczyk.measured`` reads it."""
+    """Return the law as ``lab.papers.leonarczyk.plant`` reads it."""
     widths = sorted({each.width for each in points})
     in_flight = round(median(each.in_flight for each in points))
     fits = [fitted([each for each in points if each.width == width], in_flight) for width in widths]
@@ -205,40 +176,37 @@ def law(points: Sequence[Point], about: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def law_lines(found: Mapping[str, Any], widths: Sequence[int]) -> Iterator[str]:
-    yield "what a bundle of n takes from source to sink at saturation: a + b · n, by coordinate width [ms]"
-    for width, a_ms, b_ms in zip(widths, found["a_ms"], found["b_ms"], strict=True):
-        yield f"  width {width:<4}a {a_ms:8.3f}   b {b_ms:8.4f}"
+def law_rows(found: Mapping[str, Any], widths: Sequence[int]) -> Rows:
     fixed, overhead = shape(found)
-    yield f"  fixed {fixed:.3f} ms, and an overhead of {overhead:.1f} tuples; {found['in_flight']} bundles in flight"
+    told = f"fixed {fixed:.3f} ms, and an overhead of {overhead:.1f} tuples; {found['in_flight']} bundles in flight"
+    rows = [
+        {"width": width, "a": a_ms, "b": b_ms}
+        for width, a_ms, b_ms in zip(widths, found["a_ms"], found["b_ms"], strict=True)
+    ]
+    return Rows(f"time of a bundle of n at saturation: a + b · n [ms], by coordinate width; {told}", rows)
 
 
 def shape(found: Mapping[str, Any]) -> tuple[float, float]:
-    """``a = fixed + overhead · b`` over the widths, as ``slo-batch`` sees a law."""
+    """Fit ``a = fixed + overhead · b`` over the widths, as ``slo-batch`` does."""
     overhead, fixed = np.polyfit(found["b_ms"], found["a_ms"], 1)
     return float(fixed), float(overhead)
 
 
-def main() -> None:
-    parser = options(__doc__, "one short round, few sizes and widths")
-    parser.add_argument("--composition", default="2", help="of compositions/military_server.yaml")
-    parser.add_argument("--kernel", default="compiled", choices=["numpy", "compiled", "gpu"])
-    parser.add_argument("--law", type=Path, metavar="FILE", help="measure the cost of bundles, and write it there")
-    given = parser.parse_args()
-    rounds, seconds, sizes = (1, 1.0, QUICK_SIZES) if given.quick else (3, 2.5, SIZES)
-    cluster.connect()
-    try:
-        table = throughput(given.composition, given.kernel, rounds, seconds, sizes)
-        report([table], given.json)
-        if given.law:
-            of, seconds, sizes = (WIDTHS[::5], 1.0, LAW_SIZES[::3]) if given.quick else (WIDTHS, 2.0, LAW_SIZES)
-            points = [p for width in of for p in points_of(given.composition, given.kernel, width, seconds, sizes)]
-            found = law(points, {**metadata(), "composition": given.composition, "kernel": given.kernel})
-            given.law.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-            print("\n" + "\n".join(law_lines(found, of)))
-    finally:
-        cluster.shutdown()
+def measure(
+    quick: Annotated[bool, "one short round, few sizes and widths"] = False,
+    composition: Annotated[str, "of compositions/military_server.yaml"] = "2",
+    kernel: Literal["numpy", "compiled", "gpu"] = "compiled",
+    law_: Annotated[Path | None, "measure the cost of bundles, and write it to this file"] = None,
+) -> Iterator[Table | Rows]:
+    rounds, seconds, sizes = (1, 1.0, QUICK_SIZES) if quick else (3, 2.5, SIZES)
+    yield throughput(composition, kernel, rounds, seconds, sizes)
+    if law_:
+        widths, seconds, sizes = (WIDTHS[::5], 1.0, LAW_SIZES[::3]) if quick else (WIDTHS, 2.0, LAW_SIZES)
+        points = [p for width in widths for p in points_of(composition, kernel, width, seconds, sizes)]
+        found = law(points, {**metadata(), "composition": composition, "kernel": kernel})
+        law_.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        yield law_rows(found, widths)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure, ray=True)

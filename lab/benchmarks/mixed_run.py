@@ -2,52 +2,48 @@
 
 The shapes have filters, flat maps, batch and async stages, and states. Every second another composition is pinned (half
 of the time the same groups with other replicas) and another bundle size is set, from 1 to 1,000; every three seconds a
-worker is killed. The results are compared with those of a plain loop, line by line of the file of results.
+worker is killed. The file of results is compared with those of a plain loop, line by line.
 
     python -m lab.benchmarks.mixed_run [--minutes 5] [--seed 1] [--rate 5000] [--json]
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 from random import Random
-
-import click
+from typing import Annotated
 
 from apps.contract import Outputs
 from compositions.model import Composition
 from control.decisions import Mode
-from lab.benchmarks.harness import metadata
+from lab.benchmarks.harness import Rows, Seed, main
 from lab.benchmarks.mixed.apps.shaped import Kind, stages_of
 from lab.benchmarks.mixed.drawn import Out, drawn_composition, drawn_kinds, plain_loop, resized
-from runtime.pools.ray import cluster
-from service.runner.rpc.requests import ReadStatus, ReadSummary, SetBatching, SetMode, Start, Stop
+from lab.experiments.runs import delivering
+from service.runner.rpc.requests import ReadStatus, SetBatching, SetMode
 from service.runner.runner import Runner
 from service.schemas.figures import Worker
 from service.schemas.spec import BatchingSpec, InputSpec, RunSpec
-from service.schemas.status import Status
 
 APPS = Path(__file__).parent / "mixed" / "apps"
 ROUNDS, CHANGE_S, KILL_S = 5, 1.0, 3.0
 MOST_ITEMS, LINGER_MS = 1000, 200.0
-UP_S = DRAIN_S = 120.0
 PAUSE_S = 0.001
 SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Plan:
-    """An app, what it is told from second to second, and where its results go."""
+    """An app, its composition and bundle size from second to second, and the file of its results."""
 
     kinds: tuple[Kind, ...]
     compositions: tuple[Composition, ...]
@@ -67,7 +63,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Mixed:
-    """What one app came to. ``differing``: lines that are not those of the plain loop."""
+    """The result of one app. ``differing``: lines that are not those of the plain loop."""
 
     stages: str
     compositions: int
@@ -97,12 +93,13 @@ Kill = Callable[[Worker], None]
 
 
 def killed_here(worker: Worker) -> None:
-    """By its number on this machine."""
+    """Kill it by its number on this machine."""
     os.kill(worker.pid, signal.SIGKILL)
 
 
 def run(plan: Plan, chance: Random, kill: Kill = killed_here) -> Mixed:
-    with running(plan) as runner:
+    """Raises: ValueError if the run reports that it lost, or did not deliver, an item."""
+    with delivering(plan.spec(), drain=True, may_fail=True) as runner:
         began_s = time.monotonic()
         kill_s = sorted(KILL_S * (number + chance.random()) for number in range(plan.kills))
         for number, (composition, size) in enumerate(zip(plan.compositions, plan.sizes, strict=True)):
@@ -114,22 +111,12 @@ def run(plan: Plan, chance: Random, kill: Kill = killed_here) -> Mixed:
                 _kill_one(runner, chance, kill)
             _sleep_until(began_s + until_s)
         status, seconds = runner.ask(ReadStatus()), time.monotonic() - began_s
-    return judged(plan, runner, status, seconds)
-
-
-@contextmanager
-def running(plan: Plan) -> Iterator[Runner]:
-    """Until all that was accepted is out."""
-    runner = Runner(plan.spec())
-    runner.ask(Start())
-    try:
-        until_s = time.monotonic() + UP_S
-        while not runner.ask(ReadStatus()).items.delivered:
-            if time.monotonic() > until_s or runner.wait(0.05):
-                raise TimeoutError(f"nothing was delivered: {runner.ask(ReadStatus())}")
-        yield runner
-    finally:
-        runner.ask(Stop(timeout_s=DRAIN_S), timeout_s=2 * DRAIN_S)
+    items = runner.ask(ReadStatus()).items
+    lines, differing = compared(Path(plan.out_path), plain_loop(plan.kinds, range(items.accepted)))
+    return Mixed(
+        "-".join(plan.kinds), len(set(plan.compositions)), status.changes.switches, status.changes.resizes or 0,
+        plan.kills, status.health.restarts or 0, items.accepted, items.failed, lines, differing, seconds,
+    )  # fmt: skip
 
 
 def _sleep_until(at_s: float) -> None:
@@ -146,21 +133,8 @@ def _kill_one(runner: Runner, chance: Random, kill: Kill) -> None:
 # --- what came out ----------------------------------------------------------------------------------------------------
 
 
-def judged(plan: Plan, runner: Runner, status: Status, seconds: float) -> Mixed:
-    """Raises: ValueError when the run itself says that it lost, or did not deliver, an item."""
-    items = runner.ask(ReadSummary()).items
-    if items is None or items.lost or items.misordered or items.delivered + items.failed != items.accepted:
-        raise ValueError(f"what must never happen: {items}, {status.health.failure}")
-    lines, differing = compared(Path(plan.out_path), plain_loop(plan.kinds, range(items.accepted)))
-    return Mixed(
-        "-".join(plan.kinds), len(set(plan.compositions)), status.changes.switches,
-        status.changes.resizes or 0, plan.kills,
-        status.health.restarts or 0, items.accepted, items.failed, lines, differing, seconds,
-    )  # fmt: skip
-
-
 def compared(path: Path, expected: Sequence[Out]) -> tuple[int, int]:
-    """Lines that are expected, and how many differ; the first of those are printed."""
+    """Return the number of expected lines, and how many differ; the first of those are printed."""
     count = differing = 0
     with path.open(encoding="utf-8") as found:
         for want, line in zip_longest(_lines(expected), found):
@@ -173,7 +147,7 @@ def compared(path: Path, expected: Sequence[Out]) -> tuple[int, int]:
 
 
 def _lines(expected: Sequence[Out]) -> Iterator[str]:
-    """As they are to stand in the file; of an item at fault the beginning, the rest is a traceback."""
+    """Yield the lines of the file; of a failed item only the beginning, because the rest is a traceback."""
     for serial, out in enumerate(expected):
         if out is None:
             yield f'{{"serial": {serial}, "error": "'
@@ -185,49 +159,25 @@ def _lines(expected: Sequence[Out]) -> Iterator[str]:
 
 
 def _is_fault(line: str, begins: str) -> bool:
-    """Of a stage, as it was to be, and not of a worker that died."""
+    """Return if the line reports the expected failure of a stage, not the death of a worker."""
     return begins.endswith('"error": "') and line.startswith(begins) and ("unlucky" in line or "returned" in line)
 
 
-@click.command()
-@click.option("--minutes", default=5.0)
-@click.option("--seed", default=1)
-@click.option("--rate", default=5000.0, help="items per second that are offered")
-@click.option("--json", "as_json", is_flag=True)
-def main(minutes: float, seed: int, rate: float, as_json: bool) -> None:
-    """Prints a line an app, and exits with 1 where any line differs."""
-    about = metadata()
-    cluster.connect()
-    try:
-        runs = rounds(60 * minutes, seed, rate)
-    finally:
-        cluster.shutdown()
-    sys.exit(tell_of(runs, about, as_json))
-
-
-def rounds(seconds: float, seed: int, rate_per_s: float, kill: Kill = killed_here) -> list[Mixed]:
-    """One app after the other, each told of when it is over."""
-    runs: list[Mixed] = []
+def rounds(seconds: float, seed: int, rate_per_s: float, kill: Kill = killed_here) -> Iterator[Rows]:
+    """Run one app after the other."""
     with tempfile.TemporaryDirectory() as folder:
         for number in range(ROUNDS):
             chance = Random(f"{seed}/{number}")
-            runs.append(run(drawn(chance, seconds / ROUNDS, rate_per_s, f"{folder}/{number}.jsonl"), chance, kill))
-            print(", ".join(f"{name} {value}" for name, value in asdict(runs[-1]).items()), file=sys.stderr)
-    return runs
+            found = run(drawn(chance, seconds / ROUNDS, rate_per_s, f"{folder}/{number}.jsonl"), chance, kill)
+            checks = {"the file equals a plain loop's": not found.differing}
+            yield Rows(f"app {number + 1}", [asdict(found)], checks)
 
 
-def tell_of(runs: Sequence[Mixed], about: Mapping[str, str], as_json: bool) -> int:
-    """Prints the sums; returns 1 where a line differs."""
-    totals = {
-        name: sum(getattr(each, name) for each in runs)
-        for name in ("switches", "resizes", "kills", "restarts", "accepted", "failed", "lines", "differing")
-    }
-    if as_json:
-        json.dump({**about, "apps": [asdict(each) for each in runs], **totals}, sys.stdout, indent=1)
-    else:
-        print("\n".join(f"{name}: {value}" for name, value in {**about, **totals}.items()))
-    return 1 if totals["differing"] else 0
+def measure(
+    minutes: float = 5.0, seed: Seed = 1, rate: Annotated[float, "items/s that are offered"] = 5000.0
+) -> Iterator[Rows]:
+    return rounds(60 * minutes, seed, rate)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure, ray=True)

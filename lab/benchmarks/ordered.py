@@ -3,19 +3,17 @@
     python -m lab.benchmarks.ordered [--out DIR] [--inputs 20000] [--costs lab/benchmarks/query_costs.json]
     python -m lab.benchmarks.ordered --on threads --on ray [--figure 9] [--seconds 45] [--workers 2]
 
-In virtual time it writes ``report.md``, with the claims and whether they are met, and a CSV file for each figure.
+In virtual time it writes ``report.md``, with the claims and their verdicts, and a CSV file for each figure.
 
-On real cores workers compute. Runs of a figure take turns, so that a slow minute hits all of them, for as many seconds
-as are given. Ratios are compared within a round; their median is told, with an interval that has it in 95 of 100 cases
-whatever their law. A message to a worker and back takes some 30 µs, so times are made longer until a tuple takes 1 ms
-in the mean (figure 10: as published, but those that a message outlasts). The price of a question and of a crowd, which
-virtual time must assume, is left to the machine. Outputs are held against a serial run. Beside each ratio stands that
-of the same cases in virtual time: the most that so many workers can show.
+On real cores workers compute. Runs of a figure take turns, so that a slow minute affects all of them. Ratios are taken
+within a round; their median is printed with an interval that contains it in 95 of 100 cases. A message to a worker and
+back takes some 30 µs, so times are made longer until a tuple takes 1 ms in the mean (figure 10: as published, without
+those that are shorter than a message). The prices of a question and of a crowd, which virtual time must assume, are the
+machine's. Outputs are compared with a serial run. Beside each ratio stands that of the same cases in virtual time.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import statistics
 import time
@@ -25,22 +23,21 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
-from typing import get_args
-
-import click
+from typing import Annotated, Any, Literal
 
 from lab.benchmarks.crew import Crew, Place, WallTime
-from lab.benchmarks.harness import median_interval, metadata, ray_if
-from lab.papers.claims import markdown
+from lab.benchmarks.harness import Rows, main, median_interval, metadata, progress, ray_if
 from lab.papers.prasaad import figures
-from lab.papers.prasaad.figures import Case, Cell, Figure, Pipelines, Plan, all_of
+from lab.papers.prasaad.claims import report
+from lab.papers.prasaad.figures import Case, Cell, Pipelines, Plan, all_of
 from lab.papers.prasaad.measured import read_costs
 from lab.papers.prasaad.operators import bound_per_s, serial_run, work_s
 from lab.papers.prasaad.plant import Plant
-from lab.papers.prasaad.report import report
 from lab.papers.prasaad.runs import TO, Run, counted, run
+from lab.papers.report import write_csv
 
-FIGURES = ("8", "9", "10", "11", "12", "12-dear", "13", "14")
+FigureName = Literal["8", "9", "10", "11", "12", "12-dear", "13", "14"]
+COSTS = Path(__file__).with_name("query_costs.json")
 CASE_S, TUPLE_S, EXPECTED_INPUTS = 0.8, 0.001, 600
 COSTS_US = (1000, 10_000)
 SIGMAS, MEANS = (0.2, 0.4), (0.0, 0.5)
@@ -48,19 +45,19 @@ Metric = Callable[[Run], float]
 
 
 def rate(run: Run) -> float:
-    """1 input/s where none was done: a ratio is to be a number."""
+    """Return the throughput, or 1 input/s if there was none: a ratio must be a number."""
     return max(1.0, run.throughput_per_s)
 
 
 def latency(run: Run) -> float:
-    """The time of the run where no input was done."""
+    """Return the latency, or the time of the run if no input was done."""
     return min(1e3 * CASE_S, run.latency_ms)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What the paper says of two contenders: ``metric`` of the first is ``more`` than that of the second, or alike
-    (None). They differ in one column of the figure; the rest is the same for both, and as ``where`` says."""
+    """A statement of the paper: ``metric`` of the first contender is ``more`` than that of the second, or equal (None).
+    They differ in one column of the figure; the rest is the same for both, and as ``where`` says."""
 
     said: str
     metric: Metric
@@ -79,7 +76,7 @@ class Pair:
         ]  # fmt: skip
 
     def verdict(self, ratios: Sequence[float]) -> str:
-        """By the interval of the median; of fewer than six pairs there is none."""
+        """Judge by the interval of the median; fewer than six pairs have none."""
         if len(ratios) < 6:
             return "undecided"
         low, high = median_interval(ratios)
@@ -97,7 +94,7 @@ class Comparison:
 
 
 def comparisons(pipelines: Pipelines, workers: int) -> Iterator[Comparison]:
-    """In the order of the paper, with what it says of each."""
+    """Yield the figures in the order of the paper, with its statements."""
     cores = (workers,)
     yield Comparison(figures.schedulers(pipelines, 0, cores), [
         *(Pair(f"CT has more throughput than {name.upper()}", rate, "ct", name, True) for name in ("et", "qst")),
@@ -127,7 +124,7 @@ def comparisons(pipelines: Pipelines, workers: int) -> Iterator[Comparison]:
 
 
 def slowed(case: Case) -> Case:
-    """So that a tuple takes ``TUPLE_S`` in the mean; questions and crowds take what they take."""
+    """Slow a case down so that a tuple takes ``TUPLE_S`` in the mean; questions and crowds cost what they cost."""
     arriving = accumulate((each.selectivity for each in case.operators[:-1]), mul, initial=1.0)
     factor = TUPLE_S * sum(arriving) / work_s(case.operators)
     setup, settings = case.setup, case.setup.settings
@@ -138,7 +135,7 @@ def slowed(case: Case) -> Case:
 
 
 def live_run(case: Case, crew: Crew) -> Run:
-    """By the clock; the inputs are as many as make ``CASE_S``. Raises: AssertionError when outputs are not a beginning
+    """Run by the clock, with as many inputs as take ``CASE_S``. Raises: AssertionError when outputs are not a beginning
     of those of a serial run."""
     bound = bound_per_s(case.operators, case.setup.workers)
     rate_per_s = case.load * bound
@@ -159,12 +156,12 @@ def cases_of(plan: Plan) -> list[Case]:
 
 
 def expected(plan: Plan) -> dict[tuple[Cell, ...], Run]:
-    """In virtual time."""
+    """Return the runs of a figure in virtual time."""
     return {each.varied: run(each.operators, each.setup, EXPECTED_INPUTS, each.load) for each in cases_of(plan)}
 
 
 def rounds_of(plan: Plan, crew: Crew, seconds: float) -> list[dict[tuple[Cell, ...], Run]]:
-    """Whole rounds, two at least, each beginning with another case."""
+    """Run whole rounds, at least two, each beginning with another case."""
     cases = cases_of(plan)
     rounds: list[dict[tuple[Cell, ...], Run]] = []
     began_s = time.perf_counter()
@@ -174,76 +171,55 @@ def rounds_of(plan: Plan, crew: Crew, seconds: float) -> list[dict[tuple[Cell, .
     return rounds
 
 
-def told(comparison: Comparison, rounds: Sequence[Mapping[tuple[Cell, ...], Run]]) -> str:
-    lines, in_virtual_time = [], [expected(comparison.plan)]
+def told(comparison: Comparison, rounds: Sequence[Mapping[tuple[Cell, ...], Run]]) -> Iterator[dict[str, Any]]:
+    in_virtual_time = [expected(comparison.plan)]
     for pair in comparison.pairs:
         ratios = pair.ratios(rounds)
         low, high = median_interval(ratios)
-        ratio = f"{statistics.median(ratios):.2f} ({low:.2f} to {high:.2f}, {len(ratios)} pairs)"
-        virtual = f"{statistics.median(pair.ratios(in_virtual_time)):.2f}"
-        lines.append([pair.said, virtual, ratio, pair.verdict(ratios)])
-    head = ["the paper", "virtual time", f"{comparison.plan.title}: first / second", "here"]
-    return markdown(head, lines)
+        yield {
+            "the paper": pair.said, "virtual time": statistics.median(pair.ratios(in_virtual_time)),
+            "first / second": statistics.median(ratios), "from": low, "to": high, "pairs": len(ratios),
+            "here": pair.verdict(ratios),
+        }  # fmt: skip
 
 
-def write(figure: Figure, out: Path) -> None:
-    with (out / f"figure-{figure.name}.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(figure.head)
-        writer.writerows(figure.lines())
-
-
-def virtual_figures(pipelines: Pipelines, inputs: int, out: Path, facts: Mapping[str, str]) -> Path:
-    """Make all figures, one after the other; return the path of the report."""
+def virtual_figures(pipelines: Pipelines, inputs: int, out: Path, facts: Mapping[str, str]) -> Rows:
+    """Make all figures, one after the other, and the report."""
     began_s = time.process_time()
     out.mkdir(parents=True, exist_ok=True)
     made = []
     for plan in all_of(pipelines, inputs):
         figure = plan.made()
-        write(figure, out)
+        write_csv(out / f"figure-{figure.name}.csv", figure.head, figure.lines())
         made.append(figure)
-        click.echo(f"figure {figure.name}: {len(figure.rows)} runs")
+        progress(f"figure {figure.name}: {len(figure.rows)} runs")
     spent_s = time.process_time() - began_s
     runs = f"{sum(len(figure.rows) for figure in made)} of {inputs:,} inputs, {spent_s:.0f} s of CPU"
     (out / "report.md").write_text(report(made, {"runs": runs, **facts}), encoding="utf-8")
-    return out / "report.md"
+    return Rows("written", [{"report": str(out / "report.md"), "runs": runs}])
 
 
-@click.command()
-@click.option("--on", "places", type=click.Choice(get_args(Place)), multiple=True, help="Virtual time without it.")
-@click.option("--figure", "chosen", type=click.Choice(FIGURES), multiple=True, help="All, unless some are named.")
-@click.option("--seconds", default=45.0, show_default=True, help="For each figure and place.")
-@click.option("--workers", default=2, show_default=True, help="On real cores.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("ordered"))
-@click.option("--inputs", default=20_000, show_default=True, help="Of each run in virtual time.")
-@click.option(
-    "--costs", type=click.Path(dir_okay=False, path_type=Path), default=Path(__file__).with_name("query_costs.json")
-)
-def main(
-    places: tuple[Place, ...],
-    chosen: tuple[str, ...],
-    seconds: float,
-    workers: int,
-    out: Path,
-    inputs: int,
-    costs: Path,
-) -> None:
-    """Print what the paper says of each figure, the ratio measured, and whether it says the same."""
+def measure(
+    on: Annotated[tuple[Place, ...], "real workers instead of virtual time"] = (),
+    figure: Annotated[tuple[FigureName, ...], "figures on real workers (default: all)"] = (),
+    seconds: Annotated[float, "of each figure and place"] = 45.0,
+    workers: Annotated[int, "number of real workers"] = 2,
+    out: Path = Path("ordered"),
+    inputs: Annotated[int, "of each run in virtual time"] = 20_000,
+    costs: Annotated[Path, "file of lab.benchmarks.query_costs"] = COSTS,
+) -> Iterator[Rows]:
     measured = read_costs(costs)
-    if not places:
+    if not on:
         about = ", ".join(f"{name} {value}" for name, value in measured.about.items())
-        click.echo(str(virtual_figures(measured.pipelines, inputs, out, {"costs of the queries": about, **metadata()})))
-        return
-    for name, value in metadata().items():
-        click.echo(f"{name}: {value}")
-    for place in places:
+        yield virtual_figures(measured.pipelines, inputs, out, {"costs of the queries": about, **metadata()})
+    for place in on:
         with ray_if(place == "ray"), closing(Crew(place, workers)) as crew:
             for comparison in comparisons(measured.pipelines, workers):
-                if not chosen or comparison.plan.name in chosen:
-                    rounds = rounds_of(comparison.plan, crew, seconds)
-                    click.echo(f"\nFigure {comparison.plan.name}, {workers} workers on {place}\n")
-                    click.echo(told(comparison, rounds))
+                plan = comparison.plan
+                if not figure or plan.name in figure:
+                    rows = list(told(comparison, rounds_of(plan, crew, seconds)))
+                    yield Rows(f"Figure {plan.name}, {workers} workers on {place}: {plan.title}", rows)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

@@ -1,9 +1,9 @@
-"""Queries 1 and 15 of TPCx-BB over portions: rows a second, and latency at half the rate that is aimed at.
+"""Measure queries 1 and 15 of TPCx-BB over portions: rows per second, and latency at half the target rate.
 
     python -m lab.benchmarks.queries [--quick] [--json] [--portion 4096] [--partitions 2] [--pool ray]
 
-Ours goes the whole way from a Parquet file to results on disk, and must tell what a plain loop over the same stages
-tells. Beside it, in the same rounds: that loop, in one thread; and DuckDB's SQL over the file, on as many cores.
+Ours goes the whole way from a Parquet file to results on disk, and its results must equal those of a plain loop over
+the same stages. Beside it, in the same rounds: that loop, in one thread; and DuckDB's SQL over the file, on all cores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import duckdb
 
@@ -26,22 +26,21 @@ from apps.tpcxbb.generate import Plan
 from apps.tpcxbb.tables import write
 from compositions.model import Composition, Group
 from control.decisions import Mode
-from lab.benchmarks.delivering import delivering
-from lab.benchmarks.harness import Goal, Table, cores, options, report
-from lab.benchmarks.tpcxbb_sql import Q1_SQL, Q15_SQL
+from lab.benchmarks.harness import Table, at_least, at_most, cores, main, ray_if
+from lab.benchmarks.tpcxbb import Q1_SQL, Q15_SQL
+from lab.experiments.runs import UP_S, delivered, delivering
 from runtime.dispatch.events import NO_STATES
 from runtime.dispatch.instructions import KeyedTask
 from runtime.pools.calls import Calls
 from runtime.pools.execute import execute, run_now
-from runtime.pools.ray import cluster
-from service.runner.rpc.requests import ReadStatus, ReadSummary
+from service.runner.rpc.requests import ReadStatus
 from service.runner.runner import Runner
 from service.schemas.spec import InputSpec, RunSpec, SourceSpec
 
 AIM_PER_S, AIM_P95_MS = 1_000_000, 20.0
-UP_S, SETTLE_S = 120.0, 3.0
+SETTLE_S = 3.0
 BUNDLE = 4
-"""Portions that the plain loop has at a time."""
+"""Portions that the plain loop processes at a time."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +67,18 @@ class Query:
     # --- ours ---
 
     def rate_per_s(self, want: list[Any]) -> float:
-        """Rows from the first result to the last. Raises: ValueError when it tells something else than the loop."""
+        """Return the rows from the first result to the last. Raises: ValueError when results differ from the loop's."""
         with tempfile.TemporaryDirectory() as place, self._running(out_path=f"{place}/out.jsonl") as runner:
-            before, began_s = runner.ask(ReadStatus()).items.delivered, time.perf_counter()
+            before, began_s = delivered(runner), time.perf_counter()
             runner.wait(UP_S)
-            spent_s = time.perf_counter() - began_s
-            items = runner.ask(ReadSummary()).items
+            spent_s, after = time.perf_counter() - began_s, delivered(runner)
             told = [json.loads(line)["value"] for line in Path(place, "out.jsonl").read_text().splitlines()]
-        if items is None or items.failed or items.lost or items.misordered or told != want:
-            raise ValueError(f"{self.app}: {items}; {len(told)} results, wanted {len(want)}")
-        return self.rows * (1 - before / items.delivered) / spent_s
+        if told != want:
+            raise ValueError(f"{self.app}: {len(told)} results, other than the {len(want)} of the loop")
+        return self.rows * (1 - before / after) / spent_s
 
     def p95_ms(self, rows_per_s: float, seconds: float) -> float:
-        """Of a portion, from when it is due, and the time in which its rows come together."""
+        """Return the p95 of a portion's latency from when it is due, plus the time in which its rows arrive."""
         with self._running(input=InputSpec(rate_per_s=rows_per_s / self.portion)) as runner:
             time.sleep(SETTLE_S)
             until_s, seen = time.monotonic() + seconds, []
@@ -95,7 +93,7 @@ class Query:
             app=self.app, options=self.options, mode=Mode.PINNED, compositions=(self._composition,), composition="one",
             source=SourceSpec(loop=False), pool=self.pool, **more,
         )  # fmt: skip
-        with delivering(spec, UP_S) as runner:
+        with delivering(spec) as runner:
             yield runner
 
     @property
@@ -107,7 +105,7 @@ class Query:
     # --- others ---
 
     def loop(self) -> list[Any]:
-        """What the stages tell in one thread, portion after portion."""
+        """Return the results of the stages in one thread, portion after portion."""
         app = create(self.app, self.options)
         app.setup()
         items, names, states, told = list(app.items(None)), tuple(s.name for s in app.stages), {}, []
@@ -121,7 +119,7 @@ class Query:
         return told
 
     def found(self) -> int:
-        """Rows of DuckDB's answer."""
+        """Return the number of rows in DuckDB's answer."""
         with duckdb.connect(config={"threads": cores()}) as database:
             for path in sorted(self.folder.iterdir()):
                 database.execute(f"create view {path.stem} as select * from '{path}'")
@@ -133,47 +131,34 @@ class Query:
         return self.rows / (time.perf_counter() - began_s)
 
 
-def measured(query: Query, rounds: int, seconds: float) -> list[Table]:
-    """Rows a second of all, and our latency at half the aim."""
+def measured(query: Query, rounds: int, seconds: float) -> Iterator[Table]:
     ours, loop, sql = query.app, "the same stages in a plain loop", "duckdb, SQL over the whole file"
     want = query.loop()
-    rates = Table(f"{query.app}, {query.rows} rows", "rows/s", [
-        Goal("of the plain loop", ours, loop, 0.5, False), Goal("of DuckDB", ours, sql, 0.1, False),
-    ])  # fmt: skip
-    measures = {
-        ours: partial(query.rate_per_s, want),
-        loop: partial(query.timed, query.loop),
+    yield Table(f"{query.app}, {query.rows} rows", "rows/s", [
+        at_least("of the plain loop", ours, 0.5, loop), at_least("of DuckDB", ours, 0.1, sql),
+        at_least("rows/s", ours, AIM_PER_S),
+    ]).run({
+        ours: partial(query.rate_per_s, want), loop: partial(query.timed, query.loop),
         sql: partial(query.timed, query.found),
-        "aim": lambda: float(AIM_PER_S),
-    }
-    rates.goals = [*rates.goals, Goal("of the aim", ours, "aim", 1.0, False)]
-    rates.run(measures, rounds)
-    late = Table(f"{query.app}, p95 at {AIM_PER_S // 2} rows/s", "ms", [Goal("of the aim", ours, "aim", 1.0, True)])
-    late.run({ours: partial(query.p95_ms, AIM_PER_S / 2, seconds), "aim": lambda: AIM_P95_MS}, rounds)
-    return [rates, late]
+    }, rounds)  # fmt: skip
+    late = Table(f"{query.app}, p95 at {AIM_PER_S // 2} rows/s", "ms", [at_most("p95", ours, AIM_P95_MS)])
+    yield late.run({ours: partial(query.p95_ms, AIM_PER_S / 2, seconds)}, rounds)
 
 
-def main() -> None:
-    parser = options(__doc__, "one short round instead of three long ones")
-    parser.add_argument("--portion", type=int, default=2048, help="rows in an item")
-    parser.add_argument("--partitions", type=int, default=2, help="of the stages by key")
-    parser.add_argument("--pool", choices=["ray", "local"], default="ray", help="where the workers are")
-    given = parser.parse_args()
-    rounds, seconds, rows = (1, 2.0, 4_000_000) if given.quick else (3, 5.0, 8_000_000)
-    if given.pool == "ray":
-        cluster.connect()
-    try:
-        with tempfile.TemporaryDirectory() as place:
-            how = (rows, given.portion, given.partitions, given.pool)
-            q1_sql = Q1_SQL.format(stores="10, 20, 33, 40, 50", least=50, most=100)
-            q1 = Query("tpcxbb_q1_arrow", 3.0, q1_sql, Path(place, "q1"), *how)
-            q15 = Query("tpcxbb_q15_arrow", 366 * 24.0, Q15_SQL, Path(place, "q15"), *how)
-            tables = [table for query in (q1, q15) for table in measured(query.made(), rounds, seconds)]
-    finally:
-        if given.pool == "ray":
-            cluster.shutdown()
-    report(tables, given.json)
+def measure(
+    quick: Annotated[bool, "one short round instead of three long ones"] = False,
+    portion: Annotated[int, "rows in an item"] = 2048,
+    partitions: Annotated[int, "of the stages by key"] = 2,
+    pool: Annotated[Literal["ray", "local"], "place of the workers"] = "ray",
+) -> Iterator[Table]:
+    rounds, seconds, rows = (1, 2.0, 4_000_000) if quick else (3, 5.0, 8_000_000)
+    with ray_if(pool == "ray"), tempfile.TemporaryDirectory() as place:
+        how = (rows, portion, partitions, pool)
+        q1_sql = Q1_SQL.format(stores="10, 20, 33, 40, 50", least=50, most=100)
+        yield from measured(Query("tpcxbb_q1_arrow", 3.0, q1_sql, Path(place, "q1"), *how).made(), rounds, seconds)
+        q15 = Query("tpcxbb_q15_arrow", 366 * 24.0, Q15_SQL, Path(place, "q15"), *how)
+        yield from measured(q15.made(), rounds, seconds)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

@@ -9,17 +9,16 @@ ticks.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from apps.contract import App, Outputs
 from apps.registry import create
 from compositions.model import Stage, StageKind
-from lab.benchmarks.harness import metadata
+from lab.benchmarks.harness import Rows, main, metadata
 
 QUERIES = {"q1": 5.0, "q2": 48.0, "q3": 48.0, "q4": 48.0, "q15": 366 * 24.0}
 """Hours of event time that the rows take."""
@@ -74,16 +73,14 @@ def _caller(app: App, stage: Stage) -> Callable[[Any], Any]:
     return call
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=60_000)
-    parser.add_argument("--out", type=Path, default=Path("lab/benchmarks/query_costs.json"))
-    arguments = parser.parse_args()
-    queries = {query: measured(query, arguments.rows) for query in QUERIES}
-    about = {**metadata(), "rows": str(arguments.rows)}
-    arguments.out.write_text(json.dumps({"about": about, "queries": queries}, indent=1) + "\n", encoding="utf-8")
-    print(arguments.out)
+def measure(rows: int = 60_000, out: Path = Path("lab/benchmarks/query_costs.json")) -> Iterator[Rows]:
+    queries = {}
+    for query in QUERIES:
+        queries[query] = measured(query, rows)
+        yield Rows(query, queries[query])
+    about = {**metadata(), "rows": str(rows)}
+    out.write_text(json.dumps({"about": about, "queries": queries}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

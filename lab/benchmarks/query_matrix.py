@@ -1,12 +1,11 @@
-"""All queries in all compositions and schedulers, in virtual time, while workers die, partitions move and compositions
-change each second: what comes out is what a plain loop tells, byte for byte, and what DuckDB finds.
+"""Run all queries in all compositions and schedulers, in virtual time, while workers die and compositions change.
 
     python -m lab.benchmarks.query_matrix [--part 1/20] [--query q1] [--draw 40] [--seed 0]
 
-Of each query every grouping with every number of workers from 1 to 16 that it can have, shared out over its groups by
-chance, and ``Dyn`` with each scheduler and each of these numbers; rows in bundles of each size, and portions of many
-rows (Arrow stages) in bundles of one of the sizes, in turns. Every second second a run is in another composition, any
-of up to 16 workers.
+The output must equal that of a plain loop, byte for byte, and the result of DuckDB. Each query runs in every grouping
+with every possible number of workers from 1 to 16, divided over its groups at random, and in ``Dyn`` with each
+scheduler and each of these numbers; with rows in bundles of each size, and portions of many rows (Arrow stages) in
+bundles of one size, in turns. Each second a worker is killed and the composition changed, to any of up to 16 workers.
 """
 
 from __future__ import annotations
@@ -14,22 +13,19 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import click
+from typing import Annotated, Any, Literal
 
 from apps.contract import Outputs
 from compositions.dynamic import SCHEDULER_NAMES
 from compositions.enumeration import generate
 from compositions.model import Composition
 from compositions.notation import parse
-from lab.benchmarks.harness import metadata
-from lab.benchmarks.matrix.streams import SQL, Stream, brought, known, stages_of
+from lab.benchmarks.harness import Rows, Seed, main
+from lab.benchmarks.tpcxbb import SQL, Stream, brought, known, stages_of
 from lab.simulation.machine import Cost, Machine
 from lab.simulation.pool import SimulatedPool
 from runtime.dispatch.dispatcher import Dispatcher
@@ -41,9 +37,9 @@ from runtime.engine import Engine
 from runtime.pools.local import PickleCodec
 
 WORK_S = 3.0
-"""Of CPU, for all items and stages together: as many seconds with one worker, at least."""
+"""CPU seconds of all items and stages together: one worker takes at least as long."""
 PACED_S = 5.0
-"""The stream comes in so long, at least; changes go on until all is out."""
+"""Least duration of the input; changes go on until all is out."""
 EVERY_S = 1.0
 """The composition changes, and a worker dies."""
 GIVEN_UP_S = 900.0
@@ -69,7 +65,7 @@ class Cell:
 
 @dataclass
 class Seen:
-    """What happened in runs."""
+    """Counts of what happened in runs."""
 
     runs: int = 0
     kills: int = 0
@@ -95,7 +91,7 @@ class _Pool(SimulatedPool):
 
 
 class Run:
-    """What comes out of a cell."""
+    """One run of a cell, and its output."""
 
     def __init__(self, cell: Cell, folder: Path) -> None:
         self._cell, self._folder = cell, folder
@@ -138,7 +134,7 @@ class Run:
             self._step(engine, pool, trouble_s, engine.now_s + EVERY_S)
 
     def _step(self, engine: Engine, pool: _Pool, trouble_s: list[float], until_s: float) -> None:
-        """Until something happens; ``trouble_s``: when a worker dies, and when the composition changes."""
+        """Advance until something happens; ``trouble_s``: when a worker dies, and when the composition changes."""
         for outcome in engine.advance(min(until_s, *trouble_s)):
             self._take(outcome)
         now_s = engine.now_s
@@ -150,7 +146,7 @@ class Run:
             self._change(engine)
 
     def _kill(self, engine: Engine, pool: _Pool) -> None:
-        """One that is at work, if there is one."""
+        """Kill a worker, one that is at work if there is one."""
         workers = engine.view().workers
         at_work = [each for each in workers if each.outstanding] or list(workers)
         if at_work:
@@ -182,26 +178,26 @@ def _difference(told: str, wanted: str) -> str:
 
 MOST_WORKERS = 16
 ROWS = {1: (400, 0, 16), 16: (400, 0, 16), 256: (2_000, 0, 16), 4096: (9_000, 0, 16)}
-"""By the size of bundles: rows of the stream, rows in a portion, and partitions."""
+"""Rows of the stream, rows in a portion, and partitions, by bundle size."""
 PORTIONS = {1: (2_000, 25, 6), 16: (4_000, 25, 6), 4096: (2_500, 25, 12)}
 
 
 @cache
 def bound(query: str) -> Sequence[Composition]:
-    """Every composition of up to 16 workers that are bound to their groups."""
+    """Return every composition of up to 16 workers that are bound to their groups."""
     return tuple(generate(stages_of(query), max_workers=MOST_WORKERS, replicas=range(1, MOST_WORKERS + 1)))
 
 
 @cache
 def dynamic(query: str) -> Sequence[Composition]:
-    """With each scheduler and each number of workers."""
+    """Return ``Dyn`` with each scheduler and each number of workers."""
     names = [f"Dyn*{workers}({name})" for workers in range(1, MOST_WORKERS + 1) for name in SCHEDULER_NAMES]
     return tuple(parse(each, stages_of(query), name=each) for each in names)
 
 
 @cache
 def shapes(query: str) -> Sequence[Composition]:
-    """Those that have runs of their own."""
+    """Return those that have runs of their own."""
     chance, alike = random.Random(query), dict[object, list[Composition]]()
     for each in bound(query):
         alike.setdefault((each.grouping, each.workers), []).append(each)
@@ -209,7 +205,7 @@ def shapes(query: str) -> Sequence[Composition]:
 
 
 def cells(query: str, seed: int = 0) -> Iterator[Cell]:
-    """All runs of a query."""
+    """Yield all runs of a query."""
     others = (*bound(query), *dynamic(query) * 3)
     portions = list(PORTIONS)
     for number, shape in enumerate(shapes(query)):
@@ -220,7 +216,7 @@ def cells(query: str, seed: int = 0) -> Iterator[Cell]:
 
 
 def run(chosen: Sequence[Cell], folder: Path) -> tuple[Seen, list[str]]:
-    """What happened, and a sentence for each run that told something else."""
+    """Return counts, and a sentence for each run whose output differs."""
     seen, faults = Seen(), []
     for cell in chosen:
         one = Run(cell, folder)
@@ -237,26 +233,19 @@ def _part(text: str, found: Sequence[Cell]) -> Sequence[Cell]:
     return found[number - 1 :: of]
 
 
-@click.command()
-@click.option("--query", "queries", type=click.Choice(list(SQL)), multiple=True, help="All, unless some are named.")
-@click.option("--part", default="1/1", show_default=True, help="Every so manieth run only: 2/20 has the second of 20.")
-@click.option("--draw", default=0, help="So many runs, drawn from them; 0: all.")
-@click.option("--seed", default=0, show_default=True, help="Of which workers die, what comes next, and the draw.")
-def main(queries: tuple[str, ...], part: str, draw: int, seed: int) -> None:
-    """Prints how many runs there were, and those that told something else; exits with 1 if there are any."""
-    every = [cell for query in queries or SQL for cell in cells(query, seed)]
+def measure(
+    query: Annotated[tuple[Literal["q1", "q2", "q3", "q4", "q15"], ...], "queries to run"] = tuple(SQL),
+    part: Annotated[str, "a share of the runs: 2/20 is the second of 20"] = "1/1",
+    draw: Annotated[int, "number of runs to draw at random; 0: all"] = 0,
+    seed: Seed = 0,
+) -> Iterator[Rows]:
+    every = [cell for name in query for cell in cells(name, seed)]
     chosen = random.Random(seed).sample(every, draw) if draw else _part(part, every)
     with tempfile.TemporaryDirectory() as folder:
         seen, faults = run(chosen, Path(folder))
-    click.echo(
-        f"{seen.runs} of {len(every)} runs, seed {seed}: {len(faults)} differ; {seen.kills} workers killed, "
-        f"{seen.switches} changes of composition, {seen.moved} partitions moved with states; "
-        f"{time.process_time():.0f} s of CPU, {metadata()['date']}"
-    )
-    for fault in faults:
-        click.echo(fault)
-    raise SystemExit(bool(faults))
+    checks = {"every run equals a plain loop and DuckDB": not faults, **dict.fromkeys(faults, False)}
+    yield Rows(f"{seen.runs} of {len(every)} runs, seed {seed}", [{**asdict(seen), "differ": len(faults)}], checks)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

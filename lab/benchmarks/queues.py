@@ -14,23 +14,21 @@ librdkafka's mock cluster, in a process of its own, which keeps the newest 5 MB 
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
 from apps import registry
 from apps.contract import App
 from compositions.model import Stage
-from lab.benchmarks.harness import metadata
-from service.runner.rpc.requests import ReadStatus, Start
-from service.runner.runner import Runner
+from lab.benchmarks.harness import Rounds, Rows, main
+from lab.experiments.runs import to_the_end
 from service.schemas.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec, new_run
 
 BUNDLE = 512
@@ -112,7 +110,7 @@ class Mqtt:
         return f"mqtt://{self._address}/{place}"
 
     def _session(self, place: str, own: str) -> Any:
-        """Of a reader, not connected yet."""
+        """Return the session of a reader, not connected yet."""
         import paho.mqtt.client as mqtt
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
@@ -125,7 +123,7 @@ class Mqtt:
         return client
 
     def fill(self, place: str, items: int) -> None:
-        """Into the session of whoever reads it: ours is called after the app."""
+        """Fill the session of its reader: ours is named after the app."""
         granted: list[object] = []
         reader = self._session(place, "recompose-doubled")
         reader.on_subscribe = lambda *_: granted.append(True)
@@ -265,46 +263,35 @@ Broker = Rabbit | Mqtt | Kafka
 def ours(broker: Broker, source: str, sink: str, items: int, how: dict[str, Any]) -> float:
     with TemporaryDirectory() as folder:
         spec = RunSpec(
-            app="doubled",
-            run=new_run(),
+            app="doubled", run=new_run(), batching=BatchingSpec(items=broker.bundle), items=items, journals=folder,
             source=SourceSpec(kind=broker.kind, path=broker.path(source)),  # type: ignore[arg-type]
             sink=SinkSpec(kind=broker.kind, path=broker.path(sink)),  # type: ignore[arg-type]
-            batching=BatchingSpec(items=broker.bundle),
-            items=items,
-            journals=folder,
-            pool="local",
-            **how,
-        )
-        runner = Runner(spec)
-        began_s = time.monotonic()
-        runner.ask(Start())
-        assert runner.wait(PATIENCE_S), runner.ask(ReadStatus())
-        took_s = time.monotonic() - began_s
-        status = runner.ask(ReadStatus())
-        assert (status.health.failure, status.items.delivered) == (None, items), status
-        return took_s
+            pool="local", **how,
+        )  # fmt: skip
+        ended = to_the_end(spec, PATIENCE_S)
+        assert ended.status.items.delivered == items, ended.status
+        return ended.wall_s
 
 
-def main(args: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--rabbitmq", metavar="HOST:PORT")
-    which.add_argument("--mqtt", metavar="HOST:PORT")
-    which.add_argument("--kafka", metavar="HOST:PORT|mock")
-    asked = parser.parse_args(args)
+def measure(
+    rabbitmq: Annotated[str | None, "HOST:PORT"] = None,
+    mqtt: Annotated[str | None, "HOST:PORT"] = None,
+    kafka: Annotated[str | None, "HOST:PORT, or mock"] = None,
+    items: int = 20_000,
+    rounds: Rounds = 3,
+) -> Iterator[Rows]:
     registry.create = lambda *_: Doubled()  # type: ignore[assignment]  # the app of this measurement alone
-    print(json.dumps(metadata()))
-    if asked.kafka:
-        with kafka_at(asked.kafka) as address:
-            measure(Kafka(address), asked.items, asked.rounds)
-    else:
-        measure(Rabbit(asked.rabbitmq) if asked.rabbitmq else Mqtt(asked.mqtt), asked.items, asked.rounds)
+    if not (rabbitmq or mqtt or kafka):
+        raise SystemExit("give the address of a broker: --rabbitmq, --mqtt or --kafka")
+    for broker in [kind(address) for kind, address in ((Rabbit, rabbitmq), (Mqtt, mqtt)) if address]:
+        yield compared(broker, items, rounds)
+    if kafka:
+        with kafka_at(kafka) as address:
+            yield compared(Kafka(address), items, rounds)
 
 
-def measure(broker: Broker, items: int, rounds: int) -> None:
-    """Print the rate and the CPU time of each kind, which take turns."""
+def compared(broker: Broker, items: int, rounds: int) -> Rows:
+    """Let the plain loops and our kinds of durability take turns."""
     took: dict[str, list[float]] = {kind: [] for kind in (*broker.loops, *KINDS)}
     cpu: dict[str, list[float]] = {kind: [] for kind in took}
     for _ in range(rounds):
@@ -314,11 +301,14 @@ def measure(broker: Broker, items: int, rounds: int) -> None:
             given, before_s = (source, sink, items), time.process_time()
             took[kind].append(ours(broker, *given, KINDS[kind]) if kind in KINDS else broker.plain(*given, kind))
             cpu[kind].append(time.process_time() - before_s)
-    for kind, each in took.items():
-        share = statistics.median(a / b for a, b in zip(took["plain"], each, strict=True))
-        cpu_us = statistics.median(cpu[kind]) / items * 1e6
-        print(f"{kind:20} {items / statistics.median(each):9,.0f} items/s, {share:5.2f} of plain; {cpu_us:5.1f} µs CPU")
+    return Rows(f"{broker.kind} to {broker.kind}, {items} items, medians", [
+        {
+            "kind": kind, "items/s": items / statistics.median(each),
+            "of plain": statistics.median(a / b for a, b in zip(took["plain"], each, strict=True)),
+            "µs of CPU per item": statistics.median(cpu[kind]) / items * 1e6,
+        } for kind, each in took.items()
+    ])  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

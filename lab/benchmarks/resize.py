@@ -1,47 +1,43 @@
-"""Resizes in place under load: one group from 1 replica to 4 and back, again and again. What is lost, how long outputs
-pause, and when a worker that joins the group gets its first task.
+"""Resize one group from 1 replica to 4 and back under load, again and again.
+
+It counts what is lost, and measures how long outputs pause and when a worker that joins the group gets its first task.
 
     python -m lab.benchmarks.resize [--seconds 120] [--every 2] [--load 0.8] [--json]
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import cycle
 from statistics import median
-from typing import Any
-
-import click
+from typing import Annotated, Any
 
 from apps.registry import create
 from apps.synthetic.app import SyntheticOptions
 from compositions.model import Composition, Group, Pattern, TransitionKind
 from control.journal import OutputGaps, SwitchRecord
-from lab.benchmarks.harness import metadata
+from lab.benchmarks.harness import Rows, main
 from lab.simulation.synthetic_checks import verify
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.instructions import Task
 from runtime.dispatch.outcomes import Delivered, SwitchEnded
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from runtime.pools.ray import cluster
 from runtime.pools.ray.pool import RayPool
 
 SERVICE_S = 0.032
 OPTIONS = {"compute": "wait", "total_ms": SERVICE_S * 1e3}
 NARROW, WIDE = 1, 4
 _PHASE = 0.618
-"""Of the time between two items: commands fall everywhere in it, evenly, and not always on an arrival."""
+"""Phase between two items: so commands fall everywhere between two arrivals, evenly."""
 
 
 @dataclass(frozen=True)
 class Resizes:
-    """What came of a run. ``first_task_ms``: from the command to the first task sent to a worker new in the group."""
+    """The result of a run. ``first_task_ms``: from the command to the first task sent to a worker new in the group."""
 
     resizes: int
     errors: int
@@ -54,7 +50,7 @@ class Resizes:
     steady_gap_p50_ms: float
     steady_gap_p99_ms: float
     median_gap_ms: float
-    """Of the longest gaps around each resize."""
+    """Median of the longest gaps around each resize."""
     longest_gap_ms: float
     longest_steady_gap_ms: float
     gap_ratio: float
@@ -143,7 +139,7 @@ class Stream:
         return [row for out in self.delivered for row in self._rows(out)]
 
     def _rows(self, out: Delivered) -> list[dict[str, Any]]:
-        """As lines of ``--out``."""
+        """Return rows like lines of ``--out``."""
         if out.error is not None:
             return [{"serial": out.serial, "error": out.error}]
         values = self.pool.codec.decode(out.payload, out.start, out.start + out.count)
@@ -152,7 +148,6 @@ class Stream:
 
 
 def run(seconds: float, every_s: float, load: float) -> Resizes:
-    """``load``: share of what one replica can do that is offered."""
     stream = Stream(load / SERVICE_S)
     stream.open()
     began_s, sizes = stream.engine.now_s, deque([NARROW, WIDE])
@@ -194,25 +189,16 @@ def judged(stream: Stream) -> Resizes:
     )
 
 
-@click.command()
-@click.option("--seconds", default=120.0)
-@click.option("--every", default=2.0, help="seconds between two resizes")
-@click.option("--load", default=0.8, help="of what one replica can do")
-@click.option("--json", "as_json", is_flag=True)
-def main(seconds: float, every: float, load: float, as_json: bool) -> None:
-    """Prints what a run with resizes came to."""
-    cluster.connect()
-    try:
-        about = {"load": f"{load:g} of one replica, {load / SERVICE_S:g} items/s of {SERVICE_S * 1e3:g} ms"}
-        figures = {**metadata(), **about, **asdict(run(seconds, every, load))}
-    finally:
-        cluster.shutdown()
-    if as_json:
-        json.dump(figures, sys.stdout, indent=1)
-        return
-    for name, value in figures.items():
-        print(f"{name}: {value:.2f}" if isinstance(value, float) else f"{name}: {value}")
+def measure(
+    seconds: float = 120.0,
+    every: Annotated[float, "seconds between two resizes"] = 2.0,
+    load: Annotated[float, "share of what one replica can do that is offered"] = 0.8,
+) -> Iterator[Rows]:
+    found = run(seconds, every, load)
+    whole = not (found.errors or found.lost or found.doubled or found.misordered or found.wrong)
+    title = f"{load:g} of one replica, {load / SERVICE_S:g} items/s of {SERVICE_S * 1e3:g} ms"
+    yield Rows(title, [asdict(found)], {"every item once, in order, right": whole})
 
 
 if __name__ == "__main__":
-    main()
+    main(measure, ray=True)

@@ -2,21 +2,17 @@
 
 The truth of a case is found without any strategy: every composition is run by itself, cheapest first.
 
-    python lab/benchmarks/right_choice.py [--apps 200] [--processes 2] [--strategies model,vogel,pdp21]
+    python -m lab.benchmarks.right_choice [--apps 200] [--processes 2] [--strategy model] [--json]
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-import os
-import platform
 import random
-import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -25,6 +21,7 @@ from compositions.enumeration import generate
 from compositions.model import Composition, Stage, all_sequential
 from control.decisions import State
 from control.objectives import objective_of
+from lab.benchmarks.harness import Rows, main
 from lab.simulation.machine import Machine
 from lab.simulation.scenario import Scenario, SimulatedStage
 from lab.simulation.simulation import simulate
@@ -32,7 +29,8 @@ from lab.simulation.trace import Trace
 from profiler.slo import Slo
 from profiler.stats import latency_stats
 
-STRATEGIES = ("model", "vogel", "pdp21")
+StrategyName = Literal["model", "vogel", "pdp21"]
+STRATEGIES: tuple[StrategyName, ...] = ("model", "vogel", "pdp21")
 FASTEST_PER_S = 60.0
 """Cap of the input rate: it bounds the run time and changes nothing else, as only ratios matter."""
 SPARE = 0.1
@@ -47,7 +45,7 @@ the source is held back."""
 
 @dataclass(frozen=True)
 class Case:
-    """One random app with an SLO, an input rate, a machine and what can be chosen from."""
+    """One random app with an SLO, an input rate, a machine and its compositions."""
 
     seed: int
     stages: tuple[SimulatedStage, ...]
@@ -83,7 +81,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one strategy did in one case."""
+    """The result of one strategy in one case."""
 
     case: int
     strategy: str
@@ -125,7 +123,7 @@ def _compositions(draw: random.Random, stages: Sequence[Stage]) -> tuple[Composi
 
 
 def _capacity(composition: Composition, times: dict[str, float], cores: int) -> float:
-    """An upper bound of what it can do, from the true costs: no hops, no scatter."""
+    """Return an upper bound of its throughput, from the true costs: no hops, no variation."""
     groups = min(group.replicas / sum(times[stage] for stage in group.stages) for group in composition.groups)
     return min(groups, cores / sum(times.values()))
 
@@ -138,7 +136,7 @@ def _slo(draw: random.Random, total_s: float, rate_per_s: float) -> Slo:
 
 
 def truth_of(case: Case) -> Truth:
-    """Runs compositions by themselves, in the order of workers, until one meets the SLO with 10 % to spare."""
+    """Run compositions by themselves, in the order of workers, until one meets the SLO with 10 % to spare."""
     slack: dict[str, float] = {}
     ordered = sorted(case.compositions, key=lambda c: (c.workers, len(c.groups)))
     fewest: int | None = None
@@ -173,7 +171,7 @@ def measured_s(case: Case) -> float:
 
 
 def _slack_after(case: Case, run: Trace, start_s: float) -> float:
-    """Slack over all that was delivered from ``start_s`` on, not only over the manager's window."""
+    """Return the slack over all that was delivered from ``start_s`` on, not only over the manager's window."""
     items = [item for item in run.delivered if item.at_s >= start_s]
     if len(items) < 2:
         return -1.0
@@ -187,14 +185,14 @@ def _slack_after(case: Case, run: Trace, start_s: float) -> float:
 
 
 def run_case(seed: int, strategies: Sequence[str] = STRATEGIES) -> list[Attempt]:
-    """The truth of one case, and what each strategy made of it."""
+    """Find the truth of one case, and run each strategy in it."""
     case = random_case(seed)
     truth = truth_of(case)
     return [run_strategy(case, truth, strategy) for strategy in strategies]
 
 
 def run_strategy(case: Case, truth: Truth, strategy: str) -> Attempt:
-    """Runs until nothing has happened for a minute (at most 6 minutes of virtual time)."""
+    """Run until nothing has happened for a minute (at most 6 minutes of virtual time)."""
     run = simulate(case.scenario(strategy, 360.0, until_settled_s=60.0))
     final = next(c for c in case.compositions if c.name == run.final.composition)
     slack = truth.slack.get(final.name)
@@ -217,7 +215,7 @@ def run_strategy(case: Case, truth: Truth, strategy: str) -> Attempt:
 
 
 def summary(attempts: Sequence[Attempt], strategy: str) -> dict[str, float]:
-    """Shares over the cases that it names; the first two are the figures of the contract."""
+    """Return shares over the cases that each name says; the first two are the figures of the contract."""
     own = [o for o in attempts if o.strategy == strategy]
     feasible, roomy = [o for o in own if o.feasible], [o for o in own if o.roomy]
     hopeless = [o for o in own if not o.feasible]
@@ -240,39 +238,28 @@ def _share(flags: Sequence[bool]) -> float:
 
 
 def wrong(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Cases to look into."""
+    """Return cases to look into."""
     return [o for o in attempts if (o.feasible and abs(o.extra_workers) > 1) or (o.roomy and not o.meets)]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--apps", type=int, default=200)
-    parser.add_argument("--first", type=int, default=0, help="first seed")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--strategies", default=",".join(STRATEGIES))
-    options = parser.parse_args(arguments)
-    strategies = options.strategies.split(",")
-    began_s = time.monotonic()
-    seeds = range(options.first, options.first + options.apps)
-    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        results = pool.map(partial(run_case, strategies=strategies), seeds, chunksize=2)
+def measure(
+    apps: Annotated[int, "number of random apps"] = 200,
+    first: Annotated[int, "first seed"] = 0,
+    processes: int = 2,
+    strategy: tuple[StrategyName, ...] = STRATEGIES,
+) -> Iterator[Rows]:
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        results = pool.map(partial(run_case, strategies=strategy), range(first, first + apps), chunksize=2)
     attempts = [attempt for result in results for attempt in result]
-    _print(attempts, strategies, options.apps, time.monotonic() - began_s)
-    return 0
-
-
-def _print(attempts: Sequence[Attempt], strategies: Sequence[str], apps: int, took_s: float) -> None:
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    feasible = sum(o.feasible for o in attempts) // len(strategies)
-    roomy = sum(o.roomy for o in attempts) // len(strategies)
-    print(f"{apps} random apps, {feasible} feasible, {roomy} with 10 % to spare; {machine}; took {took_s:.0f} s")
-    columns = {strategy: summary(attempts, strategy) for strategy in strategies}
-    print(f"{'':32}" + "".join(f"{strategy:>10}" for strategy in strategies))
-    for name in columns[strategies[0]]:
-        print(f"{name:32}" + "".join(f"{columns[strategy][name]:10.3f}" for strategy in strategies))
-    for attempt in wrong([o for o in attempts if o.strategy == "model"]):
-        print(attempt)
+    cases = [attempt for attempt in attempts if attempt.strategy == strategy[0]]
+    known = {"apps": apps, "feasible": sum(o.feasible for o in cases), "10 % to spare": sum(o.roomy for o in cases)}
+    yield Rows("cases", [known])
+    figures = {name: summary(attempts, name) for name in strategy}
+    rows = [{"share": share} | {name: figures[name][share] for name in strategy} for share in figures[strategy[0]]]
+    yield Rows("shares of the cases, by strategy", rows)
+    if strange := wrong([o for o in attempts if o.strategy == "model"]):
+        yield Rows("wrong choices of model", [asdict(each) for each in strange])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(measure)

@@ -10,19 +10,19 @@ are those after the first half hour (histories and windows are full by then).
 
 from __future__ import annotations
 
-import argparse
 import csv
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import psutil
 
 from lab.benchmarks.daemon import Daemon, daemon
-from lab.benchmarks.harness import metadata
+from lab.benchmarks.harness import Rows, main, progress
 
 EVERY_S = 30.0
 APP = """
@@ -81,7 +81,7 @@ def readings(served: Daemon, minutes: float) -> Iterator[tuple[float, Reading]]:
         time.sleep(EVERY_S)
 
 
-def slopes(seen: list[tuple[float, Reading]], warm_up_s: float) -> Iterator[str]:
+def slopes(seen: list[tuple[float, Reading]], warm_up_s: float) -> Iterator[dict[str, Any]]:
     """Return how much each kind of process grows per hour, by a least-squares line after the warm-up."""
     late = [(at_s, reading) for at_s, reading in seen if at_s >= warm_up_s]
     for kind in sorted({kind for _, reading in late for kind in reading}):
@@ -90,37 +90,36 @@ def slopes(seen: list[tuple[float, Reading]], warm_up_s: float) -> Iterator[str]
             continue
         hours, memory, descriptors = np.array(rows).T
         grows, opens = np.polyfit(hours, memory, 1)[0], np.polyfit(hours, descriptors, 1)[0]
-        yield f"{kind:20} {memory[-1]:8.1f} MB {grows:+7.2f} MB/h   {descriptors[-1]:6.0f} descriptors {opens:+7.2f}/h"
+        yield {
+            "processes": kind, "MB": float(memory[-1]), "MB/h": float(grows), "descriptors": float(descriptors[-1]),
+            "descriptors/h": float(opens),
+        }  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=90.0)
-    parser.add_argument("--warm-up", type=float, default=30.0, help="minutes that are not counted")
-    parser.add_argument("--rate", type=float, default=35.0)
-    parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
+def measure(
+    minutes: float = 90.0,
+    warm_up: Annotated[float, "minutes that do not count"] = 30.0,
+    rate: Annotated[float, "items/s"] = 35.0,
+    out: Annotated[Path | None, "CSV file of all readings"] = None,
+) -> Iterator[Rows]:
+    seen = []
     with tempfile.TemporaryDirectory() as folder:
         apps = Path(folder, "apps")
         apps.mkdir()
         (apps / "soaked.py").write_text(APP)
         with daemon(Path(folder), "--apps", str(apps)) as served:
-            served.send("POST", "/apps/soaked/start", {"input": {"rate_per_s": asked.rate}})
+            served.send("POST", "/apps/soaked/start", {"input": {"rate_per_s": rate}})
             served.send("POST", "/slo", {"app": "soaked", "metric": "latency", "statistic": "p95", "target": 400})
-            seen = []
-            for at_s, reading in readings(served, asked.minutes):
+            for at_s, reading in readings(served, minutes):
                 seen.append((at_s, reading))
-                told = "  ".join(
-                    f"{kind} {memory:.0f}/{count:.0f}" for kind, (memory, count) in sorted(reading.items())
-                )
-                print(f"{at_s / 60:6.1f} min  {told}", flush=True)
+                progress(f"{at_s / 60:6.1f} min  {reading}")
             status = served.status("soaked")
-    if asked.out:
-        with asked.out.open("w", newline="") as file:
+    if out:
+        with out.open("w", newline="") as file:
             csv.writer(file).writerows((at_s, kind, *row) for at_s, each in seen for kind, row in each.items())
-    print("\n".join([*map(": ".join, metadata().items()), *slopes(seen, 60 * asked.warm_up)]))
-    print(f"{status['items']}, restarts {status['restarts']}, switches {status['switches']}")
+    yield Rows("growth of processes", list(slopes(seen, 60 * warm_up)))
+    yield Rows("the run", [{name: status[name] for name in ("items", "restarts", "switches")}])
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

@@ -1,38 +1,35 @@
-"""A source that is held back: what was offered against what was delivered, and since when a latency counts.
+"""Compare the latency from when an item was due with that from its admission, if the source is held back.
 
-Three stages, of which the middle one waits 38 ms, one worker for all of them, 45 items/s: 25 a second come out. Ours
-is pinned to that composition; the same pipeline in Ray Data has one actor a stage and the streaming executor's own
-back-pressure. For both: latency from when an item was due, and from when it was admitted, side by side.
+Three stages, of which the middle one waits 38 ms, one worker for all of them, 45 items/s: 25 per second come out. Ours
+is pinned to that composition; the same pipeline in Ray Data has one actor per stage and the streaming executor's own
+back-pressure.
 
-python -m lab.benchmarks.stalled_source [--seconds 30] [--rate 45] [--json]
+    python -m lab.benchmarks.stalled_source [--seconds 30] [--rate 45] [--json]
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from control.decisions import Mode
-from lab.benchmarks.harness import metadata, options
+from lab.benchmarks.harness import Rows, main
+from lab.experiments.runs import delivering
 from profiler.slo import Slo
-from runtime.pools.ray import cluster
-from service.runner.rpc.requests import ReadStatus, Start, Stop
-from service.runner.runner import Runner
+from service.runner.rpc.requests import ReadStatus
 from service.schemas.spec import InputSpec, RunSpec
 
 STAGE_MS = 38.0
 SLO = Slo("latency", 2000, statistic="p95")
-UP_S = 120.0
 
 
 @dataclass(frozen=True)
 class Found:
-    """Of the last seconds of a run; latencies in ms, ``None`` where the contender cannot tell."""
+    """Figures of the last seconds of a run; ``None`` if the contender cannot tell."""
 
     contender: str
     offered_per_s: float
@@ -49,14 +46,9 @@ def ours(rate_per_s: float, seconds: float) -> Found:
         app="synthetic", options=options, composition="1", mode=Mode.PINNED, slo=SLO,
         input=InputSpec(rate_per_s=rate_per_s), settings={"catch_up_s": 600.0},
     )  # fmt: skip
-    runner = Runner(spec)
-    runner.ask(Start())
-    try:
-        wait_until_up(runner)
+    with delivering(spec) as runner:
         time.sleep(seconds)
         status = runner.ask(ReadStatus())
-    finally:
-        runner.ask(Stop(drain=False))
     read = status.demand.latency_from_read_ms
     return Found(
         "recompose, one worker a stage",
@@ -67,14 +59,6 @@ def ours(rate_per_s: float, seconds: float) -> Found:
         (read.p95 if read else None) or 0.0,
         f"slo {status.requested.slo_status}, {status.demand.lag_s or 0:.1f} s behind",
     )
-
-
-def wait_until_up(runner: Runner) -> None:
-    until_s = time.monotonic() + UP_S
-    while not runner.ask(ReadStatus()).items.delivered:
-        if time.monotonic() > until_s:
-            raise TimeoutError(f"nothing was delivered within {UP_S:g} s: {runner.ask(ReadStatus()).health.failure}")
-        time.sleep(0.1)
 
 
 class Paced:
@@ -134,26 +118,9 @@ def _watched(rows: Iterator[dict[str, Any]], seconds: float) -> Iterator[tuple[f
             return
 
 
-def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--rate", type=float, default=45.0, help="items/s offered")
-    given = parser.parse_args()
-    cluster.connect()
-    try:
-        found = [ours(given.rate, given.seconds), peer(given.rate, given.seconds)]
-    finally:
-        cluster.shutdown()
-    if given.json:
-        print(json.dumps({"metadata": metadata(), "found": [asdict(each) for each in found]}, indent=2))
-        return
-    print(", ".join(f"{name}: {value}" for name, value in metadata().items()))
-    print(f"{'':34}{'offered':>9}{'delivered':>11}{'p95 from due':>15}{'from admission':>16}  says")
-    for each in found:
-        rates = f"{each.offered_per_s:7.1f}/s{each.delivered_per_s:9.1f}/s"
-        waits = f"{each.from_due_p95_ms:12.0f} ms{each.from_admission_p95_ms:13.0f} ms"
-        print(f"{each.contender:34}{rates}{waits}  {each.says}")
+def measure(seconds: float = 30.0, rate: Annotated[float, "items/s offered"] = 45.0) -> Iterator[Rows]:
+    yield Rows("a source that is held back", [asdict(each(rate, seconds)) for each in (ours, peer)])
 
 
 if __name__ == "__main__":
-    main()
+    main(measure, ray=True)

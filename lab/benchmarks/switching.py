@@ -1,5 +1,6 @@
-"""Forced switches through the API among all compositions of an app under load: what is lost, how long outputs pause,
-how good the drain estimate is.
+"""Force switches through the API among all compositions of an app under load.
+
+It counts what is lost, and measures how long outputs pause and how good the drain estimate is.
 
     python -m lab.benchmarks.switching [--app NAME] [--switches 50] [--rate 5] [--style seamless|drain] [--json]
 """
@@ -11,19 +12,17 @@ import json
 import os
 import random
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
-
-import click
+from typing import Annotated, Any, Literal
 
 from apps.registry import create
 from lab.benchmarks.daemon import Daemon, daemon
-from lab.benchmarks.harness import metadata
+from lab.benchmarks.harness import Rows, Seed, main
+from lab.benchmarks.plain import serial
 
 DWELL_S = 2.0
 """Time in a composition between two switches, so that a steady state can be compared with."""
@@ -43,7 +42,7 @@ def start(running: Daemon, app: str, options: dict[str, Any], rate_per_s: float,
 def force_switches(
     running: Daemon, names: Sequence[str], count: int, seed: int, app: str, dwell_s: float
 ) -> list[dict[str, Any]]:
-    """Pins one composition after the other; returns what the service says of every switch."""
+    """Pin one composition after the other; return what the service says of every switch."""
     chance, seen, current = random.Random(seed), [], running.status(app)["composition"]["name"]
     for _ in range(count):
         current = chance.choice([name for name in names if name != current])
@@ -61,28 +60,21 @@ def _switched(running: Daemon, app: str, name: str) -> bool:
 
 
 def digest(values: Iterable[Any]) -> str:
-    """Hash over results in order, as of ``--out`` files."""
+    """Return a hash over results in order."""
     lines = (json.dumps(value, sort_keys=True) for value in values)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def sequential_values(name: str, options: dict[str, Any], count: int) -> list[Any]:
-    """What a plain loop over the stages gives for the first ``count`` items of the looped data set."""
+    """Return the results of a plain loop over the stages for the first ``count`` items of the looped data set."""
     app = create(name, options)
     app.prepare()
-    app.setup()
-    once = []
-    for item in app.items(None):
-        for stage in app.stages:
-            item = getattr(app, stage.name)(item)
-        once.append(app.encode_result(item))
-        if len(once) == count:
-            break
+    once = [app.encode_result(value) for value in serial(app, islice(app.items(None), count))]
     return [once[index % len(once)] for index in range(count)]
 
 
 def figures(switches: Sequence[dict[str, Any]], steady_p99_ms: float) -> dict[str, Any]:
-    """Medians over all switches; drains after the tenth that were clean."""
+    """Return medians over all switches; drains count after the tenth, if they were clean."""
     ratios = [switch["longest_gap_ms"] / steady_p99_ms for switch in switches]
     drains = [s for s in switches[10:] if s["drain_actual_ms"] and s["drain_mean_ms"]]
     errors = [abs(s["drain_mean_ms"] - s["drain_actual_ms"]) / s["drain_actual_ms"] for s in drains]
@@ -101,7 +93,7 @@ def figures(switches: Sequence[dict[str, Any]], steady_p99_ms: float) -> dict[st
     }
 
 
-def measure(app: str, options: dict[str, Any], count: int, rate_per_s: float, style: str, seed: int) -> dict[str, Any]:
+def switched(app: str, options: dict[str, Any], count: int, rate_per_s: float, style: str, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as state, daemon(Path(state)) as running:
         start(running, app, options, rate_per_s, style)
         names = [choice["name"] for choice in running.get(f"/compositions/{app}")]
@@ -114,6 +106,7 @@ def measure(app: str, options: dict[str, Any], count: int, rate_per_s: float, st
     first = serials[0]
     values = sequential_values(app, options, serials[-1] + 1)[first:]
     return {
+        "style": style,
         **figures(seen, gaps["p99"]),
         "items accepted": items["accepted"],
         "items delivered": items["delivered"],
@@ -121,44 +114,29 @@ def measure(app: str, options: dict[str, Any], count: int, rate_per_s: float, st
         "lost": len(set(range(first, items["accepted"])) - set(serials)),
         "doubled": len(serials) - len(set(serials)),
         "misordered": sum(later < earlier for earlier, later in pairwise(serials)),
-        "hash equals sequential run": digest(values) == digest(result.get("value") for result in results),
+        "results equal a plain loop's": digest(values) == digest(result.get("value") for result in results),
     }
 
 
-@click.command()
-@click.option("--app", type=click.Choice(["ferret", "synthetic"]), default="ferret")
-@click.option("--switches", default=50)
-@click.option("--rate", default=5.0, help="input rate, items/s")
-@click.option("--images", type=click.Path(exists=True), help="Ferret: database photos; default: the samples")
-@click.option("--queries", type=click.Path(exists=True), help="Ferret: query photos; default: the database photos")
-@click.option("--style", type=click.Choice(["seamless", "drain"]), multiple=True, default=("seamless", "drain"))
-@click.option("--seed", default=1)
-@click.option("--json", "as_json", is_flag=True)
-def main(
-    app: str,
-    switches: int,
-    rate: float,
-    images: str | None,
-    queries: str | None,
-    style: tuple[str, ...],
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Prints one column of figures a switch style."""
+def measure(
+    app: Literal["ferret", "synthetic"] = "ferret",
+    switches: int = 50,
+    rate: Annotated[float, "input rate in items/s"] = 5.0,
+    images: Annotated[Path | None, "Ferret: photos of the database (default: the samples)"] = None,
+    queries: Annotated[Path | None, "Ferret: photos of the queries (default: the database)"] = None,
+    style: tuple[Literal["seamless", "drain"], ...] = ("seamless", "drain"),
+    seed: Seed = 1,
+) -> Iterator[Rows]:
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     given = {"images": images, "queries": queries}
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {name: str(value) for name, value in given.items() if value is not None}
     if app == "synthetic":
         options["compute"] = "wait"  # its compositions scale beyond the cores, and its service times are steady
-    tables = {each: measure(app, options, switches, rate, each, seed) for each in style}
-    if as_json:
-        json.dump({"metadata": metadata(), "rate_per_s": rate, "styles": tables}, sys.stdout, indent=1)
-        return
-    for name, value in {**metadata(), "rate": f"{rate:g} items/s"}.items():
-        print(f"{name}: {value}")
-    for name in next(iter(tables.values())):
-        print(f"{name:<42}" + "".join(f"{table[name]!s:>24.24}" for table in tables.values()))
+    for each in style:
+        found = switched(app, options, switches, rate, each, seed)
+        whole = not (found["lost"] or found["doubled"] or found["misordered"]) and found["results equal a plain loop's"]
+        yield Rows(f"{app} at {rate:g} items/s", [found], {"every item once, in order, right": whole})
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

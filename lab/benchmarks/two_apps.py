@@ -1,10 +1,10 @@
-"""Compare who gets the workers if the loads of two apps take turns: with half each, with no budget, with an arbiter.
+"""Compare who gets the workers if the loads of two apps alternate: with half each, without a budget, with an arbiter.
 
     python -m lab.benchmarks.two_apps [--turns 6] [--turn-s 30] [--json]
 
 The three ways follow one another within a run: each app has half of the workers, each takes what it likes, or the
-daemon gives them. Looked at four times a second as ``GET /status`` tells; the first turn of each is left out: processes
-of workers are started in it, and kept.
+daemon divides them. The status is read four times a second. The first turn of each app is left out, because worker
+processes are started in it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 from apps import registry
 from compositions.enumeration import generate
-from lab.benchmarks.harness import Goal, Table, options, report
+from lab.benchmarks.harness import Table, at_least, main
 from profiler.budget import Budget
 from profiler.slo import SloStatus, parse_slo, together
 from service.daemon.daemon import Daemon
@@ -28,7 +29,7 @@ from service.schemas.spec import InputSpec, RunSpec
 from service.schemas.status import Status
 
 WORKERS = 8
-"""What memory leaves for both apps."""
+"""Workers of both apps; memory allows no more."""
 HALF = Budget(workers=WORKERS // 2)
 HIGH_PER_S, LOW_PER_S = 90.0, 8.0
 APPS_DIR = Path(__file__).parent / "turns" / "apps"
@@ -38,7 +39,7 @@ LOOK_S, UP_S = 0.25, 120.0
 
 @dataclass
 class Seen:
-    """Of one app, look by look."""
+    """Readings of one app."""
 
     met: list[bool] = field(default_factory=list)
     workers: list[int] = field(default_factory=list)
@@ -57,7 +58,7 @@ class Seen:
 
 @contextmanager
 def daemon() -> Iterator[Daemon]:
-    """With both apps, which may choose as in the simulation."""
+    """Yield a daemon with both apps, with the same compositions as in the simulation."""
     store, host = DaemonStore(None), RayHost()
     apps = {name: registry.find(name, [APPS_DIR]) for name in NAMES}
     for name, app in apps.items():
@@ -106,37 +107,26 @@ def _wait_until_up(of: Daemon) -> None:
         time.sleep(LOOK_S)
 
 
-def measure(turns: int, turn_s: float) -> list[Table]:
-    goal = Goal("the one that is worse off, of 0.95", "arbiter", "wanted", 1.0, False)
-    met = Table("Time in which the objective is met, of the app that is worse off", "share", [goal])
-    most = Table("Workers of both, at the most", "workers")
-    mean = Table("Workers of both, on average", "workers")
-    changes = Table("Changes of composition, of both", "changes")
+def measure(turns: int = 6, turn_s: Annotated[float, "seconds of a turn"] = 30.0) -> Iterator[Table]:
     ways = {"halves": (HALF, None), "as they like": (None, None), "arbiter": (None, WORKERS)}
     with daemon() as of:
-        found = {name: run(of, *way, turns, turn_s) for name, way in ways.items()}
-    met.rounds.append({name: min(each.met_share for each in both.values()) for name, both in found.items()})
-    met.rounds[-1]["wanted"] = 0.95
-    counted = {name: _together(*both.values()) for name, both in found.items()}
-    most.rounds.append({name: float(max(counts)) for name, counts in counted.items()})
-    mean.rounds.append({name: sum(counts) / len(counts) for name, counts in counted.items()})
-    changes.rounds.append({name: float(sum(each.changes for each in both.values())) for name, both in found.items()})
-    return [met, most, mean, changes]
+        found = {name: tuple(run(of, *way, turns, turn_s).values()) for name, way in ways.items()}
+    rates = f"loads {HIGH_PER_S:g} and {LOW_PER_S:g} items/s, {WORKERS} workers"
+    goal = at_least("the app that is worse off", "arbiter", 0.95)
+    counted = {name: _together(*both) for name, both in found.items()}
+    met = {name: min(each.met_share for each in both) for name, both in found.items()}
+    yield Table(f"time in which the objective is met, of the app that is worse off; {rates}", "share", [goal], [met])
+    yield Table("workers of both, maximum", "workers", (), [{name: max(counts) for name, counts in counted.items()}])
+    mean = {name: sum(counts) / len(counts) for name, counts in counted.items()}
+    yield Table("workers of both, mean", "workers", (), [mean])
+    changes = {name: sum(each.changes for each in both) for name, both in found.items()}
+    yield Table("changes of composition, of both", "changes", (), [changes])
 
 
 def _together(one: Seen, other: Seen) -> list[int]:
-    """Workers at each look."""
+    """Return the workers of both apps at each reading."""
     return [sum(pair) for pair in zip(one.workers, other.workers, strict=True)]
 
 
-def main() -> None:
-    parser = options(__doc__)
-    parser.add_argument("--turns", type=int, default=6)
-    parser.add_argument("--turn-s", type=float, default=30.0)
-    args = parser.parse_args()
-    about = {"turn_s": f"{args.turn_s:g}", "workers": str(WORKERS), "rates_per_s": f"{HIGH_PER_S:g}, {LOW_PER_S:g}"}
-    report(measure(args.turns, args.turn_s), args.json, about)
-
-
 if __name__ == "__main__":
-    main()
+    main(measure)

@@ -9,14 +9,14 @@ stage is the same in all cases and next to nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from time import process_time
-from typing import Any
+from typing import Annotated, Any
 
 from apps.contract import App, Outputs
 from compositions.model import Stage, StageKind
-from lab.benchmarks.harness import Table, options, report
+from lab.benchmarks.harness import Table, main
 from runtime.pools.calls import Calls
 from runtime.pools.execute import execute
 
@@ -73,23 +73,14 @@ def microseconds(calls: Calls, stage: str, size: int, items: int) -> float:
     return asyncio.run(run())
 
 
-def measured(rounds: int, items: int) -> list[Table]:
-    """A table a size."""
-    tables = []
+def measure(quick: Annotated[bool, "3 short rounds instead of 5 long ones"] = False) -> Iterator[Table]:
+    rounds, items = (3, 5_000) if quick else (5, 20_000)
     for size in SIZES:
-        contenders: dict[str, Callable[[], float]] = {
+        contenders = {
             stage.name: partial(microseconds, Calls(Ways()), stage.name, size, items) for stage in Ways.stages
         }
-        table = Table(f"one stage, {size} items together", "µs of CPU an item")
-        table.run(contenders, rounds)
-        tables.append(table)
-    return tables
-
-
-def main() -> None:
-    arguments = options(__doc__, "3 short rounds instead of 5 long ones").parse_args()
-    report(measured(*((3, 5_000) if arguments.quick else (5, 20_000))), arguments.json)
+        yield Table(f"one stage, {size} items together", "µs of CPU per item").run(contenders, rounds)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

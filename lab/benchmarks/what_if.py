@@ -1,6 +1,6 @@
 """Compare what-if predictions with runs made afterwards: on one or two real cores, and on up to eight simulated cores.
 
-    python -m lab.benchmarks.what_if [--seconds 20] [--rounds 3] [--simulated]
+    python -m lab.benchmarks.what_if [--seconds 20] [--rounds 3] [--simulated-only] [--json]
 
 Three stages of 10 ms of CPU in six workers are offered more than they can process. A run on some number of cores is
 asked for its throughput on another number (two about one, one about two), then a run is made on that number. On a
@@ -10,16 +10,15 @@ error of the prediction for the present cores.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Any
 
 from apps.rates import Fixed
 from compositions.model import Composition, Stage
@@ -29,7 +28,7 @@ from control.settings import Settings
 from control.strategies import make_strategy
 from control.what_if import Outlook, Present, Question, outlook
 from lab.benchmarks.daemon import Daemon, daemon
-from lab.benchmarks.harness import metadata
+from lab.benchmarks.harness import Rounds, Rows, main
 from lab.simulation.machine import Machine
 from lab.simulation.scenario import Scenario, SimulatedStage
 from lab.simulation.simulation import SimulatedRun
@@ -48,16 +47,16 @@ WITHIN = 0.15
 
 @dataclass(frozen=True)
 class Told:
-    """Of one run: items a second that were delivered, and what it says of so many cores, with its range."""
+    """Items delivered per second by one run, and its prediction by number of cores."""
 
     delivered_per_s: float
-    of: dict[int, tuple[float, float, float]]
+    of: dict[int, float]
 
 
 def simulated(
     cores: int, rate_per_s: float = FLOOD_PER_S, stages: tuple[SimulatedStage, ...] = STAGES
 ) -> tuple[float, Snapshot]:
-    """Items delivered a second by the second half of a run on so many cores, and what was seen at its end."""
+    """Run on this number of cores; return the items/s delivered by the second half, and what was seen at its end."""
     machine, rate = replace(Machine(), cores=cores), Fixed(rate_per_s)
     scenario = Scenario(
         stages, (WIDE,), rate=rate, duration_s=SIMULATED_S, machine=machine, mode=Mode.OBSERVE, first=WIDE
@@ -71,13 +70,13 @@ def simulated(
 
 
 def asked(seen: Snapshot, cores: int, choices: tuple[Composition, ...] = (WIDE,)) -> Outlook:
-    """What the manager would say of other cores, having seen that."""
+    """Return what the manager predicts for other cores, having seen that."""
     return outlook(Question(cores=cores), Present(seen, choices[0], choices, None, make_strategy("model"), Settings()))
 
 
 @contextmanager
 def _on(cores: int) -> Iterator[None]:
-    """What is started meanwhile has the first so many cores of this process."""
+    """Give processes that are started meanwhile the first ``cores`` of this process only."""
     own = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(own)[:cores])
     try:
@@ -87,7 +86,7 @@ def _on(cores: int) -> Iterator[None]:
 
 
 def real(cores: int, others: Sequence[int], seconds: float) -> Told:
-    """A run of the daemon, its Ray and its workers on so many cores."""
+    """Run the daemon, its Ray and its workers on this number of cores."""
     with tempfile.TemporaryDirectory() as folder, _on(cores), daemon(Path(folder)) as served:
         body = f"app: {APP}\ncompositions: [{{name: wide, notation: '{NOTATION}'}}]\n"
         served.http.post("/compositions", content=body, headers={"content-type": "application/yaml"}).raise_for_status()
@@ -108,45 +107,43 @@ def _delivered(served: Daemon) -> int:
     return int(served.status(APP)["items"]["delivered"])
 
 
-def _said(served: Daemon, cores: int) -> tuple[float, float, float]:
+def _said(served: Daemon, cores: int) -> float:
     rows = served.get(f"/what-if/{APP}", cores=cores)["compositions"]
-    row = next(each for each in rows if each["name"] == "wide")
-    low, high = row["throughput_per_s_range"]
-    return row["predicted_throughput_per_s"], low, high
+    return float(next(each for each in rows if each["name"] == "wide")["predicted_throughput_per_s"])
 
 
-def compare(here: str, there: int, told: Sequence[float], made: Sequence[float]) -> bool:
+def compared(here: int, there: int, told: Sequence[float], made: Sequence[float]) -> dict[str, Any]:
     off = statistics.median(each / run - 1 for each, run in zip(told, made, strict=True))
-    pairs = ", ".join(f"{each:.1f} told, {run:.1f} made" for each, run in zip(told, made, strict=True))
-    print(f"  {here} about {there}: {pairs}; {off:+.1%} ({'within' if abs(off) <= WITHIN else 'BEYOND'} {WITHIN:.0%})")
-    return abs(off) <= WITHIN
+    return {
+        "cores": here, "about": there, "predicted": statistics.median(told), "measured": statistics.median(made),
+        "error": off,
+    }  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--simulated", action="store_true", help="the simulation alone")
-    wanted = parser.parse_args(arguments)
-    print(*(f"{name}: {value}" for name, value in metadata().items()), sep="\n")
-    print("In the simulation, items/s")
+def rows_of(title: str, rows: Sequence[dict[str, Any]]) -> Rows:
+    checks = {f"{row['cores']} about {row['about']}: within {WITHIN:.0%}": abs(row["error"]) <= WITHIN for row in rows}
+    return Rows(title, rows, checks)
+
+
+def measure(
+    seconds: float = 20.0, rounds: Rounds = 3, simulated_only: Annotated[bool, "the simulation alone"] = False
+) -> Iterator[Rows]:
     made = {cores: simulated(cores) for cores in sorted({each for pair in SIMULATED for each in pair})}
-    good = []
+    rows = []
     for here, there in SIMULATED:
         (option,) = asked(made[here][1], there).options
         prediction = option.prediction.throughput_per_s if option.prediction else float("nan")
-        good.append(compare(str(here), there, [prediction], [made[there][0]]))
-    if wanted.simulated:
-        return 0 if all(good) else 1
-    print("On real cores, items/s", flush=True)
-    rounds = [
-        {cores: real(cores, [other], wanted.seconds) for cores, other in ((2, 1), (1, 2))} for _ in range(wanted.rounds)
-    ]
-    for here, there in ((2, 1), (1, 2), (2, 2), (1, 1)):
-        told = [turn[here].of[there][0] for turn in rounds]
-        good.append(compare(str(here), there, told, [turn[there].delivered_per_s for turn in rounds]))
-    return 0 if all(good) else 1
+        rows.append(compared(here, there, [prediction], [made[there][0]]))
+    yield rows_of("in the simulation [items/s]", rows)
+    if simulated_only:
+        return
+    pairs = ((2, 1), (1, 2))
+    turns = [{here: real(here, [there], seconds) for here, there in pairs} for _ in range(rounds)]
+    yield rows_of("on real cores [items/s], medians", [
+        compared(here, there, [turn[here].of[there] for turn in turns], [turn[there].delivered_per_s for turn in turns])
+        for here, there in (*pairs, (2, 2), (1, 1))
+    ])  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(measure)

@@ -29,7 +29,7 @@ class Empty(App):
 
 
 class Price(NamedTuple):
-    """What an item costs in each stage, seconds; ``waits``: of sleep, else of CPU time."""
+    """The cost of an item in each stage, in seconds; ``waits``: of sleep, else of CPU time."""
 
     costs_s: tuple[float, ...]
     waits: bool

@@ -1,4 +1,4 @@
-"""Runs an experiment from its file to its report."""
+"""Run an experiment from its file to its report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Driver(Protocol):
 
 
 def conduct(experiment: Experiment, folder: Path, tell: Callable[[str], None]) -> Finding:
-    """Runs what is not there yet, and writes ``results.json`` and the plots. ``tell`` gets a line before every run.
+    """Run what is not there yet, and write ``results.json`` and the plots. ``tell`` gets a line before every run.
 
     Raises: RecomposeError when something in it cannot run, or what is there cannot be compared.
     """
@@ -46,7 +46,7 @@ def conduct(experiment: Experiment, folder: Path, tell: Callable[[str], None]) -
 
 
 def seconds_of(experiment: Experiment) -> float:
-    """What is left of an experiment on real workers, about; one in virtual time takes a moment."""
+    """Estimate the duration of an experiment on real workers; one in virtual time takes a moment."""
     if experiment.driver == "simulated":
         return 2.0
     count = len(contenders(experiment, compositions_of(experiment))) * experiment.repetitions
@@ -58,7 +58,7 @@ def _driver(experiment: Experiment, choices: Sequence[Composition]) -> Driver:
 
 
 def _turns(experiment: Experiment, who: Sequence[Contender]) -> list[tuple[Contender, int]]:
-    """All contenders once, then all again: a slow hour of the machine hits them alike."""
+    """Return all contenders once, then all again: a slow hour of the machine affects them alike."""
     return [(contender, repetition) for repetition in range(experiment.repetitions) for contender in who]
 
 
@@ -79,7 +79,7 @@ def _runs(
 
 
 def _sustainable(experiment: Experiment, store: Store, driver: Driver, choices: Sequence[Composition]) -> float:
-    """Measured once an experiment, also over an interruption: all its runs must see the same input."""
+    """Measure it once per experiment, also over an interruption: all its runs must see the same input."""
     if not experiment.input.share:
         return 0.0
     if not isinf(known := _known_sustainable(store)):
@@ -98,6 +98,6 @@ def _sustainable_file(store: Store) -> Path:
 
 
 def _known_sustainable(store: Store) -> float:
-    """Infinite where it was not measured."""
+    """Return the sustainable rate, infinite if it was not measured."""
     place = _sustainable_file(store)
     return float(json.loads(place.read_text())["items_per_s"]) if place.exists() else inf

@@ -25,7 +25,7 @@ class Contender:
     strategy: str | None = None
     composition: Composition | None = None
     items: int | None = None
-    """With which its run is over, if not before."""
+    """Number of items that end its run."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Point:
     workers: int
     met: bool | None
     cpu_percent: float | None = None
-    """Of the app's own processes; 100 is one core."""
+    """CPU of the app's own processes; 100 is one core."""
     memory_mb: float | None = None
-    """The same; without what they share with others."""
+    """Memory of the same processes, without what they share with others."""
     entered_per_s: float | None = None
     """Accepted from the source since the sample before."""
 
@@ -103,7 +103,7 @@ def contenders(experiment: Experiment, known: Sequence[Composition]) -> list[Con
 
 
 def _by_items(contender: Contender, experiment: Experiment) -> list[Contender]:
-    """It as it is, or with each amount of items; named after it where there are several."""
+    """Return it as it is, or with each amount of items; several amounts are part of the name."""
     classes = registry.find(experiment.app).input_classes
     amounts = {asked: items_of(experiment.app, classes, asked) for asked in experiment.input.items}
     if len(amounts) < 2:
@@ -112,7 +112,7 @@ def _by_items(contender: Contender, experiment: Experiment) -> list[Contender]:
 
 
 def _by_sizes(composition: Composition, sizes: Sequence[int]) -> list[Contender]:
-    """It as it is, or once with bundles of each size."""
+    """Return it as it is, or once with bundles of each size."""
     if not sizes:
         return [Contender(composition.name, composition=composition)]
     named = {f"{composition.name} by {size}": Batching(size) for size in sizes}
@@ -121,7 +121,7 @@ def _by_sizes(composition: Composition, sizes: Sequence[int]) -> list[Contender]
 
 @dataclass(frozen=True)
 class Seen:
-    """What a driver has seen of one run."""
+    """A driver's observations of one run."""
 
     samples: Sequence[Point]
     latency_ms: float | None
@@ -131,14 +131,14 @@ class Seen:
 
 
 def latency_by_items(samples: Sequence[Point], warm_up_s: float) -> float | None:
-    """Mean latency in which every item counts once: each sample's by what was delivered in it."""
+    """Return the mean latency in which every item counts once: each sample weighs as much as it delivered."""
     known = [(s.latency_ms, s.throughput_per_s) for s in samples if s.latency_ms is not None and s.at_s > warm_up_s]
     delivered = sum(weight for _, weight in known)
     return sum(latency_ms * weight for latency_ms, weight in known) / delivered if delivered else None
 
 
 def measurement_of(contender: str, repetition: int, seen: Seen, warm_up_s: float) -> Measurement:
-    """Sums up."""
+    """Summarize a run."""
     counted = [sample for sample in seen.samples if sample.at_s > warm_up_s]
     known = [sample.met for sample in counted if sample.met is not None]
     asked = [sample.rate_per_s for sample in counted if sample.rate_per_s is not None]

@@ -18,8 +18,8 @@ SPAN_ITEMS = 20
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """How the items that enter follow the asked rate while it can be sustained. Those that leave follow later, and
-    after an overload a backlog with them."""
+    """The rate of items that enter, relative to the requested rate while it can be sustained. Items that leave follow
+    later, after an overload with a backlog."""
 
     achieved_of_asked: float
     """Mean achieved over mean asked."""
@@ -36,7 +36,7 @@ class Spread:
 
     @staticmethod
     def of(values: Sequence[float | None]) -> Spread | None:
-        """None where nothing is known."""
+        """Return None if nothing is known."""
         known = [value for value in values if value is not None]
         return Spread(fmean(known), stdev(known) if len(known) > 1 else None) if known else None
 
@@ -83,10 +83,10 @@ class Findings:
     metadata: Mapping[str, str]
     rows: Mapping[str, Row]
     against_best_static: Mapping[str, AgainstStatic] | None
-    """Of each strategy; None when no composition was kept fixed."""
+    """Ratios of each strategy; None when no composition was kept fixed."""
 
     def as_json(self) -> dict[str, Any]:
-        """What ``results.json`` says; what does not apply is left out there."""
+        """Return the content of ``results.json``, without what does not apply."""
         rows = {name: row.as_json() for name, row in self.rows.items()}
         told = {"title": self.title, "metadata": dict(self.metadata), "rows": rows}
         if self.against_best_static is None:
@@ -122,7 +122,7 @@ def _row(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: float
 
 
 def _tracking(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: float) -> Tracking | None:
-    """While at most ``limit_per_s`` are asked for."""
+    """Compare the rates while at most ``limit_per_s`` are asked for."""
     pairs = [pair for run in runs for pair in _sustainable(_spans(run, experiment.warm_up_s), limit_per_s)]
     asked = fmean(each for _, each in pairs) if pairs else 0.0
     if not asked:
@@ -132,7 +132,7 @@ def _tracking(experiment: Experiment, runs: Sequence[Measurement], limit_per_s: 
 
 
 def _sustainable(spans: Sequence[tuple[float, float]], limit_per_s: float) -> list[tuple[float, float]]:
-    """Those that do not ask for more; nor did the one before, whose full buffers would hold the source back."""
+    """Return the spans that do not ask for more, nor did the span before, whose full buffers would block the source."""
     before = [(0.0, 0.0), *spans]
     return [span for last, span in zip(before, spans, strict=False) if max(last[1], span[1]) <= limit_per_s]
 

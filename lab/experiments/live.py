@@ -1,42 +1,32 @@
-"""Runs of an experiment on real workers, one after the other, in this process."""
+"""Run an experiment on real workers, one run after the other, in this process."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import psutil
 
 from apps.rates import Rate
-from compositions.errors import RecomposeError
 from compositions.model import Composition
 from control.decisions import Mode
 from lab.experiments.contender import Contender, Measurement, Point, Seen, latency_by_items, measurement_of
+from lab.experiments.runs import check, delivered, delivering
 from lab.experiments.spec import Experiment
 from service.runner.rpc.port import Patient
-from service.runner.rpc.requests import (
-    ReadDecisions,
-    ReadStatus,
-    ReadSummary,
-    SetBatching,
-    SetRate,
-    Start,
-    Stop,
-)
-from service.runner.runner import Runner
+from service.runner.rpc.requests import ReadDecisions, ReadStatus, ReadSummary, SetBatching, SetRate
 from service.schemas.spec import BatchingSpec, Ending, InputSpec, Method, RunSpec, SourceSpec
-from service.schemas.status import Status
 
 
 class Usage:
-    """Asked again and again; of each process it counts from when it was first seen."""
+    """CPU and memory of processes; each counts from when it was first seen."""
 
     def __init__(self) -> None:
         self._processes: dict[int, psutil.Process] = {}
 
     def measure(self, workers: Iterable[int]) -> tuple[float, float]:
-        """Per cent of a core since the last call, and MB that are theirs alone."""
+        """Return per cent of a core since the last call, and MB that no other process shares."""
         percent = memory_bytes = 0.0
         for process in self._present({psutil.Process().pid, *workers}):
             try:
@@ -58,35 +48,34 @@ class Usage:
 
 
 def _private_bytes(memory: object) -> float:
-    """Without what is shared with others, libraries above all, where the system tells that."""
+    """Return the memory without shared parts, libraries above all, if the system reports these."""
     return float(getattr(memory, "rss", 0) - getattr(memory, "shared", 0))
 
 
 SAMPLE_S = 0.5
-UP_S = 120.0
 CALIBRATE_S, CALIBRATE_FROM_S = 9.0, 3.0
 KNOWN = {"met": True, "violated": False, "infeasible": False}
 
 
 class LiveDriver:
-    """``ray`` (connected before) or ``local``."""
+    """Runs on the pool ``ray`` (connected before) or ``local``."""
 
     def __init__(self, experiment: Experiment, compositions: Sequence[Composition]) -> None:
         self._experiment, self._compositions = experiment, tuple(compositions)
 
     def sustainable_per_s(self, composition: Composition) -> float:
-        """Throughput when there is always an item."""
-        runner = Runner(self.spec(Contender(composition.name, composition=composition)))
-        with _Running(runner) as asked:
-            before = _delivered(asked, CALIBRATE_FROM_S)
-            after = _delivered(asked, CALIBRATE_S - CALIBRATE_FROM_S)
-        return (after - before) / (CALIBRATE_S - CALIBRATE_FROM_S)
+        """Measure the throughput when there is always an item."""
+        with delivering(self.spec(Contender(composition.name, composition=composition)), may_fail=True) as runner:
+            time.sleep(CALIBRATE_FROM_S)
+            before = delivered(runner)
+            time.sleep(CALIBRATE_S - CALIBRATE_FROM_S)
+            return (delivered(runner) - before) / (CALIBRATE_S - CALIBRATE_FROM_S)
 
     def run(self, contender: Contender, repetition: int, rate: Rate | None) -> Measurement:
         experiment = self._experiment
         spec = self.spec(contender, InputSpec(rate_per_s=max(rate(0.0), 0.1)) if rate else InputSpec())
-        runner = Runner(spec)
-        with _Running(runner) as asked:
+        with delivering(spec, may_fail=True) as runner:
+            asked = Patient(runner)
             if rate is not None:
                 asked.ask(SetRate(rate))
             samples = list(self._watch(asked, rate, contender.items))
@@ -106,7 +95,7 @@ class LiveDriver:
             while sizes and sizes[0][0] <= at_s:
                 runner.ask(SetBatching(BatchingSpec(items=sizes.popleft()[1])))
             at_s, status = time.monotonic() - began_s, runner.ask(ReadStatus())
-            _check(status)
+            check(status)
             items, gap_s, active = status.items, at_s - before[0], status.composition
             cpu_percent, memory_mb = usage.measure(worker.pid for worker in status.workers if worker.pid is not None)
             assert active is not None, "a runner that delivers has a composition"
@@ -142,41 +131,3 @@ class LiveDriver:
             pool="local" if experiment.driver == "local" else "ray",
             ending=Ending(items=contender.items),
         )
-
-
-class _Running:
-    """A runner from its first result on, ended without waiting for the rest."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner, self._asked = runner, Patient(runner)
-
-    def __enter__(self) -> Patient:
-        self._runner.ask(Start())
-        _wait(self._up, UP_S)
-        return self._asked
-
-    def _up(self) -> bool:
-        status = self._asked.ask(ReadStatus())
-        _check(status)
-        return bool(status.items.delivered)
-
-    def __exit__(self, *_: object) -> None:
-        self._runner.ask(Stop(drain=False, timeout_s=10))
-
-
-def _check(status: Status) -> None:
-    if status.state == "failed":
-        raise RecomposeError(f"{status.app} failed: {str(status.health.failure).strip().splitlines()[-1]}")
-
-
-def _delivered(runner: Patient, after_s: float) -> int:
-    time.sleep(after_s)
-    return runner.ask(ReadStatus()).items.delivered
-
-
-def _wait(true: Callable[[], bool], seconds: float) -> None:
-    give_up_s = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > give_up_s:
-            raise RecomposeError(f"no result within {seconds:g} s")
-        time.sleep(0.1)

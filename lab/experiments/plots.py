@@ -22,7 +22,7 @@ INK = (BANDS[0], BANDS[2], BANDS[3], BANDS[4], BANDS[5], BANDS[7])
 LEGIBLE = 0.05
 """Share of the run that a band takes at least, to be named."""
 _AXES = {"throughput": 0, "latency": 1}
-"""Which panel shows what an SLO is about."""
+"""The panel of each SLO metric."""
 
 
 def plots(experiment: Experiment, runs: Sequence[Measurement]) -> dict[str, bytes]:
@@ -61,7 +61,7 @@ def _over_time(experiment: Experiment, run: Measurement) -> Figure:
 
 
 def _start_up(axis: Any, experiment: Experiment) -> None:
-    """What the figures of the tables leave out."""
+    """Mark the time that tables leave out."""
     if experiment.warm_up_s:
         axis.axvspan(0, experiment.warm_up_s, color="#888", alpha=0.15, linewidth=0, label="start-up, not counted")
 

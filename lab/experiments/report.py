@@ -1,4 +1,4 @@
-"""One HTML file over experiments, that needs nothing from outside."""
+"""Report experiments in one HTML file that needs nothing from outside."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Finding:
 
 
 def html(found: Sequence[Finding]) -> str:
-    """One page over all experiments: their plots inline, their tables, the facts of their runs."""
+    """Return one page over all experiments: plots inline, tables, and the facts of the runs."""
     parts = [_section(each.experiment, each.results, each.images) for each in found]
     title = "Recompose: experiments"
     head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'

@@ -34,7 +34,7 @@ class StageSpec(Closed):
     cv: float = Field(default=0.0, ge=0)
     wait_share: float = Field(default=0.0, ge=0, le=1)
     factors: tuple[tuple[float, float], ...] = ()
-    """From a time on (s) it takes so many times as long; linear in between."""
+    """Factors of its time, each from a time on (s); linear in between."""
 
 
 class Load(Closed):
@@ -51,8 +51,8 @@ class Load(Closed):
     max: Positive | None = None
     size_percent: float = Field(default=10.0, gt=0, le=100)
     path: str | None = None
-    """Of a trace; of the folder with the module of a custom pattern; else what the app is to read instead of its own
-    data set, on real workers."""
+    """Path of a trace, of the folder with the module of a custom pattern, or of the data that the app reads on real
+    workers instead of its own."""
     full: bool = False
     items: tuple[Annotated[int, Field(strict=True, ge=1)] | str, ...] = ()
     """A run ends with so many items, or those of a class of input that the app has: ``small``, ``huge`` …; after
@@ -60,7 +60,7 @@ class Load(Closed):
     batches: tuple[Annotated[int, Field(ge=1, le=MOST_ITEMS)], ...] = ()
     """Every static composition once with bundles of each of these sizes."""
     batch_steps: tuple[tuple[float, Annotated[int, Field(ge=1, le=MOST_ITEMS)]], ...] = ()
-    """From a time on (s) so many items travel together."""
+    """Bundle sizes, each from a time on (s)."""
     share: bool = False
     composition: str | None = None
 
@@ -81,12 +81,12 @@ class Load(Closed):
 
     @property
     def data_set(self) -> str | None:
-        """What the app is to read; None: its own."""
+        """Return the path that the app reads; None: its own data."""
         of_pattern = self.pattern is not None and (self.pattern == "trace" or self.pattern.startswith(CUSTOM))
         return str(self.place) if self.place and not of_pattern else None
 
     def rate(self, sustainable_per_s: float) -> Rate | None:
-        """None: always full. Raises: RecomposeError when it is no rate."""
+        """Return the rate; None: always full. Raises: RecomposeError when it is no rate."""
         if self.full:
             return None
         unit = sustainable_per_s if self.share else 1.0
@@ -108,7 +108,7 @@ def _checked(spec: RateSpec, folder: Path = Path()) -> Rate:
 
 
 class Together(Closed):
-    """Several objectives at once, and what may be spent on them."""
+    """Several objectives at once, and their budget."""
 
     all: tuple[str, ...]
     budget: str | None = None
@@ -126,7 +126,7 @@ class Experiment(Closed):
     driver: Literal["simulated", "ray", "local"] = "simulated"
     profile: dict[str, StageSpec] = Field(default_factory=dict)
     cores: int = Field(default=8, ge=1, le=1024)
-    """Of the simulated machine; a real one has what it has."""
+    """Cores of the simulated machine."""
     compositions: dict[str, str] = Field(default_factory=dict)
     """Notations by name; none: those that come with the app."""
     input: Load
@@ -135,7 +135,7 @@ class Experiment(Closed):
     static: tuple[str, ...] | Literal["all"] = ()
     """Compositions that are kept fixed, to be compared with."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Of the runs, by their plain names; in virtual time those of manager and dispatcher."""
+    """Settings of the runs, by their plain names; in virtual time those of manager and dispatcher."""
     duration_s: Positive = 60.0
     warm_up_s: float = Field(default=0.0, ge=0)
     """Left out of the figures of a table: start, profile, settling."""
@@ -145,7 +145,7 @@ class Experiment(Closed):
     """Composition that a strategy starts from; none: all stages sequential."""
     plot: Literal["time", "bars"] = "time"
     quick: dict[str, Any] = Field(default_factory=dict)
-    """What is different with ``--quick``."""
+    """Changes with ``--quick``."""
 
     @field_validator("slo")
     @classmethod

@@ -1,4 +1,4 @@
-"""Raw results of an experiment, kept as they come: an interrupted experiment goes on where it was."""
+"""Store raw results of an experiment as they come: an interrupted experiment continues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.experiments.spec import Experiment
 
 
 def metadata(experiment: Experiment) -> dict[str, str]:
-    """What must be the same for two runs to be compared. A simulated run does not depend on the machine."""
+    """Return what must be equal for two runs to be compared. A simulated run does not depend on the machine."""
     written = json.dumps(experiment.model_dump(mode="json"), sort_keys=True)
     found = {
         "experiment": hashlib.sha256(written.encode()).hexdigest()[:16],
@@ -33,7 +33,7 @@ def metadata(experiment: Experiment) -> dict[str, str]:
 
 
 def _revision() -> str:
-    """Of the sources that run; empty where they are no git checkout."""
+    """Return the revision of the sources; empty if they are no git checkout."""
     asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
     try:
         return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
@@ -77,7 +77,7 @@ class Store:
 
 
 def _write(place: Path, content: Any) -> None:
-    """Appears whole or not at all."""
+    """Write a file that appears whole or not at all."""
     draft = place.with_suffix(".part")
     draft.write_text(json.dumps(content, indent=1, allow_nan=False))
     draft.replace(place)

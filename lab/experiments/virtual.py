@@ -1,4 +1,4 @@
-"""Runs of an experiment in virtual time: real dispatcher and manager, given stage costs, any number of cores."""
+"""Run an experiment in virtual time: real dispatcher and manager, given stage costs, any number of cores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FLOOD_PER_S = 1e5
 
 
 class Scenarios:
-    """Of one experiment. Raises: SettingsError for settings that there are not."""
+    """Scenarios of one experiment. Raises: SettingsError for unknown settings."""
 
     def __init__(self, experiment: Experiment, compositions: Sequence[Composition]) -> None:
         self._experiment, self._compositions = experiment, tuple(compositions)
@@ -98,12 +98,12 @@ class VirtualDriver:
         return measurement_of(contender.name, repetition, seen, experiment.warm_up_s)
 
     def decisions(self, contender: Contender, rate: Rate | None) -> Sequence[Decision]:
-        """What is decided in a run, and what is tried for it."""
+        """Return the decisions of a run, with their trials."""
         return simulate(self._scenarios.of(contender, 0, rate)).decisions
 
 
 def _unknown(_: float) -> None:
-    """What an always full source offers."""
+    """Return the rate of a source that is always full."""
 
 
 def _samples(

@@ -18,7 +18,7 @@ from runtime.engine import Engine
 
 @dataclass(slots=True)
 class SimulatedInlet:
-    """Where bundles are closed, as the one sees it who decides how many items travel together."""
+    """The place where bundles are closed, as the controller of the bundle size sees it."""
 
     rate: Rate
     limits: BundleLimits = field(default_factory=BundleLimits)
@@ -57,7 +57,7 @@ class SimulatedGathering:
 
     @property
     def has_room(self) -> bool:
-        """For one item more."""
+        """Return if there is room for one more item."""
         return self._takes if self._limits.items == 1 else len(self._arrived_s) < self._limits.items
 
     def put(self, arrived_s: float, due_s: float) -> None:

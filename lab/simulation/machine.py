@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one stage takes for one item: seconds of CPU, and seconds of waiting for something else."""
+    """The cost of one item in one stage: seconds of CPU, and seconds of waiting for something else."""
 
     cpu_s: float
     wait_s: float = 0.0
@@ -36,13 +36,13 @@ class Machine:
 
 
 def constant_cost(service_s: Mapping[str, float], *, wait: bool = False) -> CostFunction:
-    """Every item costs the same; ``wait`` makes the stages sleep instead of compute."""
+    """Return the same cost for every item; ``wait`` makes the stages sleep instead of compute."""
     costs = {stage: Cost(0.0, s) if wait else Cost(s) for stage, s in service_s.items()}
     return lambda stage, serial: costs[stage]
 
 
 class Computing(Protocol):
-    """Someone who computes."""
+    """A worker that may compute."""
 
     computing: bool
     steps: int
@@ -66,11 +66,11 @@ class Cores(Generic[W]):
 
     @property
     def busy(self) -> int:
-        """Who compute."""
+        """Return the number of workers that compute."""
         return self._busy
 
     def share(self, cores: float) -> None:
-        """So many from now on."""
+        """Set the number of cores from now on."""
         self._cores = cores
 
     def begin(self, worker: W, cpu_s: float) -> None:
@@ -86,13 +86,13 @@ class Cores(Generic[W]):
             self._busy -= 1
 
     def first_done(self) -> W:
-        """Who has just got what it needs."""
+        """Return the worker that has just got what it needs."""
         worker = heapq.heappop(self._ends)[2]
         self.stop(worker)
         return worker
 
     def next_in_s(self) -> float:
-        """Until the first is done, if nobody else begins."""
+        """Return the time until the first is done, if no other begins."""
         while self._ends and self._ends[0][2].steps != self._ends[0][3]:
             heapq.heappop(self._ends)
         return max(0.0, self._ends[0][0] - self._got_s) / self._speed() if self._ends else math.inf

@@ -21,14 +21,14 @@ class Pilot(Protocol):
     """Asked at every turn of the manager."""
 
     def observe(self, outcome: Outcome) -> None:
-        """Whatever happened since."""
+        """Observe what happened since."""
 
     def decide(self, snapshot: Snapshot, view: DispatcherView) -> Composition | None:
-        """What is to be active from now on; None: what is."""
+        """Return the composition from now on; None: no change."""
 
 
 class Piloted(Manager):
-    """Passes on what its pilot wants, as soon as no change is under way; ``look`` at the dispatcher."""
+    """A manager that applies what its pilot wants, as soon as no change is under way; ``look`` reads the dispatcher."""
 
     def __init__(
         self, settings: Settings, choices: Choices, slo: Slo | None, pilot: Pilot, look: Callable[[], DispatcherView]

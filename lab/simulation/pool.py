@@ -44,7 +44,7 @@ class _Worker:
     """Counts what it began and ended to compute: what was planned for an earlier step is void."""
 
     def timings(self, task: Task, now_s: float, hop_cpu_s: float) -> tuple[StageTiming, ...]:
-        """Each stage's share of the time it took: its CPU work stretched by the contention, plus its waiting."""
+        """Return each stage's time: its CPU work stretched by the contention, plus its waiting."""
         wait_s = sum(cost.wait_s for cost in self.costs)
         cpu_s = sum(cost.cpu_s for cost in self.costs) + hop_cpu_s
         stretch = (now_s - self.began_s - wait_s) / cpu_s if cpu_s else 1.0
@@ -112,19 +112,19 @@ class SimulatedPool:
         self._loop.close()
 
     def lose(self, worker: WorkerId) -> None:
-        """For scenarios of worker loss: it dies now."""
+        """Kill a worker now, for scenarios of worker loss."""
         if worker in self._workers:
             self.end(worker)
             self._time.at(self._time.now_s, lambda: WorkerLost(self._time.now_s, worker, "lost in the simulation"))
 
     def set_cores(self, cores: float) -> None:
-        """For scenarios of noisy neighbours: so many are left to the workers from now on."""
+        """Set the cores of the workers from now on, for scenarios of noisy neighbours."""
         self.cores.share(cores)
 
     # --- time -------------------------------------------------------------------------------------------------------
 
     def _next(self) -> tuple[float, bool]:
-        """When the next thing happens, and whether it is the end of a computation."""
+        """Return the time of the next event, and if it is the end of a computation."""
         compute_s = self._time.now_s + self.cores.next_in_s()
         timer_s = self._time.next_s
         return (compute_s, True) if compute_s < timer_s else (timer_s, False)
@@ -174,7 +174,7 @@ class SimulatedPool:
         return None
 
     def _wait_aside(self, worker: _Worker, wait_s: float, at_once: int) -> None:
-        """Its items wait ``at_once`` at a time, and the worker goes on with the next task."""
+        """Let its items wait ``at_once`` at a time, while the worker goes on with the next task."""
         task, _ = worker.tasks.popleft()
         timings = worker.timings(task, self._time.now_s + wait_s, self._machine.hop_cpu_s)
         at_s = self._time.now_s + wait_s / min(task.items, at_once)
@@ -200,7 +200,7 @@ class SimulatedPool:
 
 
 def _cost_of(cost_of: CostFunction, stage: str, task: Task) -> Cost:
-    """Of all its items; of a piece its share of them, by values."""
+    """Return the cost of all its items; of a piece its share, by values."""
     costs = [cost_of(stage, serial) for serial in range(task.serial, task.serial + task.items)]
     picked = task.keyed.picked if task.keyed else None
     share = 1.0 if picked is None else picked.count(1) / len(picked)

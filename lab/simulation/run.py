@@ -26,7 +26,7 @@ _DRAWS = 4096
 
 
 def costs_of(stages: Sequence[SimulatedStage], seed: int, now_s: Callable[[], float]) -> CostFunction:
-    """Lognormal service times with the mean and cv of each stage, the same for an item in every composition."""
+    """Draw lognormal service times with the mean and cv of each stage, the same for an item in every composition."""
     draws = {stage.name: _factors(stage, np.random.default_rng((seed, index))) for index, stage in enumerate(stages)}
     by_name = {stage.name: stage for stage in stages}
 
@@ -47,14 +47,14 @@ def _factors(stage: SimulatedStage, random: np.random.Generator) -> list[float]:
 
 
 def drift(factors: tuple[tuple[float, float], ...], at_s: float) -> float:
-    """By what a stage's service time is multiplied at a time."""
+    """Return the factor of a stage's service time at a time."""
     if not factors:
         return 1.0
     return float(np.interp(at_s, [t for t, _ in factors], [factor for _, factor in factors]))
 
 
 def pool_of(scenario: Scenario) -> SimulatedPool:
-    """With workers that take what the scenario says."""
+    """Return a pool whose workers take the times of the scenario."""
 
     def now_s() -> float:
         return pool.now_s()
@@ -64,7 +64,7 @@ def pool_of(scenario: Scenario) -> SimulatedPool:
 
 
 def loop_on(pool: SimulatedPool, scenario: Scenario, sink: Sink, bundler: Bundler | None = None) -> ControlLoop:
-    """The loop of ``scenario``; what comes out goes to ``sink``."""
+    """Return the loop of ``scenario``, whose results go to ``sink``."""
     stages, first, cores = scenario.app_stages, scenario.opening, scenario.machine.cores
     choices = Choices(stages, scenario.compositions, first)
     monitor = Monitor(MonitorSettings(), [stage.name for stage in stages], cores, concurrencies(stages))

@@ -22,7 +22,7 @@ from service.runner.loop import TICK_S
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStage:
-    """What a stage costs. ``factors``: from a time on (s), its service time is multiplied; linear in between."""
+    """The cost of a stage. ``factors`` multiply its service time, each from a time on (s); linear in between."""
 
     name: str
     service_s: float
@@ -65,7 +65,7 @@ class Scenario:
     """``None``: all stages sequential."""
     arrivals: Literal["paced", "poisson"] = "paced"
     batching: Batching = field(default_factory=lambda: Batching(items=1))
-    """How many items travel together: by count or age, for simulated items weigh nothing."""
+    """Bundle size, by count or age, because simulated items weigh nothing."""
     happenings: tuple[Happening, ...] = ()
     seed: int = 0
     until_settled_s: float | None = None
@@ -73,7 +73,7 @@ class Scenario:
     items: int | None = None
     """End early once so many are delivered."""
     pilot: Callable[[], Pilot] | None = None
-    """Makes who decides instead of the strategy, anew for each run."""
+    """Makes the pilot that decides instead of the strategy, anew for each run."""
     tick_s: float = TICK_S
     """Between two turns of the manager, which are most of the price of a run: of one that decides nothing many
     seconds."""
@@ -84,7 +84,7 @@ class Scenario:
 
     @property
     def opening(self) -> Composition:
-        """All stages sequential, under the name it has among the compositions if it is there, unless another is set."""
+        """Return the first composition: unless one is set, all stages sequential, by its name in the list if listed."""
         if self.first is not None:
             return self.first
         plain = all_sequential(self.app_stages)

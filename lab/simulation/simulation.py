@@ -18,14 +18,14 @@ from service.runner.loop import ControlLoop
 
 
 def simulate(scenario: Scenario) -> Trace:
-    """Runs ``scenario`` to its end."""
+    """Run ``scenario`` to its end."""
     run = SimulatedRun(scenario)
     run.advance(scenario.duration_s)
     return run.finish()
 
 
 class SimulatedRun:
-    """Of a scenario, step by step."""
+    """A run of a scenario, step by step."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -54,7 +54,7 @@ class SimulatedRun:
         return self._pool
 
     def advance(self, until_s: float) -> None:
-        """Until then, or until it is over."""
+        """Advance until then, or until it is over."""
         while self._engine.now_s < until_s and not self._over():
             self._happen()
             due_s = self._source.feed()
@@ -62,7 +62,7 @@ class SimulatedRun:
             self._note()
 
     def finish(self) -> Trace:
-        """What there is to tell of it."""
+        """Return its trace."""
         self._trace.accepted = self._engine.view().accepted
         snapshot = self._loop.snapshot
         self._trace.offered = snapshot.demand.offered if snapshot is not None and snapshot.demand is not None else None

@@ -43,7 +43,7 @@ class Arrivals:
 
 
 class _ReadSource:
-    """What was held back begins again where it was: nobody knows what was missed."""
+    """A source that continues where it was blocked; missed items are not counted."""
 
     def __init__(self, arrivals: Arrivals, door: SimulatedDoor, monitor: Monitor) -> None:
         self._rate, self._paced = arrivals.rate, arrivals.paced
@@ -79,7 +79,7 @@ class _ReadSource:
 
 
 class _PacedSource:
-    """As a paced runner reads: by a schedule, behind which it may be."""
+    """A source that reads by a schedule, as a paced runner does, and may be behind it."""
 
     def __init__(self, arrivals: Arrivals, door: SimulatedDoor, monitor: Monitor) -> None:
         self._schedule = Schedule(arrivals.rate, door.engine.now_s, catch_up_items=1.0, catch_up_s=_CATCH_UP_S)
@@ -114,7 +114,7 @@ class _PacedSource:
 
 
 class _VisitedSource:
-    """Independent users: who comes while there is no room waits outside."""
+    """Independent users; those that come while there is no room wait outside."""
 
     def __init__(self, arrivals: Arrivals, door: SimulatedDoor, monitor: Monitor) -> None:
         self._rate, self._random = arrivals.rate, np.random.default_rng(arrivals.seed)

@@ -1,4 +1,4 @@
-"""Several apps on one simulated machine, with an arbiter between them or without one."""
+"""Simulate several apps on one machine, with an arbiter between them or without one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lab.simulation.simulation import SimulatedRun
 from lab.simulation.trace import Trace
 
 SLICE_S = 0.01
-"""For so long the cores stay divided as they are: an operating system's time slice."""
+"""Seconds for which the cores stay divided as they are: an operating system's time slice."""
 ASKED_EVERY_S = 0.5
 
 
 def simulate_together(
     scenarios: Mapping[str, Scenario], cores: int, arbitration: Arbitration | None = None
 ) -> Mapping[str, Trace]:
-    """Runs all ``scenarios``, by app, on ``cores`` that all their workers share evenly; for the shortest duration."""
+    """Run all ``scenarios``, by app, on ``cores`` that all their workers share evenly; for the shortest duration."""
     runs = {app: SimulatedRun(scenario) for app, scenario in scenarios.items()}
     slices = round(min(each.duration_s for each in scenarios.values()) / SLICE_S)
     every = round(ASKED_EVERY_S / SLICE_S)
@@ -31,7 +31,7 @@ def simulate_together(
 
 
 def _divide(runs: list[SimulatedRun], cores: int) -> None:
-    """Each worker that computes has the same right; what others leave is there for who begins."""
+    """Give each worker that computes the same share; what others leave is there for a worker that begins."""
     busy = sum(run.pool.cores.busy for run in runs)
     for run in runs:
         own = max(1, run.pool.cores.busy)  # who begins within the slice has the right of one

@@ -45,20 +45,20 @@ class Left:
 
     @property
     def latency_s(self) -> float:
-        """What a user waited."""
+        """Return the time that a user waited."""
         return self.at_s - self.since_s
 
 
 @dataclass(slots=True)
 class Trace:
-    """What happened: every tick, every decision and switch, and the fate of every item."""
+    """The events of a run: every tick, every decision and switch, and the fate of every item."""
 
     journal: Journal
     sizes: SizeRuns = field(default_factory=SizeRuns)
-    """Of bundles."""
+    """Sizes of bundles."""
     moments: list[Moment] = field(default_factory=list)
     delivered: list[Left] = field(default_factory=list)
-    """In the order of delivery."""
+    """Items in the order of delivery."""
     accepted: int = 0
     offered: int | None = None
     """Items that were due or came, read or not; None where nobody counts them."""
@@ -75,12 +75,12 @@ class Trace:
 
     @property
     def noted_s(self) -> float:
-        """The latest tick."""
+        """Return the time of the latest tick."""
         return self.moments[-1].at_s if self.moments else -math.inf
 
     @property
     def in_order(self) -> bool:
-        """Every delivered item once, none left out, in the order of arrival."""
+        """Return if every item was delivered once, in the order of arrival."""
         return [item.serial for item in self.delivered] == list(range(len(self.delivered)))
 
     def between(self, start_s: float, end_s: float) -> list[Moment]:
@@ -97,12 +97,12 @@ class Trace:
         return sum(status is SloStatus.MET for status in known) / len(known) if known else 0.0
 
     def take(self, out: Delivered) -> None:
-        """Items left."""
+        """Record delivered items."""
         for each in zip(out.serials, out.arrived_s, out.since_s, strict=True):
             self.delivered.append(Left(out.at_s, *each, out.started_s, out.composition))
 
     def note(self, snapshot: Snapshot, result: TickResult, active: Composition, slo: Slo | None) -> None:
-        """Takes a tick, which is later than ``noted_s``."""
+        """Record a tick, which is later than ``noted_s``."""
         if isinstance(result.decision, Decision) or result.state is not State.STABLE:
             self.quiet_since_s = snapshot.now_s
         latency = snapshot.latency

@@ -77,7 +77,7 @@ class Broadcaster:
             try:
                 feed.latest = await asyncio.to_thread(lambda: json_text(self._read(app)))
             except Exception as error:  # the next turn asks again; the watchdog deals with the runner
-                log.warning("status poll", app=app, error=str(error))
+                log.warning("status could not be read for the event stream", app=app, error=str(error))
             else:
                 await self._tell(feed)
             await asyncio.sleep(max(due_s - asyncio.get_running_loop().time(), 0))

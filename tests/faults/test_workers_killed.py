@@ -1,12 +1,12 @@
-"""Worker processes killed under load; the minute-long run is lab/benchmarks/kill_workers.py."""
+"""Worker processes killed under load; the minute-long run is lab/benchmarks/kills.py."""
 
 from __future__ import annotations
 
-from lab.benchmarks.kill_workers import run
+from lab.benchmarks.kills import workers_killed
 
 
 def test_killed_workers_cost_no_item_and_no_order(tmp_path):
-    seen = run(8.0, 2.0, str(tmp_path / "results.jsonl"))
+    seen = workers_killed(8.0, 2.0, str(tmp_path / "results.jsonl"))
     assert seen.kills >= 3
     assert seen.restarts >= 3
     assert seen.accepted == seen.delivered > 300

@@ -8,13 +8,13 @@ See ``lab/benchmarks/mixed_run.py`` for what is done and compared.
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Iterator
+from typing import Annotated
 
-import click
 from hosts import FAR, kill
 
-from lab.benchmarks.harness import metadata
-from lab.benchmarks.mixed_run import rounds, tell_of
+from lab.benchmarks.harness import Rows, Seed, main
+from lab.benchmarks.mixed_run import rounds
 from runtime.pools.ray import cluster
 from service.schemas.figures import Worker
 
@@ -27,19 +27,13 @@ def killed_there(worker: Worker) -> None:
     killed_on["far" if worker.node == FAR else "near"] += 1
 
 
-@click.command()
-@click.option("--minutes", default=5.0)
-@click.option("--seed", default=1)
-@click.option("--rate", default=5000.0, help="items per second that are offered")
-@click.option("--json", "as_json", is_flag=True)
-def main(minutes: float, seed: int, rate: float, as_json: bool) -> None:
-    """Prints a line an app, and exits with 1 where any line differs."""
-    about = metadata()
+def measure(
+    minutes: float = 5.0, seed: Seed = 1, rate: Annotated[float, "items/s that are offered"] = 5000.0
+) -> Iterator[Rows]:
     cluster.connect(os.environ["RAY_ADDRESS"])
-    runs = rounds(60 * minutes, seed, rate, killed_there)
-    kills = {f"killed {where}": str(number) for where, number in killed_on.items()}
-    sys.exit(tell_of(runs, {**about, **kills}, as_json))
+    yield from rounds(60 * minutes, seed, rate, killed_there)
+    yield Rows("workers killed, by machine", [killed_on])
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

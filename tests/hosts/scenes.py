@@ -15,7 +15,7 @@ from typing import Any
 from hosts import FAR, FAR_PID, cut
 from rig import Rig
 
-from lab.benchmarks.kill_workers import judged, runner_of, wait_until_up
+from lab.benchmarks.kills import judged, longest_gap_s, runner_of, wait_until_up
 from lab.benchmarks.workloads import Empty
 from runtime.dispatch.outcomes import TaskTimed
 from runtime.dispatch.settings import DispatcherSettings
@@ -39,12 +39,10 @@ def killed() -> dict[str, Any]:
         runner.ask(ResetGaps())
         os.kill(int(os.environ[FAR_PID]), signal.SIGKILL)
         time.sleep(KILLED_FOR_S)
-        status = runner.ask(ReadStatus())
+        restarts, gap_s = runner.ask(ReadStatus()).health.restarts or 0, longest_gap_s(runner)
     finally:
         runner.ask(Stop())
-    assert status.changes.output_gap_ms is not None
-    gap_s = (status.changes.output_gap_ms.max or 0.0) / 1e3
-    seen = judged(runner, out_path, 1, status.health.restarts or 0, gap_s)
+    seen = judged(runner, out_path, 1, restarts, gap_s)
     far = [worker for worker in workers if worker.node == FAR]
     return {**asdict(seen), "workers": len(workers), "workers_lost": len(far)}
 

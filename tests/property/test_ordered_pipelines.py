@@ -12,8 +12,7 @@ from compositions.dynamic import SCHEDULER_NAMES
 from compositions.model import StageKind
 from lab.papers.prasaad.operators import Operator, serial_run
 from lab.papers.prasaad.plant import Plant, Setup, Trace
-from lab.papers.prasaad.worklists import QUEUE_NAMES, make_worklist
-from lab.papers.prasaad.worklists.port import Demand, Entry
+from lab.papers.prasaad.worklists import QUEUE_NAMES, Demand, Entry, make_worklist
 
 OPERATORS = st.builds(
     Operator,

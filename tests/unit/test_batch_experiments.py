@@ -13,17 +13,14 @@ import pytest
 from compositions.batch_settings import BatchSettings, Sizes
 from compositions.errors import RecomposeError
 from control.bundles import make_batch_controller
-from lab.papers.leonarczyk import claims, published, tables
-from lab.papers.leonarczyk.clairvoyant import reachable
-from lab.papers.leonarczyk.drawn import ADVISED, Against, drawn, few_setups
+from lab.papers.leonarczyk import published, report, tables
+from lab.papers.leonarczyk.drawn import ADVISED, Against, drawn, few_setups, reachable
 from lab.papers.leonarczyk.figure_data import cumulative, fixed, over_tuples, pid_terms
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Row, Setup, rows_of, setups, trace_of
 from lab.papers.leonarczyk.measured import read_law
-from lab.papers.leonarczyk.plant import CostLaw, Pipeline, Trace, simulate
+from lab.papers.leonarczyk.plant import PHASES, CostLaw, Paced, Phase, Pipeline, Source, Trace, Workload, simulate
 from lab.papers.leonarczyk.report import Comparison
-from lab.papers.leonarczyk.sources import Paced, Source
 from lab.papers.leonarczyk.tables import Rows, itemized_hit, mad_distance
-from lab.papers.leonarczyk.workload import PHASES, Phase, Workload
 from profiler.slo import BundleFigures
 
 SMALL = Workload.of([Phase("increasing", 3000, 1), Phase("spike", 1000, 3), Phase("binary", 1500, 2)])
@@ -206,17 +203,17 @@ def test_tables_have_the_published_values_beside_ours() -> None:
 
 def test_claims_hold_for_the_published_values_and_are_refused_where_they_do_not() -> None:
     rows = Rows(as_published())
-    assert all(claim.met for claim in (*claims.published_order(rows), *claims.ours(rows)))
+    assert all(claim.met for claim in (*report.published_order(rows), *report.ours(rows)))
     poor = [each for each in as_published() if each.setup.controller != OURS] + row(OURS, 0.45, 0.15)
-    met = {claim.text: claim.met for claim in claims.ours(Rows(poor))}
+    met = {claim.text: claim.met for claim in report.ours(Rows(poor))}
     assert not any(met.values())
     turned = row("faf", 0.6, 0.01) + [each for each in as_published() if each.setup.controller != "faf"]
-    assert not any(claim.met for claim in claims.published_order(Rows(turned)))
+    assert not any(claim.met for claim in report.published_order(Rows(turned)))
 
 
 def test_claims_on_drawn_workloads_look_at_the_worst() -> None:
-    assert [claim.met for claim in claims.on_drawn([GOOD])] == [True] * 4
-    assert [claim.met for claim in claims.on_drawn([GOOD, BAD])] == [False] * 4
+    assert [claim.met for claim in report.on_drawn([GOOD])] == [True] * 4
+    assert [claim.met for claim in report.on_drawn([GOOD, BAD])] == [False] * 4
 
 
 def test_the_report_says_what_was_assumed_and_what_was_found() -> None:

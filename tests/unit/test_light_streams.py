@@ -56,7 +56,7 @@ def test_a_peer_that_is_not_installed_is_a_sentence(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(peers, "find_spec", lambda _: None)
-    monkeypatch.setattr(sys, "argv", ["peers", name, "0"])
-    peers.serve(peers.PEERS)
+    monkeypatch.setattr(sys, "argv", ["peers", name, "light", "0"])
+    peers.serve()
     told = json.loads(capsys.readouterr().out)
     assert told == {"there": False, "text": f"{name} is not installed: pip install 'recompose[peers]'"}

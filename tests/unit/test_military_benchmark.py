@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.benchmarks.military_server import Point, fitted, law, law_lines, shape
+from lab.benchmarks.military_server import Point, fitted, law, law_rows, shape
 from lab.papers.leonarczyk.measured import read_law
 
 
@@ -43,7 +43,6 @@ def test_its_shape_is_that_of_slo_batch() -> None:
     """3, 4 and 6 ms over 0.1, 0.2 and 0.4: 2 ms and ten tuples."""
     found = law(POINTS, {})
     assert shape(found) == (pytest.approx(2.0), pytest.approx(10.0))
-    assert (
-        list(law_lines(found, (2, 4, 12)))[-1]
-        == "  fixed 2.000 ms, and an overhead of 10.0 tuples; 4 bundles in flight"
-    )
+    told = law_rows(found, (2, 4, 12))
+    assert "fixed 2.000 ms, and an overhead of 10.0 tuples; 4 bundles in flight" in told.title
+    assert [row["width"] for row in told.rows] == [2, 4, 12]

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from compositions.errors import RecomposeError
 from compositions.model import StageKind
-from lab.benchmarks import ordered
+from lab.benchmarks import harness, ordered
 from lab.papers.prasaad import claims, figures
 from lab.papers.prasaad.figures import Figure, keyed, normal_bounds
 from lab.papers.prasaad.measured import read_costs
@@ -213,10 +212,8 @@ def test_a_claim_that_does_not_hold_says_so() -> None:
 def test_all_figures_are_written(tmp_path: Path) -> None:
     costs = tmp_path / "costs.json"
     costs.write_text(json.dumps({"queries": {"q1": json.loads(COSTS.read_text())["queries"]["q1"]}}))
-    done = CliRunner().invoke(
-        ordered.main, ["--inputs", "60", "--costs", str(costs), "--out", str(tmp_path / "out")], catch_exceptions=False
-    )
-    assert done.exit_code == 0
+    told = ["--inputs", "60", "--costs", str(costs), "--out", str(tmp_path / "out")]
+    assert harness.run(ordered.measure, told) == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "report.md", "figure-ct.csv", "figure-8-half.csv", *(f"figure-{number}.csv" for number in range(8, 15)),
     }  # fmt: skip

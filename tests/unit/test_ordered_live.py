@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
 
-from lab.benchmarks import ordered
+from lab.benchmarks import harness, ordered
 from lab.benchmarks.crew import Crew, WallTime
 from lab.benchmarks.harness import median_interval
 from lab.benchmarks.ordered import Pair, latency, rate, slowed
@@ -103,11 +103,12 @@ def test_the_interval_of_a_median_is_that_of_the_sign_test(count: int, interval:
     assert median_interval([float(each) for each in reversed(range(count))]) == interval
 
 
-def test_a_figure_is_made_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_is_made_and_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(ordered, "CASE_S", 0.03)
-    done = CliRunner().invoke(
-        ordered.main, ["--on", "threads", "--figure", "12", "--seconds", "0"], catch_exceptions=False
-    )
-    assert "Figure 12, 2 workers on threads" in done.output
-    assert "| flag has more throughput than lock | 1.00 | " in done.output
-    assert "2 pairs) | undecided |" in done.output
+    harness.run(ordered.measure, ["--on", "threads", "--figure", "12", "--seconds", "0", "--json"])
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert table["title"].startswith("Figure 12, 2 workers on threads")
+    row = table["rows"][0]
+    assert row["the paper"] == "flag has more throughput than lock"
+    assert row["virtual time"] == pytest.approx(1.0, abs=0.005)
+    assert (row["pairs"], row["here"]) == (2, "undecided")

@@ -8,13 +8,12 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from click.testing import CliRunner
 
 from apps.tpcxbb.q1 import Q1
 from compositions.dynamic import SCHEDULER_NAMES
-from lab.benchmarks import query_matrix
-from lab.benchmarks.matrix.streams import SQL
+from lab.benchmarks import harness, query_matrix
 from lab.benchmarks.query_matrix import ROWS, Run, cells, run, shapes
+from lab.benchmarks.tpcxbb import SQL
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +62,8 @@ def test_a_run_that_loses_a_key_is_told(folder: Path) -> None:
     assert "where a plain loop tells" in faults[0]
 
 
-def test_from_the_command_line() -> None:
-    told = CliRunner().invoke(query_matrix.main, ["--query", "q3", "--part", "7/600"])
-    assert told.exit_code == 0, told.output
-    assert told.output.startswith("2 of 625 runs, seed 0: 0 differ; ")
+def test_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert harness.run(query_matrix.measure, ["--query", "q3", "--part", "7/600"]) == 0
+    told = capsys.readouterr().out
+    assert "2 of 625 runs, seed 0" in told
+    assert "differ: 0" in told

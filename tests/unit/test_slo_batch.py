@@ -16,9 +16,7 @@ from control.bundles.level import Level
 from control.bundles.port import BundleOpening, DeliveredBundle
 from control.bundles.recurrence import Recurrence
 from control.bundles.slo_batch import KeepingUp, SloBatch
-from lab.papers.leonarczyk.plant import CostLaw, Pipeline, Trace, simulate
-from lab.papers.leonarczyk.sources import Paced
-from lab.papers.leonarczyk.workload import Floats, Phase
+from lab.papers.leonarczyk.plant import CostLaw, Floats, Paced, Phase, Pipeline, Trace, simulate
 from profiler.slo import bundle_figures
 
 TARGET_S = 0.003

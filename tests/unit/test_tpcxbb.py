@@ -23,8 +23,8 @@ from apps.tpcxbb.schema import DIMENSIONS, STREAMS
 from compositions.enumeration import generate
 from compositions.errors import RecomposeError
 from compositions.model import Composition
-from lab.benchmarks.matrix.plain import serial
-from lab.benchmarks.tpcxbb_sql import Q1_SQL, Q2_SQL, Q3_SQL, Q4_SQL, Q15_SQL
+from lab.benchmarks.plain import serial
+from lab.benchmarks.tpcxbb import Q1_SQL, Q2_SQL, Q3_SQL, Q4_SQL, Q15_SQL
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.outcomes import Delivered, Outcome
 from runtime.dispatch.settings import DispatcherSettings

@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from compositions.errors import RecomposeError
-from lab.papers.prasaad.ring import ReorderRing
-from lab.papers.prasaad.worklists import QUEUE_NAMES, make_worklist
-from lab.papers.prasaad.worklists.fifo import Fifo
-from lab.papers.prasaad.worklists.hybrid import Hybrid
-from lab.papers.prasaad.worklists.partitioned import Partitioned
-from lab.papers.prasaad.worklists.port import Demand, Entry, Worklist
-from lab.papers.prasaad.worklists.shared import Shared
+from lab.papers.prasaad.station import ReorderRing
+from lab.papers.prasaad.worklists import (
+    QUEUE_NAMES,
+    Demand,
+    Entry,
+    Fifo,
+    Hybrid,
+    Partitioned,
+    Shared,
+    Worklist,
+    make_worklist,
+)
 
 ANN, BOB, CAT = 1, 2, 3
 """Workers."""

@@ -1,9 +1,9 @@
-"""Peers that a user may have instead, each in a process of its own: nothing of ours runs beside it.
+"""Peers at the work of :mod:`lab.benchmarks.light.work`, each in a process of its own.
 
-    python -m lab.benchmarks.light.peers bytewax 2000000 --workers 2
+    python -m lab.benchmarks.light.peers bytewax light 2000000 --workers 2
 
-Prints one JSON object: the rate, or why there is none. ``pip install 'recompose[peers]'`` installs them; they may also
-lie in a folder of their own that PYTHONPATH names, for they bring other versions of common libraries.
+Prints one JSON object: the rate, or why there is none. ``pip install 'recompose[peers]'`` installs the peers; they may
+also be in a folder that PYTHONPATH names, because they bring other versions of common libraries.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from lab.benchmarks.light.work import BUNDLE, STAGES, Check, Merged, plus_one
+from lab.benchmarks.light.work import BUNDLE, STAGES, Check, Merged, key_of, plus_one, verify_sums
 
 ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
 class About:
-    """Whether a peer is there, and its version, or a sentence."""
+    """A peer's version, or a sentence if it is not installed."""
 
     there: bool
     text: str
@@ -41,13 +41,12 @@ class Peer:
     """One way to run a peer: ``workers`` in one process (of a process pool: processes)."""
 
     name: str
+    work: str = "light"
     workers: int = 1
     loops: int = 0
-    module: str = "lab.benchmarks.light.peers"
-    """Where its work is, run as a program."""
 
     def rate_per_s(self, items: int, folder: Path | None) -> float:
-        """Raises: RuntimeError with what the peer said when it did not get through."""
+        """Raises: RuntimeError with what the peer said if it failed."""
         return float(self._run(items, folder)["rate_per_s"])
 
     def about(self, folder: Path | None) -> About:
@@ -57,7 +56,7 @@ class Peer:
         paths = [str(folder)] if folder else []
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(ROOT)])}
         options = [f"--workers={self.workers}", f"--loops={self.loops}"]
-        command = [sys.executable, "-m", self.module, self.name, str(items), *options]
+        command = [sys.executable, "-m", "lab.benchmarks.light.peers", self.name, self.work, str(items), *options]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{self.name} ended with {done.returncode}: {done.stderr[-2000:]}")
@@ -65,18 +64,57 @@ class Peer:
         return told
 
 
+def installed(peers: Mapping[str, Peer], folder: Path | None) -> tuple[dict[str, Peer], dict[str, str]]:
+    """Return the peers that are installed, and a line of metadata about all of them."""
+    about = {peer.name: peer.about(folder) for peer in peers.values()}
+    there = {name: peer for name, peer in peers.items() if about[peer.name].there}
+    return there, {"peers": "; ".join(each.text for each in about.values())}
+
+
 # --- in the peer's process --------------------------------------------------------------------------------------------
 
 
-def bytewax(items: int, workers: int, loops: int) -> float:
-    """A source that gives bundles of 512, four maps, a sink that sums. One worker runs in this thread."""
+def bytewax_light(items: int, workers: int, loops: int) -> float:
+    """Four maps, and a sink that sums. One worker runs in this thread."""
+    check = Check()
+
+    def add_maps(op: Any, stream: Any) -> Any:
+        for number in range(STAGES):
+            stream = op.map(f"s{number}", stream, plus_one)
+        return stream
+
+    took_s = _bytewax_s(items, workers, add_maps, check.take)
+    if workers > 1:
+        check.misplaced = 0  # two sources, two sinks: there is no order to keep
+    check.verify(items, "bytewax")
+    return items / took_s
+
+
+def bytewax_keyed(items: int, workers: int, loops: int) -> float:
+    """A key, which must be text here, and a map with a state. One worker."""
+    sums: dict[str, int] = {}
+
+    def total(state: int | None, value: int) -> tuple[int, int]:
+        state = (state or 0) + value
+        return state, state
+
+    def add_sums(op: Any, stream: Any) -> Any:
+        return op.stateful_map("total", op.key_on("key", stream, lambda value: str(key_of(value))), total)
+
+    took_s = _bytewax_s(items, workers, add_sums, sums.update)
+    verify_sums({int(key): total for key, total in sums.items()}, items, "bytewax")
+    return items / took_s
+
+
+def _bytewax_s(
+    items: int, workers: int, build: Callable[[Any, Any], Any], write: Callable[[list[Any]], object]
+) -> float:
+    """Return the seconds of a flow whose source gives bundles of 512 and whose sink calls ``write``."""
     from bytewax import operators as op
     from bytewax.dataflow import Dataflow
     from bytewax.inputs import DynamicSource, StatelessSourcePartition
     from bytewax.outputs import DynamicSink, StatelessSinkPartition
     from bytewax.testing import cluster_main, run_main
-
-    check = Check()
 
     class Numbers(StatelessSourcePartition[int]):
         def __init__(self, first: int, step: int) -> None:
@@ -91,58 +129,76 @@ def bytewax(items: int, workers: int, loops: int) -> float:
         def build(self, step_id: str, worker_index: int, worker_count: int) -> Numbers:
             return Numbers(worker_index, worker_count)
 
-    class Summing(StatelessSinkPartition[int]):
-        def write_batch(self, items: list[int]) -> None:
-            check.take(items)
+    class Writing(StatelessSinkPartition[Any]):
+        def write_batch(self, items: list[Any]) -> None:
+            write(items)
 
-    class Sink(DynamicSink[int]):
-        def build(self, step_id: str, worker_index: int, worker_count: int) -> Summing:
-            return Summing()
+    class Sink(DynamicSink[Any]):
+        def build(self, step_id: str, worker_index: int, worker_count: int) -> Writing:
+            return Writing()
 
-    flow = Dataflow("light")
-    stream = op.input("in", flow, Source())
-    for number in range(STAGES):
-        stream = op.map(f"s{number}", stream, plus_one)
-    op.output("out", stream, Sink())
+    flow = Dataflow("numbers")
+    op.output("out", build(op, op.input("in", flow, Source())), Sink())
     began_s = perf_counter()
     if workers == 1:
         run_main(flow)
     else:
         cluster_main(flow, [], 0, worker_count_per_proc=workers)
-        check.misplaced = 0  # two sources, two sinks: there is no order to keep
-    took_s = perf_counter() - began_s
-    check.verify(items, "bytewax")
-    return items / took_s
+    return perf_counter() - began_s
 
 
-def pathway(items: int, workers: int, loops: int) -> float:
-    """A Python connector, four columns by a Python function each, a callback that sums. Starting up included: it tells
-    nobody when that is over, and delivers all at the end."""
-    import pathway as pw
-
+def pathway_light(items: int, workers: int, loops: int) -> float:
+    """Four columns by a Python function each, and a callback that sums."""
     check = Check()
 
-    class Numbers(pw.io.python.ConnectorSubject):
-        def run(self) -> None:
-            for value in range(items):
-                self.next(value=value)
-
-    class Schema(pw.Schema):
-        value: int
+    def add_columns(pw: Any, table: Any) -> Any:
+        for _ in range(STAGES):
+            table = table.select(value=pw.apply_with_type(plus_one, int, pw.this.value))
+        return table
 
     def on_change(key: Any, row: dict[str, int], time: int, is_addition: bool) -> None:
         check.items += 1
         check.total += row["value"]
 
-    table = pw.io.python.read(Numbers(), schema=Schema)
-    for _ in range(STAGES):
-        table = table.select(value=pw.apply_with_type(plus_one, int, pw.this.value))
-    pw.io.subscribe(table, on_change)
-    began_s = perf_counter()
-    pw.run(monitoring_level=pw.MonitoringLevel.NONE)
-    took_s = perf_counter() - began_s
+    took_s = _pathway_s(items, lambda value: {"value": value}, add_columns, on_change)
     check.verify(items, "pathway")
     return items / took_s
+
+
+def pathway_keyed(items: int, workers: int, loops: int) -> float:
+    """Groups by a column, and their sums; a callback gets those that changed. It reports a key once per commit, not
+    once per item, which is less work."""
+    sums: dict[int, int] = {}
+
+    def add_sums(pw: Any, table: Any) -> Any:
+        return table.groupby(pw.this.key).reduce(pw.this.key, total=pw.reducers.sum(pw.this.value))
+
+    def on_change(key: Any, row: dict[str, int], time: int, is_addition: bool) -> None:
+        if is_addition:
+            sums[row["key"]] = row["total"]
+
+    took_s = _pathway_s(items, lambda value: {"key": key_of(value), "value": value}, add_sums, on_change)
+    verify_sums(sums, items, "pathway")
+    return items / took_s
+
+
+def _pathway_s(
+    items: int, row: Callable[[int], dict[str, int]], build: Callable[[Any, Any], Any], on_change: Callable[..., None]
+) -> float:
+    """Return the seconds of a flow from a Python connector to a callback. Starting up is included: Pathway does not
+    report when it has started, and delivers all at the end."""
+    import pathway as pw
+
+    class Numbers(pw.io.python.ConnectorSubject):
+        def run(self) -> None:
+            for value in range(items):
+                self.next(**row(value))
+
+    schema = pw.schema_from_types(**dict.fromkeys(row(0), int))
+    pw.io.subscribe(build(pw, pw.io.python.read(Numbers(), schema=schema)), on_change)
+    began_s = perf_counter()
+    pw.run(monitoring_level=pw.MonitoringLevel.NONE)
+    return perf_counter() - began_s
 
 
 def multiprocessing(items: int, workers: int, loops: int) -> float:
@@ -153,8 +209,7 @@ def multiprocessing(items: int, workers: int, loops: int) -> float:
     with get_context("spawn").Pool(workers) as pool:
         pool.map(plus_one, range(8))
         began_s = perf_counter()
-        results = pool.imap(Merged(loops), range(items), chunksize=BUNDLE)
-        for bundle in _bundles(results):
+        for bundle in _bundles(pool.imap(Merged(loops), range(items), chunksize=BUNDLE)):
             check.take(bundle)
         took_s = perf_counter() - began_s
     check.verify(items, "multiprocessing")
@@ -166,36 +221,39 @@ def _bundles(values: Iterator[int]) -> Iterator[list[int]]:
         yield bundle
 
 
-Work = Callable[[int, int, int], float]
-"""Items, workers and loops; returns items per second."""
-PEERS: dict[str, Work] = {
-    "bytewax": bytewax,
-    "pathway": pathway,
-    "multiprocessing": multiprocessing,
+PEERS: dict[tuple[str, str], Callable[[int, int, int], float]] = {
+    ("bytewax", "light"): bytewax_light,
+    ("bytewax", "keyed"): bytewax_keyed,
+    ("pathway", "light"): pathway_light,
+    ("pathway", "keyed"): pathway_keyed,
+    ("multiprocessing", "light"): multiprocessing,
 }
+"""By name and work; each gets items, workers and loops, and returns items per second."""
 
 
 def about(peer: str) -> About:
-    """Of one that may be installed or not; never an error."""
+    """Describe a peer that may be installed or not; never an error."""
     if find_spec(peer) is None:
         return About(False, f"{peer} is not installed: pip install 'recompose[peers]'")
     number = version(peer) if peer in ("bytewax", "pathway") else f"of Python {platform.python_version()}"
     return About(True, f"{peer} {number}")
 
 
-def serve(peers: Mapping[str, Work]) -> None:
-    """The program of a peer's process."""
+def serve() -> None:
+    """Run as the program of a peer's process."""
     parser = argparse.ArgumentParser(description="One peer, by itself.")
-    parser.add_argument("peer", choices=peers)
+    parser.add_argument("peer", choices=sorted({peer for peer, _ in PEERS}))
+    parser.add_argument("work", choices=["light", "keyed"])
     parser.add_argument("items", type=int, help="0: only say whether it is installed")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--loops", type=int, default=0, help="of work in the second stage, for multiprocessing")
+    parser.add_argument("--loops", type=int, default=0, help="loops in the second stage, for multiprocessing")
     given = parser.parse_args()
     if given.items:
-        print(json.dumps({"rate_per_s": peers[given.peer](given.items, given.workers, given.loops)}))
+        rate_per_s = PEERS[given.peer, given.work](given.items, given.workers, given.loops)
+        print(json.dumps({"rate_per_s": rate_per_s}))
     else:
         print(json.dumps(asdict(about(given.peer))))
 
 
 if __name__ == "__main__":
-    serve(PEERS)
+    serve()

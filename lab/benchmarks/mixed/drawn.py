@@ -1,21 +1,19 @@
-"""Random shapes of :class:`lab.benchmarks.mixed.apps.shaped.Shaped`, random compositions, and what a plain loop gives.
+"""Random shapes of :class:`lab.benchmarks.mixed.apps.shaped.Shaped`, random compositions, and results of a plain loop.
 
 For the mixed run, and for the property tests: ``chance`` may be hypothesis's.
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 from apps.contract import Outputs
-from compositions.model import Composition, Group, Pattern, Stage, StageKind
+from compositions.model import Composition, Group, Pattern, Stage
 from compositions.rules import most_replicas
 from lab.benchmarks.mixed.apps.shaped import KINDS, MAY_FAIL, STATEFUL, Kind, Shape, Shaped
+from lab.benchmarks.plain import by_item
 
 REPLICAS = 3
 
@@ -56,49 +54,8 @@ def _named(group: Group) -> str:
 # --- what comes out ---------------------------------------------------------------------------------------------------
 
 Out = int | Outputs | None
-"""Of an item: one value; any number of them where a stage said so; None: a stage raised."""
+"""The result of an item: one value; any number of them if a stage returned ``Outputs``; None: a stage raised."""
 
 
 def plain_loop(kinds: tuple[Kind, ...], numbers: Iterable[int]) -> list[Out]:
-    """Written without anything of ours but the stages."""
-    return asyncio.run(_plain_loop(Shaped(Shape(kinds=kinds)), numbers))
-
-
-async def _plain_loop(app: Shaped, numbers: Iterable[int]) -> list[Out]:
-    states: dict[str, Any] = {}
-    return [await _through(app, number, states) for number in numbers]
-
-
-async def _through(app: Shaped, number: int, states: dict[str, Any]) -> Out:
-    values, several = [number], False
-    try:
-        for stage in app.stages:
-            results = [await _called(app, stage, value, states) for value in values]
-            several = several or any(isinstance(result, Outputs) for result in results)
-            values = [value for result in results for value in (result if isinstance(result, Outputs) else [result])]
-    except ValueError:
-        return None
-    return Outputs(values) if several else values[0]
-
-
-async def _called(app: Shaped, stage: Stage, value: int, states: dict[str, Any]) -> Any:
-    method: Callable[..., Any] = getattr(app, stage.name)
-    argument = [value] if stage.batch else value
-    if stage.kind is StageKind.STATEFUL:
-        result, states[stage.name] = method(argument, states.get(stage.name))
-    elif stage.kind is StageKind.PARTITIONED:
-        mine, key = states.setdefault(stage.name, {}), app.key(value)
-        if stage.batch:
-            result, left = method(argument, {key: mine.get(key)})
-            mine.update(left)
-        else:
-            result, mine[key] = method(value, mine.get(key))
-    else:
-        result = method(argument)
-    if inspect.isawaitable(result):
-        result = await result
-    if inspect.isgenerator(result):
-        result = Outputs(result)
-    if stage.batch:
-        (result,) = result  # ValueError where it returned too few
-    return result
+    return by_item(Shaped(Shape(kinds=kinds)), numbers)

@@ -9,14 +9,13 @@ import numpy as np
 
 from lab.papers.leonarczyk import tables
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, STEPPING, STEPS, TARGET_MS, Setup, trace_of
-from lab.papers.leonarczyk.plant import Pipeline, Trace
+from lab.papers.leonarczyk.plant import Floats, Pipeline, Trace, Workload
 from lab.papers.leonarczyk.tables import Rows
-from lab.papers.leonarczyk.workload import Floats, Workload
 
 STRICTEST = 0.05
 FIXED_SIZES = (1, 2, 5, 10, 20, 35, 50, 75, 100, 115, 150, 200, 250, 300, 400, 500)
 POINTS = 2000
-"""Of a line over the tuples of a run."""
+"""Points of a line over the tuples of a run."""
 REACTIVE = Setup("pmbaf", (("step", 10.0), ("sample", 1)), STRICTEST)
 SLOW = Setup("pmbaf", (("step", 1.0), ("sample", 1)), STRICTEST)
 """Which controller figures 5.6 and 5.7 show is not said: here the one whose reactive setup is best in table 5.4."""
@@ -118,7 +117,7 @@ def _thinned(trace: Trace) -> Iterator[int]:
 
 
 def all_of(rows: Rows, workload: Workload, pipeline: Pipeline) -> dict[str, Data]:
-    """By the number of the figure."""
+    """Return the data of all figures, by number."""
     best_pmbaf = rows.best("pmbaf", STRICTEST, tables.itemized_hit).setup
     best_pid = rows.best("pid", STRICTEST, tables.itemized_hit).setup
     every = replace(best_pid, values=tuple((n, 1 if n == "sample" else v) for n, v in best_pid.values))

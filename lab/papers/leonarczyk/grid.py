@@ -11,9 +11,8 @@ from typing import Any
 
 from compositions.batch_settings import BatchSettings
 from control.bundles import make_batch_controller
-from lab.papers.leonarczyk.plant import CostLaw, Pipeline, Trace, Work, simulate
+from lab.papers.leonarczyk.plant import CostLaw, Pipeline, Trace, Work, Workload, simulate
 from lab.papers.leonarczyk.published import THRESHOLDS
-from lab.papers.leonarczyk.workload import Workload
 from profiler.slo import BundleFigures, bundle_figures
 
 TARGET_MS = 3.0
@@ -32,7 +31,7 @@ class Setup:
     controller: str
     values: tuple[tuple[str, float], ...] = ()
     threshold: float | None = None
-    """None: the controller does not look at it, so that one run tells for every threshold."""
+    """None: the controller ignores it, so that one run serves every threshold."""
 
     @property
     def told(self) -> str:
@@ -46,7 +45,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of a setup at a threshold, in one repetition."""
+    """The result of a setup at a threshold, in one repetition."""
 
     setup: Setup
     threshold: float
@@ -60,7 +59,7 @@ class Row:
 def setups(
     thresholds: Sequence[float] = THRESHOLDS, steps: Sequence[float] = STEPS, samples: Sequence[int] = SAMPLES
 ) -> list[Setup]:
-    """All combinations of the thesis, and ours as it is."""
+    """Return all combinations of the thesis, and ours with its defaults."""
     stepped = [(("step", step), ("sample", sample)) for step, sample in product(steps, samples)]
     banded = [Setup(name, each, threshold) for name in BANDED for each in stepped for threshold in thresholds]
     free = [Setup("pbaf-wt", each) for each in stepped]
@@ -88,7 +87,7 @@ def rows_of(setup: Setup, workload: Workload, pipeline: Pipeline, repetition: in
 
 
 def row_of(setup: Setup, threshold: float, repetition: int, trace: Trace, workload: Workload) -> Row:
-    """What ``trace`` comes to, in all and by pattern."""
+    """Summarize ``trace``, in all and by pattern."""
     figures = _figures(trace, slice(None), threshold)
     assert figures is not None, "a workload has tuples"
     by_pattern = {}
@@ -110,7 +109,7 @@ Job = tuple[Setup, int]
 
 
 def run(jobs: Iterable[Job], pipeline: Pipeline, workers: int) -> Iterator[Row]:
-    """All jobs, setup and repetition, on the thesis's workload, in so many processes; in order."""
+    """Run all jobs, setup and repetition, on the thesis's workload, in ``workers`` processes; yield rows in order."""
     with ProcessPoolExecutor(workers) as pool:
         for rows in pool.map(_job, ((setup, pipeline, repetition) for setup, repetition in jobs), chunksize=4):
             yield from rows

@@ -6,17 +6,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from compositions.errors import RecomposeError
 from lab.papers.leonarczyk.plant import CostLaw, Pipeline
+from lab.papers.report import read_file
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Times = tuple[Annotated[float, Field(ge=0)], ...]
 
 
 class LawFile(BaseModel):
-    """What the file says; what else is in it is for its readers."""
+    """The content of the file; other fields in it are for people."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -25,7 +25,7 @@ class LawFile(BaseModel):
     loads: tuple[Share, ...] = Field(min_length=2)
     """0: the easiest tuples, 1: the hardest."""
     a_ms: Times
-    """What a bundle of each load takes, from source to sink,"""
+    """Time of a bundle of each load, from source to sink,"""
     b_ms: Times
     """and what each of its tuples adds."""
     cv: Share = 0.03
@@ -49,16 +49,7 @@ def read_law(path: Path, as_ms: float = 1.0) -> Pipeline:
 
     Raises: RecomposeError when the file cannot be read or is no law.
     """
-    try:
-        found = LawFile.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise RecomposeError(
-            f"{path}: {error.strerror}; give a file of lab.benchmarks.military_server --law"
-        ) from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise RecomposeError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from error
+    found = read_file(path, LawFile, "lab.benchmarks.military_server --law")
     law = CostLaw(
         tuple(a * as_ms for a in found.a_ms), tuple(b * as_ms for b in found.b_ms), found.loads,
         cv=found.cv, drift_cv=found.drift_cv, origin=_origin(found.about),

@@ -8,18 +8,76 @@ order. They keep the size that they were opened with.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from apps.military_server.app import PATTERNS, PHASES, Phase, loads_of
+from apps.military_server.app import Loads as Floats
 from control.bundles.port import BatchController, BundleOpening, DeliveredBundle
-from lab.papers.leonarczyk.sources import ALWAYS_THERE, Source
-from lab.papers.leonarczyk.workload import Floats
 
+__all__ = ["PATTERNS", "PHASES", "Floats", "Phase"]
 AT_A_TIME = 64
 """Spells of drift drawn in one go."""
+
+
+# --- tuples -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """Phases one after the other (section 4.2.1, table 4.1). Equal to itself only, so that it can key a cache."""
+
+    phases: Sequence[Phase]
+    loads: Floats
+    """Load of each tuple, 0..1."""
+
+    @staticmethod
+    def of(phases: Sequence[Phase] = PHASES) -> Workload:
+        return Workload(tuple(phases), loads_of(phases))
+
+    @property
+    def bounds(self) -> list[tuple[int, int]]:
+        """First tuple of each phase and the first after it."""
+        edges = accumulate((phase.tuples for phase in self.phases), initial=0)
+        return list(pairwise(edges))
+
+
+@dataclass(frozen=True, slots=True)
+class AlwaysThere:
+    """Tuples are there whenever a bundle opens, and their latency counts from then on; as in the thesis."""
+
+    rate_per_s: None = None
+
+    def arrived_s(self, tuple_: int, opened_s: float) -> float:
+        return opened_s
+
+    def waiting(self, first: int, at_s: float) -> int:
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """Tuples arrive evenly, also while bundles have no room."""
+
+    rate_per_s: float
+
+    def arrived_s(self, tuple_: int, opened_s: float) -> float:
+        return tuple_ / self.rate_per_s
+
+    def waiting(self, first: int, at_s: float) -> int:
+        """Return the number of tuples from ``first`` on that have arrived."""
+        return max(0, int(at_s * self.rate_per_s) + 1 - first)
+
+
+Source = AlwaysThere | Paced
+ALWAYS_THERE = AlwaysThere()
+
+
+# --- bundles ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +91,7 @@ class CostLaw:
     cv: float = 0.03
     """Coefficient of variation of a bundle's time, lognormal."""
     drift_cv: float = 0.1
-    """The same of what slows bundles down for a while, such as another user of the machine."""
+    """Variation of what slows bundles down for a while, such as another user of the machine."""
     drift_bundles: int = 200
     """Length of such a while."""
     outliers: float = 0.002
@@ -42,17 +100,17 @@ class CostLaw:
     origin: str = "assumed, not measured"
 
     def noise(self, seed: int) -> Iterator[float]:
-        """A factor a bundle, without end; mean about 1."""
+        """Yield a factor for each bundle, without end; mean about 1."""
         for drift, own in self._drawn(seed):
             yield from (drift * own).tolist()
 
     def drift(self, seed: int) -> Iterator[float]:
-        """The part of ``noise`` that stays for a while."""
+        """Yield the part of ``noise`` that stays for a while."""
         for drift, _ in self._drawn(seed):
             yield from drift.tolist()
 
     def _drawn(self, seed: int) -> Iterator[tuple[Floats, Floats]]:
-        """Drift, and what is a bundle's own."""
+        """Yield drift and each bundle's own noise."""
         chance = np.random.default_rng(seed)
         while True:
             own = _lognormal(chance, self.cv, self.drift_bundles * AT_A_TIME)
@@ -62,14 +120,14 @@ class CostLaw:
 
 
 def _lognormal(chance: np.random.Generator, cv: float, count: int) -> Floats:
-    """Factors with a mean of 1."""
+    """Return factors with a mean of 1."""
     sigma = np.sqrt(np.log1p(cv**2))
     return np.exp(chance.normal(-(sigma**2) / 2, sigma, count))
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """What bundles travel through, and how tuples come to it."""
+    """The way of bundles, and the source of their tuples."""
 
     law: CostLaw = CostLaw()
     in_flight: int = 5
@@ -79,7 +137,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What became of all bundles of a run, an entry each, in order."""
+    """All bundles of a run, an entry each, in order."""
 
     firsts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
@@ -91,7 +149,7 @@ class Trace:
 def simulate(
     controller: BatchController, loads: Floats, pipeline: Pipeline, seed: int = 1, known: Work | None = None
 ) -> Trace:
-    """All of ``loads`` through ``pipeline``, in bundles as ``controller`` has them. Same arguments, same trace.
+    """Send all ``loads`` through ``pipeline``, in bundles of the controller's sizes. Same arguments, same trace.
 
     ``known``: their work, where it was summed up before.
     """
@@ -121,13 +179,13 @@ def simulate(
 
 
 class Work:
-    """What bundles of a stream take on average, in seconds."""
+    """Mean times of the bundles of a stream, in seconds."""
 
     def __init__(self, loads: Floats, law: CostLaw) -> None:
         self._a_s, self._b_s = (_summed(np.interp(loads, law.loads, each_ms) / 1e3) for each_ms in (law.a_ms, law.b_ms))
 
     def mean_s(self, first: int, size: int) -> float:
-        """The ``size`` tuples from ``first`` on, together."""
+        """Return the time of ``size`` tuples from ``first`` on."""
         end = first + size
         return (self._a_s[end] - self._a_s[first]) / size + self._b_s[end] - self._b_s[first]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from lab.papers.claims import markdown
 from lab.papers.leonarczyk import published
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Row, Setup
 from lab.papers.leonarczyk.published import THRESHOLDS
+from lab.papers.report import markdown
 
 Value = Callable[[Row], float]
 
@@ -36,7 +36,7 @@ FIGURES: Mapping[str, tuple[Value, bool]] = {
     "mad_distance": (mad_distance, False),
     "sd_distance": (sd_distance, False),
 }
-"""Each with whether more is better."""
+"""Figures by name, and if more is better."""
 _REPEATED = ((batched_hit, True), (itemized_hit, True), (mad_distance, False))
 
 
@@ -49,7 +49,7 @@ class Best:
 
 
 class Rows:
-    """Of a whole grid; to be asked for the best."""
+    """The rows of a whole grid, by controller, threshold and setup."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._of: dict[tuple[str, float], dict[Setup, list[Row]]] = {}
@@ -57,7 +57,7 @@ class Rows:
             self._of.setdefault((row.setup.controller, row.threshold), {}).setdefault(row.setup, []).append(row)
 
     def means(self, controller: str, threshold: float, value: Value) -> dict[Setup, float]:
-        """Over the repetitions, by setup."""
+        """Return means over the repetitions, by setup."""
         return {setup: fmean(map(value, rows)) for setup, rows in self._of[controller, threshold].items()}
 
     def best(self, controller: str, threshold: float, value: Value, highest: bool = True) -> Best:
@@ -66,7 +66,7 @@ class Rows:
         return Best(setup, means[setup])
 
     def of(self, controller: str) -> Iterator[Row]:
-        """Of every threshold."""
+        """Yield the rows of a controller at every threshold."""
         for (name, _), setups in self._of.items():
             if name == controller:
                 for rows in setups.values():
@@ -74,7 +74,7 @@ class Rows:
 
 
 def of_the_reachable(rows: Rows, reachable: Row) -> str:
-    """Itemized hits at 5 % beside those of a clairvoyant, in all and by pattern."""
+    """Compare itemized hits at 5 % with those of a clairvoyant, in all and by pattern."""
     hits = {name: rows.best(name, THRESHOLDS[0], itemized_hit).value for name in PUBLISHED}
     best = max(hits, key=lambda name: hits[name])
     ours = next(row for row in rows.of(OURS) if row.threshold == THRESHOLDS[0])
@@ -118,7 +118,7 @@ def _best_table(
 
 
 def best_setups(rows: Rows, controller: str) -> list[Setup]:
-    """Those that are best at 5 % in what table 5.2 and the claims look at."""
+    """Return the setups that are best at 5 % in the figures of table 5.2 and the claims."""
     return [rows.best(controller, THRESHOLDS[0], *each).setup for each in _REPEATED]
 
 

@@ -1,4 +1,4 @@
-"""Claims about the figures and their verdicts."""
+"""Report all figures as one Markdown text: claims and their verdicts, then a table per figure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from statistics import fmean
 
-from lab.papers.claims import Claim
-from lab.papers.prasaad.figures import COSTS_US, MOST_WORKERS, PUBLISHED, Figure
+from lab.papers.prasaad.figures import (
+    ASK,
+    CAPACITY,
+    COSTS_US,
+    CROWDING,
+    MOST_WORKERS,
+    PUBLISHED,
+    RING,
+    SEND,
+    SLICE,
+    WINDOW,
+    Figure,
+)
 from lab.papers.prasaad.runs import Run
+from lab.papers.report import Claim, as_table, document, markdown
 
 AS_GOOD = 0.98
 """Throughputs that differ by less are called equal."""
@@ -16,7 +28,7 @@ OF_BOUND = 0.95
 
 
 def all_of(figures: Mapping[str, Figure]) -> Iterator[Claim]:
-    """In the order of the figures, which are by name. Raises: KeyError when one is not there."""
+    """Judge all claims in the order of the figures. Raises: KeyError when a figure is missing."""
     yield from of_schedulers(figures["8"])
     yield of_errata(figures["ct"])
     yield of_skew(figures["9"])
@@ -123,3 +135,29 @@ def _typical(values: Sequence[float]) -> float:
 
 def _told(values: Mapping[str, float] | Mapping[str | float, float]) -> str:
     return ", ".join(f"{name} {value:.2f}" for name, value in values.items())
+
+
+# --- the report -------------------------------------------------------------------------------------------------------
+
+
+def report(figures: Sequence[Figure], facts: Mapping[str, str]) -> str:
+    parts = [("What it shows", as_table(all_of({figure.name: figure for figure in figures})))]
+    parts += [(f"Figure {figure.name}: {figure.title}", _table(figure)) for figure in figures]
+    return document(parts, {**facts, "assumed": _assumed()})
+
+
+def _assumed() -> str:
+    return (
+        f"a question costs {ASK:.1%} and an output {SEND:.1%} of what an input costs in the pipeline, a further worker "
+        f"at an operator {CROWDING:.0%} of its time; slice {SLICE:g} inputs, window {WINDOW:g}, C "
+        f"{CAPACITY} tuples, ring {RING:,}; single operators (9, 10, 12, 13) without these"
+    )
+
+
+def _table(figure: Figure) -> str:
+    head = [*figure.varies, "inputs/s", "of the bound", "latency, ms", "worker time an input, µs", "longest worklists"]
+    lines = []
+    for varied, run in figure.rows:
+        figures = (f"{run.throughput_per_s:,.0f}", f"{run.share:.2f}", f"{run.latency_ms:.3g}", f"{run.worker_us:.3g}")
+        lines.append([*map(str, varied), *figures, ", ".join(f"{longest:,}" for longest in run.longest)])
+    return markdown(head, lines)

@@ -62,7 +62,7 @@ class Plan:
     cases: Sequence[Case]
 
     def made(self) -> Figure:
-        """In virtual time."""
+        """Run all cases in virtual time."""
         rows = [(each.varied, run(each.operators, each.setup, each.inputs, each.load)) for each in self.cases]
         return Figure(self.name, self.title, self.varies, rows)
 
@@ -100,7 +100,7 @@ def schedulers(pipelines: Pipelines, inputs: int, cores: Sequence[int] = CORES) 
 
 
 def at_rest(pipelines: Pipelines, inputs: int) -> Plan:
-    """The same on all cores at half the bound, where no worklist grows by itself."""
+    """Figure 8 on all cores at half the bound, where no worklist grows by itself."""
     cases = [
         Case((query, name), operators, replace(usual(operators), scheduler=name), inputs, load=0.5)
         for (query, operators), name in product(pipelines.items(), SCHEDULER_NAMES)
@@ -184,7 +184,7 @@ def sending(pipelines: Pipelines, inputs: int, workers: int = MOST_WORKERS) -> P
 
 
 def all_of(pipelines: Pipelines, inputs: int) -> Iterator[Plan]:
-    """In the order of the paper."""
+    """Yield all figures in the order of the paper."""
     yield schedulers(pipelines, inputs)
     yield at_rest(pipelines, inputs)
     yield errata(inputs)
@@ -197,7 +197,7 @@ def all_of(pipelines: Pipelines, inputs: int) -> Iterator[Plan]:
 
 
 def partitions(queue: QueueName, workers: int) -> int:
-    """For partitioned queues as many as workers (section 7.2.1)."""
+    """Return the number of partitions: for partitioned queues that of the workers (section 7.2.1)."""
     return workers if queue == "partitioned" else FINE
 
 
@@ -206,7 +206,7 @@ def keyed(cost_s: float, count: int, bounds: tuple[float, ...] = ()) -> Operator
 
 
 def normal_bounds(sigma: float, count: int, mean: float = 0.0) -> tuple[float, ...]:
-    """Cumulated shares of equal ranges of [-1, 1] under N(mean, σ) without what lies outside."""
+    """Return cumulated shares of equal ranges of [-1, 1] under N(mean, σ), without what lies outside."""
 
     def below(value: float) -> float:
         return erf((value - mean) / sigma / sqrt(2))
@@ -216,7 +216,7 @@ def normal_bounds(sigma: float, count: int, mean: float = 0.0) -> tuple[float, .
 
 
 def usual(operators: Sequence[Operator]) -> Setup:
-    """For a whole pipeline."""
+    """Return the setup for a whole pipeline."""
     unit_s = work_s(operators)
     window_s = max(WINDOW * unit_s, LEAST_WINDOW_S)
     return Setup(
@@ -226,7 +226,7 @@ def usual(operators: Sequence[Operator]) -> Setup:
 
 
 def _plain(slice_s: float, workers: int = MOST_WORKERS) -> Setup:
-    """For one operator: worklists are compared, not what workers do to each other."""
+    """Return the setup for one operator: worklists are compared, not the interference of workers."""
     settings = SchedulerSettings(slice_s=slice_s, window_s=100 * slice_s)
     return Setup(workers=workers, ring_slots=RING, settings=settings)
 

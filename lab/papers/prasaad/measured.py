@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from compositions.errors import RecomposeError
 from compositions.model import StageKind
 from lab.papers.prasaad.operators import Operator
+from lab.papers.report import read_file
 
 CV = 0.3
-"""Of a tuple's time, which was not measured one by one: a look at the clock takes as long as a light stage."""
+"""Variation of a tuple's time. It was not measured for each: reading the clock takes as long as a light stage."""
 
 
 class Measured(BaseModel):
@@ -32,7 +32,7 @@ class Measured(BaseModel):
 
 
 class CostFile(BaseModel):
-    """What the file says."""
+    """The content of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,11 +46,5 @@ class CostFile(BaseModel):
 
 
 def read_costs(path: Path) -> CostFile:
-    """Raises: RecomposeError when the file cannot be read or says something else."""
-    try:
-        return CostFile.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise RecomposeError(f"{path}: {error.strerror}; give a file of lab.benchmarks.query_costs --out") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise RecomposeError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    """Raises: RecomposeError when the file cannot be read or has other content."""
+    return read_file(path, CostFile, "lab.benchmarks.query_costs --out")

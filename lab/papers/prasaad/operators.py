@@ -14,7 +14,7 @@ WORD = 2**32
 
 
 def mixed(value: int) -> int:
-    """A number of 32 bits that looks like chance, the same everywhere."""
+    """Return a number of 32 bits that looks random, the same everywhere."""
     value = (value ^ (value >> 16)) * 0x45D9F3B & 0xFFFFFFFF
     value = (value ^ (value >> 16)) * 0x45D9F3B & 0xFFFFFFFF
     return value ^ (value >> 16)
@@ -34,7 +34,7 @@ class Operator:
     selectivity: float = 1.0
     """Mean outputs of a tuple: their number is this, rounded up or down by the value."""
     partitions: int = 100
-    """Of a partitioned operator (100 in section 7.2)."""
+    """Partitions of a partitioned operator (100 in section 7.2)."""
     cv: float = 0.0
     """Coefficient of variation of a tuple's time, which is spread evenly; by the value, so alike in every run."""
     bounds: tuple[float, ...] = ()
@@ -54,7 +54,7 @@ class Operator:
                 raise RecomposeError(f"operator {self.name!r}: {sentence}")
 
     def most_workers(self, workers: int) -> int:
-        """Its maximal parallelism, of so many workers (section 6)."""
+        """Return its maximal parallelism with ``workers`` (section 6)."""
         if self.kind is StageKind.STATELESS:
             return workers
         return 1 if self.kind is StageKind.STATEFUL else min(workers, self.partitions)
@@ -71,7 +71,7 @@ class Operator:
         return self.cost_s * (1 + self.cv * sqrt(3) * (2 * mixed(value ^ 0x1F123BB5) / WORD - 1))
 
     def outputs(self, value: int, state: int) -> tuple[list[int], int]:
-        """Outputs of a tuple, and the state after it. Outputs of an operator with a state tell all that it has seen."""
+        """Return the outputs of a tuple, and the state after it. With a state, outputs depend on all tuples before."""
         if self.kind is not StageKind.STATELESS:
             state = (31 * state + value + 1) % WORD
         count = int(self.selectivity) + (mixed(value ^ 0x5BD1E995) / WORD < self.selectivity % 1)
@@ -79,7 +79,7 @@ class Operator:
 
     @property
     def heaviest_share(self) -> float:
-        """Of all tuples, those that must be run one by one."""
+        """Return the share of tuples that must be run one by one."""
         if self.kind is StageKind.STATELESS:
             return 0.0
         if self.kind is StageKind.STATEFUL:
@@ -89,7 +89,7 @@ class Operator:
 
 
 def _place(bounds: tuple[float, ...], share: float) -> int:
-    """The partition of a value, by halving."""
+    """Return the partition of a value, by bisection."""
     low, high = 0, len(bounds) - 1
     while low < high:
         middle = (low + high) // 2
@@ -98,7 +98,7 @@ def _place(bounds: tuple[float, ...], share: float) -> int:
 
 
 def serial_run(operators: Sequence[Operator], inputs: Iterable[int]) -> list[int]:
-    """What comes of the inputs, one after the other: what every other run is to give, in this order."""
+    """Return the results of the inputs one after the other: every other run must have them, in this order."""
     values = list(inputs)
     for operator in operators:
         states: dict[int, int] = {}
@@ -112,12 +112,12 @@ def serial_run(operators: Sequence[Operator], inputs: Iterable[int]) -> list[int
 
 
 def work_s(operators: Sequence[Operator]) -> float:
-    """What all of them take for an input of the pipeline, and for what comes of it."""
+    """Return the time of all operators for an input of the pipeline and for its outputs."""
     return sum(each_s for each_s, _ in _works(operators))
 
 
 def bound_per_s(operators: Sequence[Operator], workers: int) -> float:
-    """Inputs per second that no schedule exceeds: the workers' time, and what must be run one by one."""
+    """Return the inputs per second that no schedule exceeds: by the workers' time, and by what must run one by one."""
     one_by_one_s = max(each_s * operator.heaviest_share for each_s, operator in _works(operators))
     return min(workers / work_s(operators), 1 / one_by_one_s if one_by_one_s else inf)
 

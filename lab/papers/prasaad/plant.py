@@ -23,7 +23,7 @@ from runtime.scheduling.port import Book, Queue, Visit
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How the pipeline is run, and what running it costs beside the operators."""
+    """The way to run the pipeline, and its costs beside the operators."""
 
     scheduler: str = "ct"
     queue: QueueName = "hybrid"
@@ -40,7 +40,7 @@ class Setup:
     send_s: float = 0.0
     """To send one output on, by whoever has the flag or the lock."""
     crowding: float = 0.0
-    """What each further worker at an operator adds to its time for a tuple, as a share: they share its worklist, its
+    """Share that each further worker at an operator adds to its time for a tuple: they share its worklist, its
     ring and its memory. The paper names it (section 7.1) and gives no figure."""
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class _Worker:
 
     @property
     def turn(self) -> tuple[int, Work]:
-        """The operator, and what it has taken there."""
+        """Return the operator, and what the worker has taken there."""
         if self.at is None or self.work is None:
             raise AssertionError(f"worker {self.number} is idle")
         return self.at, self.work
@@ -81,12 +81,12 @@ class _Worker:
 
 @dataclass(slots=True)
 class Trace:
-    """What a run was like."""
+    """The events of a run."""
 
     begun_s: list[float]
     """When each input was taken by a worker."""
     outputs: list[tuple[float, int, int]] = field(default_factory=list)
-    """What left: when, of which input, and the value."""
+    """Outputs: time, input, and value."""
     busy_s: list[float] = field(default_factory=list)
     """Worker time at tuples, an operator each."""
     most_waiting: list[int] = field(default_factory=list)
@@ -116,7 +116,7 @@ class Plant:
         self._arrived = 0
 
     def run(self, inputs: Sequence[int], rate_per_s: float | None = None, until_s: float = float("inf")) -> Trace:
-        """``inputs`` arrive evenly, or are all there; to the end, or until then."""
+        """Run ``inputs``, which arrive evenly or are all there, to the end or until ``until_s``."""
         self.trace = Trace([0.0] * len(inputs))
         self.trace.busy_s = [0.0] * len(self.stations)
         self.trace.most_waiting = [0] * len(self.stations)
@@ -149,7 +149,7 @@ class Plant:
     # --- turns ------------------------------------------------------------------------------------------------------
 
     def _employ(self) -> None:
-        """Idle workers ask, one after the other, until there is nothing to do for one of them."""
+        """Let idle workers ask, one after the other, until there is nothing to do for one of them."""
         while self._idle:
             queues = [self._queue(at) for at in range(len(self.stations))]
             if not any(queue.ready for queue in queues):
@@ -170,7 +170,7 @@ class Plant:
         return Queue(station.worklist.waiting, station.ready(), self._at[at], self._most[at])
 
     def _take(self, worker: _Worker, before_s: float = 0.0) -> bool:
-        """The next tuples of its turn, if there are any."""
+        """Take the next tuples of its turn, if there are any."""
         assert worker.at is not None, "an idle worker has no turn"
         station = self.stations[worker.at]
         work = station.take(worker.number, min(self._setup.bundle, max(1, worker.budget)))
@@ -186,7 +186,7 @@ class Plant:
         return True
 
     def _done(self, worker: _Worker) -> None:
-        """Its tuples are run: what came of them is to be sent."""
+        """Handle tuples that were run: their outputs are to be sent."""
         at, work = worker.turn
         station = self.stations[at]
         worker.given = station.run(work)
@@ -202,7 +202,7 @@ class Plant:
         self._keep(worker, station)
 
     def _go_on(self, worker: _Worker) -> None:
-        """What it ran is out of its hands: the next of its turn, or another turn."""
+        """Continue with the next tuples of its turn, or with another turn."""
         at, work = worker.turn
         station = self.stations[at]
         bound = station.worklist.done(worker.number, work.entries)
@@ -218,7 +218,7 @@ class Plant:
     # --- sending ----------------------------------------------------------------------------------------------------
 
     def _keep(self, worker: _Worker, station: Station) -> None:
-        """Into the ring; then it sends what is ready, unless somebody does."""
+        """Put outputs into the ring, and send what is ready unless another worker does."""
         station.keep(worker.turn[1].entries, worker.given)
         if station.held:
             self._go_on(worker)
@@ -227,7 +227,7 @@ class Plant:
             self._send(worker, station)
 
     def _send(self, worker: _Worker, station: Station) -> None:
-        """All that is ready; a slot that is filled meanwhile is seen, for each is looked at again."""
+        """Send all that is ready; a slot that is filled meanwhile is seen, because each is looked at again."""
         while station.ring.ready:
             if seconds := self._setup.send_s * len(station.ring.peek().values):
                 self._time.plan(self._time.now_s + seconds, "sent", worker.number)
@@ -245,7 +245,7 @@ class Plant:
         self._send(worker, station)
 
     def _hand_on(self, station: Station) -> None:
-        """The next unit of the ring, to the next operator or out."""
+        """Hand the next unit of the ring to the next operator, or out."""
         origin, values = station.leave()
         following = self.stations.index(station) + 1
         for value in values:

@@ -1,4 +1,4 @@
-"""One run of a pipeline under load, as the figures count it."""
+"""Run a pipeline under load, and count as the figures do."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lab.papers.prasaad.plant import Plant, Setup, Trace
 OVERLOAD = 1.2
 """Inputs arrive at so many times the bound where a peak is looked for."""
 FROM, TO = 0.2, 0.8
-"""What counts of a run (section 7: markers between the 20th and the 80th percentile)."""
+"""Part of a run that counts (section 7: markers between the 20th and the 80th percentile)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is counted between 20 and 80 % of the time in which inputs arrive."""
+    """Figures between 20 and 80 % of the time in which inputs arrive."""
 
     throughput_per_s: float
     """Inputs that were done, with all before them, per second."""
@@ -35,12 +35,12 @@ class Run:
 
     @property
     def share(self) -> float:
-        """Of the bound."""
+        """Return the share of the bound."""
         return self.throughput_per_s / self.bound_per_s
 
 
 def run(operators: Sequence[Operator], setup: Setup, inputs: int, load: float = OVERLOAD) -> Run:
-    """``inputs`` tuples arrive evenly, at ``load`` times the bound."""
+    """Run ``inputs`` tuples that arrive evenly, at ``load`` times the bound."""
     bound = bound_per_s(operators, setup.workers)
     arriving_s = inputs / (load * bound)
     trace = Plant(operators, setup).run(range(inputs), load * bound, arriving_s)
@@ -62,7 +62,7 @@ def _front_at(trace: Trace, at_s: float) -> int:
 
 
 def _latencies_s(trace: Trace, begin_s: float, end_s: float) -> Iterator[float]:
-    """Of every input that was done in that time."""
+    """Yield the latency of every input that was done in that time."""
     done = 0
     for at_s, front in trace.fronts:
         if begin_s <= at_s <= end_s:

@@ -1,25 +1,69 @@
-"""One operator at work: its worklist, its states, and its reorder ring with who may send from it."""
+"""Run one operator: its worklist, its states, and its reorder ring with the worker that may send from it."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from compositions.model import StageKind
 from lab.papers.prasaad.operators import Operator
-from lab.papers.prasaad.ring import ReorderRing
-from lab.papers.prasaad.worklists import make_worklist
-from lab.papers.prasaad.worklists.fifo import Fifo
-from lab.papers.prasaad.worklists.port import Demand, Entry, Worklist
+from lab.papers.prasaad.worklists import Demand, Entry, Fifo, Worklist, make_worklist
+
+T = TypeVar("T")
+
+
+class ReorderRing(Generic[T]):
+    """A bounded circular buffer of outputs by serial number, from 1 on, with a ``next`` counter (figure 4).
+
+    An input without outputs puts an empty one, or all behind it would wait.
+    """
+
+    def __init__(self, slots: int) -> None:
+        if slots < 1:
+            raise ValueError(f"a ring has at least 1 slot, not {slots}")
+        self._slots: list[tuple[T] | None] = [None] * slots
+        self.next = 1
+        """The serial number that leaves next."""
+
+    @property
+    def room_to(self) -> int:
+        """The first serial number that has no slot yet."""
+        return self.next + len(self._slots)
+
+    @property
+    def ready(self) -> bool:
+        return self._slots[self.next % len(self._slots)] is not None
+
+    def put(self, serial: int, output: T) -> bool:
+        """Return False if it has no slot: only ``next ≤ serial < next + slots`` have, so that none is overwritten."""
+        if not self.next <= serial < self.room_to:
+            return False
+        self._slots[serial % len(self._slots)] = (output,)
+        return True
+
+    def peek(self) -> T:
+        """Return the output of ``next``. Raises: ValueError when it is not there yet."""
+        found = self._slots[self.next % len(self._slots)]
+        if found is None:
+            raise ValueError(f"the output of {self.next} is not there yet")
+        return found[0]
+
+    def pop(self) -> T:
+        """Remove and return the output of ``next``. Raises: ValueError when it is not there yet."""
+        found = self.peek()
+        self._slots[self.next % len(self._slots)] = None
+        self.next += 1
+        return found
+
 
 Sending = Literal["non-blocking", "lock"]
-"""Figure 4: who finds the flag taken goes on. Figure 2: who finds the lock taken waits for it."""
+"""Figure 4: a worker that finds the flag taken goes on. Figure 2: one that finds the lock taken waits for it."""
 
 
 class Given(NamedTuple):
-    """What came of one tuple: a unit of the ring."""
+    """The outputs of one tuple: a unit of the ring."""
 
     origin: int
     values: list[int]
@@ -27,7 +71,7 @@ class Given(NamedTuple):
 
 @dataclass(slots=True)
 class Work:
-    """What a worker has taken, with the state as it was then: a worklist that let two workers have one partition would
+    """Tuples that a worker has taken, with the state then: a worklist that gave one partition to two workers would
     lose what one of them added."""
 
     entries: list[Entry]
@@ -42,17 +86,17 @@ class Station:
         self.worklist: Worklist = make_worklist(queue, operator.partitions) if partitioned else Fifo()
         self.ring = ReorderRing[Given](ring_slots)
         self.held = False
-        """Somebody has the flag, or the lock."""
+        """A worker has the flag, or the lock."""
         self.in_line: deque[int] = deque()
         """Workers that wait for the lock, the first first."""
         self._states: dict[int, int] = {}
         self._arrived = 0
         self._origins: deque[int] = deque()
-        """Of all tuples that have come and are not out of the ring, in order."""
+        """Inputs of all tuples that have come and are not out of the ring, in order."""
 
     @property
     def oldest(self) -> int | None:
-        """Of which input its oldest tuple came; None: it has none."""
+        """Return the input of its oldest tuple; None: it has none."""
         return self._origins[0] if self._origins else None
 
     def put(self, origin: int, value: int) -> None:
@@ -71,7 +115,7 @@ class Station:
         return Work(entries, self._states.get(entries[0].partition, 0), seconds)
 
     def run(self, work: Work) -> list[Given]:
-        """What comes of it, and the state after it."""
+        """Run tuples, and store the state after them."""
         given, state = [], work.state
         for entry in work.entries:
             values, state = self.operator.outputs(entry.value, state)
@@ -81,12 +125,12 @@ class Station:
         return given
 
     def leave(self) -> Given:
-        """The next unit of the ring, which is ready."""
+        """Remove and return the next unit of the ring, which is ready."""
         self._origins.popleft()
         return self.ring.pop()
 
     def keep(self, entries: Iterable[Entry], given: Iterable[Given]) -> None:
-        """Into the ring: it has room, for nothing is taken that has none."""
+        """Put outputs into the ring: it has room, because nothing is taken otherwise."""
         for entry, each in zip(entries, given, strict=True):
             if not self.ring.put(entry.serial, each):
                 raise AssertionError(f"{self.operator.name}: no room for {entry.serial} from {self.ring.next} on")

@@ -18,21 +18,21 @@ class Happening(NamedTuple):
 
 
 class Timeline(ABC):
-    """Of one run, which begins at 0."""
+    """The time of one run, which begins at 0."""
 
     now_s = 0.0
     """When the last happening was."""
 
     @abstractmethod
     def plan(self, at_s: float, step: Step, worker: int | None) -> None:
-        """What is to happen then; to a worker: after it has worked from ``now_s`` until then."""
+        """Plan a step at a time; for a worker: after it has worked from ``now_s`` until then."""
 
     @abstractmethod
     def next(self, until_s: float) -> Happening | None:
-        """The earliest of what is planned, ``now_s`` being its time; None: nothing happens until then."""
+        """Return the earliest planned step and set ``now_s`` to its time; None: nothing happens until then."""
 
     def worked_s(self, worker: int, planned_s: float) -> float:
-        """What a worker took for what it has done last and was planned so long."""
+        """Return the time of a worker's last step, which was planned to take ``planned_s``."""
         return planned_s
 
 

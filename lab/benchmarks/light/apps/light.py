@@ -16,7 +16,7 @@ class LightOptions(Options):
     """Options of :class:`Light`."""
 
     loops: int = Field(default=0, ge=0)
-    """Of the work that the second stage does beside."""
+    """Loops of extra work in the second stage."""
 
 
 class Light(App):

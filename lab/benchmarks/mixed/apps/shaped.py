@@ -39,9 +39,9 @@ class Shape(Options):
     """Options of :class:`Shaped`."""
 
     kinds: tuple[Kind, ...] = Field(default=("plain",), min_length=1)
-    """Of its stages, in their order."""
+    """Kinds of its stages, in order."""
     pause_s: float = Field(default=0.0, ge=0)
-    """What every 50th call that waits waits for; those after it overtake it."""
+    """Pause of every 50th call of a stage that waits; later calls overtake it."""
 
 
 class Shaped(App):

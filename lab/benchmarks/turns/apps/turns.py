@@ -14,7 +14,7 @@ from compositions.model import Stage
 STAGES = {"read": 0.005, "find": 0.030, "rank": 0.010}
 """Seconds an item."""
 COMPUTED = 0.1
-"""Of it; the rest is waiting."""
+"""Share that is computed; the rest is waiting."""
 
 
 class Turns(App):

@@ -1,0 +1,161 @@
+"""Kill worker processes, or whole machines, under load: count the results and measure the longest gap between outputs.
+
+    python -m lab.benchmarks.kills [--seconds 60] [--every 3] [--machines 2] [--json]
+
+Without ``--machines`` a random worker of six is killed every few seconds. With it, that many machines are killed at
+once, two seconds after the first results. Machines are Ray nodes on this host, each with a raylet of its own; the
+raylet and every process that it started die by SIGKILL. The runner and one machine are left. Ray itself needs twelve
+seconds to notice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Annotated
+
+import psutil
+
+from apps.synthetic.app import SyntheticOptions
+from lab.benchmarks.harness import Rows, Seed, main
+from lab.experiments.runs import UP_S, wait_for
+from lab.simulation.synthetic_checks import verify
+from runtime.pools.ray import cluster
+from service.runner.rpc.requests import ReadStatus, ResetGaps, Start, Stop
+from service.runner.runner import Runner
+from service.schemas.spec import InputSpec, RunSpec
+
+OPTIONS = {"compute": "wait", "total_ms": 24}
+STEADY_S = 2.0
+MEMORY_BYTES = 100 * 2**20
+
+
+@dataclass(frozen=True)
+class Killing:
+    """The result of a run with killed workers."""
+
+    kills: int
+    restarts: int
+    accepted: int
+    delivered: int
+    failed: int
+    lost: int
+    doubled: int
+    misordered: int
+    wrong: int
+    longest_gap_s: float
+
+    @property
+    def whole(self) -> bool:
+        return not (self.failed or self.lost or self.doubled or self.misordered or self.wrong)
+
+
+def runner_of(out_path: str, settings: Mapping[str, float] | None = None) -> Runner:
+    """Return a runner of Synthetic in composition 7 (six workers), not started; its results go to ``out_path``."""
+    spec = RunSpec(
+        app="synthetic", options=OPTIONS, composition="7", strategy="static", out_path=out_path,
+        input=InputSpec(rate_per_s=40.0), switch_style="seamless", settings=dict(settings or {}),
+    )  # fmt: skip
+    return Runner(spec)
+
+
+def wait_until_up(runner: Runner) -> None:
+    wait_for(runner, 40, UP_S)
+
+
+def longest_gap_s(runner: Runner) -> float:
+    gaps = runner.ask(ReadStatus()).changes.output_gap_ms
+    assert gaps is not None
+    return (gaps.max or 0.0) / 1e3
+
+
+def judged(runner: Runner, out_path: str, kills: int, restarts: int, gap_s: float) -> Killing:
+    """Compare the results in ``out_path`` with the accepted items; the run has ended."""
+    items = runner.ask(ReadStatus()).items
+    with open(out_path, encoding="utf-8") as lines:
+        verdict = verify((json.loads(line) for line in lines), SyntheticOptions(**OPTIONS), accepted=items.accepted)
+    return Killing(
+        kills, restarts, items.accepted, verdict.delivered, verdict.failed, verdict.lost, verdict.doubled,
+        verdict.misordered, verdict.wrong, gap_s,
+    )  # fmt: skip
+
+
+def workers_killed(seconds: float, every_s: float, out_path: str, seed: int = 1) -> Killing:
+    """Kill one of the workers every ``every_s``."""
+    cluster.connect()
+    runner, chance, kills = runner_of(out_path), Random(seed), 0
+    runner.ask(Start())
+    try:
+        wait_until_up(runner)
+        runner.ask(ResetGaps())
+        began_s = time.monotonic()
+        while (kills + 1) * every_s < seconds:
+            time.sleep(max(0.0, began_s + (kills + 1) * every_s - time.monotonic()))
+            os.kill(chance.choice(runner.ask(ReadStatus()).workers).pid, signal.SIGKILL)
+            kills += 1
+        time.sleep(max(0.0, began_s + seconds - time.monotonic()))
+        restarts, gap_s = runner.ask(ReadStatus()).health.restarts or 0, longest_gap_s(runner)
+    finally:
+        runner.ask(Stop())
+    return judged(runner, out_path, kills, restarts, gap_s)
+
+
+def machines_killed(seconds: float, machines: int, out_path: str) -> tuple[Killing, int, int]:
+    """Kill ``machines`` at once. Return the result, and how many of how many workers were on them."""
+    from ray.cluster_utils import Cluster
+
+    with ExitStack() as closing:
+        of_here = Cluster()
+        closing.callback(of_here.shutdown)
+        of_here.add_node(num_cpus=1, include_dashboard=False, object_store_memory=MEMORY_BYTES)
+        far = [of_here.add_node(num_cpus=1, object_store_memory=MEMORY_BYTES) for _ in range(machines)]
+        cluster.connect(of_here.address)
+        closing.callback(cluster.shutdown)
+        runner = runner_of(out_path)
+        runner.ask(Start())
+        try:
+            wait_until_up(runner)
+            time.sleep(STEADY_S)
+            runner.ask(ResetGaps())
+            workers = {worker.pid for worker in runner.ask(ReadStatus()).workers}
+            raylets = [psutil.Process(each.all_processes["raylet"][0].process.pid) for each in far]
+            family = {each.pid for raylet in raylets for each in raylet.children(recursive=True)}
+            for pid in (*(raylet.pid for raylet in raylets), *family):
+                with suppress(ProcessLookupError):  # it died with its raylet
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(seconds)
+            restarts, gap_s = runner.ask(ReadStatus()).health.restarts or 0, longest_gap_s(runner)
+        finally:
+            runner.ask(Stop())
+        return judged(runner, out_path, machines, restarts, gap_s), len(workers & family), len(workers)
+
+
+def measure(
+    seconds: Annotated[float, "of the run, or after the loss of machines"] = 60.0,
+    every: Annotated[float, "seconds between two kills of a worker"] = 3.0,
+    machines: Annotated[int, "machines to kill instead; one more is left"] = 0,
+    seed: Seed = 1,
+) -> Iterator[Rows]:
+    with tempfile.TemporaryDirectory(prefix="rc") as folder:  # a short name: paths of sockets begin with it
+        out_path = str(Path(folder) / "results.jsonl")
+        if machines:
+            os.environ["RAY_TMPDIR"] = folder
+            seen, lost, workers = machines_killed(seconds, machines, out_path)
+            found = {**asdict(seen), "workers_lost": lost, "workers": workers}
+        else:
+            seen = workers_killed(seconds, every, out_path, seed)
+            found = asdict(seen)
+            cluster.shutdown()
+    yield Rows("kills under load", [found], {"every item once, in order, right": seen.whole})
+
+
+if __name__ == "__main__":
+    main(measure)

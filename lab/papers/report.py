@@ -1,0 +1,60 @@
+"""Reports of the papers' comparisons: claims and their verdicts, Markdown tables, CSV files, and files of inputs."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from compositions.errors import RecomposeError
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    text: str
+    measured: str
+    met: bool
+
+
+def as_table(found: Iterable[Claim]) -> str:
+    lines = [[claim.text, claim.measured, "yes" if claim.met else "**no**"] for claim in found]
+    return markdown(["claim", "measured", "met"], lines)
+
+
+def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rule = ["---"] * len(head)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
+
+
+def document(parts: Iterable[tuple[str, str]], facts: Mapping[str, str]) -> str:
+    """Return one Markdown text: a section for each title and text, and the facts at the end."""
+    sections = [*parts, ("Facts", "\n".join(f"- {name}: {value}" for name, value in facts.items()))]
+    return "\n\n".join(f"## {title}\n\n{text}" for title, text in sections) + "\n"
+
+
+def write_csv(path: Path, head: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(head)
+        writer.writerows(lines)
+
+
+def read_file(path: Path, model: type[M], source: str) -> M:
+    """Read a JSON file that ``source`` has written.
+
+    Raises: RecomposeError when the file cannot be read or does not fit the model.
+    """
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RecomposeError(f"{path}: {error.strerror}; give a file of {source}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RecomposeError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from error
