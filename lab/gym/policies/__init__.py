@@ -1,23 +1,26 @@
 """Provide the published rules of other systems by name, each in two forms, and read policies of users' files.
 
-A tuned variant is the same class with other settings: ``partial(Hpa, settings=HpaSettings(target=0.6))``.
+A tuned variant is the same class with other settings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
-from lab.gym.policies.conttune import ContTune
-from lab.gym.policies.dynamo import Dynamo, DynamoLoad
-from lab.gym.policies.flink import Flink
+from lab.gym.policies.conttune import ContTune, ContTuneSettings
+from lab.gym.policies.dynamo import Dynamo, DynamoLoad, DynamoLoadSettings, DynamoSettings
+from lab.gym.policies.flink import Flink, FlinkSettings
 from lab.gym.policies.forms import MakePolicy, apart, merged
-from lab.gym.policies.hpa import Hpa
-from lab.gym.policies.inferline import InferLine
-from lab.gym.policies.keda import Keda
-from lab.gym.policies.ray_data import RayData
-from lab.gym.policies.ray_serve import RayServe
-from lab.gym.policies.square_root import SquareRoot
-from lab.gym.policies.xenna import Xenna
+from lab.gym.policies.horizontal import HorizontalSettings
+from lab.gym.policies.hpa import Hpa, HpaSettings
+from lab.gym.policies.inferline import InferLine, InferLineSettings
+from lab.gym.policies.keda import Keda, KedaSettings
+from lab.gym.policies.ray_data import RayData, RayDataSettings
+from lab.gym.policies.ray_serve import RayServe, RayServeSettings
+from lab.gym.policies.square_root import SquareRoot, SquareRootSettings
+from lab.gym.policies.xenna import Xenna, XennaSettings
 
 _RULES: Mapping[str, MakePolicy] = {
     "hpa": Hpa,
@@ -39,7 +42,24 @@ PORTS: Mapping[str, MakePolicy] = {
 }
 """Every rule with its published settings, with a group for each stage and with neighbours merged."""
 
-TUNED: Mapping[str, MakePolicy] = {}
-"""The same rules with settings that were tuned on the training part of the suite, as ``hpa-tuned``."""
+_AT_EACH_SECOND = HorizontalSettings(sync_s=1.0, stabilization_s=20.0)
+_SETTINGS: Mapping[str, Any] = {
+    "hpa": HpaSettings(0.8, _AT_EACH_SECOND),
+    "keda": KedaSettings(1, _AT_EACH_SECOND),
+    "flink": FlinkSettings(15.0, 5.0, 60.0, 0.6),
+    "ray-serve": RayServeSettings(0.6, 5.0, 60.0, look_back_s=5.0, metrics_interval_s=1.0),
+    "ray-data": RayDataSettings(0.7, 0.3, down_delay_s=10.0),
+    "dynamo": DynamoSettings(10.0),
+    "dynamo-load": DynamoLoadSettings(5.0, 0.4),
+    "xenna": XennaSettings(5.0, 15.0),
+    "conttune": ContTuneSettings(5.0, most_used=0.8, least_used=0.6),
+    "inferline": InferLineSettings(120.0, 60.0),
+    "square-root": SquareRootSettings(0.5, hold_s=10.0),
+}
+TUNED: Mapping[str, MakePolicy] = {
+    f"{name}-tuned": apart(partial(_RULES[name], settings=settings)) for name, settings in _SETTINGS.items()
+}
+"""The same rules with the best of the settings that ``lab.gym.tune`` tries on the training part, of plant 1 and split
+1; for every rule the best form was a group for each stage."""
 
 __all__ = ["PORTS", "TUNED", "MakePolicy"]
