@@ -5,7 +5,7 @@ A tuned variant is the same class with other settings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,12 +17,13 @@ from lab.gym.policies.horizontal import HorizontalSettings
 from lab.gym.policies.hpa import Hpa, HpaSettings
 from lab.gym.policies.inferline import InferLine, InferLineSettings
 from lab.gym.policies.keda import Keda, KedaSettings
+from lab.gym.policies.port import Policy
 from lab.gym.policies.ray_data import RayData, RayDataSettings
 from lab.gym.policies.ray_serve import RayServe, RayServeSettings
 from lab.gym.policies.square_root import SquareRoot, SquareRootSettings
 from lab.gym.policies.xenna import Xenna, XennaSettings
 
-_RULES: Mapping[str, MakePolicy] = {
+_RULES: Mapping[str, Callable[..., Policy]] = {
     "hpa": Hpa,
     "keda": Keda,
     "flink": Flink,
