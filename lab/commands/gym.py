@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from datetime import UTC, datetime
+from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -79,15 +80,16 @@ def _conduct(contest: Contest, pairs: tuple[Pair, ...], out: Path) -> None:
     from service.cli import render
 
     console = render.console(stderr=True)
-    console.print(f"{len(contest.policies) * len(pairs)} runs in virtual time, after the bounds of {len(pairs)} pairs")
+    console.print(
+        f"{len(contest.policies) * len(pairs)} runs in virtual time, after the bounds of {len(pairs)} pair(s)"
+    )
     results: list[Result] = []
 
     def tell(each: Result) -> None:
         results.append(each)
         said = "holds" if each.score.holds else f"does not hold ({each.score.worst_window:.3f} in the worst window)"
-        console.print(
-            f"{each.pair.name}: {each.policy}: {said}, {each.score.cost:.2f} workers, bound {each.bound.floor:.2f}"
-        )
+        bound = "no schedule holds" if isinf(each.bound.floor) else f"floor {each.bound.floor:.2f}"
+        console.print(f"{each.pair.name}: {each.policy}: {said}, {each.score.cost:.2f} workers, {bound}")
 
     try:
         results = list(contest.play(tell))

@@ -35,13 +35,15 @@ _ROUNDS = 12
 
 
 def floor_of(play: Play) -> float:
-    """Return the floor of a play: workers alive, by what they cost, on average over the judged time."""
+    """Return the floor of a play: cost of the workers alive, on average over the judged time; infinite if no schedule
+    within the allowed workers holds the objective."""
     windows = windows_of(play)
     alone = _work_alone(play, windows)
     if any(stage.price for stage in play.stages):
         return alone
     problem = _Problem(play, windows)
-    return max(alone, *(_ascended(problem, start) / windows.judged_s for start in _STARTS))
+    floor = max(alone, *(_ascended(problem, start) / windows.judged_s for start in _STARTS))
+    return floor if floor <= play.machine.most_workers else math.inf
 
 
 def _ascended(problem: _Problem, start: float) -> float:

@@ -231,6 +231,11 @@ def test_a_catch_up_needs_more_than_its_work_on_average() -> None:
     assert floor_of(play) > 2 * work_alone
 
 
+def test_a_load_that_no_schedule_can_hold_has_an_infinite_floor() -> None:
+    play = play_of([61.0] * 100, [[1.0]] * 100, duration_s=120.0)
+    assert floor_of(play) == np.inf
+
+
 def test_the_search_finds_what_can_be_carried_out() -> None:
     rng = np.random.default_rng(1)
     due_s = np.sort(np.concatenate([rng.uniform(0, 300, 300), rng.uniform(200, 260, 400)]))
