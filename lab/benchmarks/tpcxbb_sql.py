@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.tpcxbb.schema import DAY_S
+from apps.tpcxbb.generate import DAY_S
 
 SOLD_S = f"(ss_sold_date_sk * {DAY_S} + ss_sold_time_sk)"
 Q1_SQL = f"""

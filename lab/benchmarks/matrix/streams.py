@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 from apps.contract import App
 from apps.registry import create
 from apps.tpcxbb import tables
-from apps.tpcxbb.generate import Plan
-from apps.tpcxbb.schema import DAY_S
+from apps.tpcxbb.generate import DAY_S, Plan
 from compositions.model import Stage
 from lab.benchmarks.matrix.plain import serial
 from lab.benchmarks.tpcxbb_sql import Q1_SQL, Q2_SQL, Q3_SQL, Q4_SQL, Q15_SQL

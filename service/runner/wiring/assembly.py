@@ -36,9 +36,8 @@ from service.runner.loop import Bundler, ControlLoop, LoopSettings, Sink
 from service.runner.validation.checked import CheckedSpec
 from service.runner.validation.resolution import Table, available_cores
 from service.runner.wiring.checkpointer import CHECKPOINTERS, Checkpointer
-from service.runner.wiring.intake import Intake
 from service.runner.wiring.result_buffer import ResultBatch
-from service.runner.wiring.run import Run
+from service.runner.wiring.run import Intake, Run
 from service.runner.wiring.sink import ResultSink
 from service.runner.wiring.sink_writer import SinkWriter
 from service.schemas.spec import RunSpec
