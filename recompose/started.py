@@ -15,8 +15,7 @@ from compositions.errors import RecomposeError
 from compositions.wording import did_you_mean
 from datapipe.source_kinds import KINDS
 from profiler.slo import Slo, parse_slo, together
-from recompose.live import LiveRun
-from recompose.unread import Unread
+from recompose.live import LiveRun, Unread
 from service import logs
 from service.cli.texts import SOURCE_OF, parse_sink, parse_source
 from service.logs import Printed

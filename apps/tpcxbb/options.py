@@ -13,8 +13,7 @@ from pydantic import Field
 
 from apps.contract import Options
 from apps.tpcxbb import tables
-from apps.tpcxbb.generate import Plan, item_table, web_page_table
-from apps.tpcxbb.schema import NULL
+from apps.tpcxbb.generate import NULL, Plan, item_table, web_page_table
 from compositions.errors import RecomposeError
 
 CATEGORY_BITS = 31

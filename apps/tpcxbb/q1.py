@@ -13,10 +13,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from apps.contract import Options, Outputs
+from apps.tpcxbb.generate import NULL, SALES
 from apps.tpcxbb.options import categories
 from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
 from apps.tpcxbb.query import TICK, Query, Row, Value
-from apps.tpcxbb.schema import NULL, SALES
 from apps.tpcxbb.stages import PortionRanking, RankingOptions, RowRanking
 from compositions.model import Stage, StageKind
 

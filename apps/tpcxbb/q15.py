@@ -13,10 +13,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from apps.contract import Options, Outputs
+from apps.tpcxbb.generate import DAY_S, NULL, SALES
 from apps.tpcxbb.options import CATEGORY_BITS, QueryOptions, categories
 from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
 from apps.tpcxbb.query import TICK, PortionQuery, Query, Row, RowQuery, Value
-from apps.tpcxbb.schema import DAY_S, NULL, SALES
 from compositions.model import Stage, StageKind
 
 READS = ("ss_item_sk", "ss_store_sk", "ss_net_paid")

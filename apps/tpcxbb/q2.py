@@ -14,9 +14,9 @@ import pyarrow as pa
 from pydantic import Field
 
 from apps.contract import Options, Outputs
+from apps.tpcxbb.generate import DAY_S, NULL
 from apps.tpcxbb.portions import Ints, Portions, columns_for
 from apps.tpcxbb.query import TICK, Row, Value
-from apps.tpcxbb.schema import DAY_S, NULL
 from apps.tpcxbb.stages import (
     PortionRanking,
     PortionSessions,

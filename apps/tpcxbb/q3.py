@@ -13,10 +13,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from apps.contract import Options, Outputs
+from apps.tpcxbb.generate import CLICKS, NULL
 from apps.tpcxbb.options import QueryOptions, categories
 from apps.tpcxbb.portions import Ints, Portions, columns_for, part_of
 from apps.tpcxbb.query import TICK, PortionQuery, Query, Row, RowQuery, Value
-from apps.tpcxbb.schema import CLICKS, NULL
 from compositions.model import Stage, StageKind
 
 READS = ("wcs_user_sk", "wcs_item_sk", "wcs_sales_sk")

@@ -14,10 +14,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from apps.contract import Options, Outputs
+from apps.tpcxbb.generate import DAY_S, NULL
 from apps.tpcxbb.options import pages_of
 from apps.tpcxbb.portions import Ints, Portions, columns_for, news_of
 from apps.tpcxbb.query import TICK, Row, Value
-from apps.tpcxbb.schema import DAY_S, NULL
 from apps.tpcxbb.stages import PortionSessions, RowSessions, Session, SessionOptions, column
 from compositions.model import Stage, StageKind
 

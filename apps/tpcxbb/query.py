@@ -10,9 +10,9 @@ import numpy as np
 
 from apps.contract import App, Options, Outputs
 from apps.tpcxbb import tables
+from apps.tpcxbb.generate import Stream
 from apps.tpcxbb.options import QueryOptions
 from apps.tpcxbb.portions import END, packed
-from apps.tpcxbb.schema import Stream
 from apps.tpcxbb.tables import Columns
 from compositions.errors import RecomposeError
 

@@ -11,10 +11,10 @@ from pydantic import Field
 from apps.contract import Outputs
 from apps.event_time import KeyedPane, KeyedWindows, Pane, Sessions, Windowing
 from apps.event_time.windowing import States
+from apps.tpcxbb.generate import CLICKS
 from apps.tpcxbb.options import QueryOptions
 from apps.tpcxbb.portions import Ints, Portions, news_of, part_of
 from apps.tpcxbb.query import PortionQuery, Query, RowQuery, Value
-from apps.tpcxbb.schema import CLICKS
 from compositions.errors import RecomposeError
 
 Session = tuple[int, Any]

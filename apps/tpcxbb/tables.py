@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from apps.tpcxbb import generate
-from apps.tpcxbb.schema import CLICKS, DAY_S, DIMENSIONS, SALES, STREAMS, Stream
+from apps.tpcxbb.generate import CLICKS, DAY_S, DIMENSIONS, SALES, STREAMS, Stream
 from compositions.errors import RecomposeError
 
 Form = Literal["parquet", "csv"]

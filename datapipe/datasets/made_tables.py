@@ -14,8 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from apps.tpcxbb.generate import Plan, add_plan, plan_of
-from apps.tpcxbb.schema import STREAMS
+from apps.tpcxbb.generate import STREAMS, Plan, add_plan, plan_of
 from apps.tpcxbb.tables import MAKERS, Form, write_dimensions
 from compositions.errors import RecomposeError
 from datapipe.spark.session import open_session, told_in_a_sentence

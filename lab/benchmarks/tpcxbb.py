@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from apps.contract import App
 from apps.registry import create
 from apps.tpcxbb import tables
-from apps.tpcxbb.generate import Plan
-from apps.tpcxbb.schema import DAY_S
+from apps.tpcxbb.generate import DAY_S, Plan
 from compositions.model import Stage
 from lab.benchmarks.plain import serial
 from runtime.dispatch.instructions import Task

@@ -17,6 +17,8 @@ from service.schemas.status import Status
 
 router = APIRouter(tags=["apps"])
 STATUS: Responses = {200: {"model": Status}}
+CHANGE: Responses = {**STATUS, **documented(404, 409, 415, 503, 507)}
+"""Answers to a change of an app."""
 
 
 @router.get("/apps", responses={200: {"model": list[AppInfo]}, **documented()})
@@ -25,15 +27,13 @@ def apps(daemon: ThisDaemon) -> Response:
     return problems.Body(daemon.apps.all())
 
 
-@router.post(
-    "/apps/{app}/start", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)}
-)
+@router.post("/apps/{app}/start", dependencies=[ExpectJson], responses=CHANGE)
 def start(app: str, daemon: ThisDaemon, request: StartRequest | None = None) -> Response:
     """Starts an app. The answer comes at once, in state starting; its status tells when it runs, or why not."""
     return problems.Body(daemon.apps.start((request or StartRequest()).spec(app)))
 
 
-@router.post("/apps/{app}/stop", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)})
+@router.post("/apps/{app}/stop", dependencies=[ExpectJson], responses=CHANGE)
 def stop(app: str, daemon: ThisDaemon, request: StopRequest | None = None) -> Response:
     """Delivers what was accepted, then stops; answers when the app has ended. Meanwhile its state is stopping, and
     another stop, with a shorter time or with force, hurries it. The last results can be read until the next start. What
@@ -50,15 +50,13 @@ def _how(request: StopRequest | None) -> Stop | None:
     return Stop(request.drain, STOP_TIMEOUT_S if request.timeout_s is None else float(request.timeout_s))
 
 
-@router.put("/apps/{app}/input", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)})
+@router.put("/apps/{app}/input", dependencies=[ExpectJson], responses=CHANGE)
 def set_input(app: str, daemon: ThisDaemon, input: InputSpec) -> Response:
     """Changes input rate or pattern while running."""
     return problems.Body(daemon.apps.set_input(app, input))
 
 
-@router.post(
-    "/apps/{app}/announce", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)}
-)
+@router.post("/apps/{app}/announce", dependencies=[ExpectJson], responses=CHANGE)
 def announce(app: str, daemon: ThisDaemon, request: AnnounceRequest) -> Response:
     """Says what load is to come: it is believed, and there are workers for it when it begins."""
     return problems.Body(daemon.announcements.announce(app, request))
@@ -70,15 +68,13 @@ def take_back(app: str, daemon: ThisDaemon) -> Response:
     return problems.Body(daemon.announcements.take_back(app))
 
 
-@router.put(
-    "/apps/{app}/batching", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)}
-)
+@router.put("/apps/{app}/batching", dependencies=[ExpectJson], responses=CHANGE)
 def set_batching(app: str, daemon: ThisDaemon, batching: BatchingSpec) -> Response:
     """Changes how many items travel together, while running. A composition with a ``batch`` of its own keeps that."""
     return problems.Body(daemon.apps.set_batching(app, batching))
 
 
-@router.put("/apps/{app}/mode", dependencies=[ExpectJson], responses={**STATUS, **documented(404, 409, 415, 503, 507)})
+@router.put("/apps/{app}/mode", dependencies=[ExpectJson], responses=CHANGE)
 def set_mode(app: str, daemon: ThisDaemon, request: ModeRequest) -> Response:
     """Mode auto adapts, observe decides and reports without acting, pinned keeps one composition."""
     return problems.Body(daemon.apps.set_mode(app, request.mode, request.composition))

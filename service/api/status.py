@@ -19,7 +19,7 @@ from service.api.deps import ThisDaemon
 from service.api.docs import Responses
 from service.api.docs import problems as documented
 from service.api.problems import json_text
-from service.daemon.past import AskedTraces, Past, compared, known_runs, traces
+from service.daemon.past import between, compared, known_runs, slowest_traces, trace_of
 from service.runner.rpc.requests import ReadResults
 from service.runner.telemetry.record import KEPT_S
 from service.schemas.base import time_text
@@ -162,9 +162,7 @@ def history(app: str, daemon: ThisDaemon, last_s: LastSeconds = 300, from_: From
     of the present run, an hour at most."""
     if from_ is not None:
         until_s = time() if to is None else to.timestamp()
-        return problems.Body(
-            Past(daemon.observation.history, daemon.telemetry).between(app, from_.timestamp(), until_s)
-        )
+        return problems.Body(between(daemon.observation.history, daemon.telemetry, app, from_.timestamp(), until_s))
     return problems.Body(daemon.observation.history(app, last_s))
 
 
@@ -188,7 +186,9 @@ def item_traces(
     """Return where single items waited and were processed, from telemetry, some ten seconds after they left: the one
     with `serial` (of `run`, else of the latest run that has it), or the `slowest` of the last `last_s` seconds."""
     daemon.observation.status(app)
-    return problems.Body(traces(daemon.telemetry, app, AskedTraces(serial, run, slowest, last_s)))
+    if serial is not None:
+        return problems.Body(trace_of(daemon.telemetry, app, serial, run))
+    return problems.Body(slowest_traces(daemon.telemetry, app, last_s, slowest))
 
 
 @router.get("/decisions/{app}", responses={200: {"model": list[Entry]}, **documented(404)})

@@ -16,7 +16,7 @@ import structlog
 from compositions.errors import RecomposeError
 from compositions.wording import figure
 from control.decisions import State
-from datapipe.sinks.webhook import Posts
+from datapipe.sinks.webhook import LATER, Posts
 from profiler.slo import SloStatus
 from service.daemon.store.tables import StoredAlerts
 from service.schemas.alerts import Alert, AlertsInForce, AlertsRequest, BacklogRule, ObjectiveRule, Rule
@@ -29,8 +29,6 @@ WAITING = 100
 PATIENCE_S = 5.0
 WAITS_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Before each further attempt."""
-AGAIN = frozenset({408, 425, 429})
-"""Refusals that another attempt may change; those of 500 and more are too."""
 Post = Callable[[str, object], int]
 """Posts JSON data to an address. Returns the status. Raises: httpx.HTTPError; ValueError for what can be no address."""
 
@@ -90,7 +88,7 @@ class Webhook:
             if 200 <= status < 300:
                 return None
             said = f"the webhook answered {status}"
-            if status < 500 and status not in AGAIN:
+            if status < 500 and status not in LATER:
                 break
         return said
 

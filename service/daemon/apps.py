@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from control.decisions import Mode
-from service.daemon.checks import (
-    check_batching,
-    check_composition,
-    check_durability,
-    check_input,
-    check_objectives,
-    check_settings,
-    check_sink,
-    check_source,
-)
+from service.daemon.checks import check_batching, check_composition, check_input, check_objectives, check_start
 from service.daemon.compositions import Specs
 from service.daemon.observation import Observation
 from service.daemon.runs import Runs
@@ -40,7 +31,11 @@ class Owing:
         self._runs, self._store, self._journals = runs, store, journals
 
     def all(self) -> list[OwingRun]:
-        return [_body(app, debt, self._is_present(app, debt.run)) for app in self._runs.apps for debt in self._of(app)]
+        return [self._shown(app, debt) for app in self._runs.apps for debt in self._of(app)]
+
+    def _shown(self, app: str, debt: Debt) -> OwingRun:
+        known = {**asdict(debt), "journal": str(debt.journal)}
+        return OwingRun(app=app, present=self._is_present(app, debt.run), **known)
 
     def begun(self, spec: RunSpec) -> Started:
         """Return a new run of ``spec``, or the one that owes something and is of the same; one of which nothing is
@@ -94,19 +89,6 @@ def _refusal_of_unknown(spec: RunSpec, debt: Debt) -> str:
     )
 
 
-def _body(app: str, debt: Debt, present: bool) -> OwingRun:
-    return OwingRun(
-        app=app,
-        run=debt.run,
-        epoch=debt.epoch,
-        items=debt.items,
-        results=debt.results,
-        journal=str(debt.journal),
-        present=present,
-        fault=debt.fault,
-    )
-
-
 STOP_TIMEOUT_S = 600.0
 """For a stop that the user asks for. What was accepted is delivered however slow the stages are; a hung one has its own
 time limit, so this one is only against what we did not think of."""
@@ -143,12 +125,7 @@ class Apps:
 
     def _check(self, spec: RunSpec) -> None:
         choices = self._specs.compositions(spec)
-        check_source(spec)
-        check_sink(spec.sink)
-        check_durability(spec)
-        check_input(spec.input, spec.apps_dirs)
-        check_batching(spec.batching)
-        check_settings(spec)
+        check_start(spec)
         stored = self._store.slo(spec.app)
         check_objectives(spec.method.strategy, stored.slo if stored else None)
         check_composition(spec.app, spec.composition, choices, self._runs.cores())

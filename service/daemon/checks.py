@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from compositions.errors import Fault, RecomposeError
 from compositions.model import Composition
@@ -21,84 +23,83 @@ WORKERS_PER_CORE = 32
 """Of one app. Stages that wait gain from more workers than cores; each is a process of some 64 MB."""
 
 
+@contextmanager
+def _refusing(field: str, what: str = "") -> Iterator[None]:
+    """Refuse ``field`` of a request where the body is refused. Raises: BadValueError."""
+    try:
+        yield
+    except RecomposeError as error:
+        raise BadValueError(f"{what}{error}", [Fault(field, str(error))]) from error
+
+
+def _refuse(field: str, message: str) -> NoReturn:
+    raise BadValueError(message, [Fault(field, message)])
+
+
 def check_composition(app: str, name: str | None, choices: Sequence[Composition], cores: int) -> None:
     """Raises: BadValueError when ``name`` is given and not among ``choices``, or ``cores`` cannot bear its workers."""
     if name is None:
         return
     found = next((each for each in choices if each.name == name), None)
     if found is None:
-        message = f"{app} has no composition {name!r}; it has {listed([each.name for each in choices])}"
-        raise BadValueError(message, [Fault("composition", message)])
+        known = listed([each.name for each in choices])
+        _refuse("composition", f"{app} has no composition {name!r}; it has {known}")
     if found.workers > (most := cores * WORKERS_PER_CORE):
-        message = (
-            f"composition {name!r} has {found.workers:,} workers; on {cores} cores an app may have {most:,}, "
-            f"{WORKERS_PER_CORE} a core"
-        )
-        raise BadValueError(message, [Fault("composition", message)])
+        has = f"composition {name!r} has {found.workers:,} workers"
+        _refuse("composition", f"{has}; on {cores} cores an app may have {most:,}, {WORKERS_PER_CORE} a core")
 
 
 def check_input(input: InputSpec, apps_dirs: Sequence[str]) -> None:
     """Raises: BadValueError when the rate or pattern is not one; ``apps_dirs`` have the custom ones."""
-    try:
+    with _refusing("input", "input refused: "):
         rate_of(input, apps_dirs)
-    except RecomposeError as error:
-        raise BadValueError(f"input refused: {error}", [Fault("input", str(error))]) from error
 
 
 def check_batching(batching: BatchingSpec) -> None:
     """Raises: BadValueError when items, controller and settings do not go together."""
-    try:
+    with _refusing("batching", "batching refused: "):
         _ = batching.batching
-    except RecomposeError as error:
-        raise BadValueError(f"batching refused: {error}", [Fault("batching", str(error))]) from error
 
 
 def check_objectives(strategy: str, slo: Slo | None) -> None:
     """Raises: BadValueError when ``strategy`` takes one objective, and there are several, or a budget."""
-    try:
+    with _refusing("objectives"):
         check_takes(strategy, slo)
-    except RecomposeError as error:
-        raise BadValueError(str(error), [Fault("objectives", str(error))]) from error
 
 
-def check_settings(spec: RunSpec) -> None:
-    """Raises: BadValueError when one is unknown or out of range."""
-    try:
-        overridden(for_this_machine(), spec.settings)
-    except RecomposeError as error:
-        raise BadValueError(f"settings refused: {error}", [Fault("settings", str(error))]) from error
-
-
-def check_sink(sink: SinkSpec | None) -> None:
-    """Raises: BadValueError when it has fields of another kind, or can be none. Whether it answers is not asked."""
-    if sink is None:
-        return
-    if sink.fault is not None:
-        raise BadValueError(sink.fault, [Fault("sink", sink.fault)])
-    if sink.kind in KINDS:
-        try:
-            KINDS[sink.kind].open(Opening(sink.path, "", 0, sink.options)).close()
-        except RecomposeError as error:
-            raise BadValueError(str(error), [Fault("sink.path", str(error))]) from error
-
-
-def check_durability(spec: RunSpec) -> None:
-    """Check the durability. Raises: BadValueError if it does not fit the source or the sink."""
+def check_start(spec: RunSpec) -> None:
+    """Check a start apart from its objective and its composition. Raises: BadValueError."""
+    _check_source(spec)
+    _check_sink(spec.sink)
     if (fault := durability_fault(spec)) is not None:
-        raise BadValueError(fault, [Fault("durability", fault)])
+        _refuse("durability", fault)
+    check_input(spec.input, spec.apps_dirs)
+    check_batching(spec.batching)
+    with _refusing("settings", "settings refused: "):
+        overridden(for_this_machine(), spec.settings)
 
 
-def check_source(spec: RunSpec) -> None:
+def _check_source(spec: RunSpec) -> None:
     """Raises: BadValueError when the source cannot be read from this machine."""
     means, path = spec.source.of.path, spec.source.path
     if spec.source.fault is not None:
-        raise BadValueError(spec.source.fault, [Fault("source", spec.source.fault)])
+        _refuse("source", spec.source.fault)
     if path is None or means is PathMeans.PLACE:
         return
     if means is PathMeans.NOTHING or not _exists(path):
         why = "does not exist on the service's machine" if means is PathMeans.FILES else "goes with kind replay only"
-        message = f"source path {path!r} {why}; give a file or folder, or null for the app's own data set"
-        raise BadValueError(message, [Fault("source.path", message)])
+        _refuse("source.path", f"source path {path!r} {why}; give a file or folder, or null for the app's own data set")
+
+
+def _check_sink(sink: SinkSpec | None) -> None:
+    """Raises: BadValueError when it has fields of another kind, or can be none. Whether it answers is not asked."""
+    if sink is None:
+        return
+    if sink.fault is not None:
+        _refuse("sink", sink.fault)
+    if sink.kind in KINDS:
+        with _refusing("sink.path"):
+            KINDS[sink.kind].open(Opening(sink.path, "", 0, sink.options)).close()
 
 
 def _exists(path: str) -> bool:

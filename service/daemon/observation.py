@@ -71,8 +71,8 @@ class Observation:
         self._bring(name)
         store, asked = self._store, (name, limit + 1, before)
         decisions = store.decisions(*asked) if "decision" in kinds else []
-        runs = store.quiet_runs(*asked) if "no_change" in kinds else []
-        sizes = store.size_changes(*asked) if "batching" in kinds else []
+        runs = store.quiet_runs.latest(*asked) if "no_change" in kinds else []
+        sizes = store.size_changes.latest(*asked) if "batching" in kinds else []
         return history_of(decisions, runs, sizes, limit)
 
     def decision(self, name: str, number: int) -> Decision:

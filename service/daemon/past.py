@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from time import time
@@ -24,49 +23,41 @@ if TYPE_CHECKING:
     from datapipe.telemetry.runs import ItemFigures, RunRecords
 
 
-@dataclass(frozen=True, slots=True)
-class AskedTraces:
-    serial: int | None
-    run: str | None
-    """Of the serial number; None: the latest that has it."""
-    slowest: int
-    last_s: float
+Recent = Callable[[str, float], list[Sample]]
+"""Returns the samples of an app that its runner remembers of the last seconds."""
 
 
-class Past:
-    """Reads samples of every app, across runs and daemons."""
-
-    def __init__(self, recent: Callable[[str, float], list[Sample]], telemetry: TelemetrySpec | None) -> None:
-        """``recent``: samples of the last seconds that a runner remembers; ``telemetry``: that of all runs."""
-        self._recent, self._telemetry = recent, telemetry
-
-    def between(self, name: str, from_s: float, to_s: float) -> list[Sample]:
-        """Oldest first, seconds since 1970: what the present runner remembers, and before that telemetry, thinned out
-        where the range is long. Raises: NotFoundError for an app that is not registered."""
-        try:
-            recent = self._recent(name, max(1.0, time() - from_s))
-        except UnavailableError:  # what is written can be told without the runner
-            recent = []
-        seen = [each for each in recent if from_s <= read_time(each.at).timestamp() <= to_s]
-        until_s = read_time(seen[0].at).timestamp() - 1.0 if seen else to_s
-        return samples_between(self._telemetry, name, from_s, until_s) + seen
+def between(recent: Recent, telemetry: TelemetrySpec | None, app: str, from_s: float, to_s: float) -> list[Sample]:
+    """Oldest first, seconds since 1970: what the present runner remembers, and before that telemetry, thinned out
+    where the range is long. Raises: NotFoundError for an app that is not registered."""
+    try:
+        known = recent(app, max(1.0, time() - from_s))
+    except UnavailableError:  # what is written can be told without the runner
+        known = []
+    seen = [each for each in known if from_s <= read_time(each.at).timestamp() <= to_s]
+    until_s = read_time(seen[0].at).timestamp() - 1.0 if seen else to_s
+    return samples_between(telemetry, app, from_s, until_s) + seen
 
 
-def traces(telemetry: TelemetrySpec | None, app: str, asked: AskedTraces) -> list[Trace]:
-    """Return the trace of one item, or the slowest first; none if no telemetry is written. Raises: NotFoundError for an
-    item that is not in the telemetry."""
+def slowest_traces(telemetry: TelemetrySpec | None, app: str, last_s: float, most: int) -> list[Trace]:
+    """Return the traces of the slowest items of the last seconds; none if no telemetry is written."""
     if telemetry is None:
         return []
-    from datapipe.telemetry import traces as written  # imported here: a daemon without telemetry needs no Arrow
+    from datapipe.telemetry import traces  # imported here: a daemon without telemetry needs no Arrow
 
-    folder = Path(telemetry.folder)
-    if asked.serial is None:
-        return [Trace.of(row) for row in written.slowest(folder, app, time() - asked.last_s, asked.slowest)]
-    found = written.one(folder, app, asked.serial, asked.run)
+    return [Trace.of(row) for row in traces.slowest(Path(telemetry.folder), app, time() - last_s, most)]
+
+
+def trace_of(telemetry: TelemetrySpec | None, app: str, serial: int, run: str | None) -> list[Trace]:
+    """Return the trace of one item, of ``run`` or the latest that has it; none if no telemetry is written. Raises:
+    NotFoundError for an item that is not in the telemetry."""
+    if telemetry is None:
+        return []
+    from datapipe.telemetry import traces
+
+    found = traces.one(Path(telemetry.folder), app, serial, run)
     if found is None:
-        raise NotFoundError(
-            f"item {asked.serial} of {app} is not in the telemetry; it comes there ten seconds after it left"
-        )
+        raise NotFoundError(f"item {serial} of {app} is not in the telemetry; it comes there ten seconds after it left")
     return [Trace.of(found)]
 
 

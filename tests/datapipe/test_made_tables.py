@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from apps.tpcxbb import tables
-from apps.tpcxbb.generate import Plan
-from apps.tpcxbb.schema import CLICKS, SALES, Stream
+from apps.tpcxbb.generate import CLICKS, SALES, Plan, Stream
 from datapipe.datasets.made_tables import write_on_spark
 
 PLAN = Plan(seed=3, rows=40_000, hours=9, items=300, users=60)

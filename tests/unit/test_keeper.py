@@ -12,7 +12,7 @@ from runtime.dispatch.checkpoint import Checkpoint
 from runtime.dispatch.outcomes import Delivered
 from service.runner.durable.journal import Journal
 from service.runner.durable.values import Commit, Resumption
-from service.runner.wiring.checkpointer import CheckpointerParts, ExactlyOnceCheckpointer
+from service.runner.wiring.checkpointer import ExactlyOnceCheckpointer
 from service.runner.wiring.result_buffer import ResultBatch
 
 
@@ -40,8 +40,8 @@ class Writer:
 class Staged:
     def __init__(self) -> None:
         self.writer, self.released, self.seen, self.out = Writer(), [], [], 0
-        parts = CheckpointerParts(self.writer, Push(1, clock=float), lambda payload: payload, Resumption(), None)  # type: ignore[arg-type]
-        self.checkpointer = ExactlyOnceCheckpointer(lambda run: self.released.append(run.first), parts)
+        parts = self.writer, Push(1, clock=float), lambda payload: payload, Resumption(), None
+        self.checkpointer = ExactlyOnceCheckpointer(lambda run: self.released.append(run.first), *parts)
         self.checkpointer.seen = lambda at_s, out: self.seen.append((at_s, out.serial, out.payload))
 
     def leave(self) -> None:

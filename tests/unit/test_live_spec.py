@@ -11,7 +11,7 @@ from apps.synthetic import Synthetic
 from compositions.errors import RecomposeError
 from datapipe.spark import session
 from service.cli.texts import parse_sink, parse_source
-from service.daemon.checks import check_source
+from service.daemon.checks import check_start
 from service.runner.validation.checked import open_link
 from service.schemas.refusals import BadValueError
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
@@ -36,7 +36,7 @@ def test_fields_of_a_source_go_with_its_kind(fields: dict[str, Any], sentence: s
     with pytest.raises(RecomposeError, match=sentence):
         open_link(RunSpec(app="synthetic", source=SourceSpec(**fields)), Synthetic())
     with pytest.raises(BadValueError, match=sentence):
-        check_source(RunSpec(app="synthetic", source=SourceSpec(**fields)))
+        check_start(RunSpec(app="synthetic", source=SourceSpec(**fields)))
 
 
 def test_a_spec_survives_being_stored() -> None:

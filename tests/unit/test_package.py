@@ -25,7 +25,7 @@ from recompose import (
     pipeline,
     run,
 )
-from recompose.unread import Unread
+from recompose.live import Unread
 from service.runner.wiring.result_buffer import ResultBatch
 
 

@@ -12,7 +12,7 @@ from written_telemetry import BEGAN_S, rewrite, row, write, write_items
 from datapipe.telemetry import traces
 from datapipe.telemetry.past import snapshots_between
 from service.daemon import past
-from service.daemon.past import AskedTraces, samples_between
+from service.daemon.past import samples_between
 from service.schemas.refusals import NotFoundError
 from service.schemas.runs import Trace
 from service.schemas.spec import TelemetrySpec
@@ -95,6 +95,5 @@ def test_an_item_is_found_by_its_serial_number_in_the_latest_run_that_has_it(tmp
     assert found is not None
     assert (found["run"], found["serial"]) == ("old", 1)
     assert traces.one(tmp_path, "ferret", 1, "r") is None
-    asked = AskedTraces(serial=99, run=None, slowest=1, last_s=1.0)
     with pytest.raises(NotFoundError, match=r"item 99 of ferret is not in the telemetry"):
-        past.traces(TelemetrySpec(folder=str(tmp_path)), "ferret", asked)
+        past.trace_of(TelemetrySpec(folder=str(tmp_path)), "ferret", 99, None)

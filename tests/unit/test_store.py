@@ -48,7 +48,7 @@ def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
     first.put_started("words", Started(SPEC, 17))
     first.put_overlay("words", {"wide": WIDE, "gone": None})
     first.put_decisions("words", [decision(1), decision(2)])
-    first.put_quiet_runs("words", [QuietRun(reason="met", first_at="a", last_at="b", count=3)])
+    first.quiet_runs.put("words", [QuietRun(reason="met", first_at="a", last_at="b", count=3)])
     first.close()
 
     second = DaemonStore(tmp_path / "new" / "folder")
@@ -57,7 +57,7 @@ def test_a_second_daemon_reads_what_the_first_wrote(tmp_path: Path) -> None:
     assert second.started() == {"words": Started(SPEC, 17)}
     assert second.overlay("words") == {"wide": WIDE, "gone": None}
     assert [each.id for each in second.decisions("words", 10)] == [2, 1]
-    assert second.quiet_runs("words", 10) == [QuietRun(reason="met", first_at="a", last_at="b", count=3)]
+    assert second.quiet_runs.latest("words", 10) == [QuietRun(reason="met", first_at="a", last_at="b", count=3)]
     second.close()
 
 
@@ -85,8 +85,8 @@ def test_a_decision_whose_outcome_comes_later_is_replaced_not_doubled() -> None:
 def test_a_growing_run_of_no_change_stays_one() -> None:
     store = DaemonStore(None)
     for count in (1, 2):
-        store.put_quiet_runs("words", [QuietRun(reason="met", first_at="t1", last_at=f"t{count}", count=count)])
-    assert [each.count for each in store.quiet_runs("words", 10)] == [2]
+        store.quiet_runs.put("words", [QuietRun(reason="met", first_at="t1", last_at=f"t{count}", count=count)])
+    assert [each.count for each in store.quiet_runs.latest("words", 10)] == [2]
     store.close()
 
 
@@ -98,10 +98,10 @@ def test_changes_of_the_size_are_kept_also_in_a_file_that_was_made_without_them(
     change = SizeChange(
         controller="pid", from_=1, to=8, least=1, most=9, reason="", first_at="t1", last_at="t1", count=1
     )
-    store.put_size_changes("words", [change])
-    store.put_size_changes("words", [change.model_copy(update={"last_at": "t2", "count": 2, "to": 5})])
-    assert [(each.from_, each.to, each.count) for each in store.size_changes("words", 10)] == [(1, 5, 2)]
-    assert store.quiet_runs("words", 10) == store.size_changes("other", 10) == []
+    store.size_changes.put("words", [change])
+    store.size_changes.put("words", [change.model_copy(update={"last_at": "t2", "count": 2, "to": 5})])
+    assert [(each.from_, each.to, each.count) for each in store.size_changes.latest("words", 10)] == [(1, 5, 2)]
+    assert store.quiet_runs.latest("words", 10) == store.size_changes.latest("other", 10) == []
     store.close()
 
 
@@ -118,10 +118,10 @@ def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     store = DaemonStore(None)
     for number in range(1, 21):
         store.put_decisions("words", [decision(number)])
-        store.put_quiet_runs("words", [QuietRun(first_at=f"{number:02}", last_at="", reason="", count=1)])
+        store.quiet_runs.put("words", [QuietRun(first_at=f"{number:02}", last_at="", reason="", count=1)])
     store.put_decisions("other", [decision(1)])
     assert [each.id for each in store.decisions("words", 100)] == [20, 19, 18, 17, 16]
-    assert [each.first_at for each in store.quiet_runs("words", 100)] == ["20", "19", "18", "17", "16"]
+    assert [each.first_at for each in store.quiet_runs.latest("words", 100)] == ["20", "19", "18", "17", "16"]
     assert len(store.decisions("other", 100)) == 1
     store.close()
 
@@ -173,7 +173,7 @@ def test_the_state_file_of_the_first_release_is_read_unchanged(tmp_path: Path) -
     assert started.spec.ending.telemetry == TelemetrySpec(folder="/telemetry")
     assert store.overlay("synthetic") == {"wide": wide, "3": None}
     assert [each.to for each in store.decisions("synthetic", 10)] == ["1"]
-    assert [each.count for each in store.quiet_runs("synthetic", 10)] == [3]
+    assert [each.count for each in store.quiet_runs.latest("synthetic", 10)] == [3]
     assert store.put_slo("words", Slo("latency", 1.0)).id == 3
     store.close()
 

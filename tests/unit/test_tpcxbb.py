@@ -18,8 +18,7 @@ from apps.contract import App, Outputs
 from apps.registry import create
 from apps.tpcxbb import tables
 from apps.tpcxbb.__main__ import main as write_tables
-from apps.tpcxbb.generate import Plan
-from apps.tpcxbb.schema import DIMENSIONS, STREAMS
+from apps.tpcxbb.generate import DIMENSIONS, STREAMS, Plan
 from compositions.enumeration import generate
 from compositions.errors import RecomposeError
 from compositions.model import Composition

@@ -13,7 +13,7 @@ from control.forecast.load.arrivals import Unhindered
 from control.load_anticipation import LoadAnticipation
 from profiler.snapshot import InputNow, Snapshot
 from profiler.source_reading import SourceReading
-from service.runner.wiring.intake import Intake
+from service.runner.wiring.run import Intake
 
 TURN_S = 0.25
 USERS_PER_S = 60.0

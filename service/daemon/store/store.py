@@ -17,7 +17,7 @@ from service.daemon.store.database import Database
 from service.daemon.store.tables import (
     DurableRuns,
     Facts,
-    RunsTable,
+    LastingTable,
     StoredAlerts,
     body_to_json,
     overlay_from_json,
@@ -75,8 +75,8 @@ class DaemonStore:
 
     def __init__(self, directory: Path | None) -> None:
         self._database = Database(directory, SCHEMA_VERSION, SCHEMA)
-        self._quiet_runs = RunsTable(self._database, "no_change", HISTORY_LIMIT)
-        self._size_changes = RunsTable(self._database, "size_change", HISTORY_LIMIT)
+        self.quiet_runs = LastingTable(self._database, "no_change", HISTORY_LIMIT, QuietRun.model_validate_json)
+        self.size_changes = LastingTable(self._database, "size_change", HISTORY_LIMIT, SizeChange.model_validate_json)
         self.facts = Facts(self._database)
         self.durable_runs = DurableRuns(self.facts)
         self.trouble = self._database.trouble
@@ -173,14 +173,6 @@ class DaemonStore:
                 (app, HISTORY_LIMIT),
             )
 
-    def put_quiet_runs(self, app: str, runs: Iterable[QuietRun]) -> None:
-        """Adds or extends runs of "no change" (``first_at`` names a run)."""
-        self._quiet_runs.put(app, runs)
-
-    def put_size_changes(self, app: str, changes: Iterable[SizeChange]) -> None:
-        """Adds or extends them, as above."""
-        self._size_changes.put(app, changes)
-
     def decisions(self, app: str, limit: int, before: str | None = None, through: int | None = None) -> list[Decision]:
         """The newest decisions, newest first: of all, of those before a time, or of those up to an id."""
         sql = (
@@ -188,14 +180,6 @@ class DaemonStore:
             " AND (?3 IS NULL OR id <= ?3) ORDER BY id DESC LIMIT ?4"
         )
         return [Decision.model_validate_json(row[0]) for row in self._database.read(sql, (app, before, through, limit))]
-
-    def quiet_runs(self, app: str, limit: int, before: str | None = None) -> list[QuietRun]:
-        """The runs of no change that were said last, the latest first."""
-        return [QuietRun.model_validate_json(body) for body in self._quiet_runs.latest(app, limit, before)]
-
-    def size_changes(self, app: str, limit: int, before: str | None = None) -> list[SizeChange]:
-        """The latest, the latest first."""
-        return [SizeChange.model_validate_json(body) for body in self._size_changes.latest(app, limit, before)]
 
     def last_decision_id(self, app: str) -> int:
         """0 when there is none."""

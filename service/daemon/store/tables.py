@@ -9,7 +9,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Generic, TypeVar
 
 import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -20,12 +20,10 @@ from profiler.slo import Slo
 from service.daemon.store.database import Database
 from service.schemas.alerts import Alert, AlertsRequest
 from service.schemas.base import plain
+from service.schemas.batching import SizeChange
+from service.schemas.decisions import QuietRun
 from service.schemas.refusals import BadValueError
 from service.schemas.spec import RunSpec
-
-# Convert frozen values to JSON text and back, for the state file.
-#
-# Everything is read back through the model that will read it before it is stored.
 
 _SLO = TypeAdapter(Slo)
 _COMPOSITION = TypeAdapter(Composition)
@@ -155,23 +153,17 @@ class StoredAlerts:
             return [alert for (_, name), alert in self._raised.items() if name == app]
 
 
-class Lasting(Protocol):
-    """A body with a beginning and an end."""
-
-    @property
-    def first_at(self) -> str: ...
-
-    @property
-    def last_at(self) -> str: ...
+E = TypeVar("E", bound=QuietRun | SizeChange)
 
 
-class RunsTable:
-    """``name`` is one of our own, with the columns app, first_at, last_at, body. The latest ``most`` of an app stay."""
+class LastingTable(Generic[E]):
+    """Entries with a beginning, which names them, and an end. ``name`` is one of our own, with the columns app,
+    first_at, last_at, body. The latest ``most`` of an app stay."""
 
-    def __init__(self, database: Database, name: str, most: int) -> None:
-        self._database, self._name, self._most = database, name, most
+    def __init__(self, database: Database, name: str, most: int, read: Callable[[str], E]) -> None:
+        self._database, self._name, self._most, self._read = database, name, most, read
 
-    def put(self, app: str, runs: Iterable[Lasting]) -> None:
+    def put(self, app: str, runs: Iterable[E]) -> None:
         """Adds or extends them; unchanged ones cost no write."""
         rows = [(app, run.first_at, run.last_at, json.dumps(plain(run))) for run in runs]
         with self._database.writing() as db:
@@ -186,10 +178,10 @@ class RunsTable:
                 (app, self._most),
             )
 
-    def latest(self, app: str, limit: int, before: str | None = None) -> list[str]:
-        """Their bodies as JSON text, the latest first: of all, or of those that ended before that time."""
+    def latest(self, app: str, limit: int, before: str | None = None) -> list[E]:
+        """The latest first: of all, or of those that ended before that time."""
         sql = (
             f"SELECT body FROM {self._name} WHERE app = ?1 AND (?2 IS NULL OR last_at < ?2)"
             " ORDER BY last_at DESC, first_at DESC LIMIT ?3"
         )
-        return [row[0] for row in self._database.read(sql, (app, before, limit))]
+        return [self._read(row[0]) for row in self._database.read(sql, (app, before, limit))]

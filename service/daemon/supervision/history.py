@@ -57,13 +57,11 @@ class HistoryPuller:
         self.pull_decisions()
         if now_s >= self._quiet_runs_due_s:
             self._quiet_runs_due_s = now_s + QUIET_RUNS_EVERY_S
-            self.pull_quiet_runs()
-            self.pull_sizes()
+            self.pull_lasting()
 
     def pull_all(self) -> None:
         self.pull_decisions()
-        self.pull_quiet_runs()
-        self.pull_sizes()
+        self.pull_lasting()
 
     def pull_decisions(self) -> None:
         """New ones, and the latest known ones again."""
@@ -80,17 +78,12 @@ class HistoryPuller:
             self._store.put_decisions(self._app, [each.numbered(each.id + base) for each in found])
             self._seen = max(self._seen, found[-1].id)
 
-    def pull_quiet_runs(self) -> None:
-        found = self._slot.ask(ReadNoChanges(QUIET_RUNS))
+    def pull_lasting(self) -> None:
+        """Copy the latest runs of "no change" and changes of the bundle size."""
+        quiet, sizes = self._slot.ask(ReadNoChanges(QUIET_RUNS)), self._slot.ask(ReadSizes(QUIET_RUNS))
         try:
-            self._store.put_quiet_runs(self._app, found)
-        except NotStoredError:  # as above
-            return
-
-    def pull_sizes(self) -> None:
-        found = self._slot.ask(ReadSizes(QUIET_RUNS))
-        try:
-            self._store.put_size_changes(self._app, found)
+            self._store.quiet_runs.put(self._app, quiet)
+            self._store.size_changes.put(self._app, sizes)
         except NotStoredError:  # as above
             return
 

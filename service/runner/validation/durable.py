@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import structlog
@@ -193,19 +193,12 @@ class PushDoor:
             ) from error
 
 
-class Ledger(Protocol):
-    """The place where items are stored before they are acknowledged."""
-
-    def push(self, values: tuple[Any, ...], items: Sequence[Any]) -> int:
-        """The serial number of the first; returns when they are stored. Raises: RecomposeError when they are not."""
-
-
 class JournalledDoor(PushDoor):
-    """Acknowledges what is stored, and nothing else: ``ledger`` gives the items to the source when they are."""
+    """Acknowledges what is stored, and nothing else: ``journal`` gives the items to the source when they are."""
 
-    def __init__(self, app: App, source: Source, kind: str, ledger: Ledger) -> None:
+    def __init__(self, app: App, source: Source, kind: str, journal: GroupWriter) -> None:
         super().__init__(app, source, kind)
-        self._ledger = ledger
+        self._journal = journal
 
     def put(self, value: Any) -> int:
         serials, refusal = self.put_all((value,))
@@ -224,7 +217,7 @@ class JournalledDoor(PushDoor):
             return [], error
         try:
             refusal = self._announce(source, values, stored, arrivals)
-            first = self._ledger.push(tuple(stored), arrivals) if arrivals else 0
+            first = self._journal.push(tuple(stored), arrivals) if arrivals else 0
             kept = True
         except RecomposeError as error:
             return [], error

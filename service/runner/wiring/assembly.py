@@ -35,10 +35,9 @@ from service.runner.bundling import Bundling
 from service.runner.loop import Bundler, ControlLoop, LoopSettings, Sink
 from service.runner.validation.checked import CheckedSpec
 from service.runner.validation.resolution import Table, available_cores
-from service.runner.wiring.checkpointer import CHECKPOINTERS, Checkpointer, CheckpointerParts
-from service.runner.wiring.intake import Intake
+from service.runner.wiring.checkpointer import CHECKPOINTERS, Checkpointer
 from service.runner.wiring.result_buffer import ResultBatch
-from service.runner.wiring.run import Run
+from service.runner.wiring.run import Intake, Run
 from service.runner.wiring.sink import ResultSink
 from service.runner.wiring.sink_writer import SinkWriter
 from service.schemas.spec import RunSpec
@@ -72,18 +71,8 @@ def assemble(checked: CheckedSpec, results: Table | None = None) -> Run:
         intake = Intake(source, loop.engine, loop.monitor, bundling, workers, lambda: checked.pushes.waiting)
         intake.admitted, checkpointer.seen = checkpointer.admitted, loop.seen
         undoing.pop_all()
-        return Run(
-            checked,
-            intake,
-            bundling,
-            sink,
-            loop,
-            checkpointer,
-            sink_writer,
-            pool.wake,
-            checked.compositions,
-            checked.spec.announced,
-        )
+        own = checked.compositions, checked.spec.announced
+        return Run(checked, intake, bundling, sink, loop, checkpointer, sink_writer, pool.wake, *own)
 
 
 def _limits(checked: CheckedSpec, done: int) -> SourceLimits:
@@ -206,14 +195,9 @@ def checkpointer_of(
     writer, found = checked.stored.writer, checked.stored.found
     writer.tell(wake)
     sink.begin(begin.next_serial, [ResultBatch(*left) for left in found.left])
-    parts = CheckpointerParts(
-        writer,
-        checked.source,
-        decode=lambda payload: codec.decode(payload)[0],
-        found=found,
-        until=None if sink_writer is None else lambda: sink_writer.until,
-    )
-    checkpointer = CHECKPOINTERS[checked.spec.durable.durability](sink.release, parts)
+    until = None if sink_writer is None else lambda: sink_writer.until
+    make = CHECKPOINTERS[checked.spec.durable.durability]
+    checkpointer = make(sink.release, writer, checked.source, lambda payload: codec.decode(payload)[0], found, until)
     sink.way = checkpointer.take
     return checkpointer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from datapipe.sources.portions import Marks, Position, Positioned, part_of
@@ -28,6 +28,8 @@ Release = Callable[[ResultBatch], None]
 Seen = Callable[[float, Delivered], None]
 """Is told from when on what left can be seen."""
 Checkpoints = Callable[[int], Checkpoint | None]
+Until = Callable[[], int]
+"""Results of items below are where they go for good."""
 
 
 class Checkpointer:
@@ -103,34 +105,30 @@ class Tracker:
         return changed
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointerParts:
-    """The parts that a checkpointer works with."""
-
-    writer: GroupWriter
-    source: Source
-    decode: Callable[[Payload], Any]
-    """A state of a stage."""
-    found: Resumption
-    """How far the runner before this one had come."""
-    until: Callable[[], int] | None
-    """Results of items below are where they go for good; None: there is no such place."""
-
-
 class RestartCheckpointer(Checkpointer):
     """Results go at once, and how far the run has come is stored now and then: what left since comes again."""
 
     EVERY_S = 0.2
 
-    def __init__(self, release: Release, parts: CheckpointerParts) -> None:
+    def __init__(
+        self,
+        release: Release,
+        writer: GroupWriter,
+        source: Source,
+        decode: Callable[[Payload], Any],
+        found: Resumption,
+        until: Until | None,
+    ) -> None:
+        """``decode`` reads a state of a stage. ``found``: how far the runner before this one had come. ``until``: None
+        if results go nowhere for good."""
         super().__init__(release)
-        self._writer, self._source, self._decode = parts.writer, parts.source, parts.decode
-        self._tracker, self._until = Tracker(), parts.until
+        self._writer, self._source, self._decode, self._until = writer, source, decode, until
+        self._tracker = Tracker()
         self._states: dict[str, tuple[Payload, Any]] = {}
         """As they were decoded last."""
-        self._told = self._left = parts.found.checkpoint.next_serial
+        self._told = self._left = found.checkpoint.next_serial
         """Of the serial numbers that left, those before are to be stored; and all."""
-        self._latest = Commit(parts.found.checkpoint, wanted=parts.found.wanted)
+        self._latest = Commit(found.checkpoint, wanted=found.wanted)
         """That was given to be stored."""
         self._ready: Commit | None = None
         """To be stored when the sink has what left."""
@@ -223,8 +221,8 @@ class ExactlyOnceCheckpointer(RestartCheckpointer):
     """At the most. Between two commits passes as long as the earlier one took: more results share what a slow disk or
     a busy machine makes dear."""
 
-    def __init__(self, release: Release, parts: CheckpointerParts) -> None:
-        super().__init__(release, parts)
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         self._held: deque[ResultBatch] = deque()
         """Not submitted yet."""
         self._on_its_way: deque[ResultBatch] = deque()
