@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from lab.benchmarks.daemon import Daemon
+from lab.benchmarks.daemon import Daemon, free_port
 
 Item = dict[str, Any]
 KEYS = 17
@@ -105,12 +105,6 @@ class Folder(Stream):
         return items
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -125,7 +119,7 @@ class Redis(Stream):
 
         if shutil.which("redis-server") is None:
             raise SystemExit("redis-server is not installed; make setup-brokers installs it")
-        self._port = _free_port()
+        self._port = free_port()
         where = ("--port", str(self._port), "--bind", "127.0.0.1", "--dir", str(folder))
         self._server = subprocess.Popen(["redis-server", *where, "--save", ""], stdout=subprocess.DEVNULL)
         self._client = redis.Redis(port=self._port)
@@ -212,7 +206,7 @@ class Nats(Stream):
         if shutil.which("nats-server") is None:
             raise SystemExit("nats-server is not installed; make setup-brokers installs it")
         self._nats, self._errors = nats, (OSError, nats.errors.Error, asyncio.TimeoutError)
-        self._port = _free_port()
+        self._port = free_port()
         self._command = ["nats-server", "-js", "-a", "127.0.0.1", "-p", str(self._port), "-sd", str(folder / "nats")]
         self._server = self._started()
         up.wait_for(lambda: _answers(self._port), 10, "nats-server")

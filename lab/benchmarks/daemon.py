@@ -51,13 +51,13 @@ class Daemon:
             return False
 
     def kill(self) -> None:
-        """SIGKILL to the daemon alone; what it started has to notice by itself."""
+        """Send SIGKILL to the daemon alone; what it started has to notice by itself."""
         assert self.process is not None, "start it first"
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> int:
-        """SIGTERM, and the exit status."""
+        """Send SIGTERM, and return the exit status."""
         assert self.process is not None, "start it first"
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -82,7 +82,7 @@ class Daemon:
         return status
 
     def results(self, app: str) -> Iterator[dict[str, Any]]:
-        """All results that the daemon still keeps, page by page."""
+        """Yield all results that the daemon still retains, page by page."""
         cursor: dict[str, Any] = {}
         while page := self.get(f"/results/{app}", limit=1000, **cursor):
             yield from page
@@ -97,13 +97,16 @@ class Daemon:
             time.sleep(0.1)
 
 
-@contextmanager
-def daemon(state: Path, *arguments: str, program: tuple[str, ...] = SERVE) -> Iterator[Daemon]:
-    """A daemon on a free loopback port with its state in ``state``; ended, and all it started, on the way out."""
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    running = Daemon(port, state, arguments, program=program)
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def daemon(state: Path, *arguments: str, program: tuple[str, ...] = SERVE) -> Iterator[Daemon]:
+    """Yield a daemon on a free loopback port with its state in ``state``; end it and all it started afterwards."""
+    running = Daemon(free_port(), state, arguments, program=program)
     try:
         running.start()
         yield running

@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -110,10 +109,3 @@ def _is_free(database: Path) -> bool:
 def frozen_for_a_while() -> None:
     """As long as ``RECOMPOSE_FREEZE_S`` says, beyond what the other runner takes."""
     time.sleep(float(os.environ.get("RECOMPOSE_FREEZE_S", "0")))
-
-
-def wait_until(what: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < until_s, "it did not come"
-        time.sleep(0.02)

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import wait_until
+
 PATIENCE_S = 30.0
 LAST = b"no more"
 """Payload of a message that ends what is read of a topic."""
@@ -32,13 +34,6 @@ def free_port() -> int:
 def answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def wait_until(what: Callable[[], Any]) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < until_s, "it did not come"
-        time.sleep(0.02)
 
 
 class RedisServer:

@@ -26,6 +26,7 @@ SHAPES = [
     "Par*2(seen,spread)-Par*2-Par*3(place,show)",
     "Seq(seen,spread,count)-Par*2(place,show)",
     "Seq(seen,spread,count,place,show)",
+    *("Dyn*1", "Dyn*3(ct)", "Dyn*3(kanban)", "Dyn*2(qst)"),
 ]
 RESIZED = "Par*2-Seq-Par*3(count)-Par*3(place,show)"
 """``SPLIT`` with other numbers of workers."""

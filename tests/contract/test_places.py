@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from plain_numbers import Numbers
-from servers import NatsServer, RabbitMq, RedisServer, Relay, wait_until
+from servers import NatsServer, RabbitMq, RedisServer, Relay
 
 from compositions.errors import RecomposeError
 from datapipe.source_kinds import open_source
@@ -23,6 +23,7 @@ from datapipe.sources.portions import Position, Refused
 from service.runner.rpc.requests import ReadResults, ReadStatus, Start
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, SourceSpec
+from tests.support.waiting import wait_until
 
 
 class Place(ABC):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 from plain_numbers import Numbers
 from runners import Process
-from servers import Mosquitto, RabbitMq, Relay, wait_until
+from servers import Mosquitto, RabbitMq, Relay
 
 from compositions.errors import RecomposeError
 from datapipe.brokers.mqtt import source as mqtt_source
@@ -38,6 +38,7 @@ from datapipe.sources.portions import Refused
 from service.runner.rpc.requests import Push, ReadResults, ReadStatus, Start
 from service.runner.runner import Runner
 from service.schemas.spec import RunSpec, SourceSpec
+from tests.support.waiting import wait_until
 
 
 class Place(ABC):

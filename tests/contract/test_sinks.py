@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from servers import wait_until
 from sink_places import PLACES, AFolderOfParquet, ARedis, AWebhook, Place, There, as_read
 
 from apps.contract import App, Outputs
@@ -23,6 +22,7 @@ from service.runner.rpc.requests import PushMany, ReadStatus, Start, Stop
 from service.runner.runner import Runner
 from service.runner.wiring import sink_writer
 from service.schemas.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module", params=sorted(PLACES))

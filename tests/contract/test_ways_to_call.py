@@ -12,7 +12,12 @@ from apps.contract import Outputs
 from runtime.dispatch.events import SwitchStyle
 from runtime.dispatch.settings import DispatcherSettings
 
-SHAPES = ["Seq-Seq-Seq-Seq-Seq", "Par*2(spread,odd)-Par*2(ask,pairs)-Seq", "Seq(spread,odd,ask,pairs,total)"]
+SHAPES = [
+    "Seq-Seq-Seq-Seq-Seq",
+    "Par*2(spread,odd)-Par*2(ask,pairs)-Seq",
+    "Seq(spread,odd,ask,pairs,total)",
+    *("Dyn*1", "Dyn*3(ct)", "Dyn*3(kanban)", "Dyn*2(qst)"),
+]
 RESIZED = "Par*3(spread,odd)-Seq(ask,pairs)-Seq"
 """The second of them, with other numbers of workers."""
 

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from runners import Process, frozen_for_a_while, stopped_between_commits, wait_until
+from runners import Process, frozen_for_a_while, stopped_between_commits
 from sink_places import PLACES, Place
 from wire import Wire
+
+from tests.support.waiting import wait_until
 
 SHUT_OUT = sorted(kind for kind, place in PLACES.items() if place.shuts_out)
 SERVERS = sorted(kind for kind in SHUT_OUT if PLACES[kind].is_server)

@@ -7,10 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from runners import Process, wait_until
+from runners import Process
 from sink_places import PLACES
 
 from apps import registry
+from tests.support.waiting import wait_until
 
 APPS = Path(__file__).parent / "apps"
 ITEMS, ROUNDS = 100, 4

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from runtime.arena.reference import ArenaSettings, Reference, in_pages, memory_b
 from runtime.pools.ray.worker import run_worker
 from runtime.transport.hub import Hub
 from runtime.transport.wire import Kind, Message
+from tests.support.waiting import wait_until
 
 SPAWN = multiprocessing.get_context("spawn")
 SIZE, PATIENCE_S = 1_000_000, 60.0
@@ -135,13 +136,6 @@ def frame(number: int) -> np.ndarray:
     return np.full(SIZE, number, np.uint8)
 
 
-def until(happened: Callable[[], bool]) -> None:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < give_up_s, "it did not happen"
-        time.sleep(0.01)
-
-
 def maps(pid: int) -> list[str]:
     """What a process has mapped; nothing, if it is gone."""
     try:
@@ -207,13 +201,13 @@ def test_a_hung_worker_that_is_given_up_keeps_its_room_until_it_is_dead(runner: 
         runner.run("w1", payload, "anew")  # now it gets room with a task
     process = psutil.Process(runner.workers["w1"].pid)
     process.suspend()
-    until(lambda: process.status() == psutil.STATUS_STOPPED)
+    wait_until(lambda: process.status() == psutil.STATUS_STOPPED)
     runner.send("w1", payload, "anew")
     del payload
     runner.hub.drop("w1")
     assert runner.arena.used_bytes == in_pages(SIZE)  # the room
     process.kill()
-    until(lambda: runner.arena.take(1) is not None and runner.arena.used_bytes == 0)
+    wait_until(lambda: runner.arena.take(1) is not None and runner.arena.used_bytes == 0)
 
 
 def test_memory_is_flat_over_many_frames(runner: Runner) -> None:
@@ -269,6 +263,6 @@ def test_a_killed_runner_leaves_nothing(also_workers: bool) -> None:
     for pid in [process.pid, *(workers if also_workers else [])]:
         os.kill(pid, signal.SIGKILL)
     process.join(PATIENCE_S)
-    until(lambda: not holders(workers))
+    wait_until(lambda: not holders(workers))
     here.close()
     there.close()

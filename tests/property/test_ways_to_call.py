@@ -25,11 +25,11 @@ from runtime.pools.local import LocalPool, PickleCodec
 class Run:
     """An engine on a pool. Losses never make a dead letter here: it is the stages alone that do."""
 
-    def __init__(self, pool: LocalPool | SimulatedPool, drawn: Drawn) -> None:
-        limits, composition = DispatcherSettings(losses=100, buffer_items=1000), drawn.composition()
+    def __init__(self, pool: LocalPool | SimulatedPool, app: Shaped, composition: Composition) -> None:
+        limits = DispatcherSettings(losses=100, buffer_items=1000)
         self.pool, self.codec = pool, PickleCodec()
-        self.encode = routing(drawn.app(), self.codec.encode)
-        self.engine = Engine(Dispatcher(drawn.stages, composition, limits, validate=True), pool)
+        self.encode = routing(app, self.codec.encode)
+        self.engine = Engine(Dispatcher(app.stages, composition, limits, validate=True), pool)
         self.out: list[Out] = []
         self.admitted = 0
         self.engine.start()
@@ -101,14 +101,14 @@ def check(run: Run, drawn: Drawn, data: st.DataObject) -> None:
 def test_in_virtual_time(data: st.DataObject) -> None:
     drawn, cost = Drawn(data), Cost(0.001, 0.001)
     pool = SimulatedPool(lambda stage, serial: cost, Machine(start_s=0.01), drawn.app)
-    check(Run(pool, drawn), drawn, data)
+    check(Run(pool, drawn.app(), drawn.composition()), drawn, data)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_in_threads(data: st.DataObject) -> None:
     drawn = Drawn(data)
-    check(Run(LocalPool(drawn.app), drawn), drawn, data)
+    check(Run(LocalPool(drawn.app), drawn.app(), drawn.composition()), drawn, data)
 
 
 def test_a_stage_with_state_sees_bundles_in_order_also_if_a_stage_of_its_worker_waits() -> None:
@@ -117,17 +117,9 @@ def test_a_stage_with_state_sees_bundles_in_order_also_if_a_stage_of_its_worker_
     app, cost = Shaped(Shape(kinds=kinds)), Cost(0.001, 0.001)
     composition = Composition("one", (Group(tuple(stage.name for stage in app.stages)),))
     pool = SimulatedPool(lambda stage, serial: cost, Machine(start_s=0.01), lambda: Shaped(Shape(kinds=kinds)))
-    codec = PickleCodec()
-    engine = Engine(Dispatcher(app.stages, composition, DispatcherSettings(), validate=True), pool)
-    encode, out = routing(app, codec.encode), []
-    engine.start()
-    try:
-        for numbers in ([0, 1], list(range(2, 12)), [12, 13]):
-            engine.admit(encode(numbers), (0.0,) * len(numbers))
-        while not engine.idle and engine.now_s < 10:
-            out += [each for each in engine.advance(engine.now_s + 0.02) if isinstance(each, Delivered)]
-    finally:
-        engine.close()
-    assert [v for each in out for v in codec.decode(each.payload, each.start, each.start + each.count)] == plain_loop(
-        kinds, range(14)
-    )
+    run = Run(pool, app, composition)
+    for count in (2, 10, 2):
+        run.admit(count)
+    run.finish()
+    run.engine.close()
+    assert run.out == plain_loop(kinds, range(14))

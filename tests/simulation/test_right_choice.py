@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 
+from lab.benchmarks import right_choice
 from lab.simulation.simulation import simulate
 
 
-@pytest.fixture(scope="module")
-def right_choice() -> ModuleType:
-    path = Path(__file__).parent.parent.parent / "lab" / "benchmarks" / "right_choice.py"
-    spec = importlib.util.spec_from_file_location("right_choice", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["right_choice"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("apps", [6, pytest.param(20, marks=pytest.mark.long)])
-def test_model_settles_on_the_right_composition_for_random_apps(right_choice: ModuleType, apps: int) -> None:
+def test_model_settles_on_the_right_composition_for_random_apps(apps: int) -> None:
     outcomes = [outcome for seed in range(1000, 1000 + apps) for outcome in right_choice.run_case(seed, ["model"])]
     figures = right_choice.summary(outcomes, "model")
     wrong = right_choice.wrong(outcomes)
@@ -34,7 +18,7 @@ def test_model_settles_on_the_right_composition_for_random_apps(right_choice: Mo
     assert figures["not settled"] == 0.0
 
 
-def test_the_truth_finds_the_cheapest_by_running_each_alone(right_choice: ModuleType) -> None:
+def test_the_truth_finds_the_cheapest_by_running_each_alone() -> None:
     case = right_choice.random_case(1003)
     truth = right_choice.truth_of(case)
     ordered = sorted((c.workers, len(c.groups)) for c in case.compositions)
@@ -44,7 +28,7 @@ def test_the_truth_finds_the_cheapest_by_running_each_alone(right_choice: Module
     assert min(c.workers for c in case.compositions if c.name in met) == truth.fewest
 
 
-def test_the_same_scenario_gives_the_same_trace(right_choice: ModuleType) -> None:
+def test_the_same_scenario_gives_the_same_trace() -> None:
     scenario = right_choice.random_case(1001).scenario("model", 20.0)
     first, second = simulate(scenario), simulate(scenario)
     assert first.delivered == second.delivered

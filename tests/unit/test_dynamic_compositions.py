@@ -29,10 +29,9 @@ from profiler.slo import parse_slo
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.events import WorkerId
 from runtime.dispatch.instructions import Task
-from runtime.dispatch.outcomes import Delivered
 from runtime.dispatch.settings import DispatcherSettings
 from runtime.engine import Engine
-from runtime.pools.local import LocalPool, PickleCodec
+from runtime.pools.local import PickleCodec
 from service.schemas.compositions import ActiveComposition
 
 STAGES = (Stage("cut"), Stage("by_key", StageKind.PARTITIONED, partitions=3), Stage("sum", StageKind.STATEFUL))
@@ -274,56 +273,3 @@ def test_of_several_idle_workers_the_one_with_the_states_goes_to_a_stage_by_key(
 
 def counting() -> Counting:
     return Counting(lambda stage, serial: Cost(0.012), Machine(cores=4), Running)
-
-
-def serial() -> list[tuple[int, int, int]]:
-    states: dict[int, int | None] = {}
-    app, of_all, found = Running(), None, []
-    for value in range(60):
-        cut = app.cut(value)
-        by_key, states[cut % 5] = app.by_key(cut, states.get(cut % 5))
-        result, of_all = app.sum(by_key, of_all)
-        found.append(result)
-    return found
-
-
-@pytest.mark.parametrize("size", [1, 7])
-@pytest.mark.parametrize("text", ["Dyn*1", "Dyn*3(ct)", "Dyn*3(kanban)", "Dyn*2(qst)"])
-def test_outputs_are_those_of_a_plain_loop(text: str, size: int) -> None:
-    assert threaded(parse(text, STAGES, name="free"), size, {}) == serial()
-
-
-def test_also_while_it_is_changed_for_others_and_back() -> None:
-    others = {
-        10: parse("Seq(cut,by_key)-Seq", STAGES),
-        25: parse("Dyn*3(ct)", STAGES),
-        40: parse("Seq-Par*3-Seq", STAGES),
-    }
-    assert threaded(parse("Dyn*2", STAGES, name="free"), 1, others) == serial()
-
-
-def threaded(composition: Composition, size: int, changes: dict[int, Composition]) -> list[Any]:
-    """What comes out in threads, in bundles of ``size``; ``changes`` of the composition before these items."""
-    engine = Engine(Dispatcher(STAGES, composition, validate=True), LocalPool(Running))
-    codec, found = PickleCodec(), list[Any]()
-
-    def advance() -> None:
-        for outcome in engine.advance(engine.now_s + 0.05):
-            if isinstance(outcome, Delivered):
-                assert outcome.error is None, outcome.error
-                found.extend(codec.decode(outcome.payload, outcome.start, outcome.start + outcome.count))
-
-    engine.start()
-    try:
-        for first in range(0, 60, size):
-            if first in changes:
-                engine.switch(replace(changes[first], name=str(first)))
-            bundle = list(range(first, min(60, first + size)))
-            engine.admit(codec.encode(bundle), (engine.now_s,) * len(bundle))
-            advance()
-        until_s = engine.now_s + 30
-        while not engine.idle and engine.now_s < until_s:
-            advance()
-    finally:
-        engine.close()
-    return found

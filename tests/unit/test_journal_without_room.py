@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +28,7 @@ from service.runner.rpc.requests import PushMany, ReadResults
 from service.runner.runner import Runner
 from service.runner.validation.durable import open_journal
 from service.schemas.spec import RunSpec, SourceSpec
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -147,10 +147,3 @@ def test_an_app_whose_runner_finds_no_room_waits_and_loses_nothing(
     assert [row.value for row in watchdog.ask(ReadResults(None, 10))] == [1, 2, 3, 4]
     watchdog.stop()
     store.close()
-
-
-def wait_until(what: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + 30.0
-    while not what():
-        assert time.monotonic() < until_s, "it did not come"
-        time.sleep(0.02)

@@ -238,7 +238,6 @@ def test_later_documents_replace_compositions_of_the_same_name() -> None:
 
 ONE_OF = "auto, fixed, faf, pbaf, pbaf-wt, mbaf, pmbaf, pid or slo-batch"
 SETTINGS = "threshold, least, most, first, step, sample, kp, ki, kd"
-FIXED_ONLY = "goes with controller fixed only; faf chooses the size itself, leave items out"
 CONTROLLED = """
 app: ferret
 defaults: {batch: {controller: pid, settings: {kp: 20, sample: 1}, linger_ms: 2.5}}

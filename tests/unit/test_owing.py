@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from service.runner.runner import Runner
 from service.runner.validation.durable import open_journal
 from service.schemas.spec import RunSpec, SourceSpec
 from tests.support.fakes import FakeRunner, PromptTicker
+from tests.support.waiting import wait_until
 
 PATIENCE_S = 30.0
 DURABLE = {"source": {"kind": "push"}, "durability": "exactly-once"}
@@ -69,13 +70,6 @@ def http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient
 
 def state(http: TestClient) -> Any:
     return http.get("/status/held").json()
-
-
-def wait_until(what: Callable[[], object]) -> None:
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < give_up_s, "it did not come"
-        time.sleep(0.02)
 
 
 def start(http: TestClient, **how: Any) -> Any:

@@ -23,15 +23,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("query", SQL)
 def test_drawn_runs_tell_what_a_plain_loop_and_duckdb_tell(folder: Path, query: str) -> None:
-    """Two of rows, and one of portions."""
+    """Three of rows, and two of portions; each goes through several compositions, drawn from all that there are."""
     chance, drawn = random.Random(query), list(cells(query))
     chosen = [
         chance.choice([cell for cell in drawn if cell.bundle == size and bool(cell.stream.portion) == portions])
-        for size, portions in ((1, False), (256, False), (16, True))
+        for size, portions in ((1, False), (16, False), (256, False), (1, True), (16, True))
     ]
     seen, faults = run(chosen, folder)
     assert faults == []
-    assert seen.runs == 3
+    assert seen.runs == 5
     assert min(seen.kills, seen.switches, seen.moved) > 6
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from profiler.slo import SloStatus, parse_slo
 from service.runner.rpc.requests import PushMany, ReadDecisions, ReadStatus, Start
 from service.runner.runner import Runner
 from service.schemas.spec import InputSpec, RunSpec, SourceSpec
+from tests.support.waiting import wait_until
 
 
 class Course:
@@ -97,13 +97,6 @@ class Same(App):
         return value
 
 
-def until(what: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 30.0
-    while not what():
-        assert time.monotonic() < end_s, "it did not come"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("kind", ["folder", "push"])
 def test_an_idle_source_is_idle(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "create", lambda *_: Same())
@@ -121,7 +114,7 @@ def test_an_idle_source_is_idle(kind: str, tmp_path: Path, monkeypatch: pytest.M
         assert status.requested.slo_status not in (SloStatus.VIOLATED, SloStatus.INFEASIBLE)
 
     try:
-        until(lambda: runner.ask(ReadStatus()).demand.offered_per_s is not None)
+        wait_until(lambda: runner.ask(ReadStatus()).demand.offered_per_s is not None)
         for _ in range(20):
             is_idle(0)
             assert not runner.ask(ReadStatus()).demand.offered_per_s
@@ -132,9 +125,9 @@ def test_an_idle_source_is_idle(kind: str, tmp_path: Path, monkeypatch: pytest.M
             (tmp_path / ".aside").rename(tmp_path / "a.jsonl")
         else:
             runner.ask(PushMany([1] * 60))
-        until(lambda: runner.ask(ReadStatus()).items.delivered == 60)
+        wait_until(lambda: runner.ask(ReadStatus()).items.delivered == 60)
         assert time.monotonic() - began_s > 1.2, "no faster than the rate"
-        until(lambda: not runner.ask(ReadStatus()).demand.lag_s)
+        wait_until(lambda: not runner.ask(ReadStatus()).demand.lag_s)
         is_idle(60)
         for decision in runner.ask(ReadDecisions(0, 100)):
             assert "40 items/s" not in decision.model_dump_json()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from service.runner.runner import Runner
 from service.runner.validation.durable import open_journal
 from service.runner.wiring import sink_writer
 from service.schemas.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
+from tests.support.waiting import wait_until
 
 sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed; it is in extra sql")
 from datapipe.sinks.sql import SqlSink  # noqa: E402 - it needs the library
@@ -170,10 +170,3 @@ def test_a_new_start_leaves_a_journal_whose_results_the_sink_never_got(
 def journals_of_a_new_start(folder: Path, run: str) -> list[str]:
     open_journal(str(folder), "sums", run, 1).close()
     return sorted(each.stem for each in (folder / "sums").glob("*.journal"))
-
-
-def wait_until(what: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < until_s, "it did not come"
-        time.sleep(0.02)

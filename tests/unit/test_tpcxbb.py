@@ -4,7 +4,6 @@ whatever travels together."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from apps.contract import App, Outputs
+from apps.contract import App
 from apps.registry import create
 from apps.tpcxbb import tables
 from apps.tpcxbb.__main__ import main as write_tables
 from apps.tpcxbb.generate import DIMENSIONS, STREAMS, Plan
-from compositions.enumeration import generate
 from compositions.errors import RecomposeError
-from compositions.model import Composition
 from lab.benchmarks.plain import serial
 from lab.benchmarks.tpcxbb import Q1_SQL, Q2_SQL, Q3_SQL, Q4_SQL, Q15_SQL
-from runtime.dispatch.dispatcher import Dispatcher
-from runtime.dispatch.outcomes import Delivered, Outcome
-from runtime.dispatch.settings import DispatcherSettings
-from runtime.engine import Engine
-from runtime.pools.local import LocalPool, PickleCodec
 from service.cli import main
 
 DENSE = Plan(rows=9_000, hours=5, items=300, users=60)
@@ -51,35 +43,6 @@ def answers(folder: Path, sql: str) -> list[tuple[Any, ...]]:
         for path in sorted(folder.iterdir()):
             database.execute(f"create view {path.stem} as select * from '{path}'")
         return database.execute(sql).fetchall()
-
-
-class Run:
-    """What comes out of a composition, in threads, in bundles of a size."""
-
-    def __init__(self, make: Callable[[], App], composition: Composition) -> None:
-        self.app, self.codec, self.values = make(), PickleCodec(), list[Any]()
-        limits = DispatcherSettings(buffer_items=100_000)
-        self.engine = Engine(Dispatcher(self.app.stages, composition, limits), LocalPool(make))
-        self.engine.start()
-
-    def through(self, size: int) -> list[Any]:
-        items, until_s = list(self.app.items(None)), self.engine.now_s + 60
-        try:
-            for first in range(0, len(items), size):
-                bundle = items[first : first + size]
-                self.engine.admit(self.codec.encode(bundle), (self.engine.now_s,) * len(bundle))
-            while not self.engine.idle and self.engine.now_s < until_s:
-                for outcome in self.engine.advance(until_s):
-                    self._take(outcome)
-        finally:
-            self.engine.close()
-        return self.values
-
-    def _take(self, outcome: Outcome) -> None:
-        if isinstance(outcome, Delivered):
-            assert outcome.error is None, outcome.error
-            for value in self.codec.decode(outcome.payload, outcome.start, outcome.start + outcome.count):
-                self.values += value if isinstance(value, Outputs) else [value]
 
 
 def made(name: str, folder: Path, **options: Any) -> App:
@@ -131,32 +94,6 @@ def test_q4_tells_what_duckdb_finds(folder: Path, form: str) -> None:
     told = serial(made(f"tpcxbb_q4{form}", folder / "clicks", portion=700))
     assert len(told) > 5
     assert [(e["from_s"], e["sessions"], e["pages"]) for e in told] == answers(folder / "clicks", Q4_SQL)
-
-
-SMALL = {
-    "tpcxbb_q1": {"rows": 400, "hours": 2, "items": 10, "tick_s": 600, "categories": [*range(1, 8)], **Q1},
-    "tpcxbb_q2": {"rows": 300, "hours": 48, "items": 10, "users": 5, "item": 1},
-    "tpcxbb_q3": {"rows": 300, "hours": 48, "items": 10, "users": 5, "item": 1, "categories": [*range(1, 11)]},
-    "tpcxbb_q4": {"rows": 300, "hours": 72, "items": 10, "users": 5},
-    "tpcxbb_q15": {"rows": 400, "hours": 100 * 24, "items": 10, "window_days": 20, "store": 1},
-}
-
-
-@pytest.mark.parametrize("query", SMALL)
-@pytest.mark.parametrize("form", FORMS)
-def test_every_composition_tells_byte_for_byte_what_a_plain_loop_tells(
-    query: str, form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("apps.tpcxbb.generate.STORES", 2)
-
-    def make() -> App:
-        return create(query + form, {**SMALL[query], "portion": 30})
-
-    want = json.dumps(serial(make()))
-    assert want.count("{") > 1
-    for number, composition in enumerate(generate(make().stages, max_workers=4, replicas=(1, 2))):
-        size = (7, 64, 4096)[number % 3] if number else 1
-        assert json.dumps(Run(make, composition).through(size)) == want, (composition.name, size)
 
 
 @pytest.mark.parametrize("form", FORMS)

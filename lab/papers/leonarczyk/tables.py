@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 from lab.papers.leonarczyk import published
 from lab.papers.leonarczyk.grid import OURS, PUBLISHED, Row, Setup
@@ -30,14 +31,22 @@ def sd_distance(row: Row) -> float:
     return row.figures.sd_distance
 
 
-FIGURES: Mapping[str, tuple[Value, bool]] = {
-    "batched_hit": (batched_hit, True),
-    "itemized_hit": (itemized_hit, True),
-    "mad_distance": (mad_distance, False),
-    "sd_distance": (sd_distance, False),
+class Figure(NamedTuple):
+    """A figure of the tables: its label, its value of a row, if more is better, and the printed values."""
+
+    label: str
+    value: Value
+    highest: bool
+    printed: Mapping[str, tuple[float, ...]]
+
+
+FIGURES: Mapping[str, Figure] = {
+    "batched_hit": Figure("batched", batched_hit, True, published.BATCHED_HIT),
+    "itemized_hit": Figure("itemized", itemized_hit, True, published.ITEMIZED_HIT),
+    "mad_distance": Figure("MAD", mad_distance, False, published.MAD_DISTANCE),
+    "sd_distance": Figure("SD", sd_distance, False, published.SD_DISTANCE),
 }
-"""Figures by name, and if more is better."""
-_REPEATED = ((batched_hit, True), (itemized_hit, True), (mad_distance, False))
+_REPEATED = tuple(FIGURES.values())[:3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,36 +99,31 @@ def of_the_reachable(rows: Rows, reachable: Row) -> str:
 
 def hits(rows: Rows) -> str:
     """Table 5.1, with PID's part of table 5.5."""
-    shown = [("batched", batched_hit, published.BATCHED_HIT), ("itemized", itemized_hit, published.ITEMIZED_HIT)]
-    return _best_table(rows, shown, highest=True)
+    return _best_table(rows, [each for each in FIGURES.values() if each.highest])
 
 
 def distances(rows: Rows) -> str:
     """Table 5.4, with PID's part of table 5.5."""
-    shown = [("MAD", mad_distance, published.MAD_DISTANCE), ("SD", sd_distance, published.SD_DISTANCE)]
-    return _best_table(rows, shown, highest=False)
+    return _best_table(rows, [each for each in FIGURES.values() if not each.highest])
 
 
-def _best_table(
-    rows: Rows, shown: Sequence[tuple[str, Value, Mapping[str, tuple[float, ...]]]], *, highest: bool
-) -> str:
-    head = ["threshold", "controller"]
-    for name, _, _ in shown:
-        head += [name, "published", "with"]
+def _best_table(rows: Rows, shown: Sequence[Figure]) -> str:
+    head = ["threshold", "controller", *(cell for each in shown for cell in (each.label, "published", "with"))]
     lines = []
     for place, threshold in enumerate(THRESHOLDS):
         for controller in (*PUBLISHED, OURS):
             cells = [f"{threshold:.0%}", f"`{controller}`"]
-            for _, value, there in shown:
-                best = rows.best(controller, threshold, value, highest)
-                cells += [_percent(best.value), _there(there.get(controller), place), best.setup.told or "defaults"]
+            for each in shown:
+                best = rows.best(controller, threshold, each.value, each.highest)
+                there = _there(each.printed.get(controller), place)
+                cells += [_percent(best.value), there, best.setup.told or "defaults"]
             lines.append(cells)
     return markdown(head, lines)
 
 
 def best_setups(rows: Rows, controller: str) -> list[Setup]:
     """Return the setups that are best at 5 % in the figures of table 5.2 and the claims."""
-    return [rows.best(controller, THRESHOLDS[0], *each).setup for each in _REPEATED]
+    return [rows.best(controller, THRESHOLDS[0], each.value, each.highest).setup for each in _REPEATED]
 
 
 def deviations(rows: Rows, repeated: Sequence[Row]) -> str:
@@ -130,8 +134,8 @@ def deviations(rows: Rows, repeated: Sequence[Row]) -> str:
 
 def _again(rows: Rows, repeated: Sequence[Row], controller: str) -> list[str]:
     cells = [
-        _mean_and_deviation([value(row) for row in repeated if row.setup == setup])
-        for (value, _), setup in zip(_REPEATED, best_setups(rows, controller), strict=True)
+        _mean_and_deviation([each.value(row) for row in repeated if row.setup == setup])
+        for each, setup in zip(_REPEATED, best_setups(rows, controller), strict=True)
     ]
     there = published.HIT_DEVIATION.get(controller)
     return [f"`{controller}`", cells[0], _there(there, 0), cells[1], _there(there, 1), cells[2]]
@@ -154,17 +158,12 @@ def patterns(rows: Rows) -> str:
 
 
 def gains(rows: Rows) -> str:
-    """Table 5.5: which gains of PID are best."""
+    """Table 5.5: the best gains of PID."""
     lines = []
     for place, threshold in enumerate(THRESHOLDS):
-        for name, value, there, highest in (
-            ("batched", batched_hit, published.BATCHED_HIT, True),
-            ("itemized", itemized_hit, published.ITEMIZED_HIT, True),
-            ("MAD", mad_distance, published.MAD_DISTANCE, False),
-            ("SD", sd_distance, published.SD_DISTANCE, False),
-        ):
-            best = rows.best("pid", threshold, value, highest)
-            lines.append([f"{threshold:.0%}", name, _percent(best.value), f"{there['pid'][place]:g}", best.setup.told])
+        for each in FIGURES.values():
+            best, there = rows.best("pid", threshold, each.value, each.highest), f"{each.printed['pid'][place]:g}"
+            lines.append([f"{threshold:.0%}", each.label, _percent(best.value), there, best.setup.told])
     return markdown(["threshold", "figure", "ours", "published", "with"], lines)
 
 
