@@ -34,8 +34,16 @@ from datapipe.spark.messages import (
     Setup,
     Wanted,
 )  # fmt: skip
-from datapipe.spark.query import in_order_of_text, keeps_order, one_line, streaming_rows, texts_of
-from datapipe.spark.table import NoTable, PartTable, Table
+from datapipe.spark.query import (
+    NoTable,
+    PartTable,
+    Table,
+    in_order_of_text,
+    keeps_order,
+    one_line,
+    streaming_rows,
+    texts_of,
+)
 
 
 class Progress:

@@ -20,8 +20,7 @@ from service.runner.loop import ControlLoop
 from service.runner.rpc.window import Window
 from service.runner.validation.checked import CheckedSpec
 from service.runner.wiring.checkpointer import Checkpointer
-from service.runner.wiring.sink import ResultSink
-from service.runner.wiring.sink_writer import SinkWriter
+from service.runner.wiring.sink import ResultSink, SinkWriter
 from service.schemas.figures import Budget, Budgets, Items
 from service.schemas.spec import PlannedLoad
 
