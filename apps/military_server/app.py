@@ -92,7 +92,6 @@ def scaled(loads: Loads, tuples: int) -> Loads:
 
 
 AT_A_TIME = 4096
-"""Records made in one go."""
 Widths = NDArray[np.int64]
 
 

@@ -168,7 +168,6 @@ class Parts:
 
 
 CHUNK_ROWS = 32
-"""Rows in a message."""
 LOOK = {"processingTime": "200 milliseconds"}
 """How often Spark looks for input: by itself it would a hundred times a second, and use a core for that."""
 

@@ -16,7 +16,6 @@ from service.schemas.status import Status
 router = APIRouter(tags=["apps"])
 STATUS: Responses = {200: {"model": Status}}
 CHANGE: Responses = {**STATUS, **documented(404, 409, 415, 503, 507)}
-"""Answers to a change of an app."""
 
 
 @router.get("/apps", responses={200: {"model": list[AppInfo]}, **documented()})

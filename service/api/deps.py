@@ -1,4 +1,4 @@
-"""What routes share: the daemon, request bodies of the right media type, and additions to the OpenAPI document."""
+"""Parts that routes share: the daemon, request bodies of the right media type, additions to the OpenAPI document."""
 
 from __future__ import annotations
 

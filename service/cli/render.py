@@ -87,7 +87,6 @@ def _short(slo: ObjectiveInForce) -> str:
 
 
 def _within(slo: SloInForce) -> str:
-    """The budget, where there is one."""
     return "" if slo.budget is None else f", within {slo.budget.budget().told()}"
 
 

@@ -132,9 +132,7 @@ class Run:
     wake: Callable[[], None]
     """Ends a wait of the loop; from any thread."""
     compositions: tuple[Composition, ...]
-    """Those that can be chosen."""
     announced: tuple[PlannedLoad, ...]
-    """Loads that are to come."""
 
     def feed(self) -> None:
         self.intake.feed(lambda: self.sink.has_room and self.checkpointer.has_room)

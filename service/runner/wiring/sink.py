@@ -44,7 +44,6 @@ class SinkWriter:
         self._changed = threading.Condition()
         self._waiting: deque[ResultBatch] = deque()
         self._items = self._bytes = 0
-        """Of those."""
         self._ending = self._given_up = False
         self._thread = threading.Thread(target=self._run, name="sink", daemon=True)
         self.until = 0
@@ -210,7 +209,6 @@ class ResultSink:
         self._decode = decode
         self._form = JsonForm(app, in_texts=isinstance(table, SinkWriter))
         self.buffer = ResultBuffer(self.KEPT, self.KEPT_BYTES)
-        """The latest, in order."""
         self._output = app.open_output(Path(out_path)) if out_path is not None else None
         self._out = OutputFile(out_path, buffer_bytes=BUFFER_BYTES) if out_path and self._output is None else None
         self._dead_letters = OutputFile(dead_letters_path, append=True) if dead_letters_path else None
@@ -220,7 +218,6 @@ class ResultSink:
         self.next_serial = 0
         """All below are out of the dispatcher; what of it can be seen is in ``kept``."""
         self.way: Callable[[ResultBatch], None] = self.release
-        """Where results go from here."""
         self.lost = self.misordered = self.unwritten = 0
         self.first_error: str | None = None
         self.last_s: float | None = None
