@@ -45,7 +45,6 @@ class Running:
     """The running composition and its items, as the loop knows them."""
 
     composition: str
-    """Name of the active one."""
     switching: bool
     stable_since_s: float
     queued: int
@@ -101,7 +100,6 @@ class Monitor:
     # --- what happens -------------------------------------------------------------------------------------------
 
     def record_arrivals(self, times_s: Sequence[float]) -> None:
-        """Items came, at these times."""
         self._reading.items += len(times_s)
         for each, items in _standing_for(len(times_s)):
             self._arrivals.add(times_s[each], items=items)

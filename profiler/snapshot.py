@@ -206,7 +206,6 @@ class Snapshot:
 
     now_s: float
     composition: str
-    """Name of the active composition."""
     switching: bool
     """A switch is under way; nothing measured now belongs to one composition alone."""
     stable_since_s: float

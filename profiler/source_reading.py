@@ -77,7 +77,6 @@ class DemandReading:
         """Times at which nothing waited last, and at which there were no items at all."""
 
     def record(self, at_s: float, demand: Demand) -> None:
-        """Record the demand up to now."""
         self._latest = demand
         self._counts.add(at_s, demand.offered, demand.admitted, demand.missed)
 

@@ -56,7 +56,6 @@ class Unread:
                 self._changed.notify_all()
 
     def finish(self) -> None:
-        """Nothing more will come."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()

@@ -20,7 +20,6 @@ import structlog
 from compositions.wording import without_users
 
 Tell = Callable[[str, str], None]
-"""Takes who printed, and the line."""
 
 LINES_PER_S = 200
 """More than that, from all workers of an app together, is counted and not shown."""

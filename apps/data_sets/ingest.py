@@ -103,7 +103,6 @@ def quarantine(files: pa.Table) -> pa.Table:
 
 
 def by_shard(table: pa.Table) -> list[pa.Table]:
-    """The rows of each shard."""
     paths = table["path"].combine_chunks().dictionary_encode()
     known = pa.array([shard_of(path) for path in paths.dictionary.to_pylist()], pa.int32())
     numbers = known.take(paths.indices)
@@ -284,7 +283,6 @@ def _next(job: _Job, engine: Engine, tell: Callable[[int, int], None]) -> Ingest
 
 
 def _compute(job: _Job, todo: Plan, engine: Engine, tell: Callable[[int, int], None]) -> pa.Table:
-    """The records of all files to do."""
     schema = record_schema(job.recipe.columns)
     staging = Staging(job.staging, schema)
     parts = [staging.records(todo.todo)]

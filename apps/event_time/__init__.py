@@ -3,8 +3,21 @@
 Pure functions over small tuples: what a stage keeps is picklable, and is of one key or of many, as the stage likes.
 """
 
-from apps.event_time.clock import END, Clock, Reading, Timers, due, with_timer, without_timer
-from apps.event_time.windowing import KeyedPane, KeyedWindows, Late, Pane, Slots, Windowing
+from apps.event_time.windowing import (
+    END,
+    Clock,
+    KeyedPane,
+    KeyedWindows,
+    Late,
+    Pane,
+    Reading,
+    Slots,
+    Timers,
+    Windowing,
+    due,
+    with_timer,
+    without_timer,
+)
 from apps.event_time.windows import Sessions, Sliding, Tumbling, Window
 
 __all__ = [

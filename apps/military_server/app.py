@@ -19,21 +19,24 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from apps.contract import App, Options
 from apps.military_server.kernels.choice import KernelName, load_kernel
-from apps.military_server.records import (
+from apps.military_server.terrain import (
     CHECKED,
     COORDINATES,
     EXPLORED,
+    KINDS,
     MISSION,
     PLACED,
     SENT,
+    SIDE,
     STORED,
     UNITS,
+    WIDEST,
     Records,
     filled,
     joined,
     parted,
+    terrain,
 )
-from apps.military_server.terrain import KINDS, SIDE, WIDEST, terrain
 from apps.rates import Binary, Decreasing, Increasing, Spike, Wave
 from compositions.errors import RecomposeError
 from compositions.model import Stage
@@ -89,7 +92,6 @@ def scaled(loads: Loads, tuples: int) -> Loads:
 
 
 AT_A_TIME = 4096
-"""Records made in one go."""
 Widths = NDArray[np.int64]
 
 

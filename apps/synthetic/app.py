@@ -78,7 +78,6 @@ _PROBE = 64
 
 
 def first_link(seed: int, item: int) -> bytes:
-    """Return what an item starts with."""
     return hashlib.blake2b(f"{seed}:{item}".encode(), digest_size=_BYTES).digest()
 
 

@@ -120,7 +120,6 @@ def news_of(value: dict[str, Any], closing: int) -> int:
 
 
 def packed(columns: dict[str, Ints], watermark: int, part: int = 0) -> dict[str, Any]:
-    """One portion."""
     return {**{name: column.tobytes() for name, column in columns.items()}, _WATERMARK: watermark, _PART: part}
 
 

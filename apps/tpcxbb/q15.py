@@ -123,7 +123,6 @@ class Q15Arrow(PortionQuery, _Q15):
 
 
 def _daily(day: Ints, category: Ints, cents: Ints) -> list[tuple[int, int, int]]:
-    """The sums of each day and category."""
     both, place = np.unique(day << CATEGORY_BITS | category, return_inverse=True)
     sums = np.zeros(len(both), np.int64)
     np.add.at(sums, place, cents)

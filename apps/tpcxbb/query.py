@@ -103,7 +103,6 @@ class RowQuery(Query):
         return self._row(value)
 
     def ticks(self, time: int) -> Outputs:
-        """A tick for each partition."""
         return Outputs((part, time) for part in range(self.options.partitions))
 
     def onward(self, tick: Value) -> Outputs:

@@ -24,7 +24,6 @@ LONGEST_S = 15.0
 
 
 def summary_rows(run: RunData) -> Sequence[tuple[str, str]]:
-    """Names and figures."""
     return [
         ("objective", _objective(run)),
         ("met", _met(run)),

@@ -97,7 +97,6 @@ class Fed:
         self._over: set[str] = set()
         """Partitions that ended since the last read; all items read from them have been taken."""
         self._positions: dict[str, Position] = {}
-        """Behind what was read."""
         self._done: Mapping[str, Position] | None = None
         """To be told to the feed, which is this thread's alone."""
         self._begun = False

@@ -26,7 +26,6 @@ class Gathering:
         self._reader, self._pacing, self._clock = reader, pacing, clock
         self.limits = limits or BundleLimits()
         self.read = 0
-        """Items so far."""
         self.item_bytes = 0.0
         """What one weighs, as far as those tell that were read last."""
         self._ready: deque[Portion] = deque()

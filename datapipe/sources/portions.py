@@ -138,7 +138,6 @@ class Portions:
         return Portion(read, tuple(times)) if read else None
 
     def skip(self, count: int) -> None:
-        """Those were read before."""
         deque(islice(self._values, count), maxlen=0)
 
     def _take(self, read: list[Any], count: int) -> None:

@@ -36,7 +36,6 @@ class Push:
 
     @property
     def accepted(self) -> int:
-        """Items that were put so far."""
         return self._accepted
 
     @property
@@ -68,12 +67,10 @@ class Push:
             self._changed.notify_all()
 
     def arrived(self, value: Any) -> Arrival:
-        """It came now."""
         now_s = self._clock()
         return Arrival(now_s, value, now_s)
 
     def extend(self, arrivals: Sequence[Arrival]) -> None:
-        """Takes what was announced."""
         with self._changed:
             self._announced -= len(arrivals)
             self._waiting.extend(arrivals)

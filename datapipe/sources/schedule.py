@@ -73,7 +73,6 @@ class Schedule:
         self._position = 0.0
         """Slots taken or given up."""
         self.missed = 0
-        """Slots given up."""
 
     @property
     def due(self) -> float:

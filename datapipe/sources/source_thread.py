@@ -104,7 +104,6 @@ class HandOver:
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Nothing will come any more."""
         with self._changed:
             self._ended = True
         self._wake()
@@ -117,7 +116,6 @@ class HandOver:
 
     @property
     def finished(self) -> bool:
-        """It has ended, and all was taken."""
         return self._ended and not self._ready  # in this order no lock is needed: nothing comes after the end
 
     @property

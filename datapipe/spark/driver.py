@@ -34,8 +34,16 @@ from datapipe.spark.messages import (
     Setup,
     Wanted,
 )  # fmt: skip
-from datapipe.spark.query import in_order_of_text, keeps_order, one_line, streaming_rows, texts_of
-from datapipe.spark.table import NoTable, PartTable, Table
+from datapipe.spark.query import (
+    NoTable,
+    PartTable,
+    Table,
+    in_order_of_text,
+    keeps_order,
+    one_line,
+    streaming_rows,
+    texts_of,
+)
 
 
 class Progress:
@@ -160,7 +168,6 @@ class Parts:
 
 
 CHUNK_ROWS = 32
-"""Rows in a message."""
 LOOK = {"processingTime": "200 milliseconds"}
 """How often Spark looks for input: by itself it would a hundred times a second, and use a core for that."""
 

@@ -167,7 +167,6 @@ class SparkLink:
             raise RecomposeError(self.failed)
 
     def close(self) -> None:
-        """No more rows."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

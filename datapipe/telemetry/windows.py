@@ -95,7 +95,6 @@ def partial(rows: DataFrame, keys: tuple[str, ...]) -> DataFrame:
 
 
 def merged(rows: DataFrame, keys: tuple[str, ...]) -> DataFrame:
-    """Partial sums summed up further."""
     sums = [F.sum(name).alias(name) for name in SUMS]
     return rows.groupBy(*keys).agg(*sums, F.flatten(F.collect_list(LIST)).alias(LIST))
 

@@ -156,7 +156,6 @@ class TelemetryWriter:
 
     @property
     def buffered(self) -> int:
-        """Rows that wait."""
         return sum(buffer.rows for buffer in self._buffers.values())
 
     # --- the thread -------------------------------------------------------------------------------------------------

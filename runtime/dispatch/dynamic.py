@@ -26,7 +26,6 @@ class Roaming:
         return self._settings.slice_s
 
     def note(self, group: int, since_s: float, until_s: float, items: int, busy_s: float) -> None:
-        """A task is done."""
         self._book.note(group, Visit(since_s, until_s, items, items, busy_s))
 
     def choose(self, now_s: float, queues: Sequence[Queue]) -> int | None:

@@ -106,7 +106,6 @@ class Transition:
         self._staffing.assign()
 
     def _hand_over(self, phase: Preparing) -> None:
-        """At an item boundary."""
         self._course.hand_over(phase, self._turn.now_s, self._settings.drain_limit_s)
         self._staffing.assign()
 

@@ -142,7 +142,6 @@ class KeyedStage:
         return Changed(list(self._touched), bytes(self._touched.values()), states)
 
     def _keep(self) -> None:
-        """The task is over."""
         self._states.put(self._now, lambda: self._touched)
         self._forget()
 

@@ -25,7 +25,6 @@ class Look(NamedTuple):
     ready: bool
     """One more worker would find a tuple there that it may run."""
     workers: int
-    """Workers at it now."""
     most_workers: int
     """Its maximal parallelism: 1 if it is stateful, its partitions if it has some, else all workers."""
     cost_s: float | None = None
@@ -99,7 +98,6 @@ class Book:
         self._entries = [Measured() for _ in range(operators)]
 
     def note(self, operator: int, visit: Visit) -> None:
-        """A worker's visit there is over."""
         entry = self._entries[operator]
         kept = 0.5 ** (visit.tuples / self._settings.half_life)
         entry.tuples = kept * entry.tuples + visit.tuples

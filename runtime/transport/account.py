@@ -48,7 +48,6 @@ class Accounts:
         return cls(open_arena(settings) if settings is not None else None)
 
     def open(self) -> Account | None:
-        """For a worker that comes."""
         return None if self.arena is None else Account(self.arena, self._habits)
 
     @property
@@ -81,7 +80,6 @@ class Account:
         self._arena, self._habits, self._written = arena, habits, habits.written
         self._holds = Holds()
         self._rooms: dict[int, Block] = {}
-        """By task."""
 
     def going(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Messages to the worker, with room for what it will write."""

@@ -133,7 +133,6 @@ class Lobby:
         """When ``tidy`` has something to do; infinite when nothing is to come. Asked for at every message."""
 
     def open(self, family: int, address: str | tuple[str, int], admit: Admit) -> socket.socket:
-        """Listens, from now on."""
         door = socket.socket(family, socket.SOCK_STREAM)
         door.bind(address)
         door.listen(128)

@@ -12,8 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.staticfiles import StaticFiles
 
 from service.api import apps, compositions, dashboard, items, operation, problems, slo, status
-from service.api.deps import KnownQuery
-from service.api.docs import add_schemas, add_security, remove_unused, yaml_body
+from service.api.deps import KnownQuery, add_schemas, add_security, remove_unused, yaml_body
 from service.api.guard import Access, Guard
 from service.api.operation import Exposition
 from service.api.status import Broadcaster

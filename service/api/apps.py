@@ -5,9 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from service.api import problems
-from service.api.deps import ExpectJson, ThisDaemon
-from service.api.docs import Responses
-from service.api.docs import problems as documented
+from service.api.deps import ExpectJson, Responses, ThisDaemon, documented
 from service.daemon.apps import STOP_TIMEOUT_S
 from service.runner.rpc.requests import Stop
 from service.schemas.compositions import AppInfo
@@ -18,7 +16,6 @@ from service.schemas.status import Status
 router = APIRouter(tags=["apps"])
 STATUS: Responses = {200: {"model": Status}}
 CHANGE: Responses = {**STATUS, **documented(404, 409, 415, 503, 507)}
-"""Answers to a change of an app."""
 
 
 @router.get("/apps", responses={200: {"model": list[AppInfo]}, **documented()})
@@ -59,13 +56,13 @@ def set_input(app: str, daemon: ThisDaemon, input: InputSpec) -> Response:
 @router.post("/apps/{app}/announce", dependencies=[ExpectJson], responses=CHANGE)
 def announce(app: str, daemon: ThisDaemon, request: AnnounceRequest) -> Response:
     """Says what load is to come: it is believed, and there are workers for it when it begins."""
-    return problems.Body(daemon.announcements.announce(app, request))
+    return problems.Body(daemon.objectives.announce(app, request))
 
 
 @router.delete("/apps/{app}/announce", responses={**STATUS, **documented(404, 409, 503, 507)})
 def take_back(app: str, daemon: ThisDaemon) -> Response:
     """Takes back all loads that were announced."""
-    return problems.Body(daemon.announcements.take_back(app))
+    return problems.Body(daemon.objectives.take_back(app))
 
 
 @router.put("/apps/{app}/batching", dependencies=[ExpectJson], responses=CHANGE)

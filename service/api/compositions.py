@@ -11,9 +11,7 @@ from compositions.document.positions import Positions
 from compositions.errors import CompositionError
 from compositions.rules import MAX_REPLICAS
 from service.api import problems
-from service.api.deps import ThisDaemon, YamlText
-from service.api.docs import Responses
-from service.api.docs import problems as documented
+from service.api.deps import Responses, ThisDaemon, YamlText, documented
 from service.runner.rpc.requests import ReadWhatIf
 from service.schemas.compositions import Choice, WhatIf
 from service.schemas.refusals import NotFoundError

@@ -13,7 +13,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
-from service.api.docs import problems as documented
+from service.api.deps import documented
 
 router = APIRouter(tags=["dashboard"])
 FOLDER = Path(__file__).parents[1] / "dashboard"

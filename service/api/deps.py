@@ -1,17 +1,25 @@
-"""Dependencies of the routes: the daemon's core, and request bodies of the right media type."""
+"""Parts that routes share: the daemon, request bodies of the right media type, additions to the OpenAPI document."""
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
+from compositions.dynamic import SCHEDULER_NAMES
 from compositions.errors import shown
+from compositions.model import Stage
+from compositions.rules import MAX_REPLICAS
 from compositions.wording import did_you_mean
 from service.api.guard import is_json, media_type
+from service.api.problems import MEDIA_TYPE
 from service.daemon.daemon import Daemon
 from service.schemas.refusals import BadValueError
+from service.schemas.results import Problem, ResultsGone, ValidationProblem
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
@@ -57,3 +65,114 @@ ThisDaemon = Annotated[Daemon, Depends(get_daemon)]
 YamlText = Annotated[bytes, Depends(yaml_text)]
 ExpectJson = Depends(expect_json)
 KnownQuery = Depends(known_query)
+
+
+WHEN = {
+    400: "the request is not HTTP that can be read",
+    401: "the token is missing or wrong",
+    403: "a host or origin that is not accepted",
+    404: "no such app",
+    409: "not in the present state of the app",
+    410: "the results asked for are gone: too old, or of another run; the answer says what is kept",
+    413: "the body is too large",
+    415: "a media type that is not accepted",
+    422: "a value that is not accepted",
+    429: "the input buffer is full; Retry-After says when to try again",
+    503: "the runner does not answer now; Retry-After says when to try again",
+    507: "there is no room on the disk of the state; nothing was changed",
+}
+MODELS: dict[int, type[Problem]] = {410: ResultsGone, 422: ValidationProblem}
+"""Of those problems that say more."""
+ALWAYS = (400, 401, 403, 413, 422)
+
+
+Json = dict[str, Any]
+_REFERENCE = re.compile(r"#/components/schemas/(\w+)")
+"""A part of the document."""
+Responses = dict[int | str, Json]
+"""What a route may answer, as FastAPI takes it."""
+
+
+def documented(*statuses: int) -> Responses:
+    """Documentation of the problems a route may answer, beside those that any request may meet."""
+    return {status: _problem(status) for status in sorted({*ALWAYS, *statuses})}
+
+
+def _problem(status: int) -> Json:
+    model = MODELS.get(status, Problem).__name__
+    content = {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{model}"}}}
+    headers = {"Retry-After": {"schema": {"type": "integer"}}} if status in (429, 503) else {}
+    return {"description": WHEN[status], "content": content} | ({"headers": headers} if headers else {})
+
+
+def add_schemas(document: Json) -> None:
+    """The schemas that ``documented`` refers to."""
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    models: tuple[type[Problem], ...] = (Problem, *MODELS.values())
+    for model in models:
+        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(schema.pop("$defs", {}))
+        schemas[model.__name__] = schema
+
+
+def remove_unused(document: Json) -> None:
+    """Remove the schemas that nothing refers to: topics of a body, whose fields stand in the body itself."""
+    schemas = document["components"]["schemas"]
+    texts = {name: json.dumps(schema) for name, schema in schemas.items()}
+    used, found = set[str](), set(_REFERENCE.findall(json.dumps(document["paths"])))
+    while new := found - used:
+        used |= new
+        found = {name for each in new for name in _REFERENCE.findall(texts[each])}
+    for name in schemas.keys() - used:
+        del schemas[name]
+
+
+def add_security(document: Json) -> None:
+    """Says that every call but the liveness probe needs the token."""
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"token": []}]
+    for probe in ("/healthz", "/readyz"):
+        document["paths"][probe]["get"]["security"] = []
+
+
+def item_body() -> Json:
+    """Any JSON value, JSON lines, bytes or an array; the app says which it takes."""
+    value = {"schema": {"description": "The item: any JSON value that the app accepts; or an array of items."}}
+    lines = {"schema": {"description": "An item a line, each any JSON value."}}
+    binary: Json = {"schema": {}}  # as OpenAPI 3.1 has it for what is no JSON
+    kinds = {"application/json": value, "application/x-ndjson": lines}
+    kinds |= {"application/octet-stream": binary, "application/x-npy": binary}
+    return {"requestBody": {"required": True, "content": kinds}}
+
+
+def yaml_body(apps: Mapping[str, Sequence[Stage]]) -> Json:
+    """COMPOSITIONS.md as a schema, with the apps that are registered here."""
+    text: Json = {"type": "string", "minLength": 1, "maxLength": 100}
+    count = {"type": "integer", "minimum": 1, "maximum": MAX_REPLICAS}
+    group = _object({"stages": {"type": "array", "items": text, "minItems": 1}, "replicas": count}, "stages")
+    groups = {"type": "array", "items": group, "minItems": 1}
+    composition = _object({"name": text, "notation": text, "groups": groups}, "name")
+    composition["oneOf"] = [{"required": ["notation"]}, {"required": ["groups"]}]
+    document = {
+        "app": {"type": "string", "enum": sorted(apps)},
+        "defaults": _object({"replicas": count}),
+        "compositions": {"type": "array", "items": composition},
+        "generate": _generate(count),
+    }
+    schema = _object(document, "app")
+    some = {"required": ["compositions"], "properties": {"compositions": {"minItems": 1}}}
+    schema["anyOf"] = [some, {"required": ["generate"]}]
+    return {"required": True, "content": {"application/yaml": {"schema": schema}}}
+
+
+def _object(properties: Json, *required: str) -> Json:
+    """One with these fields and no other."""
+    needed = {"required": [*required]} if required else {}
+    return {"type": "object", "additionalProperties": False, **needed, "properties": properties}
+
+
+def _generate(count: Json) -> Json:
+    """Return what ``generate`` of such a file says; ``count``: of workers, as a schema."""
+    workers = {"type": "array", "items": count, "minItems": 1}
+    schedulers = {"type": "array", "items": {"enum": list(SCHEDULER_NAMES)}}
+    return _object({"max_workers": count, "replicas": workers, "dyn": schedulers}, "max_workers")

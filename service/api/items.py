@@ -11,9 +11,7 @@ import numpy as np
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from service.api import problems
-from service.api.deps import ThisDaemon, expect_json
-from service.api.docs import item_body
-from service.api.docs import problems as documented
+from service.api.deps import ThisDaemon, documented, expect_json, item_body
 from service.api.guard import JsonRefusedError, media_type, parse_json, read_aside
 from service.daemon.daemon import Daemon
 from service.schemas.refusals import BadValueError

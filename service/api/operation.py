@@ -21,9 +21,7 @@ from prometheus_client.metrics_core import Metric as Family
 
 from control.decisions import State
 from service.api import problems
-from service.api.deps import ThisDaemon
-from service.api.docs import Responses
-from service.api.docs import problems as documented
+from service.api.deps import Responses, ThisDaemon, documented
 from service.api.metrics import METRICS, Metric
 from service.logs import Recent
 from service.schemas.refusals import UnavailableError

@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Response
 
 from service.api import problems
-from service.api.deps import ExpectJson, ThisDaemon
-from service.api.docs import problems as documented
+from service.api.deps import ExpectJson, ThisDaemon, documented
 from service.schemas.alerts import AlertsInForce, AlertsRequest
 from service.schemas.requests import SloRequest
 from service.schemas.slo import MachineBudgetRequest, MachineShares, StoredSlo

@@ -15,9 +15,7 @@ from pydantic import AwareDatetime, BeforeValidator
 from sse_starlette.sse import EventSourceResponse
 
 from service.api import problems
-from service.api.deps import ThisDaemon
-from service.api.docs import Responses
-from service.api.docs import problems as documented
+from service.api.deps import Responses, ThisDaemon, documented
 from service.api.problems import json_text
 from service.daemon.past import between, compared, known_runs, slowest_traces, trace_of
 from service.runner.rpc.requests import ReadResults

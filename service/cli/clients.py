@@ -16,7 +16,7 @@ from rich.live import Live
 
 from service.cli import render
 from service.cli.http import DEFAULT_URL, Client, read, segment
-from service.cli.texts import Amount, app_argument, items_of, known_apps
+from service.cli.texts import Amount, app_argument, items_of, known_apps, options
 from service.cli.watch_view import DECISIONS, WatchView
 from service.schemas.compositions import AppInfo, Choice
 from service.schemas.decisions import KINDS, Entry, EntryKind
@@ -64,24 +64,9 @@ class Which:
 
 def which_decisions(most: int) -> Callable[[F], F]:
     """``--kind``, ``--before`` and ``--limit`` (``most`` where it is not given)."""
-
-    def decorate(command: F) -> F:
-        for option in reversed(_options(most)):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-def _options(most: int) -> list[Callable[[F], F]]:
-    return [
-        click.option(
-            "--limit",
-            type=click.IntRange(1, 1000),
-            default=most,
-            show_default=True,
-            help="Maximum number of decisions.",
-        ),
+    limit: dict[str, Any] = {"type": click.IntRange(1, 1000), "default": most, "show_default": True}
+    return options(
+        click.option("--limit", **limit, help="Maximum number of decisions."),
         click.option(
             "--kind",
             "kinds",
@@ -90,7 +75,7 @@ def _options(most: int) -> list[Callable[[F], F]]:
             help="Only decisions of this kind; may be given several times.",
         ),
         click.option("--before", help="Only decisions before this time, such as 2026-11-20T10:00:00Z."),
-    ]
+    )
 
 
 @click.command()

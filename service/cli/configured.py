@@ -27,7 +27,6 @@ from service.schemas.spec import WHOLE, Frozen, Number, RunSpec
 
 
 def _texts(value: Any) -> Any:
-    """One text, or several."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts or not all(isinstance(each, str) for each in texts):
         raise ValueError("must be a text such as p95=400ms, or a list of them")

@@ -30,7 +30,6 @@ from service.schemas.status import Status
 LINE_EVERY_S = 2.0
 REMEMBERED = 6
 SAID = 3
-"""Lines above the picture."""
 
 
 class DemoView:
@@ -59,7 +58,6 @@ class DemoView:
             self._live.stop()
 
     def say(self, sentence: str) -> None:
-        """A step of the demo."""
         text = f"{self._elapsed()}  {sentence}"
         self._said.append(text)
         if self._live is None:
@@ -113,7 +111,6 @@ class AppClient:
         self._client.request("PUT", self._path("apps", "input"), json={"rate_per_s": rate_per_s})
 
     def set_latency(self, target_ms: float) -> None:
-        """An objective for the mean latency."""
         slo = LatencySlo(app=self.name, metric="latency", target=target_ms)
         self._client.request("POST", "/slo", json=plain(slo))
 

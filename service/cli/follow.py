@@ -10,7 +10,6 @@ from time import monotonic
 from typing import Any
 
 import click
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from runtime.housekeeping import settle
 from service.cli import render
@@ -101,9 +100,7 @@ class progress:  # noqa: N801 - used as a function
     """A progress line on a terminal's stderr; nothing elsewhere. Each call asks ``status``, where it is shown."""
 
     def __init__(self, quiet: bool, total: int | None, status: Callable[[], Status]) -> None:
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        output = render.console(stderr=True)
-        self._bar = Progress(*columns, console=output, transient=True, disable=quiet or not output.is_terminal)
+        self._bar = render.spinner(quiet=quiet)
         self._task = self._bar.add_task("starting", total=total)
         self._status, self._shown_s = status, -math.inf
 

@@ -93,7 +93,6 @@ def read(form: type[T], answer: Any) -> T:
 
 
 def segment(name: str) -> str:
-    """A name as one segment of a path."""
     return quote(name, safe="")
 
 

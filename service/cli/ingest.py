@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from service import logs
 from service.cli import render
@@ -87,10 +87,8 @@ def _engine(make_recipe: MakeRecipe, place: Place, master: str | None, no_spark:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal's stderr; nothing elsewhere."""
-    output = render.console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bar:
+    with render.progress(*columns) as bar:
         task = bar.add_task("computing features of files", total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
 

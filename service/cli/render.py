@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -86,7 +87,6 @@ def _short(slo: ObjectiveInForce) -> str:
 
 
 def _within(slo: SloInForce) -> str:
-    """The budget, where there is one."""
     return "" if slo.budget is None else f", within {slo.budget.budget().told()}"
 
 
@@ -211,6 +211,17 @@ def summary_table(rows: Sequence[tuple[str, str]]) -> Table:
     for name, value in rows:
         made.add_row(name, value)
     return made
+
+
+def progress(*columns: ProgressColumn, quiet: bool = False) -> Progress:
+    """A progress display on a terminal's stderr; nothing elsewhere."""
+    output = console(stderr=True)
+    return Progress(*columns, console=output, transient=True, disable=quiet or not output.is_terminal)
+
+
+def spinner(*, quiet: bool = False) -> Progress:
+    """A line with a spinner, the description of its task, and the time passed."""
+    return progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), quiet=quiet)
 
 
 def clock(at: str) -> str:

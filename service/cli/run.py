@@ -13,8 +13,8 @@ from service import logs
 from service.cli import render
 from service.cli.follow import CODES, ending, follow
 from service.cli.render import number
-from service.cli.run_options import RUN, batching_of, options, spec_of
-from service.cli.texts import all_together
+from service.cli.run_options import RUN, batching_of, spec_of
+from service.cli.texts import all_together, options
 from service.logs import Printed, PrintedHere
 from service.runner.rpc.requests import ReadSummary
 from service.runner.runner import Runner
@@ -23,7 +23,7 @@ from service.schemas.results import Summary
 
 
 @click.command(help=f"Run APP once: its data set once through, or --items, or --duration.\n\n{CODES}")
-@options(RUN)
+@options(*RUN)
 def run(as_json: bool, fail_on_slo: bool, **given: Any) -> None:
     logs.configure("warning")
     batching = batching_of(given.pop("batch"), given.pop("batch_bytes"), given.pop("linger_ms"))

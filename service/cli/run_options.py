@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import click
 
@@ -32,8 +32,6 @@ from service.cli.texts import (
 )
 from service.runner.validation.resolution import choices_for
 from service.schemas.spec import BatchingSpec, DurabilityName, Ending, InputSpec, RunSpec, SourceSpec, TelemetrySpec
-
-C = TypeVar("C", bound=Callable[..., Any])
 
 Options = tuple[Callable[[Any], Any], ...]
 
@@ -123,17 +121,6 @@ START: Options = (
         help="Mode of the manager; observe decides and does not act (default auto).",
     ),
 )
-
-
-def options(those: Options) -> Callable[[C], C]:
-    """Return a decorator that adds these options, in the order of the help page."""
-
-    def decorate(command: C) -> C:
-        for option in reversed(those):
-            command = option(command)
-        return command
-
-    return decorate
 
 
 def spec_of(

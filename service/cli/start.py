@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from service.cli import render
 from service.cli.clients import connected, items_of_service, json_option, show, url_option
 from service.cli.http import read, segment
-from service.cli.run_options import START, batching_of, options
-from service.cli.texts import all_together, app_argument, parse_options
+from service.cli.run_options import START, batching_of
+from service.cli.texts import all_together, app_argument, options, parse_options
 from service.schemas.base import plain
 from service.schemas.refusals import refusal
 from service.schemas.requests import JointSlo, StartRequest
@@ -22,7 +22,7 @@ STOP_S = 620.0
 
 
 @click.command()
-@options(START)
+@options(*START)
 @url_option
 @json_option
 def start(app: str, url: str, as_json: bool, **given: Any) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from compositions.errors import RecomposeError
 from datapipe.spark.session import open_session, told_in_a_sentence
@@ -97,10 +96,7 @@ def _progress_of(query: Any) -> str:
 
 @contextmanager
 def _progress(text: str) -> Iterator[Any]:
-    """A progress line on a terminal's stderr; nothing elsewhere."""
-    output = render.console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bar:
+    with render.spinner() as bar:
         task = bar.add_task(text)
         yield lambda words: bar.update(task, description=words)
 

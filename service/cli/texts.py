@@ -226,6 +226,20 @@ def known_apps(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
     return sorted(name for name in entry_points(group=ENTRY_POINT_GROUP).names if name.startswith(incomplete))
 
 
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def options(*those: Callable[[Any], Any]) -> Callable[[C], C]:
+    """Return a decorator that adds these options, in the order of the help page."""
+
+    def decorate(command: C) -> C:
+        for option in reversed(those):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 app_argument = click.argument("app", shell_complete=known_apps)
 
 

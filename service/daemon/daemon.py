@@ -50,7 +50,6 @@ class Daemon:
         owing = Owing(self._runs, store, base.durable.journals if base else None)
         self.apps = Apps(self._runs, specs, store, self.observation, owing)
         self.objectives = Objectives(self._runs, store, self.observation)
-        self.announcements = self.objectives.announcements
         self.alerts = self.objectives.alerts
         self._look_at_alerts = make_ticker("alerts")
         self.compositions = Compositions(self._runs, choices, specs, self.observation)

@@ -26,7 +26,6 @@ class Objectives:
 
     def __init__(self, runs: Runs, store: DaemonStore, observation: Observation) -> None:
         self._runs, self._store, self._observation = runs, store, observation
-        self.announcements = Announcements(runs, observation)
         self.alerts = Alerts(list(runs.apps), observation.status, store.alerts)
 
     def set(self, name: str, slo: Slo) -> StoredSlo:
@@ -76,16 +75,9 @@ class Objectives:
             return None
         return self._observation.status(accepted.app).input_rate_per_s
 
-
-class Announcements:
-    """Methods raise: NotFoundError for an app that is not registered, ConflictError for one that does not run,
-    NotStoredError, UnavailableError; then nothing was changed."""
-
-    def __init__(self, runs: Runs, observation: Observation) -> None:
-        self._runs, self._observation = runs, observation
-
     def announce(self, name: str, asked: AnnounceRequest) -> Status:
-        """Raises also: BadValueError for what is over."""
+        """Add a planned load. Raises: ConflictError for an app that does not run, BadValueError for what is over,
+        NotStoredError, UnavailableError; then nothing was changed."""
         now, until_s = time(), asked.until.timestamp()
         if until_s <= now:
             raise BadValueError(f"until {asked.until.isoformat()} is over; an announcement is of what is to come")
@@ -97,7 +89,7 @@ class Announcements:
         return self._observation.status(name)
 
     def take_back(self, name: str) -> Status:
-        """Remove all planned loads."""
+        """Remove all planned loads. Raises: as ``announce``."""
         with self._runs.changing(name):
             self._runs.expect(name).change(SetPlannedLoads(()))
         return self._observation.status(name)

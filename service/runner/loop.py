@@ -61,19 +61,14 @@ class LoopSettings:
     seen_at_once: bool = True
     """What leaves the dispatcher can be seen from then on; else somebody says when (``ControlLoop.seen``)."""
     tick_s: float = TICK_S
-    """Between two turns of the manager."""
 
 
 @dataclass(slots=True)
 class WorkerFailures:
-    """Failures of workers."""
-
     start_failure: StartFailed | None = None
     """The last failed start; None since a worker joined."""
     count: int = 0
-    """Number of lost workers."""
     losses: deque[WorkersChanged] = field(default_factory=lambda: deque(maxlen=LOSSES_KEPT))
-    """The latest lost workers."""
 
     def lost(self, loss: WorkersChanged) -> None:
         self.count += 1

@@ -20,7 +20,7 @@ from datapipe.sink_kinds import KINDS, Opening
 from datapipe.sinks.port import AT_ONCE, Row
 from service.runner.rpc.requests import PushMany, ReadStatus, Start, Stop
 from service.runner.runner import Runner
-from service.runner.wiring import sink_writer
+from service.runner.wiring import sink as sink_writer
 from service.schemas.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
 from tests.support.waiting import wait_until
 

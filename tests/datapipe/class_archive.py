@@ -16,9 +16,8 @@ from typing import Any
 from telemetry_records import random_items, write
 
 from datapipe.spark.messages import Key, StreamSource, TableSink
-from datapipe.spark.query import streaming_rows, texts_of
+from datapipe.spark.query import PartTable, streaming_rows, texts_of
 from datapipe.spark.session import open_session
-from datapipe.spark.table import PartTable
 from datapipe.telemetry.store import raw, table
 from datapipe.telemetry.stream import live_items, start
 from datapipe.telemetry.windows import batch_table

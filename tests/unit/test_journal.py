@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from apps.event_time.windowing import Reading
 from compositions.errors import NotNow, RecomposeError
 from datapipe.sources.folder import Done
 from runtime.dispatch.checkpoint import Checkpoint
@@ -372,6 +373,13 @@ def test_a_position_that_version_0_1_pickled_under_the_old_name_of_its_module_is
     body = pickle.dumps(Done(7, 70, 1234), protocol=0).replace(b"datapipe.sources.folder", module.encode())
     assert module.encode() in body
     assert unsealed(zlib.crc32(body).to_bytes(4, "big") + body) == Done(7, 70, 1234)
+
+
+def test_a_clock_of_event_time_that_was_pickled_in_its_own_module_is_read() -> None:
+    clock = Reading(12.5, 10.0)
+    body = pickle.dumps(clock, protocol=0).replace(b"apps.event_time.windowing", b"apps.event_time.clock")
+    assert b"apps.event_time.clock" in body
+    assert unsealed(zlib.crc32(body).to_bytes(4, "big") + body) == clock
 
 
 def test_what_is_stored_together_is_in_several_records(path: Path) -> None:

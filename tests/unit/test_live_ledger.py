@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from datapipe.spark.link import Ledger
 from datapipe.spark.messages import Key
-from datapipe.spark.table import covered, part_name
+from datapipe.spark.query import covered, part_name
 
 FIRST = Key("q", 0)
 

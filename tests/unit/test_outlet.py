@@ -20,10 +20,10 @@ from service.runner.rpc.requests import ReadStatus, Start
 from service.runner.runner import Runner
 from service.runner.validation.checked import CheckedSpec
 from service.runner.validation.resolution import Released
-from service.runner.wiring import assembly, checkpointer, sink_writer
+from service.runner.wiring import assembly, checkpointer
+from service.runner.wiring import sink as sink_writer
 from service.runner.wiring.result_buffer import ResultBatch
-from service.runner.wiring.sink import ResultSink
-from service.runner.wiring.sink_writer import SinkWriter
+from service.runner.wiring.sink import ResultSink, SinkWriter
 from service.schemas.spec import RunSpec, SinkSpec, SourceSpec
 
 PATIENCE_S = 30.0

@@ -11,7 +11,7 @@ import pytest
 
 from apps.contract import App, Outputs
 from compositions.errors import RecomposeError
-from datapipe.spark.table import row_for_each_value
+from datapipe.spark.query import row_for_each_value
 from runtime.dispatch.outcomes import Delivered
 from runtime.transport.values import Broken, FrameCodec, pickled, unpickled
 from service.runner.rpc.requests import ReadResults

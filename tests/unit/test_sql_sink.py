@@ -17,7 +17,7 @@ from datapipe.sinks.port import Row
 from service.runner.rpc.requests import PushMany, ReadResults, ReadStatus, Start, Stop
 from service.runner.runner import Runner
 from service.runner.validation.durable import open_journal
-from service.runner.wiring import sink_writer
+from service.runner.wiring import sink as sink_writer
 from service.schemas.spec import BatchingSpec, RunSpec, SinkSpec, SourceSpec
 from tests.support.waiting import wait_until
 

@@ -6,8 +6,7 @@ import sys
 from typing import Literal, Protocol
 
 from apps.military_server.kernels.vectors import VectorKernel
-from apps.military_server.records import Ints
-from apps.military_server.terrain import Terrain
+from apps.military_server.terrain import Ints, Terrain
 
 
 class Kernel(Protocol):

@@ -10,8 +10,7 @@ import numpy as np
 from numba import njit
 
 from apps.military_server.kernels import loops
-from apps.military_server.records import COORDINATES, FEATURES, UNITS, Ints
-from apps.military_server.terrain import WANTED, WEIGHTS, WIDEST, Terrain
+from apps.military_server.terrain import COORDINATES, FEATURES, UNITS, WANTED, WEIGHTS, WIDEST, Ints, Terrain
 
 _explore_one = njit(nogil=True, cache=True)(loops.explore_one)
 _place_one = njit(nogil=True, cache=True)(loops.place_one)

@@ -14,8 +14,7 @@ import numpy as np
 from numba import config, cuda
 
 from apps.military_server.kernels import loops
-from apps.military_server.records import COORDINATES, FEATURES, UNITS, Ints
-from apps.military_server.terrain import WANTED, WEIGHTS, Terrain
+from apps.military_server.terrain import COORDINATES, FEATURES, UNITS, WANTED, WEIGHTS, Ints, Terrain
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a bundle of few tuples has few blocks, and that is what is asked for
 

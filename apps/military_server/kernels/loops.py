@@ -6,8 +6,7 @@ these do not compile for a GPU with numba 0.68.
 
 from __future__ import annotations
 
-from apps.military_server.records import FEATURES, Ints
-from apps.military_server.terrain import MOST_PENALTY, WOODED
+from apps.military_server.terrain import FEATURES, MOST_PENALTY, WOODED, Ints
 
 MOST = 2**31 - 1
 

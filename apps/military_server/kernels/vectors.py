@@ -7,8 +7,17 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.military_server.records import COORDINATES, FEATURES, Ints
-from apps.military_server.terrain import MOST_PENALTY, SIDE, WANTED, WEIGHTS, WOODED, Terrain
+from apps.military_server.terrain import (
+    COORDINATES,
+    FEATURES,
+    MOST_PENALTY,
+    SIDE,
+    WANTED,
+    WEIGHTS,
+    WOODED,
+    Ints,
+    Terrain,
+)
 
 SQUARES_AT_A_TIME = 1 << 17
 """A megabyte of places: what is looked at stays in the cache of a core."""

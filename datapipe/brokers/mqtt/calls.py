@@ -15,7 +15,6 @@ from compositions.errors import RecomposeError
 from datapipe.brokers.opening import library, parts_of
 
 ANSWER_S = 5.0
-"""For an answer of the broker."""
 KEEPALIVE_S = 30
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 NEVER = frozenset({130, 132, 133, 134, 135, 138, 140, 143, 144, 149, 153, 155})

@@ -19,7 +19,6 @@ from datapipe.sources.portions import Position
 
 FORM = "nats://HOST:4222/STREAM"
 ANSWER_S = 5.0
-"""For an answer of the server."""
 ONCE = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0, "connect_timeout": ANSWER_S}
 """Of a connection: who asks tries again, from where it was."""
 

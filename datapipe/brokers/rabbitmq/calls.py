@@ -11,7 +11,6 @@ from compositions.errors import RecomposeError
 from datapipe.brokers import opening
 
 ANSWER_S = 5.0
-"""For an answer of the broker."""
 SCHEMES = ("amqp", "amqps")
 REFUSED = (403, 530)
 """Reply codes (AMQP 0-9-1): no right to it, no such virtual host."""

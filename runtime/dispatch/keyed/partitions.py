@@ -157,7 +157,6 @@ class Partitions:
         return self.lend(worker, piece.partitions)
 
     def end(self, piece: Piece) -> None:
-        """Its task is over."""
         mark = marked(piece.partitions)
         worker = next(worker for worker, pieces in self.in_work.items() if mark in pieces)
         self.in_work[worker].remove(mark)
@@ -193,7 +192,6 @@ class Partitions:
         self.group = group
 
     def leave(self, assembly: Assembly) -> None:
-        """It is done."""
         self.entered.remove(assembly)
         if self.group is not None and self.group.tested and all(each.deaths <= 1 for each in self.entered):
             self.group.pipeline.tested.remove(self.group)
@@ -227,7 +225,6 @@ class Partitions:
         return any(1 in each.todo for each in self.entered)
 
     def lose(self, worker: WorkerId) -> None:
-        """Its states are gone."""
         self.stale.pop(worker, None)
         self.holders = [None if each == worker else each for each in self.holders]
 

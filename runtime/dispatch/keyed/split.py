@@ -96,12 +96,10 @@ class Assembly:
         return self.piece(picked)
 
     def piece(self, picked: bytes) -> Piece:
-        """The one of these values."""
         whole = self.routes.counts is None and _ONE * len(picked) == picked
         return Piece(self, picked, bytes(set(compress(self.routes.partitions, picked))), whole)
 
     def put(self, piece: Piece, payload: Payload, size_bytes: int, routes: Routes | None) -> None:
-        """A piece is done."""
         self.in_work -= 1
         self.parts.append(Part(piece.picked, payload, size_bytes, routes))
 

@@ -98,7 +98,6 @@ class StatefulStages:
                 self.ledger.note(Change(bundle.turn, end, name, changes))
 
     def lose(self, worker: WorkerId) -> None:
-        """What it had is gone."""
         for keys in self.partitioned.values():
             keys.lose(worker)
 

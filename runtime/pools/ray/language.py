@@ -175,7 +175,6 @@ class Language:
         return Task(task_id, -1, stages, payload, states, start, items, keyed)
 
     def stages_of(self, task: Message) -> tuple[str, ...]:
-        """Their names."""
         return self._stages[task.first : task.first + task.span]
 
     @staticmethod

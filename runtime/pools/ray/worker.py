@@ -95,7 +95,6 @@ MakeApp = Callable[[], App]
 
 
 def set_up(make_app: MakeApp) -> App:
-    """An app that is ready to work."""
     app = make_app()
     app.setup()
     return app

@@ -86,7 +86,6 @@ class StartQueue:
         self._at_once, self._clock = at_once, clock
         self._waiting: list[str] = []
         self._under_way: dict[str, float] = {}
-        """Since when."""
         self._lock = threading.Lock()
 
     def ahead(self, app: str) -> int:

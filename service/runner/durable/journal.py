@@ -26,7 +26,6 @@ KEPT_RESULTS = 2000
 
 
 _UNKNOWN = object()
-"""Is no state."""
 SOURCE = ""
 """Name of the source among the stages with keyed state: a partition is a key, and its position is the state."""
 

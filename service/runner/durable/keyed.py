@@ -53,11 +53,9 @@ class KeyedLog:
         self._last: dict[str, dict[Any, int]] = {}
         """By stage and key: the record with the last word of it. Keys that are forgotten are not there."""
         self._entries = 0
-        """In all records."""
         self._change = _NOTHING
         self._next = 0
         self._mark = 0
-        """Of all records."""
 
     def load(self, db: sqlite3.Connection) -> dict[str, dict[Any, bytes]]:
         """Return all states, by stage. Raises: Damaged."""

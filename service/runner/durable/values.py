@@ -78,11 +78,12 @@ class Resumption:
 
 _CHECK_BYTES = 4
 MOVED = {
+    "apps.event_time.clock": "apps.event_time.windowing",
     "apps.input.folder": "datapipe.sources.folder",
     "apps.input.positions": "datapipe.sources.portions",
     "apps.input.redis_streams": "datapipe.brokers.redis.source",
 }
-"""Modules of version 0.1 whose classes are in journals, and where these classes are now."""
+"""Modules of earlier versions whose classes are in journals, and where these classes are now."""
 
 
 class Damaged(ValueError):  # noqa: N818 - says what happened to it
@@ -110,7 +111,7 @@ def unsealed(stored: bytes) -> Any:
 
 
 def loaded(body: bytes | memoryview) -> Any:
-    """Return the unpickled value, also of a class that version 0.1 had in another module."""
+    """Return the unpickled value, also of a class that an earlier version had in another module."""
     return _Reader(io.BytesIO(body)).load()
 
 

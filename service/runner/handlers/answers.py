@@ -19,15 +19,12 @@ from service.schemas.compositions import Choice, WhatIf, what_if_body
 from service.schemas.decisions import Decision, QuietRun, Switch
 from service.schemas.refusals import UnavailableError
 from service.schemas.results import Result, Summary
-from service.schemas.status import Sample, Status
-
-# Answer requests to a runner before its run is up, or if it never was.
-#
-# Changes are put into the mailbox, and are carried out when the run is there to take them.
+from service.schemas.status import Sample
 
 
 class AtRest:
-    """Handlers that may be used from any thread."""
+    """Handlers for a runner whose run is not up yet, or never was; they may be used from any thread. Changes are put
+    into the mailbox, and are carried out when the run is there to take them."""
 
     def __init__(self, checked: CheckedSpec, runner: RunnerStatus, mailbox: Mailbox) -> None:
         self._spec, self._app = checked.spec, type(checked.app)
@@ -40,7 +37,7 @@ class AtRest:
         return (
             *(each.at_rest() for each in ask.LISTS),
             *(each.by(self._change) for each in changes),
-            ask.ReadStatus.by(self._status),
+            ask.ReadStatus.by(lambda _: self._runner.at_rest(self._app, self._spec)),
             ask.ReadResults.by(Window(run).read),
             ask.ReadSummary.by(lambda _: Summary(run=run, failure=self._runner.failure)),
             ask.ReadWhatIf.by(self._what_if),
@@ -49,9 +46,6 @@ class AtRest:
             ask.SetRate.by(self._later),
             ask.ResetGaps.by(lambda _: None),
         )
-
-    def _status(self, _: ask.ReadStatus) -> Status:
-        return self._runner.at_rest(self._app, self._spec)
 
     def _what_if(self, _: ask.ReadWhatIf) -> WhatIf:
         raise UnavailableError(f"nothing is measured of {self._spec.app} yet; try again in a moment")
@@ -85,9 +79,10 @@ class Changes:
         self._run, self._manager = run, run.loop.manager
 
     def handlers(self) -> tuple[ask.Handler, ...]:
+        apps_dirs = self._run.checked.spec.apps_dirs
         return (
             ask.SetSlo.by(lambda request: self._manager.set_slo(request.slo)),
-            ask.SetInput.by(self._set_input),
+            ask.SetInput.by(lambda request: self._run.intake.set_rate(rate_of(request.input, apps_dirs))),
             ask.SetBatching.by(lambda request: self._run.bundling.set(request.batching.batching)),
             ask.SetRate.by(lambda request: self._run.intake.set_rate(request.rate)),
             ask.SetPlannedLoads.by(self._set_planned),
@@ -96,9 +91,6 @@ class Changes:
             ask.SetGrant.by(lambda request: self._manager.grant(request.grant)),
             ask.ResetGaps.by(lambda _: self._run.loop.handovers.gaps.reset()),
         )
-
-    def _set_input(self, request: ask.SetInput) -> None:
-        self._run.intake.set_rate(rate_of(request.input, self._run.checked.spec.apps_dirs))
 
     def _set_planned(self, request: ask.SetPlannedLoads) -> None:
         self._run.announced = request.coming
@@ -124,7 +116,7 @@ class Reads:
 
     def handlers(self) -> tuple[ask.Handler, ...]:
         return (
-            ask.ReadStatus.by(self._status),
+            ask.ReadStatus.by(lambda _: status_of(self._run, self._record, self._runner)),
             ask.AskBid.by(self._bid),
             ask.ReadDecisions.by(self._decisions),
             ask.ReadNoChanges.by(self._no_changes),
@@ -133,12 +125,9 @@ class Reads:
             ask.ReadCompositions.by(self._compositions),
             ask.ReadHistory.by(self._history),
             ask.ReadSwitches.by(self._switches),
-            ask.ReadSummary.by(self._summary),
+            ask.ReadSummary.by(lambda _: self._record.summary.view(self._run, self._runner.failure)),
             ask.ReadWhatIf.by(self._what_if),
         )
-
-    def _status(self, _: ask.ReadStatus) -> Status:
-        return status_of(self._run, self._record, self._runner)
 
     def _bid(self, request: ask.AskBid) -> Bid:
         bid, cores = self._loop.manager.bid(request.limits), cores_in_use(self._run, self._record)
@@ -164,9 +153,6 @@ class Reads:
     def _compositions(self, _: ask.ReadCompositions) -> list[Choice]:
         active, snapshot = self._loop.engine.view().composition, self._loop.snapshot
         return Choice.all_of(self._checked.spec.app, self._run.compositions, active, snapshot)
-
-    def _summary(self, _: ask.ReadSummary) -> Summary:
-        return self._record.summary.view(self._run, self._runner.failure)
 
     def _what_if(self, request: ask.ReadWhatIf) -> WhatIf:
         loop, checked = self._loop, self._checked

@@ -47,7 +47,6 @@ class RunnerStatus:
     failure: str | None = None
     began_at: str = field(default_factory=utc_now)
     node: str = "local"
-    """Address of the runner's machine."""
 
     def close(self) -> None:
         """Note that the run is over, and that its parts are being closed."""

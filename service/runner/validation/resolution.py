@@ -53,13 +53,6 @@ def built_with(classes: Mapping[str, type], app_class: type[App], options: Mappi
 class Released(Protocol):
     """Results that may go, of items with consecutive serial numbers."""
 
-    first: int
-    values: Sequence[Any]
-    error: str | None
-    several: bool
-    texts: Sequence[str] | None
-    """Of the values as JSON, where they were made."""
-
     def items(self) -> Iterable[dict[str, Any]]:
         """Yield ``serial`` and ``value``, ``values`` or ``error`` of each item."""
 

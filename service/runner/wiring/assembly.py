@@ -38,8 +38,7 @@ from service.runner.validation.resolution import Table, available_cores
 from service.runner.wiring.checkpointer import CHECKPOINTERS, Checkpointer
 from service.runner.wiring.result_buffer import ResultBatch
 from service.runner.wiring.run import Intake, Run
-from service.runner.wiring.sink import ResultSink
-from service.runner.wiring.sink_writer import SinkWriter
+from service.runner.wiring.sink import ResultSink, SinkWriter
 from service.schemas.spec import RunSpec
 
 

@@ -227,7 +227,6 @@ class ExactlyOnceCheckpointer(RestartCheckpointer):
         """Not submitted yet."""
         self._on_its_way: deque[ResultBatch] = deque()
         self._held_items = self._held_bytes = 0
-        """Of both."""
         self._unseen: deque[Delivered] = deque()
         """What left and is not stored, without its values."""
 

@@ -20,8 +20,7 @@ from service.runner.loop import ControlLoop
 from service.runner.rpc.window import Window
 from service.runner.validation.checked import CheckedSpec
 from service.runner.wiring.checkpointer import Checkpointer
-from service.runner.wiring.sink import ResultSink
-from service.runner.wiring.sink_writer import SinkWriter
+from service.runner.wiring.sink import ResultSink, SinkWriter
 from service.schemas.figures import Budget, Budgets, Items
 from service.schemas.spec import PlannedLoad
 
@@ -133,9 +132,7 @@ class Run:
     wake: Callable[[], None]
     """Ends a wait of the loop; from any thread."""
     compositions: tuple[Composition, ...]
-    """Those that can be chosen."""
     announced: tuple[PlannedLoad, ...]
-    """Loads that are to come."""
 
     def feed(self) -> None:
         self.intake.feed(lambda: self.sink.has_room and self.checkpointer.has_room)
