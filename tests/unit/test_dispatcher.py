@@ -10,7 +10,6 @@ from runtime.dispatch.events import (
     BundleAdmitted,
     SwitchRequested,
     SwitchStyle,
-    TaskDone,
     TaskFailed,
     WorkerAnswered,
     WorkerJoined,
@@ -65,22 +64,6 @@ def test_the_hop_is_measured_on_idle_workers_only():
     bench.done(0, busy_s=0.1)
     (timed,) = bench.of(TaskTimed)
     assert timed.hop_s == pytest.approx(0.025)
-
-
-def test_a_stateful_stage_gets_its_items_in_order_and_its_state_with_them():
-    stages = (Stage("a"), Stage("b", StageKind.STATEFUL))
-    bench = Bench("Par*2(a)-Seq(b)", stages)
-    bench.join("w1", "w2", "w3")
-    bench.admit(2)
-    bench.done(1)
-    assert [serial for _, serial, stages in bench.running() if stages == ("b",)] == [], "item 0 has not passed yet"
-    bench.done(0)
-    task_id, (worker, task) = next((i, t) for i, t in bench.tasks.items() if t[1].stages == ("b",))
-    assert (task.serial, task.states) == (0, {"b": None})
-    bench.handle(TaskDone(0.0, worker, task_id, "x", (), {"b": "after 0"}))
-    bench.tasks.pop(task_id)
-    ((_, following),) = bench.tasks.values()
-    assert (following.serial, following.states) == (1, {"b": "after 0"})
 
 
 def test_a_dead_letter_does_not_hold_up_a_stateful_stage():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dispatcher_bench import Bench, composition
 
-from compositions.model import Composition, Group, Pattern, Stage, StageKind, TransitionKind
+from compositions.model import Composition, Group, Pattern, Stage, TransitionKind
 from runtime.dispatch.dispatcher import Dispatcher
 from runtime.dispatch.event_log import Reader, Writer
 from runtime.dispatch.events import SwitchRequested, SwitchStyle, WorkerLost, WorkerStartFailed
@@ -241,22 +241,6 @@ def test_a_stream_with_fewer_workers_than_groups_goes_on_through_a_resize():
     assert bench.of(SwitchEnded) == []
     bench.join("w4")
     assert bench.of(SwitchEnded)[0].error is None
-
-
-def test_a_stateful_stage_keeps_its_order_and_its_state():
-    stages = (Stage("a"), Stage("b", StageKind.STATEFUL), Stage("c"))
-    bench = Bench("Par*3-Seq-Par*2", stages)
-    bench.join(*(f"w{number}" for number in range(8)))
-    bench.admit(6)
-    bench.switch("Par*2-Seq-Par*3")
-    order = []
-    while bench.tasks:
-        task_id = max(bench.tasks)  # the newest first, so that items overtake each other
-        task = bench.tasks[task_id][1]
-        order += [task.serial] if task.stages == ("b",) else []
-        bench.done(task_id)
-    assert order == list(range(6))
-    assert [item.serial for item in bench.of(Delivered)] == list(range(6))
 
 
 def test_what_a_leaving_worker_runs_is_still_in_the_drain_estimate():
