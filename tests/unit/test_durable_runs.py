@@ -80,6 +80,15 @@ def results(runner: Runner, count: int, after: int | None = None) -> list[Result
     raise AssertionError(f"{len(found)} of {count} results; {runner.ask(ReadStatus())}")
 
 
+def until_delivered(runner: Runner, count: int) -> None:
+    waiting = threading.Event()
+    for _ in range(int(PATIENCE_S / 0.02)):
+        if runner.ask(ReadStatus()).items.delivered >= count:
+            return
+        waiting.wait(0.02)
+    raise AssertionError(f"not {count} items: {runner.ask(ReadStatus())}")
+
+
 def totals(count: int) -> list[int]:
     return [number * (number + 1) for number in range(count)]
 
@@ -178,3 +187,47 @@ def test_a_disk_without_room_holds_the_stream_back_and_it_goes_on(
 def test_a_durable_run_needs_a_folder() -> None:
     with pytest.raises(RecomposeError, match="durability 'restart' needs the service, which has a folder for journals"):
         Runner(RunSpec(app="synthetic", pool="local", durability="restart", source=SourceSpec(kind="push")))
+
+
+class SumsByKey(Sums):
+    """Adds up by remainder, and forgets a sum that passes 100."""
+
+    stages = (Stage("double"), Stage("add", StageKind.PARTITIONED, partitions=7))
+
+    def add_key(self, value: int) -> int:
+        return value // 2 % KEYS
+
+    def add(self, value: int, state: int | None) -> tuple[int, int | None]:
+        total = (state or 0) + value
+        return total, None if total > 100 else total
+
+
+KEYS = 5
+
+
+def totals_by_key(count: int) -> list[int]:
+    app, states = SumsByKey(), dict[int, int | None]()
+    out = []
+    for number in range(count):
+        result, states[number % KEYS] = app.add(2 * number, states.get(number % KEYS))
+        out.append(result)
+    return out
+
+
+@pytest.mark.parametrize("durability", ["restart", "exactly-once"])
+def test_states_of_keys_go_on_with_the_next_runner(
+    start: Callable[..., Runner], monkeypatch: pytest.MonkeyPatch, durability: str
+) -> None:
+    monkeypatch.setattr(registry, "create", lambda *_: SumsByKey())
+    source = {"source": SourceSpec(kind="replay", loop=False), "batching": {"items": 4}, "durability": durability}
+    for epoch, stop_at in ((1, 14), (2, 26)):
+        monkeypatch.setattr(SumsByKey, "stop_at", stop_at)
+        runner = start(epoch, **source)
+        until_delivered(runner, stop_at // 4 * 4)
+        runner.kill()
+    third = start(3, **source)
+    SumsByKey.go_on.set()
+    assert third.wait(PATIENCE_S)
+    rows = third.ask(ReadResults(None, 1000, "r"))
+    assert [row.value for row in rows] == totals_by_key(40)[rows[0].serial :]
+    assert rows[0].serial <= (0 if durability == "exactly-once" else 24)
