@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import httpx
 import pytest
@@ -63,7 +63,7 @@ def read_request(connection: socket.socket) -> None:
 
 
 def no_gzip(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok")
+    connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok")
 
 
 def large(connection: socket.socket) -> None:
@@ -119,12 +119,11 @@ def test_a_sink_takes_the_status_and_leaves_the_body(
     serve: Serve, server: Callable[[Serve], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook, "ANSWER_S", 1.0)
-    sink = webhook.Webhook(server(serve), "r", 1)
     before = peak_mb()
-    sink.begin(0, 0)
-    for serial in range(2):
-        sink.write(serial + 1, [Row(serial, None, "1", None)])
-    sink.close()
+    with closing(webhook.Webhook(server(serve), "r", 1)) as sink:
+        sink.begin(0, 0)
+        for serial in range(2):
+            sink.write(serial + 1, [Row(serial, None, "1", None)])
     assert peak_mb() - before < MANY / 4
 
 
