@@ -227,16 +227,17 @@ TYPES: Mapping[str, Callable[[str], Any]] = {"text": str, "int": int, "float": f
 
 
 def _types(options: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the option ``types``: the type of each column by name. Raises: RecomposeError."""
+    """Return the option ``types``, written as in a header: the type of each column by name. Raises: RecomposeError."""
     check_options("source folder", options, ("types",))
-    types = options.get("types", {})
-    if not isinstance(types, Mapping):
-        raise RecomposeError(f'option types of source folder is {types!r}; give an object such as {{"count": "int"}}')
-    for name, kind in types.items():
-        if kind not in TYPES:
+    types = {}
+    for each in filter(None, str(options.get("types", "")).split(",")):
+        name, _, kind = each.rpartition(":")
+        if kind not in TYPES or not name:
             raise RecomposeError(
-                f"option types of source folder says {kind!r} of column {name!r}; give {', '.join(TYPES)}"
+                f"option types of source folder has {each!r}; "
+                f"give NAME:TYPE,… with {', '.join(TYPES)}, such as count:int"
             )
+        types[name] = kind
     return types
 
 

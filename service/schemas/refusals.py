@@ -101,6 +101,8 @@ def message(detail: Detail) -> str:
         return _one_of(given["tag"], given["expected_tags"].replace("', '", "' or '"))
     if kind in ("literal_error", "enum"):
         return _one_of(detail["input"], given["expected"])
+    if kind in ("model_attributes_type", "model_type"):
+        return "must be an object"
     said = str(detail["msg"]).removeprefix("Value error, ")
     return said.replace("Input should be a valid ", "must be a ").replace("Input should be ", "must be ")
 

@@ -74,9 +74,9 @@ def refused(response: Any, status: int = 422) -> str:
         ({"app": "synthetic", "objectives": [JOINED], "budget": {"money": 3}}, "body.budget.money = 3: unknown field"),
         ({**SLO, "objectives": [JOINED]}, "body.metric = 'latency': unknown field"),
         ([SLO], "body = [{"),
-        ("text", "body = 'text'"),
+        ("text", "body = 'text': must be an object"),
         (None, "body"),
-        (7, "body = 7"),
+        (7, "body = 7: must be an object"),
     ],
 )
 def test_a_bad_slo(client: TestClient, body: Any, sentence: str) -> None:

@@ -16,6 +16,7 @@ from compositions.errors import RecomposeError
 from datapipe.sources.fed import Fed, Message
 from datapipe.sources.folder import FolderFeed
 from datapipe.sources.portions import Closing, Refused
+from service.schemas.spec import SourceSpec
 
 
 def at_every_poll(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,18 +104,18 @@ def test_columns_have_the_types_of_the_header_or_of_the_option(tmp_path: Path) -
     first = {"id": "007", "n": -4, "share": 2.5, "good": True, "at:noon": "12:00"}
     empty = {"id": "", "n": None, "share": None, "good": None, "at:noon": ""}
     assert bodies(FolderFeed(str(tmp_path), endless=False)) == [first, empty]
-    options = {"types": {"n": "float", "at:noon": "text"}}
-    assert bodies(FolderFeed(str(tmp_path), options, endless=False)) == [first | {"n": -4.0}, empty]
+    asked = SourceSpec(kind="folder", path=str(tmp_path), options={"types": "n:float,at:noon:text"})
+    assert bodies(FolderFeed(str(tmp_path), asked.options, endless=False)) == [first | {"n": -4.0}, empty]
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"type": {}}, "source folder has no option 'type'; it has types"),
-        ({"types": "int"}, """option types of source folder is 'int'; give an object such as {"count": "int"}"""),
+        ({"type": "n:int"}, "source folder has no option 'type'; it has types"),
         (
-            {"types": {"n": "integer"}},
-            "option types of source folder says 'integer' of column 'n'; give text, int, float, bool",
+            {"types": "n:int,id:integer"},
+            "option types of source folder has 'id:integer'; give NAME:TYPE,… with text, int, float, bool, such as "
+            "count:int",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import subprocess
@@ -9,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ray._private import services
+from ray._private import services, worker
 from ray._private.node import Node
 
 from runtime.housekeeping import PREFIX
@@ -96,3 +97,19 @@ def test_folders_of_processes_that_are_gone_go(tmp_path: Path, monkeypatch: pyte
     assert sorted(tmp_path.iterdir()) == sorted([own.parent, *others])
     ray_own.remove_folder(own)
     assert sorted(tmp_path.iterdir()) == sorted(others)
+
+
+def test_messages_of_ray_itself_are_no_lines_between_those_of_the_log(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ray's listener of errors calls this with what a raylet reports of a worker that was killed."""
+    message = {"lines": ["A worker died or was killed while executing a task"], "pid": "raylet", "is_err": False}
+    with caplog.at_level(logging.DEBUG):
+        ray_own.listen(lambda who, line: None)
+        try:
+            worker.print_to_stdstream(message, ignore_prefix=False)
+        finally:
+            ray_own.forget()
+    assert capsys.readouterr() == ("", "")
+    (record,) = caplog.records
+    assert (record.levelname, record.getMessage()) == ("DEBUG", f"raylet: {message['lines'][0]}")

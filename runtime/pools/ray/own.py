@@ -6,6 +6,7 @@ Ray's defaults are made for a cluster: everything listens on all addresses, anyo
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import shutil
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import ray._raylet
-from ray._private import ray_constants, services
+from ray._private import ray_constants, services, worker
 from ray._private.node import Node
 from ray._private.ray_logging import global_worker_stdstream_dispatcher as _dispatcher
 
@@ -31,13 +32,21 @@ from runtime import housekeeping
 Hear = Callable[[str, str], None]
 """Takes who printed, and the line; called by a thread of Ray's."""
 
+log = logging.getLogger(__name__)
+_ray: Any = worker
+_print_message = _ray.print_to_stdstream
 _RAYS_OWN, _OURS = "ray_print_logs", "recompose"
 _ON_ITS_WAY_S = 1.0
 """Ray looks for files twice a second, for lines ten times."""
 
 
 def listen(hear: Hear) -> None:
-    """From now on; Ray must have been told to pass on what is printed."""
+    """From now on; Ray must have been told to pass on what is printed.
+
+    Ray's own messages, such as the death of a worker, would be printed in colour between the lines of the log. The
+    runner reports such events in a line of its own, so they are logged at debug.
+    """
+    _ray.print_to_stdstream = _log_message
     _dispatcher.remove_handler(_RAYS_OWN)
     _dispatcher.add_handler(_OURS, lambda batch: _pass_on(hear, batch))
 
@@ -49,7 +58,13 @@ def hear_out() -> None:
 
 
 def forget() -> None:
+    _ray.print_to_stdstream = _print_message
     _dispatcher.remove_handler(_OURS)
+
+
+def _log_message(message: Mapping[str, Any], ignore_prefix: bool) -> None:
+    for line in message["lines"]:
+        log.debug("%s: %s", message["pid"], line)
 
 
 def _pass_on(hear: Hear, batch: dict[str, Any]) -> None:
