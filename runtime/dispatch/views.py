@@ -48,6 +48,8 @@ class DispatcherView:
     queued_bytes: int = 0
     started_bytes: int = 0
     """Payloads of items that were started and have not left."""
+    item_bytes: float = 0.0
+    """The most that an item weighs between its start and its end: a moving mean; 0 if none has ended."""
     preparing: bool = False
     """The switch under way waits for workers: it may be called off."""
     short_of_workers: bool = False
@@ -73,6 +75,7 @@ def view_of(state: State, now_s: float) -> DispatcherView:
         workers=tuple(_worker(worker, active) for worker in state.crew.workers.values()),
         queued_bytes=state.admission.queued_bytes,
         started_bytes=outbox.started.used,
+        item_bytes=outbox.started.each_bytes,
         preparing=isinstance(course.phase, Awaiting),
         short_of_workers=state.crew.short,
     )

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from compositions.batching import Asked, Batching, BundleLimits
 from compositions.model import Composition
+from compositions.wording import figure
 from control.bundles.batch_control import Circumstances, Steering, control_for
 from control.bundles.bundle_size import PATIENCE_SHARE, SINGLE, Grain, SizeRuns, grain_of
 from control.manager import Manager
@@ -48,6 +49,7 @@ class Bundling(Bundler):
     def __init__(self, source: Inlet, asked: Batching, first: Composition) -> None:
         self._source, self._asked, self._active = source, asked, first
         self._target_s: float | None = None
+        self._item_bytes = 0.0
         self._left_open = self.grain = SINGLE
         """What the rule says, and what is in use."""
         self._paid_s = -math.inf
@@ -107,7 +109,7 @@ class Bundling(Bundler):
 
     def decide(self, snapshot: Snapshot, view: DispatcherView, manager: Manager) -> None:
         """Looks at what runs and, where the size was left open, at what was measured."""
-        self._now_s, self._target_s = snapshot.now_s, _latency_target_s(manager)
+        self._now_s, self._target_s, self._item_bytes = snapshot.now_s, _latency_target_s(manager), view.item_bytes
         now, before = view.composition, self._active
         if (now.grouping, now.dyn) != (before.grouping, before.dyn):
             self._steering = None  # what a bundle costs is another thing now
@@ -175,7 +177,18 @@ class Bundling(Bundler):
         told = f"{asked.name} needs a latency objective, and there is none; until then as auto has it: "
         return replace(left_open, reason=told + left_open.reason)
 
+    def _light(self, grain: Grain) -> Grain:
+        """Limit a size that nobody set by what items weigh on their way: a bundle is closed by the bytes that go in,
+        and its results may be larger by far."""
+        most = self.in_force.max_bytes
+        if self.in_force.items is not None or grain.items * self._item_bytes <= most:
+            return grain
+        items = max(1, int(most / self._item_bytes))
+        weight = f"{items} of them weigh {figure(items * self._item_bytes / 2**20)} MiB"
+        return replace(grain, items=items, reason=f"{grain.reason}; {weight}")
+
     def _hold(self, grain: Grain) -> None:
+        grain = self._light(grain)
         self.grain = grain
         self.runs.note(self._now_s, self.controller, grain.items, grain.reason)
         limits = self.in_force.limits(grain.items)

@@ -59,7 +59,9 @@ class Bench:
         choices = Choices(STAGES, (CHAIN, OWN, OPEN), active)
         self.manager = Manager(Settings(), make_strategy("model"), choices, Mode.AUTO, slo)
 
-    def look(self, each_s: float, active: Composition = CHAIN, hop_s: float = HOP_S, now_s: float = 0) -> int:
+    def look(
+        self, each_s: float, active: Composition = CHAIN, hop_s: float = HOP_S, now_s: float = 0, item_bytes: float = 0
+    ) -> int:
         """The size after a turn of the loop."""
         profiles = tuple(StageProfile(stage.name, each_s, each_s, 0.0, each_s, each_s, 100) for stage in STAGES)
         nothing = {"throughput_per_s": None, "latency": None, "inside": None, "queued_change_per_s": None}
@@ -68,7 +70,8 @@ class Bench:
             composition=active.name, switching=False, input_rate_per_s=None, stages=profiles, cores=2,
             workers_alive=2, now_s=now_s, hop_s=hop_s, **nothing, **zeros,  # type: ignore[arg-type]
         )  # fmt: skip
-        self.bundling.decide(seen, Dispatcher(STAGES, active).view(0.0), self.manager)
+        view = replace(Dispatcher(STAGES, active).view(0.0), item_bytes=item_bytes)
+        self.bundling.decide(seen, view, self.manager)
         assert self.source.limits.items == self.bundling.grain.items
         return self.bundling.grain.items
 
@@ -95,6 +98,15 @@ def test_the_size_follows_the_hop() -> None:
     assert bench.look(each_s=100e-6, hop_s=50e-6) == 4
     assert bench.bundling.sizes == [1, 32, 4]
     assert bench.bundling.grain.reason == "a hop of 0.05 ms shows beside 0.2 ms of work"
+
+
+def test_large_results_keep_bundles_small() -> None:
+    bench = Bench(Batching())
+    assert bench.look(each_s=100e-6, hop_s=1e-3, item_bytes=1000) == 32
+    assert bench.look(each_s=100e-6, hop_s=1e-3, item_bytes=MIB) == 4
+    assert bench.bundling.grain.reason.endswith("; 4 of them weigh 4 MiB")
+    assert bench.look(each_s=100e-6, hop_s=1e-3, item_bytes=100 * MIB) == 1
+    assert Bench(Batching(items=32)).look(each_s=100e-6, item_bytes=MIB) == 32, "as asked for"
 
 
 def test_an_objective_of_latency_bounds_what_items_wait_for_each_other() -> None:
